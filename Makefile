@@ -1,0 +1,34 @@
+# Two commands for a machine that has make and Python 3.11 or newer; an existing .venv is reused.
+#   make demo   one training script that repeats bit for bit, and one that does not
+#   make test   everything CI checks
+
+SHELL := /bin/bash
+PYTHON ?= python3
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+.PHONY: demo test
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+# The second check finds what was planted in it, so it ends with 1.
+demo: .venv/installed-examples
+	samebits check examples/digits.py
+	samebits check examples/digits_unseeded.py; test $$? -eq 1
+
+test: .venv/installed-dev
+	ruff check
+	ruff format --check
+	mypy
+	lint-imports
+	pytest -n auto
+
+# Installs the extra that the target's name ends with, again whenever what it was installed from has changed.
+.venv/installed-%: pyproject.toml constraints.txt | .venv/bin/python
+	python -m pip install --quiet --editable ".[$*]" --constraint constraints.txt
+	touch $@
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    printf 'error: $(PYTHON) is missing or older than Python 3.11, which the pinned versions need\n\n'; \
+	    printf 'hint: name another with `make PYTHON=python3.11 $(MAKECMDGOALS)`\n'; exit 1; } >&2
+	$(PYTHON) -m venv .venv

@@ -1,0 +1,46 @@
+"""samebits: training runs that repeat bit for bit, with the proof, or the line that broke them.
+
+Importing this package does nothing at all: every public name is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from samebits.errors import SamebitsError as SamebitsError
+    from samebits.errors import TooLateError as TooLateError
+    from samebits.errors import TooLateWarning as TooLateWarning
+    from samebits.pinning import pin as pin
+    from samebits.pinning import pinned as pinned
+    from samebits.pinning import status as status
+    from samebits.seeds import derive as derive
+
+_HOMES = {
+    "SamebitsError": "samebits.errors",
+    "TooLateError": "samebits.errors",
+    "TooLateWarning": "samebits.errors",
+    "derive": "samebits.seeds",
+    "pin": "samebits.pinning",
+    "pinned": "samebits.pinning",
+    "status": "samebits.pinning",
+}
+
+__all__ = [*_HOMES, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'samebits' has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

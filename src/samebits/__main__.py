@@ -1,0 +1,5 @@
+"""`python -m samebits`."""
+
+from samebits.cli.main import main
+
+main()

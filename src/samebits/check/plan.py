@@ -1,0 +1,139 @@
+"""What a check is asked to do, and the first runs that follow from it. Plain data; nothing is run here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from samebits.errors import UsageError
+from samebits.factors.base import Setting
+from samebits.factors.catalog import CATALOG, find, in_order
+from samebits.launch.command import Command
+from samebits.launch.plan import RunPlan
+
+DEFAULT_RUNS = 3
+DEFAULT_MAX_RUNS = 40
+
+
+@dataclass(frozen=True)
+class Request:
+    """One check.
+
+    Attributes:
+        command: what to run.
+        pins: factors held still in every run.
+        vary: factors to vary besides those varied by default.
+        seed: root of every derived value.
+        runs: how many runs before anything is judged: two controls, the rest varied.
+        max_runs: how many runs altogether.
+        jobs: how many side by side.
+        max_steps: look at so many steps only; None looks at all.
+        timeout: seconds for one run.
+    """
+
+    command: Command
+    pins: dict[str, Setting] = field(default_factory=dict)
+    vary: tuple[str, ...] = ()
+    seed: int = 0
+    runs: int = DEFAULT_RUNS
+    max_runs: int = DEFAULT_MAX_RUNS
+    jobs: int = 1
+    max_steps: int | None = None
+    timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value, least in (
+            ("--runs", self.runs, 2),
+            ("--max-runs", self.max_runs, 2),
+            ("--jobs", self.jobs, 1),
+            ("--max-steps", 1 if self.max_steps is None else self.max_steps, 1),
+        ):
+            if value < least:
+                raise UsageError(f"{name} must be at least {least}, got {value}")
+        if self.timeout is not None and self.timeout <= 0:
+            raise UsageError(f"--timeout must be more than 0 seconds, got {self.timeout:g}")
+        both = [name for name in self.vary if name in self.pins]
+        if both:
+            raise UsageError(
+                f"{both[0]} cannot be both pinned and varied", f"leave out --pin {both[0]} or --vary {both[0]}"
+            )
+
+    @property
+    def last_step(self) -> int | None:
+        return None if self.max_steps is None else self.max_steps - 1
+
+    def base(self, role: str) -> RunPlan:
+        """A run in which nothing is treated but what the user pinned."""
+        return RunPlan(role, dict(self.pins), self.seed, stop_after=self.last_step)
+
+    @property
+    def varied(self) -> list[str]:
+        """The factors that are changed on purpose."""
+        default = [factor.name for factor in CATALOG if factor.varied_by_default and factor.name not in self.pins]
+        return in_order([*default, *self.vary])
+
+    def pinnable(self) -> list[str]:
+        """The factors held still to find a cause: those that move by themselves, and those that are varied here."""
+        moving = [factor.name for factor in CATALOG if factor.drifts]
+        return [name for name in in_order([*moving, *self.varied]) if name not in self.pins]
+
+
+def first_runs(request: Request) -> list[RunPlan]:
+    """Control, control again, and the rest varied, each with other values."""
+    controls = [request.base("control"), request.base("control again")]
+    if request.runs == 2:
+        controls = controls[:1]
+    varied = [varied_run(request, variant) for variant in range(1, request.runs - len(controls) + 1)]
+    return [*controls, *varied]
+
+
+def varied_run(request: Request, variant: int = 1, leave: Iterable[str] = ()) -> RunPlan:
+    """Everything that is varied here is changed at once, except for the factors left alone."""
+    chosen = [name for name in request.varied if name not in set(leave)]
+    return request.base("varied").with_settings({name: Setting("varied", variant=variant) for name in chosen})
+
+
+def pinned_run(request: Request, stop_after: int | None, leave: Iterable[str] = ()) -> RunPlan:
+    """Everything that can move is held still and watched."""
+    chosen = [name for name in request.pinnable() if name not in set(leave)]
+    pinned = {name: Setting("pinned") for name in chosen}
+    return RunPlan("pinned", {**pinned, **request.pins}, request.seed, witness=True, stop_after=stop_after)
+
+
+def released_run(pinned: RunPlan, factor: str, variant: int) -> RunPlan:
+    """The pinned run with one factor changed on purpose."""
+    plan = pinned.with_settings({factor: Setting("varied", variant=variant)})
+    return _named(plan, f"{factor} released")
+
+
+def natural_run(pinned: RunPlan, factor: str) -> RunPlan:
+    """The pinned run with one factor left alone, for factors whose settings have bits of their own."""
+    return _named(pinned.with_settings({factor: Setting()}), f"{factor} left alone")
+
+
+def sites_released_run(pinned: RunPlan, factor: str, sites: Iterable[tuple[str, int]]) -> RunPlan:
+    """The pinned run with one factor changed at some call sites only."""
+    held = pinned.settings[factor]
+    chosen = tuple(sites)
+    plan = pinned.with_settings({factor: Setting("pinned", held.value, variant=2, released=chosen)})
+    where = f"line {chosen[0][1]}" if len(chosen) == 1 else f"{len(chosen)} lines"
+    return _named(plan, f"{factor} released at {where}")
+
+
+def remedy_runs(request: Request, pins: Iterable[str]) -> list[RunPlan]:
+    """The remedy, twice: once with everything else left alone, once with everything else varied."""
+    held = {name: Setting("pinned") for name in pins}
+    alone = _named(request.base("").with_settings(held), "remedy")
+    changed = _named(varied_run(request, leave=held).with_settings(held), "remedy, rest varied")
+    return [alone, changed]
+
+
+def _named(plan: RunPlan, role: str) -> RunPlan:
+    from dataclasses import replace
+
+    return replace(plan, role=role)
+
+
+def needs_cuda(name: str) -> bool:
+    """Whether a factor can only matter where CUDA is."""
+    return find(name).name.startswith(("cudnn-", "cublas-"))

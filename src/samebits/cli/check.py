@@ -1,0 +1,99 @@
+"""`samebits check`: several runs of the user's command → a verdict."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from samebits.check.experiments import run_check
+from samebits.check.lab import Lab
+from samebits.check.plan import Request, first_runs
+from samebits.check.verdict import Verdict
+from samebits.cli.config import Config, read_config
+from samebits.cli.options import (
+    COMMAND_LINE,
+    command_argument,
+    format_option,
+    out_option,
+    pin_option,
+    seed_option,
+    settings_from,
+)
+from samebits.cli.progress import progress
+from samebits.errors import InterruptError, SamebitsError
+from samebits.factors.catalog import find, in_order
+from samebits.launch.command import understand
+from samebits.record.folder import mark_busy, mark_done, new_home
+from samebits.report.json import check_json, dumped, failed_check_json
+from samebits.report.text import check_text, plan_text
+
+
+@click.command(context_settings=COMMAND_LINE, short_help="Same bits? If not: where, why, and what cures it.")
+@pin_option("Hold this factor still in every run (repeatable).")
+@click.option("--vary", multiple=True, metavar="FACTOR", help="Vary this factor too (repeatable).")
+@click.option("--runs", type=int, help="Runs before anything is judged: two controls, the rest varied (default 3).")
+@click.option("--max-runs", type=int, help="At most so many runs altogether (default 40).")
+@click.option("--jobs", type=int, help="So many runs side by side (default 1).")
+@click.option("--max-steps", type=int, help="Look at the first so many steps only.")
+@click.option("--timeout", type=float, metavar="S", help="End a run after so many seconds.")
+@click.option("--dry-run", is_flag=True, help="Print what would be run, and run nothing.")
+@seed_option
+@out_option
+@format_option
+@command_argument
+def command(form: str, command: tuple[str, ...], dry_run: bool, out: Path | None, **options: Any) -> None:
+    r"""Does COMMAND repeat bit for bit? If not: where the runs part, which line lets it in, and what cures it.
+
+    \b
+    samebits check train.py --lr 3
+    samebits check --max-steps 50 --jobs 2 train.py
+    samebits check -- torchrun --nproc-per-node 2 train.py
+
+    Standard input is passed on when it is a file. Exit status: 0 same bits, 1 different bits, 2 undecided.
+    """
+    try:
+        config = read_config()
+        request = _request(command, config, **options)
+        if dry_run:
+            click.echo(plan_text(request, first_runs(request)))
+            return
+        verdict = _check(request, new_home(out, config.keep))
+    except SamebitsError as error:
+        if form == "json" and not isinstance(error, InterruptError):
+            click.echo(dumped(failed_check_json(error)))
+            sys.exit(error.exit_code)
+        raise
+    _answer(verdict, form)
+
+
+def _request(command: tuple[str, ...], config: Config, pins: Any, vary: Any, **options: Any) -> Request:
+    chosen = {name: getattr(config, name) if value is None else value for name, value in options.items()}
+    settings = settings_from(pins or config.pin)
+    varied = in_order([find(name).name for name in vary or config.vary])
+    return Request(understand(command), settings, tuple(varied), **chosen)
+
+
+def _check(request: Request, home: Path) -> Verdict:
+    mark_busy(home)
+    watching: AbstractContextManager[Any] = progress(request)
+    try:
+        with watching as watch:
+            return run_check(request, Lab(request, home, watch))
+    except KeyboardInterrupt as interrupt:
+        raise InterruptError("interrupted; every process was ended", f"what was recorded is in {home}") from interrupt
+    finally:
+        mark_done(home)
+
+
+def _answer(verdict: Verdict, form: str) -> None:
+    if form == "json":
+        click.echo(dumped(check_json(verdict)))
+    elif verdict.error is not None:
+        raise verdict.error
+    else:
+        click.echo(check_text(verdict))
+    sys.exit(verdict.exit_code)

@@ -1,0 +1,75 @@
+"""`samebits diff`: two recorded runs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from samebits.cli.options import format_option
+from samebits.compare.locate import Divergence, first_divergence
+from samebits.compare.values import Distance, distance
+from samebits.errors import RecordingError
+from samebits.record.folder import RunFolder, open_run
+from samebits.record.store import Recording
+from samebits.record.values import read_kept
+from samebits.report.json import diff_json, dumped
+from samebits.report.text import diff_text
+
+
+@click.command(short_help="Compare two recorded runs.")
+@format_option
+@click.argument("a", type=click.Path(path_type=Path), metavar="RUN")
+@click.argument("b", type=click.Path(path_type=Path), metavar="RUN")
+def command(form: str, a: Path, b: Path) -> None:
+    r"""Compare two recorded runs and name the first place at which they differ.
+
+    \b
+    samebits run --out one train.py
+    samebits run --out two train.py
+    samebits diff one two
+    """
+    left, right = open_run(a), open_run(b)
+    first, second = _recordings(left), _recordings(right)
+    until = _stopped_at(left, right)
+    place = first_divergence(first, second, until)
+    apart = None if place is None else _distance(left, right, place)
+    notes = [note for folder, found in ((left, first), (right, second)) for note in _notes(folder, found)]
+    if place is not None and apart is None and place.stream not in ("length", "outcome"):
+        notes.append(f"to measure by how much, run both again with --keep-values {place.step}")
+    if form == "json":
+        click.echo(dumped(diff_json(str(left.path), str(right.path), place, apart, notes)))
+    else:
+        steps = max(recording.steps for recording in first)
+        click.echo(diff_text(str(left.path), str(right.path), steps, place, apart, notes))
+    sys.exit(0 if place is None else 1)
+
+
+def _recordings(folder: RunFolder) -> list[Recording]:
+    folder.manifest()
+    found = folder.recordings()
+    if not found:
+        raise RecordingError(f"{folder.path} holds no recording", "the run took no step, or was ended before its first")
+    return found
+
+
+def _stopped_at(a: RunFolder, b: RunFolder) -> int | None:
+    stops = [folder.manifest().get("plan", {}).get("stop_after") for folder in (a, b)]
+    return min((stop for stop in stops if stop is not None), default=None)
+
+
+def _distance(a: RunFolder, b: RunFolder, place: Divergence) -> Distance | None:
+    left = read_kept(a.path, place.rank, place.step, place.stream).get(place.name)
+    right = read_kept(b.path, place.rank, place.step, place.stream).get(place.name)
+    return None if left is None or right is None else distance(left, right)
+
+
+def _notes(folder: RunFolder, recordings: list[Recording]) -> list[str]:
+    if folder.manifest().get("status") == "stopped":
+        return []
+    return [
+        f"{recording.path} is incomplete: its process did not end by itself; {recording.steps} steps were read"
+        for recording in recordings
+        if not recording.complete
+    ]

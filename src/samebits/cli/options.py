@@ -1,0 +1,58 @@
+"""Options that several commands share, and the words `--pin F=VALUE` is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from samebits.factors.base import Setting
+from samebits.factors.catalog import in_order
+from samebits.pinning import settings_for
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Our options come first; from the first word that is none on, everything is the user's command.
+COMMAND_LINE: dict[str, Any] = {"ignore_unknown_options": False, "allow_interspersed_args": False}
+
+
+def command_argument(function: F) -> F:
+    """The user's command: everything from the first word that is not an option of ours."""
+    return click.argument("command", nargs=-1, type=click.UNPROCESSED)(function)
+
+
+def pin_option(text: str) -> Callable[[F], F]:
+    """`--pin`, with the help text that fits the command."""
+    return click.option("--pin", "pins", multiple=True, metavar="FACTOR[=VALUE]", help=text)
+
+
+def out_option(function: F) -> F:
+    """`--out DIR`."""
+    return click.option(
+        "--out",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="Keep the recording there instead of in .samebits/.",
+    )(function)
+
+
+def seed_option(function: F) -> F:
+    """`--seed N`."""
+    return click.option("--seed", type=int, help="Root of all pinned streams (default 0).")(function)
+
+
+def format_option(function: F) -> F:
+    """`--format text|json`."""
+    return click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)(
+        function
+    )
+
+
+def settings_from(words: Iterable[str]) -> dict[str, Setting]:
+    """`["clock", "cpu-threads=4"]` → pinned settings, checked, in catalogue order."""
+    pairs = [word.partition("=") for word in words]
+    values = {name: value for name, equals, value in pairs if equals}
+    settings = settings_for([name for name, _, _ in pairs], values)
+    return {name: settings[name] for name in in_order(settings)}

@@ -1,0 +1,135 @@
+"""The first place at which two recorded runs differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from samebits.compare.align import Pair, align
+from samebits.record.store import COMPARED, Column, Recording
+
+Position = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """Where two runs part.
+
+    Attributes:
+        step: counts from 0.
+        stream: one of the recorded streams; `length` when one run went on, `outcome` when one run failed.
+        name: the first tensor that differs there.
+        rank: whose.
+        differing, total: tensors of that stream that differ, and how many there are.
+        detail: what else can be said, as a clause.
+        generators: the generators that stood elsewhere at the end of the step before (explains, is not compared).
+    """
+
+    step: int
+    stream: str
+    name: str = ""
+    rank: int = 0
+    differing: int = 0
+    total: int = 0
+    detail: str = ""
+    generators: tuple[str, ...] = ()
+
+    @property
+    def position(self) -> Position:
+        """For telling which of two divergences is the earlier one."""
+        return self.step, COMPARED.index(self.stream) if self.stream in COMPARED else len(COMPARED)
+
+
+def first_divergence(a: Sequence[Recording], b: Sequence[Recording], until: int | None = None) -> Divergence | None:
+    """The earliest place at which two runs differ, over all ranks; None when they are the same.
+
+    Args:
+        a: one run's recordings.
+        b: the other's.
+        until: look at steps up to this one only (runs that were stopped there on purpose have nothing after it).
+    """
+    found = [place for pair in align(a, b) if (place := _first_in(pair, until)) is not None]
+    return min(found, key=lambda place: (*place.position, place.rank), default=None)
+
+
+def _first_in(pair: Pair, until: int | None) -> Divergence | None:
+    if pair.a is None or pair.b is None:
+        there = "second" if pair.a is None else "first"
+        return Divergence(0, "length", rank=pair.rank, detail=f"only the {there} run recorded rank {pair.rank}")
+    rows_a, rows_b = len(pair.a), len(pair.b)
+    if until is not None:
+        rows_a, rows_b = min(rows_a, until + 1), min(rows_b, until + 1)
+    common = min(rows_a, rows_b)
+    row = _first_unequal(pair.a, pair.b, common)
+    if row < common:
+        return _explained(pair, row)
+    if rows_a != rows_b:
+        return Divergence(common, "length", rank=pair.rank, detail=_lengths(pair.a, pair.b))
+    return None
+
+
+def _first_unequal(a: Recording, b: Recording, rows: int) -> int:
+    """Halving works because a root digests everything before it."""
+    low, high = 0, rows
+    while low < high:
+        middle = (low + high) // 2
+        if a.root(middle) == b.root(middle):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _explained(pair: Pair, row: int) -> Divergence:
+    assert pair.a is not None
+    assert pair.b is not None
+    if pair.a.kind(row) != pair.b.kind(row):
+        return Divergence(row, "length", rank=pair.rank, detail=_lengths(pair.a, pair.b))
+    left, right = pair.a.columns(row), pair.b.columns(row)
+    generators = _generators(pair, row)
+    for stream in COMPARED:
+        found = _in_stream(left.get(stream), right.get(stream))
+        if found is not None:
+            name, differing, total, detail = found
+            return Divergence(row, stream, name, pair.rank, differing, total, detail, generators)
+    raise AssertionError(f"roots differ at row {row}, and no stream does")
+
+
+def _in_stream(a: Column | None, b: Column | None) -> tuple[str, int, int, str] | None:
+    if a is None and b is None:
+        return None
+    if a is None or b is None:
+        present = b if a is None else a
+        assert present is not None
+        which = "second" if a is None else "first"
+        return present.names[0], len(present.names), len(present.names), f"only the {which} run has it"
+    if a.names != b.names:
+        return _other_names(a, b)
+    differing = [name for name, x, y in zip(a.names, a.digests, b.digests, strict=True) if x != y]
+    return (differing[0], len(differing), len(a.names), "") if differing else None
+
+
+def _other_names(a: Column, b: Column) -> tuple[str, int, int, str]:
+    extra = [name for name in b.names if name not in set(a.names)]
+    missing = [name for name in a.names if name not in set(b.names)]
+    if extra or missing:
+        which = "second" if extra else "first"
+        return (extra or missing)[0], len(extra) + len(missing), len(a.names), f"only the {which} run has it"
+    moved = [name for name, other in zip(a.names, b.names, strict=True) if name != other]
+    return moved[0], len(moved), len(a.names), "the same names come in another order"
+
+
+def _generators(pair: Pair, row: int) -> tuple[str, ...]:
+    assert pair.a is not None
+    assert pair.b is not None
+    if row == 0:
+        return ()
+    a, b = pair.a.columns(row - 1).get("rng"), pair.b.columns(row - 1).get("rng")
+    if a is None or b is None:
+        return ()
+    other = b.as_dict()
+    return tuple(name for name, digest in a.as_dict().items() if other.get(name) != digest)
+
+
+def _lengths(a: Recording, b: Recording) -> str:
+    return f"the first run took {a.steps} steps and the second {b.steps}"

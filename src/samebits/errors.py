@@ -1,0 +1,116 @@
+"""Every error a user can meet: one sentence, a hint, a kind for programs, an exit code for shells."""
+
+from __future__ import annotations
+
+
+class SamebitsError(Exception):
+    """Something failed that the user can understand and change.
+
+    Args:
+        message: one sentence without a full stop: what failed, with which value.
+        hint: what to do about it; shown on a line of its own.
+    """
+
+    kind = "error"
+    exit_code = 2
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n\nhint: {self.hint}" if self.hint else self.message
+
+
+class UsageError(SamebitsError, ValueError):
+    """The command line or the arguments make no sense together."""
+
+    kind = "usage"
+
+
+class UnknownFactorError(SamebitsError, ValueError):
+    """A name that is no factor's."""
+
+    kind = "unknown_factor"
+
+
+class ConfigError(SamebitsError, ValueError):
+    """`[tool.samebits]` in pyproject.toml holds something that cannot be used."""
+
+    kind = "config"
+
+
+class CommandNotFoundError(SamebitsError, FileNotFoundError):
+    """The script or program to run does not exist."""
+
+    kind = "command_not_found"
+
+
+class InjectionError(SamebitsError, RuntimeError):
+    """The command ran, but samebits could not start inside it."""
+
+    kind = "not_injected"
+
+
+class NoTorchError(SamebitsError, RuntimeError):
+    """The command never imported torch."""
+
+    kind = "no_torch"
+
+
+class NothingTrainedError(SamebitsError, RuntimeError):
+    """The command finished without one step that could be recorded."""
+
+    kind = "nothing_trained"
+
+
+class ScriptFailedError(SamebitsError, RuntimeError):
+    """The user's command failed in every run, so there is nothing to compare."""
+
+    kind = "script_failed"
+
+
+class ScriptHangsError(SamebitsError, TimeoutError):
+    """The user's command ran past its time limit."""
+
+    kind = "timeout"
+
+
+class StorageError(SamebitsError, OSError):
+    """A run folder cannot be written (disk full, no permission)."""
+
+    kind = "storage"
+
+
+class RecordingError(SamebitsError, ValueError):
+    """A run folder cannot be read: missing, empty, or no recording at all."""
+
+    kind = "recording"
+
+
+class NewerSchemaError(RecordingError):
+    """A recording made by a newer samebits than this one."""
+
+    kind = "newer_schema"
+
+
+class TooLateError(SamebitsError, RuntimeError):
+    """A factor could not be pinned because something was done too early."""
+
+    kind = "too_late"
+
+
+class InterruptError(SamebitsError, KeyboardInterrupt):
+    """The user pressed Ctrl-C; every process was ended and what was recorded is kept."""
+
+    kind = "interrupted"
+    exit_code = 130
+
+
+class TooLateWarning(UserWarning):
+    """A factor could not be pinned any more; `pin(strict=True)` raises instead."""
+
+
+class OverriddenWarning(UserWarning):
+    """A factor was pinned and the program changed it afterwards."""

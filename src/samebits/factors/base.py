@@ -1,0 +1,276 @@
+"""Factor and Scene: what every factor can do, and the place where it does it.
+
+A factor answers four verbs: `pin` holds it still, `vary` changes it on purpose, `observe` tells what is in effect, and
+`witness` notes where in the user's code it entered. Three of them act inside a `Scene`, which knows how the factor is
+to be treated, undoes everything exactly, and passes on what was witnessed. `environment` is what must be said before
+the interpreter starts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any, Literal
+
+from samebits.factors.imports import forget, when_loaded
+from samebits.factors.sites import Site, user_site
+from samebits.seeds import derive
+
+Mode = Literal["natural", "pinned", "varied"]
+SiteKey = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How one factor is treated in one run; plain data that survives JSON.
+
+    Attributes:
+        mode: left alone, held still, or changed on purpose.
+        value: what to pin to, for factors with a choice (a thread count); None means the factor's default.
+        variant: which other value when varied; counts from 1.
+        released: call sites (path, line) that are varied although the factor is pinned.
+    """
+
+    mode: Mode = "natural"
+    value: str | None = None
+    variant: int = 1
+    released: tuple[SiteKey, ...] = ()
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A factor entered here: the first time at this line, in this process."""
+
+    factor: str
+    what: str
+    site: Site | None
+    seeded: bool = False
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What is in effect in this process.
+
+    Attributes:
+        value: the setting as text.
+        held: True when the factor cannot move any more (pinned by us or by the user), False when it can, None when that
+            cannot be known yet (torch is not loaded) or does not apply here.
+        can_pin: whether pinning from inside this process would still take effect.
+        reason: why not, or what was done too early.
+    """
+
+    value: str
+    held: bool | None
+    can_pin: bool = True
+    reason: str = ""
+
+
+class StandIn:
+    """Takes the place of a built-in function: not turned into a method by a class, and pickled by its name."""
+
+    def __init__(self, original: Any, call: Callable[..., Any]) -> None:
+        self._call = call
+        self.__wrapped__ = original
+        for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+            setattr(self, name, getattr(original, name, None))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return repr(self.__wrapped__)
+
+    def __reduce__(self) -> str:
+        return str(vars(self)["__name__"])
+
+
+@dataclass
+class Scene:
+    """One process in which one factor is treated.
+
+    Attributes:
+        setting: the treatment.
+        seed: root of every derived value.
+        path: words that make this process's streams its own (`"rank", 1` when streams are per rank).
+        report: takes what was witnessed; None when nobody listens.
+        undo: everything that must be put back, in order.
+        own: entered by `samebits.pin` inside the user's program, so modules may be imported at once.
+    """
+
+    factor: str
+    setting: Setting
+    seed: int = 0
+    path: tuple[str | int, ...] = ()
+    report: Callable[[Witness], None] | None = None
+    undo: ExitStack = field(default_factory=ExitStack)
+    own: bool = False
+    _seen: set[SiteKey | None] = field(default_factory=set)
+
+    @property
+    def mode(self) -> Mode:
+        return self.setting.mode
+
+    @property
+    def watches_sites(self) -> bool:
+        """Whether anybody needs to know which line called."""
+        return self.report is not None or bool(self.setting.released)
+
+    def derive(self, *words: str | int, bits: int = 64) -> int:
+        """A seed for this factor in this process; another one for each variant."""
+        return derive(self.seed, self.factor, *self.path, *words, bits=bits)
+
+    def other(self, *words: str | int, bits: int = 64) -> int:
+        """Like `derive`, for what is varied."""
+        return self.derive("varied", self.setting.variant, *words, bits=bits)
+
+    def enter(self, what: str, seeded: bool = False) -> Mode:
+        """The factor enters through `what` right now: witness the user's line, and say how to treat this call."""
+        if not self.watches_sites:
+            return self.mode
+        site = user_site()
+        self.witness(what, site, seeded)
+        released = site is not None and site.key in self.setting.released
+        return "varied" if released else self.mode
+
+    def witness(self, what: str, site: Site | None, seeded: bool = False) -> None:
+        """Report a site once per process."""
+        key = site.key if site else None
+        if self.report is None or key in self._seen:
+            return
+        self._seen.add(key)
+        self.report(Witness(self.factor, what, site, seeded))
+
+    def set(self, owner: Any, name: str, value: Any) -> None:
+        """Set an attribute; leaving the scene puts the old one back, or takes it away where it was inherited."""
+        inherited = name not in vars(owner)
+        before = None if inherited else vars(owner)[name]
+        setattr(owner, name, value)
+        self.undo.callback(delattr, owner, name) if inherited else self.undo.callback(setattr, owner, name, before)
+
+    def replace(self, owner: Any, name: str, call: Callable[..., Any]) -> None:
+        """Put `call` in the place of a function."""
+        self.set(owner, name, StandIn(getattr(owner, name), call))
+
+    def set_environment(self, name: str, value: str) -> None:
+        """Set an environment variable for this process and its children; put back when the scene ends."""
+        before = os.environ.get(name)
+        os.environ[name] = value
+        if before is None:
+            self.undo.callback(os.environ.pop, name, None)
+        else:
+            self.undo.callback(os.environ.__setitem__, name, before)
+
+    def when_loaded(self, module: str, action: Callable[[Any], None]) -> None:
+        """Act on a module once it is there; inside `samebits.pin` it is imported at once if it is installed."""
+
+        def guarded(loaded: ModuleType) -> None:
+            action(loaded)
+
+        if self.own:
+            loaded = import_if_installed(module)
+            if loaded is not None:
+                action(loaded)
+            return
+        when_loaded(module, guarded)
+        self.undo.callback(forget, module, guarded)
+
+
+def import_if_installed(name: str) -> ModuleType | None:
+    """The module, imported; None where its package is not installed."""
+    import importlib
+    import importlib.util
+
+    if importlib.util.find_spec(name.partition(".")[0]) is None:
+        return None
+    return importlib.import_module(name)
+
+
+class Factor:
+    """One thing that can change the bits of a run whose code did not change.
+
+    Subclasses fill in the attributes and the verbs; the docstring is the factor's page in the reference.
+
+    Attributes:
+        name: as it is typed.
+        scope: `environment` must be set before the interpreter starts, `process` can be set from inside.
+        summary: why it matters, one line.
+        story: how it enters, as a clause after its name; `{what}` is what was called.
+        too_late: since when it cannot be pinned from inside.
+        cure: what to change in the code, where that is better than pinning; `{line}` is the guilty line's number.
+        pinned_by_default / varied_by_default: part of `samebits run` / of `samebits check`.
+        drifts: its natural state differs between two runs on one machine (a clock does, a thread count does not).
+        is_mode: its settings choose between algorithms, each with bits of its own, so a released run is compared with
+            another released run, not with a pinned one.
+        has_sites: it enters through calls that can be witnessed.
+    """
+
+    name: str
+    scope: Literal["environment", "process"] = "process"
+    summary: str
+    story: str
+    too_late: str = "never"
+    cure: str = ""
+    pinned_by_default: bool = True
+    varied_by_default: bool = False
+    drifts: bool = True
+    is_mode: bool = False
+    has_sites: bool = False
+
+    def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
+        """Variables to set before the interpreter starts."""
+        return {}
+
+    def check_value(self, value: str) -> None:
+        """Raise UsageError when `value` cannot be pinned to."""
+        from samebits.errors import UsageError
+
+        raise UsageError(f"{self.name} takes no value, got {value!r}", f"write --pin {self.name}")
+
+    def pin(self, scene: Scene) -> None:
+        """Hold the factor still in this process."""
+
+    def vary(self, scene: Scene) -> None:
+        """Change the factor on purpose."""
+
+    def witness(self, scene: Scene) -> None:
+        """Note where the factor enters, and change nothing."""
+
+    def observe(self, scene: Scene | None = None) -> Observation:
+        """What is in effect; `scene` is where it was pinned, if it was."""
+        raise NotImplementedError
+
+    def verify(self, scene: Scene) -> str:
+        """Empty when the pin took; else what was done too early, as a clause."""
+        seen = self.observe(scene)
+        return "" if seen.held is not False else seen.reason or f"{seen.value} is in effect"
+
+    def apply(self, scene: Scene) -> None:
+        """Do what the scene asks for; do nothing at all where nothing is asked."""
+        if scene.mode == "pinned":
+            self.pin(scene)
+        elif scene.mode == "varied":
+            self.vary(scene)
+        elif scene.watches_sites:
+            self.witness(scene)
+
+
+class CallFactor(Factor):
+    """A factor that enters through calls: one replaced function witnesses, pins or varies, call by call."""
+
+    has_sites = True
+
+    def install(self, scene: Scene) -> None:
+        """Replace the functions through which the factor enters."""
+        raise NotImplementedError
+
+    def pin(self, scene: Scene) -> None:
+        self.install(scene)
+
+    def vary(self, scene: Scene) -> None:
+        self.install(scene)
+
+    def witness(self, scene: Scene) -> None:
+        self.install(scene)

@@ -1,0 +1,67 @@
+"""The catalogue: every factor, in the order in which it is shown. Adding a factor is one file and one line here."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from samebits.errors import UnknownFactorError
+from samebits.factors.base import Factor
+from samebits.factors.clock import Clock
+from samebits.factors.cpu_isa import CpuIsa
+from samebits.factors.cpu_threads import CpuThreads
+from samebits.factors.cublas_workspace import CublasWorkspace
+from samebits.factors.cudnn_algorithms import CudnnAlgorithms
+from samebits.factors.cudnn_autotune import CudnnAutotune
+from samebits.factors.data_workers import DataWorkers
+from samebits.factors.file_order import FileOrder
+from samebits.factors.float_precision import FloatPrecision
+from samebits.factors.hash_seed import HashSeed
+from samebits.factors.numpy_rng import NumpyRng
+from samebits.factors.os_entropy import OsEntropy
+from samebits.factors.python_rng import PythonRng
+from samebits.factors.torch_algorithms import TorchAlgorithms
+from samebits.factors.torch_rng import TorchRng
+from samebits.factors.uninitialized_memory import UninitializedMemory
+
+CATALOG: tuple[Factor, ...] = (
+    PythonRng(),
+    NumpyRng(),
+    TorchRng(),
+    OsEntropy(),
+    Clock(),
+    HashSeed(),
+    FileOrder(),
+    UninitializedMemory(),
+    CpuThreads(),
+    CpuIsa(),
+    TorchAlgorithms(),
+    CudnnAutotune(),
+    CudnnAlgorithms(),
+    CublasWorkspace(),
+    FloatPrecision(),
+    DataWorkers(),
+)
+
+_BY_NAME = {factor.name: factor for factor in CATALOG}
+
+
+def names() -> list[str]:
+    """The names of all factors, in catalogue order."""
+    return list(_BY_NAME)
+
+
+def find(name: str) -> Factor:
+    """The factor of that name; UnknownFactorError with the nearest name otherwise."""
+    factor = _BY_NAME.get(name)
+    if factor is None:
+        near = difflib.get_close_matches(name.replace("_", "-"), _BY_NAME, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}?" if near else f"the factors are {', '.join(_BY_NAME)}"
+        raise UnknownFactorError(f"there is no factor {name!r}", hint)
+    return factor
+
+
+def in_order(wanted: Iterable[str]) -> list[str]:
+    """The given names in catalogue order, each once."""
+    chosen = set(wanted)
+    return [name for name in _BY_NAME if name in chosen]

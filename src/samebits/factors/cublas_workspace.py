@@ -1,0 +1,57 @@
+"""cublas-workspace: how much scratch memory cuBLAS has, and so which algorithm it takes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from samebits.errors import UsageError
+from samebits.factors.base import Factor, Observation, Scene, Setting
+
+VARIABLE = "CUBLAS_WORKSPACE_CONFIG"
+VALID = (":4096:8", ":16:8")
+
+
+class CublasWorkspace(Factor):
+    """With several streams, cuBLAS may pick another algorithm when its workspace is not of a fixed size.
+
+    NVIDIA documents `:4096:8` and `:16:8` as the two settings under which cuBLAS repeats. torch up to 2.9 reads the
+    variable at the first cuBLAS call, once: one early matmul on the GPU makes a later setting useless. From 2.10 on
+    torch no
+        longer checks it, while the library still honours it.
+    """
+
+    name = "cublas-workspace"
+    scope = "environment"
+    summary = "cuBLAS may choose another algorithm per call unless its workspace has a fixed size"
+    story = "cuBLAS chose another algorithm"
+    too_late = "the first use of CUDA"
+    cure = "set CUBLAS_WORKSPACE_CONFIG=:4096:8 before CUDA is first used"
+    is_mode = True
+
+    def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
+        own = environ.get(VARIABLE, "")
+        if setting.mode == "varied":
+            return {VARIABLE: next(value for value in reversed(VALID) if value != own)}
+        if setting.mode == "natural":
+            return {}
+        return {VARIABLE: setting.value or (own if own in VALID else VALID[0])}
+
+    def check_value(self, value: str) -> None:
+        if value not in VALID:
+            raise UsageError(f"cublas-workspace takes :4096:8 or :16:8, got {value!r}")
+
+    def pin(self, scene: Scene) -> None:
+        if os.environ.get(VARIABLE) not in VALID and not _cuda_was_used():
+            scene.set_environment(VARIABLE, scene.setting.value or VALID[0])
+
+    def observe(self, scene: Scene | None = None) -> Observation:
+        value, late = os.environ.get(VARIABLE, ""), _cuda_was_used()
+        reason = "CUDA was used before it was set" if late and value not in VALID else ""
+        return Observation(value or "not set", value in VALID, can_pin=not late, reason=reason)
+
+
+def _cuda_was_used() -> bool:
+    torch = sys.modules.get("torch")
+    return bool(torch is not None and torch.cuda.is_initialized())

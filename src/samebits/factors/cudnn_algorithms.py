@@ -1,0 +1,40 @@
+"""cudnn-algorithms: whether cuDNN may use algorithms whose result depends on timing."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from samebits.factors.base import Factor, Observation, Scene
+
+
+class CudnnAlgorithms(Factor):
+    """`torch.backends.cudnn.deterministic=True` keeps cuDNN to convolutions that repeat.
+
+    Some of cuDNN's backward convolutions add with atomics. `use_deterministic_algorithms(True)` makes convolutions
+    ask for deterministic algorithms as well, but leaves this setting as it is for whoever reads it.
+    """
+
+    name = "cudnn-algorithms"
+    summary = "some cuDNN convolutions add gradients in whatever order their threads arrive"
+    story = "a convolution whose result depends on timing"
+    cure = "set torch.backends.cudnn.deterministic = True"
+    is_mode = True
+
+    def pin(self, scene: Scene) -> None:
+        scene.when_loaded("torch", lambda torch: self._set(torch, scene, True))
+
+    def vary(self, scene: Scene) -> None:
+        scene.when_loaded("torch", lambda torch: self._set(torch, scene, not torch.backends.cudnn.deterministic))
+
+    def observe(self, scene: Scene | None = None) -> Observation:
+        torch = sys.modules.get("torch")
+        if torch is None:
+            return Observation("torch is not loaded", True if scene else None)
+        on = torch.backends.cudnn.deterministic
+        reason = "" if on else "the program allowed other algorithms again"
+        return Observation("deterministic" if on else "any", on, reason=reason)
+
+    def _set(self, torch: Any, scene: Scene, on: bool) -> None:
+        scene.undo.callback(setattr, torch.backends.cudnn, "deterministic", torch.backends.cudnn.deterministic)
+        torch.backends.cudnn.deterministic = on

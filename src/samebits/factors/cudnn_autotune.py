@@ -1,0 +1,42 @@
+"""cudnn-autotune: whether cuDNN times several algorithms and keeps the quickest."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from samebits.factors.base import Factor, Observation, Scene
+
+
+class CudnnAutotune(Factor):
+    """`torch.backends.cudnn.benchmark=True` searches for the quickest convolution for every new input shape.
+
+    The winner of a race between algorithms may be another one in the next run, with other bits. For fixed shapes it
+    is often quicker, for varying shapes it searches again and again. `use_deterministic_algorithms` leaves this
+    setting alone.
+    """
+
+    name = "cudnn-autotune"
+    summary = "cuDNN's autotuner keeps the algorithm that was quickest this time, which may not be next time's"
+    story = "the autotuner chose another algorithm"
+    cure = "set torch.backends.cudnn.benchmark = False"
+    is_mode = True
+
+    def pin(self, scene: Scene) -> None:
+        scene.when_loaded("torch", lambda torch: self._set(torch, scene, False))
+
+    def vary(self, scene: Scene) -> None:
+        scene.when_loaded("torch", lambda torch: self._set(torch, scene, not torch.backends.cudnn.benchmark))
+
+    def observe(self, scene: Scene | None = None) -> Observation:
+        torch = sys.modules.get("torch")
+        if torch is None:
+            return Observation("torch is not loaded", True if scene else None)
+        on = torch.backends.cudnn.benchmark
+        return Observation(
+            "on" if on else "off", not on, reason="the program switched the autotuner on again" if on else ""
+        )
+
+    def _set(self, torch: Any, scene: Scene, on: bool) -> None:
+        scene.undo.callback(setattr, torch.backends.cudnn, "benchmark", torch.backends.cudnn.benchmark)
+        torch.backends.cudnn.benchmark = on

@@ -1,0 +1,119 @@
+"""os-entropy: random numbers that the operating system hands out."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from typing import Any
+
+from samebits.factors.base import CallFactor, Observation, Scene
+from samebits.factors.sites import user_site
+from samebits.seeds import derive
+
+
+class OsEntropy(CallFactor):
+    """`os.urandom` and everything that rests on it: uuid4, secrets, SystemRandom, and generators made without a seed.
+
+    `np.random.default_rng()`, `Generator`, `RandomState()`, `SeedSequence()`, `random.Random()`, and a `seed()`
+    without an argument all ask the operating system. Pinned, every process gets derived streams of its own; that
+    takes away the unpredictability that keys and tokens need, so it is pinned only when asked for. Not seen:
+    `/dev/urandom` opened as a file, `torch.Generator.seed()`, and C extensions that ask the kernel themselves.
+    """
+
+    name = "os-entropy"
+    summary = "os.urandom, uuid4, secrets and generators made without a seed differ in every run by design"
+    story = "{what} asked the operating system"
+    cure = "give the generator made at line {line} a seed"
+    pinned_by_default = False
+    varied_by_default = True
+
+    def install(self, scene: Scene) -> None:
+        entropy = _Entropy(scene)
+        for owner, name in ((os, "urandom"), (random, "_urandom")):
+            scene.replace(owner, name, entropy.asked(f"os.{name.strip('_')}", getattr(owner, name)))
+        if hasattr(os, "getrandom"):
+            original = os.getrandom
+            scene.replace(os, "getrandom", entropy.asked("os.getrandom", lambda size, flags=0: original(size, flags)))
+        self._install_seeding(scene, entropy)
+        scene.when_loaded("torch", lambda torch: _install_torch(torch, scene, entropy))
+
+    def observe(self, scene: Scene | None = None) -> Observation:
+        if scene is None or scene.mode == "natural":
+            return Observation("the operating system's", False)
+        return Observation("a derived stream" if scene.mode == "pinned" else "another derived stream", True)
+
+    def _install_seeding(self, scene: Scene, entropy: _Entropy) -> None:
+        plain = random.Random.seed
+
+        def seed(self: random.Random, a: Any = None, version: int = 2) -> None:
+            plain(self, entropy.seed("random.Random()") if a is None else a, version)
+
+        # random.seed is a method bound before the class was touched, and it may carry another factor's watch by now.
+        outer = random.seed
+
+        def global_seed(a: Any = None, version: int = 2) -> None:
+            outer(entropy.seed("random.seed()") if a is None else a, version)
+
+        scene.set(random.Random, "seed", seed)
+        scene.replace(random, "seed", global_seed)
+
+
+class _Entropy:
+    """Derived bytes: a stream for every function that asks, so that background threads cannot shift anybody's.
+
+    multiprocessing asks from a thread of its own for every tensor that a worker hands over, at no fixed time.
+    A forked child goes on with streams of its own.
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.path: tuple[str | int, ...] = ()
+        self.forks = 0
+        self.drawn: dict[tuple[str, str], int] = {}
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(before=self._count_fork, after_in_child=self._become_child)
+
+    def _count_fork(self) -> None:
+        self.forks += 1
+
+    def _become_child(self) -> None:
+        self.path, self.forks, self.drawn = (*self.path, "fork", self.forks), 0, {}
+
+    def asked(self, what: str, original: Callable[..., bytes]) -> Callable[..., bytes]:
+        """A stand-in for `os.urandom`."""
+
+        def urandom(size: int, *args: Any) -> bytes:
+            mode = self.scene.enter(what)
+            return original(size, *args) if mode == "natural" else self.derived(size, mode)
+
+        return urandom
+
+    def derived(self, size: int, mode: str) -> bytes:
+        """The next bytes of the stream of whoever asks."""
+        site = user_site()
+        asker = ("library", "") if site is None else (os.path.basename(site.path), site.function)
+        drawn = self.drawn[asker] = self.drawn.get(asker, 0) + 1
+        words = (*self.path, *asker)
+        root = self.scene.derive(*words) if mode == "pinned" else self.scene.other(*words)
+        blocks = (derive(root, drawn, block, bits=512) for block in range(-(-size // 64)))
+        return b"".join(block.to_bytes(64, "little") for block in blocks)[:size]
+
+    def seed(self, what: str) -> int | None:
+        """What an unseeded generator starts from: None leaves it to Python."""
+        mode = self.scene.enter(what)
+        return None if mode == "natural" else int.from_bytes(self.derived(32, mode), "little")
+
+
+def _install_torch(torch: Any, scene: Scene, entropy: _Entropy) -> None:
+    original = torch.seed
+
+    def seed() -> int:
+        drawn = entropy.seed("torch.seed()")
+        if drawn is None:
+            return int(original())
+        torch.manual_seed(drawn & 0xFFFFFFFF)
+        return drawn & 0xFFFFFFFF
+
+    for owner in (torch, torch.random):
+        scene.replace(owner, "seed", seed)

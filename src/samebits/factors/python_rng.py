@@ -1,0 +1,101 @@
+"""python-rng: the state of Python's global generator."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from samebits.factors.base import Factor, Observation, Scene
+
+DRAWS = (
+    "random",
+    "randint",
+    "randrange",
+    "choice",
+    "choices",
+    "sample",
+    "shuffle",
+    "uniform",
+    "triangular",
+    "getrandbits",
+    "randbytes",
+    "gauss",
+    "normalvariate",
+    "lognormvariate",
+    "expovariate",
+    "vonmisesvariate",
+    "gammavariate",
+    "betavariate",
+    "binomialvariate",
+    "paretovariate",
+    "weibullvariate",
+)
+
+
+class PythonRng(Factor):
+    """The generator behind `random.random()`, `random.shuffle()` and the rest of the module's functions.
+
+    Python seeds it from the operating system at start-up, so whatever is drawn before `random.seed(...)` is another
+    value in every run. Generators of one's own (`random.Random(...)`) do not belong here; unseeded ones belong to
+    `os-entropy`.
+    """
+
+    name = "python-rng"
+    summary = "Python starts its global generator (random.random, random.shuffle) from OS entropy in every run"
+    story = "drawn before it was seeded"
+    cure = "call samebits.pin(seed=0), or random.seed(0), before line {line}"
+    has_sites = True
+
+    def pin(self, scene: Scene) -> None:
+        self._start(scene, scene.derive())
+        if scene.watches_sites:
+            self.witness(scene)
+
+    def vary(self, scene: Scene) -> None:
+        self._start(scene, scene.other())
+
+    def witness(self, scene: Scene) -> None:
+        watch = _Watch(scene)
+        for name in DRAWS:
+            if hasattr(random, name):
+                scene.replace(random, name, watch.draw(name, getattr(random, name)))
+        for name in ("seed", "setstate"):
+            scene.replace(random, name, watch.seeding(getattr(random, name)))
+
+    def observe(self, scene: Scene | None = None) -> Observation:
+        if scene is None:
+            return Observation("unknown whether it was seeded", None)
+        return Observation("seeded by samebits", True)
+
+    def _start(self, scene: Scene, seed: int) -> None:
+        scene.undo.callback(random.setstate, random.getstate())
+        random.seed(seed)
+
+
+class _Watch:
+    """Tells draws before the first seeding from those after it, and replaces the released ones."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.seeded = False
+        self.other = random.Random(scene.other("site"))
+
+    def draw(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def draw(*args: Any, **kwargs: Any) -> Any:
+            # The global stream advances as it always does; a released call then answers from another stream, so that
+            # the calls after it are not blamed for what this one did.
+            result = original(*args, **kwargs)
+            if self.seeded or self.scene.enter(f"random.{name}") != "varied":
+                return result
+            return getattr(self.other, name)(*args, **kwargs)
+
+        return draw
+
+    def seeding(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def seeding(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            self.seeded = True
+            return result
+
+        return seeding

@@ -1,0 +1,97 @@
+"""Call sites: the user's line nearest to something that happened inside a library."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+import sysconfig
+from dataclasses import asdict, dataclass
+from types import FrameType
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place in the user's code.
+
+    Attributes:
+        path: absolute path of the source file (or `<string>` for `python -c`).
+        line: counts from 1.
+        function: qualified name as far as Python knows it; `<module>` at the top level.
+    """
+
+    path: str
+    line: int
+    function: str = ""
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What makes two sites the same place: the line, whatever the function is called."""
+        return (self.path, self.line)
+
+    @property
+    def source(self) -> str:
+        """The stripped source line, empty when the file cannot be read."""
+        return linecache.getline(self.path, self.line).strip()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for journals and JSON."""
+        return asdict(self)
+
+
+# The package's own folder is compared as a prefix of file names; the trailing separator keeps siblings out.
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+def _library_folders() -> tuple[str, ...]:
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    paths = {sysconfig.get_path(name) for name in names}
+    # Inside a virtual environment `stdlib` may point into it; the real library lies where `os` was loaded from.
+    paths.add(os.path.dirname(os.__file__))
+    real = {os.path.realpath(path) for path in paths if path}
+    return tuple(sorted(path + os.sep for path in real | {p for p in paths if p}))
+
+
+_LIBRARIES = _library_folders()
+_known: dict[str, bool] = {}
+
+
+def is_user_file(path: str) -> bool:
+    """Whether a source file is the user's: not the standard library's, not installed, not ours, not frozen."""
+    known = _known.get(path)
+    if known is None:
+        known = _known[path] = _is_user_file(path)
+    return known
+
+
+def _is_user_file(path: str) -> bool:
+    if path.startswith("<"):
+        return path in ("<string>", "<stdin>")
+    full = os.path.abspath(path)
+    installed = f"{os.sep}site-packages{os.sep}" in full or f"{os.sep}dist-packages{os.sep}" in full
+    return not (installed or full.startswith(_OWN) or full.startswith(_LIBRARIES))
+
+
+def user_site(frame: FrameType | None = None) -> Site | None:
+    """The nearest frame that is the user's, walking outwards; None when a library acted on its own."""
+    current = frame or sys._getframe(1)
+    while current is not None:
+        if is_user_file(current.f_code.co_filename):
+            return _site_of(current)
+        current = current.f_back  # type: ignore[assignment]
+    return None
+
+
+def _site_of(frame: FrameType) -> Site:
+    code = frame.f_code
+    path = code.co_filename
+    absolute = path if path.startswith("<") else os.path.abspath(path)
+    return Site(absolute, frame.f_lineno, getattr(code, "co_qualname", code.co_name))
+
+
+def user_files() -> list[str]:
+    """The user's source files among the modules loaded so far, for static looks at them."""
+    files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    found = {os.path.abspath(path) for path in files if path and path.endswith(".py") and is_user_file(path)}
+    return sorted(found)

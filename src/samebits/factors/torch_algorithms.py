@@ -1,0 +1,59 @@
+"""torch-algorithms: whether torch may pick kernels whose result depends on timing."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from samebits.errors import UsageError
+from samebits.factors.base import Factor, Observation, Scene
+
+
+class TorchAlgorithms(Factor):
+    """`torch.use_deterministic_algorithms(True)`: kernels that add in a fixed order, an error where there is none.
+
+    Without it some operations race: atomics on GPUs, and on the CPU `index_put_` with accumulate (the backward of
+        `x[idx]`), `index_copy_` and `put_`. Operations without a deterministic kernel raise. `--pin
+        torch-algorithms=warn` lets them pass with a warning; that may select yet other kernels and is never reported
+        as deterministic. The flag leaves cuDNN's autotuner alone (see `cudnn-autotune`), and its costly companion
+        that fills all new memory is switched
+    off: `uninitialized-memory` does that.
+    """
+
+    name = "torch-algorithms"
+    summary = "some kernels add in whatever order their threads arrive, unless deterministic ones are asked for"
+    story = "an operation whose result depends on timing"
+    cure = "call torch.use_deterministic_algorithms(True) at the start"
+    is_mode = True
+
+    def check_value(self, value: str) -> None:
+        if value not in ("strict", "warn"):
+            raise UsageError(f"torch-algorithms takes strict or warn, got {value!r}")
+
+    def pin(self, scene: Scene) -> None:
+        scene.when_loaded("torch", lambda torch: self._set(torch, scene, True))
+
+    def vary(self, scene: Scene) -> None:
+        scene.when_loaded(
+            "torch", lambda torch: self._set(torch, scene, not torch.are_deterministic_algorithms_enabled())
+        )
+
+    def observe(self, scene: Scene | None = None) -> Observation:
+        torch = sys.modules.get("torch")
+        if torch is None:
+            return Observation("torch is not loaded", True if scene else None)
+        if not torch.are_deterministic_algorithms_enabled():
+            return Observation("any kernel", False, reason="the program switched deterministic algorithms off again")
+        if torch.is_deterministic_algorithms_warn_only_enabled():
+            return Observation("deterministic where possible, warnings elsewhere", bool(scene) or False)
+        return Observation("deterministic kernels or an error", True)
+
+    def _set(self, torch: Any, scene: Scene, on: bool) -> None:
+        before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+        scene.undo.callback(torch.use_deterministic_algorithms, before[0], warn_only=before[1])
+        torch.use_deterministic_algorithms(on, warn_only=scene.setting.value == "warn")
+        deterministic = torch.utils.deterministic
+        scene.undo.callback(
+            setattr, deterministic, "fill_uninitialized_memory", deterministic.fill_uninitialized_memory
+        )
+        deterministic.fill_uninitialized_memory = False

@@ -1,0 +1,1 @@
+"""One run of the user's command in its own processes: `process` and `command` outside, `child` and `inject` inside."""

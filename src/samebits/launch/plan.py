@@ -1,0 +1,71 @@
+"""RunPlan: what one run of the command is told, as plain data that travels through a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from samebits.factors.base import Setting
+from samebits.factors.catalog import CATALOG
+
+VARIABLE = "SAMEBITS_PLAN"
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """One run.
+
+    Attributes:
+        role: what the run is for, in words: `control`, `varied`, `pinned` …
+        settings: how to treat which factor; those not named are natural.
+        seed: root of every derived value.
+        witness: note the call sites at which factors enter.
+        record: write a recording.
+        per_rank: give every rank streams of its own.
+        stop_after: end the run after this step.
+        keep_step, keep_streams: keep whole tensors of one step.
+    """
+
+    role: str = "run"
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    seed: int = 0
+    witness: bool = False
+    record: bool = True
+    per_rank: bool = False
+    stop_after: int | None = None
+    keep_step: int | None = None
+    keep_streams: tuple[str, ...] = ()
+
+    def named(self, mode: str) -> list[str]:
+        """The factors treated so, in catalogue order."""
+        return [f.name for f in CATALOG if self.settings.get(f.name, Setting()).mode == mode]
+
+    def with_settings(self, settings: Mapping[str, Setting]) -> RunPlan:
+        """The same run with some factors treated otherwise."""
+        return replace(self, settings={**self.settings, **settings})
+
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Variables that must be set before the interpreter starts."""
+        found: dict[str, str] = {}
+        for factor in CATALOG:
+            found |= factor.environment(self.settings.get(factor.name, Setting()), self.seed, environ)
+        return found
+
+    def write(self, path: Path) -> None:
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n")
+
+
+def read_plan(path: str | Path) -> RunPlan:
+    """The plan that `RunPlan.write` wrote."""
+    content = json.loads(Path(path).read_text())
+    settings = {name: _setting(given) for name, given in content.pop("settings").items()}
+    content["keep_streams"] = tuple(content["keep_streams"])
+    return RunPlan(settings=settings, **content)
+
+
+def _setting(given: dict[str, object]) -> Setting:
+    released = given.pop("released")
+    assert isinstance(released, list)
+    return Setting(released=tuple((path, line) for path, line in released), **given)  # type: ignore[arg-type]

@@ -1,0 +1,229 @@
+"""Starting the user's command with samebits inside it, waiting for it, ending it, and saying how it went."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import signal
+import stat
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import samebits
+from samebits.errors import CommandNotFoundError, StorageError
+from samebits.launch.command import Command
+from samebits.launch.plan import VARIABLE, RunPlan
+from samebits.record.folder import RunFolder
+from samebits.record.journal import read_notes
+
+INJECTED = str(Path(__file__).parent / "inject")
+GRACE_SECONDS = 3.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one run ended.
+
+    Attributes:
+        folder: its run folder.
+        plan: what it was told.
+        exit_code: the command's status; negative for the signal that ended it.
+        wall_seconds: from start to end.
+        timed_out: ended by us because it ran too long.
+        stopped: ended by us after the step it was asked to stop after.
+    """
+
+    folder: RunFolder
+    plan: RunPlan
+    exit_code: int
+    wall_seconds: float
+    timed_out: bool = False
+    stopped: bool = False
+
+    @property
+    def succeeded(self) -> bool:
+        return not self.timed_out and (self.exit_code == 0 or self.stopped)
+
+
+def run_recorded(
+    command: Command,
+    plan: RunPlan,
+    path: Path,
+    timeout: float | None = None,
+    waiting: Callable[[], None] | None = None,
+) -> Outcome:
+    """Run the command in a process group of its own, its output in the run folder.
+
+    Args:
+        command: what to run.
+        plan: how to treat it.
+        path: the run folder to make.
+        timeout: seconds after which the whole group is ended; what was recorded stays.
+        waiting: called about ten times a second meanwhile.
+
+    Raises:
+        StorageError: the run folder cannot be made.
+        KeyboardInterrupt: passed on after the group has been ended.
+    """
+    folder = _made(path, plan)
+    manifest = _manifest(command, plan)
+    folder.write_manifest({**manifest, "status": "running"})
+    start = time.perf_counter()
+    with _log(folder.stdout) as out, _log(folder.stderr) as err, _input() as source:
+        process = _started(command, folder, plan, stdin=source, stdout=out, stderr=err, start_new_session=True)
+        try:
+            timed_out = not _wait(process, timeout, waiting)
+        except BaseException:
+            folder.write_manifest({**manifest, "status": "interrupted"})
+            raise
+        finally:
+            _end_group(process)
+    outcome = _outcome(folder, plan, process.returncode, time.perf_counter() - start, timed_out)
+    folder.write_manifest({**manifest, **_ending(outcome)})
+    return outcome
+
+
+def run_transparent(command: Command, plan: RunPlan, path: Path) -> Outcome:
+    """Run the command as if it had been typed without us: same terminal, same input and output, same signals."""
+    folder = _made(path, plan)
+    manifest = _manifest(command, plan)
+    folder.write_manifest({**manifest, "status": "running"})
+    start = time.perf_counter()
+    process = _started(command, folder, plan)
+    with _signals_passed_to(process):
+        exit_code = process.wait()
+    outcome = _outcome(folder, plan, exit_code, time.perf_counter() - start, False)
+    folder.write_manifest({**manifest, **_ending(outcome)})
+    return outcome
+
+
+def environment_of(plan: RunPlan, folder: RunFolder, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of the command: the user's, what the plan asks for, and the way in."""
+    path = environ.get("PYTHONPATH", "")
+    inside = {VARIABLE: str(folder.plan), "PYTHONPATH": f"{INJECTED}{os.pathsep}{path}" if path else INJECTED}
+    return {**environ, **plan.environment(environ), **inside}
+
+
+def _made(path: Path, plan: RunPlan) -> RunFolder:
+    folder = RunFolder(path)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        plan.write(folder.plan)
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror}", "choose another place with --out") from error
+    return folder
+
+
+def _started(command: Command, folder: RunFolder, plan: RunPlan, **options: Any) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(command.argv, env=environment_of(plan, folder, os.environ), **options)
+    except OSError as error:
+        raise CommandNotFoundError(f"cannot start {command.argv[0]!r}: {error.strerror}") from error
+
+
+def _log(path: Path) -> IO[bytes]:
+    try:
+        return path.open("wb")
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror}", "choose another place with --out") from error
+
+
+@contextlib.contextmanager
+def _input() -> Iterator[Any]:
+    """A file on standard input is given to every run from its start; a terminal or a pipe cannot be."""
+    try:
+        is_file = stat.S_ISREG(os.fstat(0).st_mode)
+    except OSError:
+        is_file = False
+    if not is_file or not os.path.exists("/dev/fd/0"):
+        yield subprocess.DEVNULL
+        return
+    with open("/dev/fd/0", "rb") as source:
+        yield source
+
+
+def _wait(process: subprocess.Popen[bytes], timeout: float | None, waiting: Callable[[], None] | None) -> bool:
+    deadline = None if timeout is None else time.monotonic() + timeout
+    while True:
+        try:
+            process.wait(0.1)
+            return True
+        except subprocess.TimeoutExpired:
+            if waiting is not None:
+                waiting()
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """End what is left of the command's process group: workers outlive a main process that was stopped or killed."""
+    if process.poll() is None:
+        _signal_group(process, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE_SECONDS)
+    _signal_group(process, signal.SIGKILL)
+    process.wait()
+
+
+def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
+    # start_new_session made the group, so its id is the process's own, and nobody else's as long as anyone is in it.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+@contextlib.contextmanager
+def _signals_passed_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Ctrl-C reaches the command from the terminal itself; a signal sent to us alone is passed on."""
+
+    def pass_on(number: int, frame: object) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(number)
+
+    before = {signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN)}
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        before[number] = signal.signal(number, pass_on)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _outcome(folder: RunFolder, plan: RunPlan, exit_code: int, seconds: float, timed_out: bool) -> Outcome:
+    stopped = any("stopped_after" in note for note in read_notes(folder.path, "end"))
+    return Outcome(folder, plan, exit_code, seconds, timed_out, stopped)
+
+
+def _manifest(command: Command, plan: RunPlan) -> dict[str, Any]:
+    return {
+        "command": list(command.argv),
+        "typed": list(command.typed),
+        "cwd": os.getcwd(),
+        "samebits": samebits.__version__,
+        "platform": platform.platform(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "plan": asdict(plan),
+    }
+
+
+def _ending(outcome: Outcome) -> dict[str, Any]:
+    status = "timed out" if outcome.timed_out else "stopped" if outcome.stopped else "ended"
+    recordings = outcome.folder.recordings()
+    observed = next(read_notes(outcome.folder.path, "observed"), {})
+    return {
+        "status": status,
+        "exit_code": outcome.exit_code,
+        "wall_seconds": round(outcome.wall_seconds, 3),
+        "steps": max((recording.steps for recording in recordings), default=0),
+        "ranks": sorted({recording.rank for recording in recordings}),
+        "complete": bool(recordings) and all(recording.complete for recording in recordings),
+        "versions": observed.get("versions", {}),
+        "observed": observed.get("factors", {}),
+    }

@@ -1,0 +1,200 @@
+"""Run folders: where they lie, what is in them, how many are kept.
+
+.samebits/20260131-120000-4711/        one check, or one run
+    1-control/                         one run of the command
+        manifest.json                  command, settings, versions, outcome
+        plan.json                      what the injected code was told
+        recording.sqlite               steps (one file per rank)
+        journal.HOST.PID.jsonl         notes of each process
+        values/*.safetensors           tensors kept at one step, where asked for
+        stdout.log  stderr.log
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from samebits.errors import NewerSchemaError, RecordingError, StorageError
+from samebits.record.store import Recording
+
+HOME = ".samebits"
+MANIFEST_SCHEMA = 1
+KEPT = 20
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """One run on disk."""
+
+    path: Path
+
+    @property
+    def stdout(self) -> Path:
+        return self.path / "stdout.log"
+
+    @property
+    def stderr(self) -> Path:
+        return self.path / "stderr.log"
+
+    @property
+    def plan(self) -> Path:
+        return self.path / "plan.json"
+
+    @property
+    def values(self) -> Path:
+        return self.path / "values"
+
+    def write_manifest(self, content: Mapping[str, Any]) -> None:
+        """Replace the manifest in one move, so that a reader never sees half of it."""
+        text = json.dumps({"schema": f"samebits.run/{MANIFEST_SCHEMA}", **content}, indent=2) + "\n"
+        write_whole(self.path / "manifest.json", text)
+
+    def manifest(self) -> dict[str, Any]:
+        """The manifest as plain data."""
+        try:
+            content = json.loads((self.path / "manifest.json").read_text())
+            schema = int(content["schema"].partition("/")[2])
+        except FileNotFoundError as error:
+            raise RecordingError(
+                f"{self.path} is not a run folder: it holds no manifest.json", _where_runs_are(self.path)
+            ) from error
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise RecordingError(f"{self.path}/manifest.json cannot be read: {error}", "was it edited?") from error
+        if schema > MANIFEST_SCHEMA:
+            raise NewerSchemaError(
+                f"{self.path} has schema {schema}, and this samebits reads schemas up to {MANIFEST_SCHEMA}",
+                "upgrade samebits: pip install --upgrade samebits",
+            )
+        return dict(content)
+
+    def recordings(self) -> list[Recording]:
+        """One per rank and process, in that order; files that were only begun are left out."""
+        found = []
+        for path in sorted(self.path.glob("recording*.sqlite")):
+            try:
+                found.append(Recording(path))
+            except NewerSchemaError:
+                raise
+            except RecordingError:
+                continue
+        return sorted(found, key=lambda recording: (recording.rank, recording.sequence))
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that it is there in full or not at all."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_text(text)
+        beside.replace(path)
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror}", "choose another place with --out") from error
+
+
+def new_home(out: Path | None = None, kept: int = KEPT) -> Path:
+    """A fresh folder for one check or run: `out` itself, or a new one under `.samebits/` here.
+
+    Raises:
+        StorageError: the place cannot be written, or `out` exists and holds something.
+    """
+    if out is not None:
+        return _given(out)
+    home = Path(HOME)
+    name = time.strftime("%Y%m%d-%H%M%S", time.localtime())
+    try:
+        home.mkdir(exist_ok=True)
+        ignore = home / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("*\n")
+        _drop_oldest(home, kept)
+        return _claimed(home, name).resolve()
+    except OSError as error:
+        raise StorageError(
+            f"cannot write {home.resolve()}: {error.strerror}", "choose another place with --out"
+        ) from error
+
+
+def _given(out: Path) -> Path:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if any(out.iterdir()):
+            raise StorageError(f"--out {out} is not empty", "give a folder that does not exist yet, or an empty one")
+        (out / ".writable").touch()
+        (out / ".writable").unlink()
+    except StorageError:
+        raise
+    except OSError as error:
+        raise StorageError(f"cannot write --out {out}: {error.strerror}") from error
+    return out.resolve()
+
+
+def _claimed(home: Path, name: str) -> Path:
+    # Two checks may start in the same second in the same place: whoever makes the folder has the name.
+    for attempt in range(1_000):
+        path = home / (f"{name}-{os.getpid()}" + (f"-{attempt}" if attempt else ""))
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        return path
+    raise FileExistsError(17, "too many folders of that name", str(home / name))
+
+
+BUSY = ".busy"
+
+
+def _drop_oldest(home: Path, kept: int) -> None:
+    folders = sorted((path for path in home.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
+    done = [path for path in folders if not _is_busy(path)]
+    for path in done[: max(0, len(folders) - kept + 1)]:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def mark_busy(home: Path) -> None:
+    """Say that this process is still writing there, so that no other one drops the folder."""
+    (home / BUSY).write_text(str(os.getpid()))
+
+
+def mark_done(home: Path) -> None:
+    """The folder may be dropped when it is among the oldest."""
+    (home / BUSY).unlink(missing_ok=True)
+
+
+def _is_busy(path: Path) -> bool:
+    try:
+        os.kill(int((path / BUSY).read_text()), 0)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def open_run(path: Path) -> RunFolder:
+    """The run folder at `path`; a check's folder holding exactly one run will do.
+
+    Raises:
+        RecordingError: there is no run.
+    """
+    if not path.exists():
+        raise RecordingError(f"there is no run folder {path}", _where_runs_are(path))
+    if (path / "manifest.json").exists():
+        return RunFolder(path)
+    inside = sorted(child for child in path.iterdir() if (child / "manifest.json").exists()) if path.is_dir() else []
+    if len(inside) == 1:
+        return RunFolder(inside[0])
+    if inside:
+        raise RecordingError(f"{path} holds {len(inside)} runs", f"name one of them, for example {inside[0]}")
+    raise RecordingError(f"{path} is not a run folder: it holds no manifest.json", _where_runs_are(path))
+
+
+def _where_runs_are(path: Path) -> str:
+    if path.is_dir():
+        inside = sorted(child for child in path.iterdir() if (child / "manifest.json").exists())
+        if inside:
+            return f"name one of the runs in it, for example {inside[0]}"
+    return f"runs are kept under {HOME}/; `samebits run` and `samebits check` say where they put them"

@@ -1,0 +1,226 @@
+"""The recording on disk: one sqlite file per rank, one row per step, columns packed.
+
+    meta(key, value)              schema, rank, sequence, complete
+    layouts(id, names)            a list of tensor names, as JSON; most steps share one
+    steps(step, kind, root, streams)
+
+`root` is a chain: it digests the row's streams and the root before it. So two recordings agree up to and including
+step s exactly when their roots at s are equal, and the first divergence is found by halving, reading a handful of
+rows.
+
+A commit costs no fsync (`synchronous=OFF`): what was committed survives a killed process, though not a power cut.
+There is no write-ahead log, which fails on network file systems.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import struct
+import time
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from samebits.errors import NewerSchemaError, RecordingError, StorageError
+
+SCHEMA = 1
+STREAMS = ("init", "batch", "loss", "grad", "param", "optimizer", "artifact", "rng")
+# What two runs are compared by; the state of generators only explains.
+COMPARED = STREAMS[:-1]
+
+Names = tuple[str, ...]
+_HEAD = struct.Struct("<BII")
+
+_TABLES = """
+CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT);
+CREATE TABLE layouts(id INTEGER PRIMARY KEY, names TEXT);
+CREATE TABLE steps(step INTEGER PRIMARY KEY, kind TEXT, root BLOB, streams BLOB);
+"""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One stream of one step: names and 64-bit digests, in the same order."""
+
+    names: Names
+    digests: Sequence[int]
+
+    def as_dict(self) -> dict[str, int]:
+        return dict(zip(self.names, self.digests, strict=True))
+
+
+def file_name(rank: int, sequence: int) -> str:
+    """`recording.sqlite` for the first process of rank 0, others say which they are."""
+    rank_part = f".rank{rank}" if rank else ""
+    sequence_part = f".process{sequence}" if sequence else ""
+    return f"recording{rank_part}{sequence_part}.sqlite"
+
+
+class Writer:
+    """Writes one recording; every method leaves the file readable."""
+
+    def __init__(self, folder: Path, rank: int) -> None:
+        self.path, sequence = _claim(folder, rank)
+        self._layouts: dict[Names, int] = {}
+        self._root = b""
+        self._committed = time.perf_counter()
+        self._commit_seconds = 0.0
+        with _storage_errors(self.path):
+            self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+            self._db.execute("PRAGMA journal_mode=PERSIST")
+            self._db.execute("PRAGMA synchronous=OFF")
+            self._db.executescript(_TABLES)
+            meta = {"schema": SCHEMA, "rank": rank, "sequence": sequence, "complete": 0}
+            self._db.executemany("INSERT INTO meta VALUES(?, ?)", [(k, str(v)) for k, v in meta.items()])
+            self._db.execute("BEGIN")
+
+    def write(self, step: int, kind: str, columns: Mapping[str, Column]) -> None:
+        """Append one step. `kind` is `step`, or `end` for what came after the last one."""
+        packed = b"".join(self._packed(stream, columns[stream]) for stream in STREAMS if stream in columns)
+        compared = b"".join(_identity(stream, columns[stream]) for stream in COMPARED if stream in columns)
+        self._root = hashlib.blake2b(self._root + kind.encode() + compared, digest_size=8).digest()
+        with _storage_errors(self.path):
+            self._db.execute("INSERT INTO steps VALUES(?, ?, ?, ?)", (step, kind, self._root, packed))
+            self._commit_when_due()
+
+    def commit(self) -> None:
+        """Make everything written so far survive a kill."""
+        with _storage_errors(self.path):
+            start = time.perf_counter()
+            self._db.execute("COMMIT")
+            self._db.execute("BEGIN")
+            self._committed = time.perf_counter()
+            self._commit_seconds = self._committed - start
+
+    def close(self, complete: bool = True) -> None:
+        """Commit, and say that nothing is missing."""
+        with _storage_errors(self.path):
+            self._db.execute("UPDATE meta SET value=? WHERE key='complete'", (str(int(complete)),))
+            self._db.execute("COMMIT")
+            self._db.close()
+
+    def _commit_when_due(self) -> None:
+        # A commit may take one part in a hundred of the time: slow steps are committed one by one, quick ones together.
+        if time.perf_counter() - self._committed >= 100 * self._commit_seconds:
+            self.commit()
+
+    def _packed(self, stream: str, column: Column) -> bytes:
+        head = _HEAD.pack(STREAMS.index(stream), self._layout(column.names), len(column.digests))
+        return head + array("Q", column.digests).tobytes()
+
+    def _layout(self, names: Names) -> int:
+        known = self._layouts.get(names)
+        if known is None:
+            known = self._layouts[names] = len(self._layouts)
+            self._db.execute("INSERT INTO layouts VALUES(?, ?)", (known, json.dumps(names)))
+        return known
+
+
+def _claim(folder: Path, rank: int) -> tuple[Path, int]:
+    """The next free name for this rank, taken without a race between processes."""
+    for sequence in range(10_000):
+        path = folder / file_name(rank, sequence)
+        try:
+            path.open("xb").close()
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise _storage_error(path, error) from error
+        return path, sequence
+    raise StorageError(f"{folder} already holds 10000 recordings of rank {rank}", "use a fresh --out folder")
+
+
+def _identity(stream: str, column: Column) -> bytes:
+    names = hashlib.blake2b("\0".join(column.names).encode(), digest_size=8).digest()
+    return stream.encode() + names + array("Q", column.digests).tobytes()
+
+
+class _storage_errors:
+    """Turns what sqlite and the disk say into an error that names the file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, sqlite3.Error | OSError):
+            raise _storage_error(self.path, error) from error
+
+
+def _storage_error(path: Path, error: BaseException) -> StorageError:
+    return StorageError(f"cannot write the recording {path}: {error}", "free some space, or choose a folder with --out")
+
+
+class Recording:
+    """One rank's recording, read without torch.
+
+    Attributes:
+        path: the sqlite file.
+        rank, sequence: which process of the run it belongs to; sequence counts the processes of one rank.
+        complete: whether the process ended by itself; False after a kill or a crash.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            # Not read-only: a journal left by a killed process has to be rolled back before anything can be read.
+            self._db = sqlite3.connect(path, isolation_level=None)
+            meta = dict(self._db.execute("SELECT key, value FROM meta"))
+        except sqlite3.Error as error:
+            raise RecordingError(
+                f"{path} is not a recording: {error}", "was the run stopped at its very start?"
+            ) from error
+        if int(meta["schema"]) > SCHEMA:
+            raise NewerSchemaError(
+                f"{path} has schema {meta['schema']}, and this samebits reads schemas up to {SCHEMA}",
+                "upgrade samebits: pip install --upgrade samebits",
+            )
+        self.rank, self.sequence = int(meta["rank"]), int(meta["sequence"])
+        self.complete = meta["complete"] == "1"
+        self._layouts: dict[int, Names] = {}
+
+    def __len__(self) -> int:
+        """Rows: steps, and the end where there is one."""
+        return int(self._db.execute("SELECT COUNT(*) FROM steps").fetchone()[0])
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps taken."""
+        return int(self._db.execute("SELECT COUNT(*) FROM steps WHERE kind='step'").fetchone()[0])
+
+    def root(self, step: int) -> bytes | None:
+        """The chained digest of everything up to and including `step`; None past the last row."""
+        row = self._db.execute("SELECT root FROM steps WHERE step=?", (step,)).fetchone()
+        return row[0] if row else None
+
+    def kind(self, step: int) -> str:
+        """`step` or `end`."""
+        return str(self._db.execute("SELECT kind FROM steps WHERE step=?", (step,)).fetchone()[0])
+
+    def columns(self, step: int) -> dict[str, Column]:
+        """Every stream of one step."""
+        (packed,) = self._db.execute("SELECT streams FROM steps WHERE step=?", (step,)).fetchone()
+        return dict(self._unpacked(packed))
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _unpacked(self, packed: bytes) -> Iterator[tuple[str, Column]]:
+        at = 0
+        while at < len(packed):
+            stream, layout, count = _HEAD.unpack_from(packed, at)
+            at += _HEAD.size
+            digests = array("Q", packed[at : at + 8 * count])
+            at += 8 * count
+            yield STREAMS[stream], Column(self._names(layout), digests)
+
+    def _names(self, layout: int) -> Names:
+        if layout not in self._layouts:
+            (names,) = self._db.execute("SELECT names FROM layouts WHERE id=?", (layout,)).fetchone()
+            self._layouts[layout] = tuple(json.loads(names))
+        return self._layouts[layout]

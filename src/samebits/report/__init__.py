@@ -1,0 +1,1 @@
+"""Records → text and JSON. Nothing is computed here and nothing is run."""

@@ -1,0 +1,162 @@
+"""What a person reads in a terminal: the answer in the first line, the rest in a column of labels."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+
+from samebits.check.plan import Request
+from samebits.check.verdict import Cause, Verdict
+from samebits.compare.locate import Divergence
+from samebits.compare.values import Distance
+from samebits.factors.catalog import find, in_order
+from samebits.launch.plan import RunPlan
+from samebits.pinning import Status
+from samebits.report.places import counted, path_of, place_of, where, which
+
+LABEL = 10
+
+
+def check_text(verdict: Verdict) -> str:
+    """The answer of `samebits check`."""
+    if verdict.kind == "same":
+        return _lines(_same_headline(verdict), [*_treated(verdict), *_left_out(verdict)])
+    if verdict.kind == "undecided":
+        return _lines("undecided: no two runs could be compared", _left_out(verdict))
+    assert verdict.parting is not None
+    a, b, place = verdict.parting.a, verdict.parting.b, verdict.parting.divergence
+    headline = f"different bits: runs {a} and {b} part {where(place)}"
+    rows: list[tuple[str, str]] = []
+    if which(place):
+        rows.append(("first", which(place)))
+    rows += _cause_rows(verdict)
+    rows += _remedy_rows(verdict)
+    return _lines(headline, [*rows, *_left_out(verdict)])
+
+
+def _same_headline(verdict: Verdict) -> str:
+    steps = max((run.steps for run in verdict.runs), default=0)
+    full = [run for run in verdict.runs if run.steps == steps]
+    return f"same bits: {len(full)} runs of {counted(steps, 'step')} agree in every loss, gradient and parameter"
+
+
+def _treated(verdict: Verdict) -> list[tuple[str, str]]:
+    rows = [("varied", ", ".join(verdict.varied) or "nothing")]
+    if verdict.pinned:
+        rows.append(("pinned", ", ".join(verdict.pinned)))
+    return rows
+
+
+def _left_out(verdict: Verdict) -> list[tuple[str, str]]:
+    rows = [("untested", text) for text in verdict.untested]
+    rows += [("note", text) for text in verdict.notes]
+    rows += [("not seen", text) for text in verdict.not_observed or ("nothing",)]
+    return rows
+
+
+def _cause_rows(verdict: Verdict) -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = []
+    for cause in verdict.causes:
+        rows.append(("cause", _cause_line(cause)))
+        if cause.site is not None and cause.site.source:
+            rows.append(("", f"    {cause.site.source}"))
+        rows += [("", f"or {place_of(site)}  {site.source}") for site in cause.others]
+        if cause.distance is not None and cause.distance.is_rounding:
+            rows.append(("", str(cause.distance)))
+        if not cause.drifts:
+            rows.append(("", "repeats on this machine; another machine, copy or setting changes it"))
+    if verdict.unknown is not None:
+        place = verdict.unknown.divergence
+        held = "the remedy in place" if verdict.causes else "everything pinned that can be"
+        rows.append(
+            ("cause", f"unknown: with {held}, runs {verdict.unknown.a} and {verdict.unknown.b} part {where(place)}")
+        )
+        rows.append(
+            ("", "an operation whose result depends on timing, or something outside the catalogue (samebits factors)")
+        )
+    elif not verdict.causes:
+        rows.append(("cause", "unknown"))
+    return rows
+
+
+def _cause_line(cause: Cause) -> str:
+    place = ""
+    if cause.site is not None:
+        place = f", {'likely ' if cause.likely else ''}{place_of(cause.site)}"
+    evidence = f" (confirmed: {cause.evidence})" if cause.confirmed else ""
+    return f"{cause.factor}: {cause.what}{place}{evidence}"
+
+
+def _remedy_rows(verdict: Verdict) -> list[tuple[str, str]]:
+    if verdict.remedy is None:
+        return []
+    state = "verified: same bits" if verdict.remedy.verified else "not verified"
+    rows = [("remedy", f"{remedy_command(verdict)}     ({state})")]
+    return rows + [("", f"or, in the code: {line}") for line in verdict.remedy.code]
+
+
+def remedy_command(verdict: Verdict) -> str:
+    """What to type to run with the remedy's pins, and those the check was given."""
+    pins = in_order([*verdict.pinned, *(verdict.remedy.pins if verdict.remedy else ())])
+    return " ".join(["samebits run", *(f"--pin {name}" for name in pins), verdict.command])
+
+
+def diff_text(
+    a: str, b: str, steps: int, place: Divergence | None, distance: Distance | None, notes: Sequence[str]
+) -> str:
+    """The answer of `samebits diff`."""
+    if place is None:
+        return _lines(
+            f"same bits: {counted(steps, 'step')} agree in every recorded stream", [("note", n) for n in notes]
+        )
+    rows = [("first", which(place))] if which(place) else []
+    if distance is not None:
+        rows.append(("by", str(distance)))
+    if place.generators:
+        rows.append(("rng", f"already elsewhere at the end of step {place.step - 1}: {', '.join(place.generators)}"))
+    rows += [("runs", f"{path_of(a)} and {path_of(b)}"), *(("note", note) for note in notes)]
+    return _lines(f"different bits: the runs part {where(place)}", rows)
+
+
+def plan_text(request: Request, first: Sequence[RunPlan]) -> str:
+    """What `check --dry-run` prints."""
+    rows = []
+    for number, plan in enumerate(first, 1):
+        treated = [f"{mode} {', '.join(plan.named(mode))}" for mode in ("pinned", "varied") if plan.named(mode)]
+        rows.append((f"run {number}", f"{plan.role}: {'; '.join(treated) or 'nothing pinned, nothing varied'}"))
+    pinnable = ", ".join(request.pinnable())
+    rows += [
+        ("if they", "part, the following runs end just after the step at which they parted:"),
+        ("pinned", f"twice, with {pinnable}"),
+        ("released", "one factor at a time: those that entered the pinned run, and hash-seed"),
+        ("sites", "one half of a guilty factor's call sites at a time, until its lines are known"),
+        ("remedy", "the guilty factors pinned, twice, to the end; once with the rest varied"),
+        ("bounds", _bounds(request)),
+    ]
+    return _lines(f"plan: {shlex.join(request.command.argv)}", rows)
+
+
+def _bounds(request: Request) -> str:
+    limit = f"{request.timeout:g} s each" if request.timeout else "no time limit"
+    steps = f", the first {request.max_steps} steps" if request.max_steps else ""
+    return f"at most {request.max_runs} runs, {request.jobs} at a time, {limit}{steps}"
+
+
+def factors_text(status: Status) -> str:
+    """The answer of `samebits factors`."""
+    held = sum(1 for factor in status if factor.observation.held is True)
+    lines = [f"{held} of {len(status.factors)} factors are held still here; `samebits run` pins those marked *"]
+    column = max(len(factor.name) for factor in status)
+    for factor in status:
+        seen = factor.observation
+        state = {True: "held", False: "free", None: "-"}[seen.held]
+        late = "" if seen.can_pin else f" (too late here: {seen.reason})" if seen.reason else " (too late here)"
+        mark = "*" if find(factor.name).pinned_by_default else " "
+        lines.append(f"  {mark} {factor.name:<{column}}  {state:<4}  {seen.value}{late}")
+        lines.append(f"    {'':<{column}}        {factor.summary}")
+    return "\n".join(lines)
+
+
+def _lines(headline: str, rows: Iterable[tuple[str, str]]) -> str:
+    body = [f"  {label:<{LABEL}}{text}" for label, text in rows]
+    return "\n".join([headline, *(line.rstrip() for line in body)])

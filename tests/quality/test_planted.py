@@ -1,0 +1,151 @@
+"""Planted faults with known answers, and their clean twins.
+
+Each folder of `cases/` holds `faulty.py` and `clean.py`. A guilty line of the faulty script, or of a module it imports,
+carries the comment `# <- FACTOR`. `check` must name exactly those factors and lines, and be silent on the twin.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).parent / "cases"
+MARK = re.compile(r"# <- ([a-z-]+)$")
+TIMEOUT_SECONDS = 600
+
+Site = tuple[str, str | None, int | None]  # factor, file name, line
+
+
+@dataclass(frozen=True)
+class Case:
+    """A planted fault: its causes, and the step at which runs first part where that is known for sure."""
+
+    name: str
+    factors: frozenset[str]
+    step: int | None
+    options: tuple[str, ...]
+
+
+def case(name: str, *factors: str, step: int | None = 0, options: tuple[str, ...] = ()) -> Case:
+    return Case(name, frozenset(factors), step, options)
+
+
+CASES = [
+    case("clock_daily_seed", "clock"),
+    case("clock_datetime", "clock"),
+    case("clock_logging", "clock"),
+    case("clock_seed", "clock"),
+    case("clock_workers", "clock"),
+    case("cpu_threads_conv", "cpu-threads", options=("--vary", "cpu-threads")),
+    case("data_workers_transform", "data-workers", options=("--vary", "data-workers")),
+    case("file_order_glob", "file-order"),
+    case("file_order_helper", "file-order"),
+    case("file_order_listdir", "file-order"),
+    case("hash_seed_buckets", "hash-seed"),
+    case("hash_seed_groups", "hash-seed"),
+    case("hash_seed_vocabulary", "hash-seed"),
+    case("numpy_rng_augment", "numpy-rng"),
+    case("numpy_rng_helper", "numpy-rng"),
+    case("numpy_rng_late", "numpy-rng", step=7),
+    case("numpy_rng_library", "numpy-rng"),
+    case("os_entropy_default_rng", "os-entropy"),
+    case("os_entropy_instance", "os-entropy"),
+    case("os_entropy_secrets", "os-entropy"),
+    case("os_entropy_torch_seed", "os-entropy"),
+    case("os_entropy_uuid", "os-entropy"),
+    case("os_entropy_workers", "os-entropy"),
+    case("python_rng_accumulate", "python-rng"),
+    case("torch_rng_gan", "torch-rng"),
+    case("torch_rng_model", "torch-rng"),
+    case("torch_rng_shuffle", "torch-rng"),
+    case("two_numpy_clock", "numpy-rng", "clock"),
+    case("two_torch_hash", "torch-rng", "hash-seed"),
+    # Two runs may find the same leftovers in memory for a while, so the step is a matter of luck.
+    case("uninitialized_hidden", "uninitialized-memory", step=None),
+]
+each_case = pytest.mark.parametrize("planted", CASES, ids=lambda planted: planted.name)
+
+
+def marked_sites(planted: Case) -> set[Site]:
+    """Every marked line of the faulty script and the modules beside it."""
+    return {
+        (mark[1], path.name, line)
+        for path in (FOLDER / planted.name).glob("*.py")
+        for line, source in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if (mark := MARK.search(source))
+    }
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What `samebits check` said, and how to show it when it is wrong."""
+
+    exit_code: int
+    verdict: dict[str, Any]
+    transcript: str
+
+    @property
+    def sites(self) -> set[Site]:
+        places = [(cause["factor"], cause["location"]) for cause in self.verdict["causes"]]
+        return {(factor, at and PurePath(at["path"]).name, at and at["line"]) for factor, at in places}
+
+
+def check(planted: Case, script: str, folder: Path) -> Answer:
+    """The answer of `samebits check` to one script of a case, run in a copy of its folder."""
+    shutil.copytree(FOLDER / planted.name, folder, dirs_exist_ok=True)
+    command = [sys.executable, "-m", "samebits", "check", "--format", "json", *planted.options, script]
+    # A hash seed set around the tests would be the user's own valid setting, and kept.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
+    )
+    transcript = f"$ {' '.join(command)}\nexit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    try:
+        return Answer(done.returncode, json.loads(done.stdout), transcript)
+    except json.JSONDecodeError:
+        pytest.fail(f"stdout is not JSON\n{transcript}")
+
+
+@each_case
+def test_faulty_script_is_explained(planted: Case, tmp_path: Path) -> None:
+    """The verdict names every guilty factor and line, no innocent one, and a remedy that works."""
+    expected = marked_sites(planted) or {(factor, None, None) for factor in planted.factors}
+
+    answer = check(planted, "faulty.py", tmp_path)
+
+    assert (answer.exit_code, answer.verdict["verdict"]) == (1, "different"), answer.transcript
+    assert answer.sites == expected, answer.transcript
+    assert answer.verdict["remedy"]["verified"], answer.transcript
+    assert set(answer.verdict["remedy"]["pins"]) == planted.factors, answer.transcript
+    if planted.step is not None:
+        assert answer.verdict["first_divergence"]["step"] == planted.step, answer.transcript
+
+
+@each_case
+def test_clean_twin_is_silent(planted: Case, tmp_path: Path) -> None:
+    """The same script without the fault gives the same bits, and nothing is accused."""
+    answer = check(planted, "clean.py", tmp_path)
+
+    assert (answer.exit_code, answer.verdict["verdict"]) == (0, "same"), answer.transcript
+    assert answer.verdict["causes"] == [], answer.transcript
+
+
+@each_case
+def test_marks_agree_with_the_table(planted: Case) -> None:
+    """The marked lines of a case name its factors; only `cpu-threads` has no line to mark."""
+    sites = marked_sites(planted)
+
+    assert {factor for factor, _, _ in sites} == planted.factors - {"cpu-threads"}
+    assert not any(file == "clean.py" for _, file, _ in sites)
+
+
+def test_every_case_is_in_the_table() -> None:
+    """No planted fault lies about unchecked."""
+    assert {path.name for path in FOLDER.iterdir()} == {planted.name for planted in CASES}
