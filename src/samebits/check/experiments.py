@@ -12,17 +12,17 @@ If the remedy's runs part again, at a later step, everything from `pinned` on is
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from samebits.check import plan as plans
-from samebits.check.attribution import Findings, find_causes
+from samebits.check.attribution import Attribution
 from samebits.check.first import earliest, first_parting
 from samebits.check.lab import BudgetSpentError, Lab
 from samebits.check.plan import Request
 from samebits.check.verdict import Cause, Parting, Remedy, Run, Verdict
 from samebits.errors import SamebitsError
-from samebits.factors.catalog import find, in_order
+from samebits.factors.catalog import find, in_order, names
 from samebits.record.journal import read_notes
 
 MAX_ROUNDS = 3
@@ -42,35 +42,64 @@ def run_check(request: Request, lab: Lab) -> Verdict:
 
 
 def _explained(request: Request, lab: Lab, parting: Parting) -> Verdict:
-    findings, at = Findings(), parting
-    pins: list[str] = []
-    remedy: Remedy | None = None
+    found = _Found()
     try:
-        for _ in range(MAX_ROUNDS):
-            new = find_causes(request, lab, at.divergence, pins, findings)
-            if not new:
-                break
-            findings.causes.extend(new)
-            pins = in_order([*pins, *(cause.factor for cause in new)])
-            remedy = Remedy(tuple(pins), False)
-            later, remedy = _tried(request, lab, remedy)
-            findings.unknown = later
-            if later is None:
-                break
-            at = later
+        _explain(request, lab, parting, found)
     except BudgetSpentError:
-        findings.untested.append(_stopped(request))
+        found.untested.append(_stopped(request))
+    if not found.causes and found.unknown is None and not found.untested:
+        found.notes.append("with everything pinned the runs agree, and with one factor released at a time they do too")
     return _verdict(
         request,
         lab,
         "different",
         parting=parting,
-        causes=tuple(sorted(findings.causes, key=lambda cause: not cause.drifts)),
-        unknown=findings.unknown,
-        remedy=None if remedy is None else replace(remedy, code=_code(findings.causes)),
-        untested=tuple(findings.untested),
-        notes=(*findings.notes, *_bounds(request)),
+        causes=tuple(sorted(found.causes, key=lambda cause: not cause.drifts)),
+        unknown=found.unknown,
+        remedy=None if found.remedy is None else replace(found.remedy, code=_code(found.causes)),
+        untested=tuple(found.untested),
+        notes=(*found.notes, *_bounds(request)),
     )
+
+
+@dataclass
+class _Found:
+    """What is known so far; kept outside the search, so that a search cut short loses nothing."""
+
+    causes: list[Cause] = field(default_factory=list)
+    remedy: Remedy | None = None
+    unknown: Parting | None = None
+    untested: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def _explain(request: Request, lab: Lab, parting: Parting, found: _Found) -> None:
+    """Causes and remedies in turn, until a remedy holds to the end or nobody is left to suspect."""
+    at, pins = parting, list[str]()
+    suspects = _suspects(request, lab, parting)
+    for _ in range(MAX_ROUNDS):
+        attribution = Attribution(request, lab, at.divergence, pins, suspects)
+        found.untested.extend(attribution.untested)
+        found.unknown = attribution.unknown
+        later: Parting | None = at
+        while later is not None and later.divergence.step <= at.divergence.step:
+            causes = attribution.next_causes()
+            if not causes:
+                return
+            found.causes.extend(causes)
+            pins = in_order([*pins, *(cause.factor for cause in causes)])
+            found.remedy = Remedy(tuple(pins), False)
+            later, found.remedy = _tried(request, lab, found.remedy)
+            found.unknown = later
+        if later is None:
+            return
+        at, suspects = later, names()
+
+
+def _suspects(request: Request, lab: Lab, parting: Parting) -> list[str]:
+    """Runs that were left alone accuse any factor; a varied run accuses what was varied in it."""
+    other = next(run for run in lab.runs if run.id == parting.b)
+    return other.plan.named("varied") or names()
 
 
 def _tried(request: Request, lab: Lab, remedy: Remedy) -> tuple[Parting | None, Remedy]:

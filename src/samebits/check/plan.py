@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from samebits.errors import UsageError
 from samebits.factors.base import Setting
-from samebits.factors.catalog import CATALOG, find, in_order
+from samebits.factors.catalog import CATALOG, in_order
 from samebits.launch.command import Command
 from samebits.launch.plan import RunPlan
 
@@ -93,10 +93,9 @@ def varied_run(request: Request, variant: int = 1, leave: Iterable[str] = ()) ->
     return request.base("varied").with_settings({name: Setting("varied", variant=variant) for name in chosen})
 
 
-def pinned_run(request: Request, stop_after: int | None, leave: Iterable[str] = ()) -> RunPlan:
-    """Everything that can move is held still and watched."""
-    chosen = [name for name in request.pinnable() if name not in set(leave)]
-    pinned = {name: Setting("pinned") for name in chosen}
+def pinned_run(request: Request, names: Iterable[str], stop_after: int | None) -> RunPlan:
+    """These factors held still and watched, besides those that the user pinned."""
+    pinned = {name: Setting("pinned") for name in names}
     return RunPlan("pinned", {**pinned, **request.pins}, request.seed, witness=True, stop_after=stop_after)
 
 
@@ -129,11 +128,4 @@ def remedy_runs(request: Request, pins: Iterable[str]) -> list[RunPlan]:
 
 
 def _named(plan: RunPlan, role: str) -> RunPlan:
-    from dataclasses import replace
-
     return replace(plan, role=role)
-
-
-def needs_cuda(name: str) -> bool:
-    """Whether a factor can only matter where CUDA is."""
-    return find(name).name.startswith(("cudnn-", "cublas-"))

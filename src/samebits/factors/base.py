@@ -205,6 +205,9 @@ class Factor:
         is_mode: its settings choose between algorithms, each with bits of its own, so a released run is compared with
             another released run, not with a pinned one.
         has_sites: it enters through calls that can be witnessed.
+        read_in_code: it leaves no call to witness; its lines are found by reading the user's code, and another value of
+            it may by luck change nothing.
+        needs_cuda: it can matter only where CUDA is.
     """
 
     name: str
@@ -218,6 +221,8 @@ class Factor:
     drifts: bool = True
     is_mode: bool = False
     has_sites: bool = False
+    read_in_code: bool = False
+    needs_cuda: bool = False
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
         """Variables to set before the interpreter starts."""

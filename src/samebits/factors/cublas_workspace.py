@@ -29,6 +29,7 @@ class CublasWorkspace(Factor):
     too_late = "the first use of CUDA"
     cure = "set CUBLAS_WORKSPACE_CONFIG=:4096:8 before CUDA is first used"
     is_mode = True
+    needs_cuda = True
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
         own = environ.get(VARIABLE, "")

@@ -20,6 +20,7 @@ class CudnnAlgorithms(Factor):
     story = "a convolution whose result depends on timing"
     cure = "set torch.backends.cudnn.deterministic = True"
     is_mode = True
+    needs_cuda = True
 
     def pin(self, scene: Scene) -> None:
         scene.when_loaded("torch", lambda torch: self._set(torch, scene, True))

@@ -21,6 +21,7 @@ class CudnnAutotune(Factor):
     story = "the autotuner chose another algorithm"
     cure = "set torch.backends.cudnn.benchmark = False"
     is_mode = True
+    needs_cuda = True
 
     def pin(self, scene: Scene) -> None:
         scene.when_loaded("torch", lambda torch: self._set(torch, scene, False))

@@ -27,6 +27,7 @@ class HashSeed(Factor):
     too_late = "the interpreter's start"
     cure = "sort before ordering: sorted(set(...)) at line {line}"
     varied_by_default = True
+    read_in_code = True
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
         if setting.mode == "varied":

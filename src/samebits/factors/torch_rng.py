@@ -83,7 +83,7 @@ def _mode_class(torch: Any) -> Any:
     python_dispatch: Any = import_if_installed("torch.utils._python_dispatch")
     random_op = torch.Tag.nondeterministic_seeded
 
-    class WatchDraws(python_dispatch.TorchDispatchMode):  # type: ignore[misc,name-defined]
+    class WatchDraws(python_dispatch.TorchDispatchMode):  # type: ignore[misc]
         """Sees operations that draw from a global generator; changes nothing unless their line was released."""
 
         def __init__(self, torch: Any, scene: Scene) -> None:

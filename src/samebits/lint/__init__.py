@@ -1,0 +1,1 @@
+"""What can be read off source code alone, without running it. No torch here."""

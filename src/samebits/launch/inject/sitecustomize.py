@@ -2,19 +2,21 @@
 # mypy: ignore-errors
 """Starts samebits inside a Python process of the user's command, then hands on to the sitecustomize it stands before.
 
-Kept to syntax that any Python 3 can read, so that an interpreter too old for samebits can say so.
+Kept to syntax that any Python can read, so that an interpreter too old for samebits can say so.
 """
 
 import os
 import sys
 
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
 
 def _start(plan):
-    here = os.path.dirname(os.path.abspath(__file__))
-    package = os.path.dirname(os.path.dirname(here))
     try:
+        if sys.version_info < (3, 10):
+            raise RuntimeError("samebits needs Python 3.10 or newer")
         if "samebits" not in sys.modules:
-            _load(package)
+            _load(os.path.dirname(os.path.dirname(_HERE)))
         from samebits.launch.child import start
 
         start(plan)
@@ -36,36 +38,36 @@ def _load(package):
 def _complain(plan, error):
     import json
 
-    version = ".".join(str(part) for part in sys.version_info[:3])
-    message = "samebits could not start in %s (Python %s): %s: %s" % (
-        sys.executable,
-        version,
-        type(error).__name__,
-        error,
-    )
-    hint = "samebits needs Python 3.10 or newer" if sys.version_info < (3, 10) else "please report this"
-    note = {"note": "error", "kind": "not_injected", "message": message, "hint": hint}
+    who = "%s (Python %s)" % (sys.executable, ".".join(str(part) for part in sys.version_info[:3]))
+    too_old = sys.version_info < (3, 10)
+    why = str(error) if too_old else "%s: %s" % (type(error).__name__, error)
+    hint = "run the command with a newer Python" if too_old else "please report this"
+    notes = [
+        {"note": "error", "kind": "not_injected", "message": "samebits could not start in %s: %s" % (who, why)},
+        {"note": "unseen", "what": "a process of %s, in which samebits could not start" % who},
+    ]
+    notes[0]["hint"] = hint
     try:
         with open(os.path.join(os.path.dirname(plan), "journal.failed.%d.jsonl" % os.getpid()), "a") as file:
-            file.write(json.dumps(note) + "\n")
-    except OSError:
+            file.write("".join(json.dumps(note) + "\n" for note in notes))
+    except (IOError, OSError):  # noqa: UP024 - two things in Python 2
         pass
 
 
 def _hand_on():
-    from importlib.machinery import PathFinder
-    from importlib.util import module_from_spec
+    """Import the sitecustomize that would have been imported without us; what that raises is raised.
 
-    here = os.path.dirname(os.path.abspath(__file__))
-    others = [path for path in sys.path if os.path.abspath(path or ".") != here]
-    spec = PathFinder.find_spec("sitecustomize", others)
-    if spec is None or spec.loader is None:
-        return
-    module = module_from_spec(spec)
-    sys.modules["sitecustomize"] = module
-    spec.loader.exec_module(module)
+    Where there is none, the ImportError makes `site` and the import system forget that we were here.
+    """
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path or ".") != _HERE]
+    del sys.modules["sitecustomize"]
+    try:
+        import sitecustomize  # noqa: F401
+    finally:
+        sys.path.insert(0, _HERE)
 
 
-if os.environ.get("SAMEBITS_PLAN"):
+# A program that imports sitecustomize itself comes here once more.
+if os.environ.get("SAMEBITS_PLAN") and "samebits.launch.child" not in sys.modules:
     _start(os.environ["SAMEBITS_PLAN"])
 _hand_on()

@@ -1,0 +1,166 @@
+"""Comparing two recordings: the first place at which they differ, whatever the difference is."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from samebits.compare.locate import first_divergence
+from samebits.record.store import Column, Recording, Writer
+
+STEPS = 20
+
+
+def recorded(folder: Path, steps: list[dict[str, Column]], rank: int = 0, end: dict[str, Column] | None = None) -> Recording:
+    folder.mkdir(parents=True, exist_ok=True)
+    writer = Writer(folder, rank)
+    for step, columns in enumerate(steps):
+        writer.write(step, "step", columns)
+    if end is not None:
+        writer.write(len(steps), "end", end)
+    writer.close()
+    return Recording(writer.path)
+
+
+def plain(**changes: int) -> dict[str, Column]:
+    values = {"batch": 1, "loss": 2, "grad": 3, "param": 4} | changes
+    return {stream: Column((f"{stream}.a", f"{stream}.b"), [value, value + 1]) for stream, value in values.items()}
+
+
+def test_equal_recordings_have_no_divergence(tmp_path: Path) -> None:
+    """The planted differences below are found against this twin."""
+    a = recorded(tmp_path / "a", [plain()] * STEPS)
+    b = recorded(tmp_path / "b", [plain()] * STEPS)
+
+    assert first_divergence([a], [b]) is None
+
+
+@pytest.mark.parametrize("step", [0, 1, 7, STEPS - 1])
+@pytest.mark.parametrize("stream", ["batch", "loss", "grad", "param"])
+def test_the_first_step_and_stream_are_found(tmp_path: Path, step: int, stream: str) -> None:
+    """Later differences, and later streams of the same step, do not hide the first."""
+    changed = [plain()] * step + [plain(**{stream: 99, "param": 77})] + [plain(loss=5)] * (STEPS - step - 1)
+    a = recorded(tmp_path / "a", [plain()] * STEPS)
+    b = recorded(tmp_path / "b", changed)
+
+    place = first_divergence([a], [b])
+
+    assert place is not None
+    assert (place.step, place.stream, place.name) == (step, stream, f"{stream}.a")
+    assert (place.differing, place.total) == (2, 2)
+
+
+def test_looking_up_to_a_step_leaves_out_what_comes_after(tmp_path: Path) -> None:
+    """Runs that were stopped are compared as far as both went on purpose."""
+    a = recorded(tmp_path / "a", [plain()] * 5)
+    b = recorded(tmp_path / "b", [plain()] * 3 + [plain(loss=9)])
+
+    assert first_divergence([a], [b], until=2) is None
+    place = first_divergence([a], [b], until=3)
+    assert place is not None
+    assert place.stream == "loss"
+
+
+def test_a_run_that_is_longer_is_a_divergence(tmp_path: Path) -> None:
+    """Equal as far as both go, and then one goes on."""
+    a = recorded(tmp_path / "a", [plain()] * 5)
+    b = recorded(tmp_path / "b", [plain()] * 7)
+
+    place = first_divergence([a], [b])
+
+    assert place is not None
+    assert (place.step, place.stream) == (5, "length")
+    assert "5 steps" in place.detail
+    assert "7" in place.detail
+
+
+def test_an_end_where_the_other_takes_a_step_is_a_difference_in_length(tmp_path: Path) -> None:
+    """What follows the last step is not mistaken for a step."""
+    a = recorded(tmp_path / "a", [plain()] * 5, end=plain())
+    b = recorded(tmp_path / "b", [plain()] * 6, end=plain())
+
+    place = first_divergence([a], [b])
+
+    assert place is not None
+    assert (place.step, place.stream) == (5, "length")
+
+
+def test_a_stream_that_one_run_lacks_is_named(tmp_path: Path) -> None:
+    """A missing counterpart is a finding of its own."""
+    without = {stream: column for stream, column in plain().items() if stream != "grad"}
+    a = recorded(tmp_path / "a", [plain()])
+    b = recorded(tmp_path / "b", [without])
+
+    place = first_divergence([a], [b])
+
+    assert place is not None
+    assert place.stream == "grad"
+    assert "only the first run" in place.detail
+
+
+def test_other_names_are_named(tmp_path: Path) -> None:
+    """A parameter that only one run has, and the same ones in another order."""
+    a = recorded(tmp_path / "a", [{"param": Column(("w", "b"), [1, 2])}])
+    b = recorded(tmp_path / "b", [{"param": Column(("w", "b", "extra"), [1, 2, 3])}])
+    c = recorded(tmp_path / "c", [{"param": Column(("b", "w"), [2, 1])}])
+
+    extra, moved = first_divergence([a], [b]), first_divergence([a], [c])
+
+    assert extra is not None
+    assert extra.name == "extra"
+    assert moved is not None
+    assert moved.detail == "the same names come in another order"
+
+
+def test_the_earliest_rank_is_reported(tmp_path: Path) -> None:
+    """Rank 1 parts at step 2, rank 0 receives it at step 3."""
+    ok = [plain()] * 5
+    a = [recorded(tmp_path / "a", ok, rank) for rank in (0, 1)]
+    late = recorded(tmp_path / "b", ok[:3] + [plain(grad=8)] * 2, 0)
+    early = recorded(tmp_path / "b", ok[:2] + [plain(grad=8)] * 3, 1)
+
+    place = first_divergence(a, [late, early])
+
+    assert place is not None
+    assert (place.step, place.rank) == (2, 1)
+
+
+def test_a_rank_without_counterpart_is_a_divergence(tmp_path: Path) -> None:
+    """Two ranks against one."""
+    a = [recorded(tmp_path / "a", [plain()], rank) for rank in (0, 1)]
+    b = [recorded(tmp_path / "b", [plain()])]
+
+    place = first_divergence(a, b)
+
+    assert place is not None
+    assert "rank 1" in place.detail
+
+
+def test_generators_that_stood_elsewhere_explain(tmp_path: Path) -> None:
+    """The state at the end of the step before is reported with the divergence."""
+    before = [{**plain(), "rng": Column(("python", "numpy"), [1, state])} for state in (2, 3)]
+    a = recorded(tmp_path / "a", [before[0], plain()])
+    b = recorded(tmp_path / "b", [before[1], plain(batch=7)])
+
+    place = first_divergence([a], [b])
+
+    assert place is not None
+    assert place.generators == ("numpy",)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 300), st.data())
+def test_the_first_difference_is_found_in_any_recording(
+    tmp_path_factory: pytest.TempPathFactory, steps: int, data: st.DataObject
+) -> None:
+    """Halving over chained roots finds exactly the first step that was changed."""
+    first = data.draw(st.integers(0, steps - 1))
+    folder = tmp_path_factory.mktemp("runs")
+    a = recorded(folder / "a", [plain(loss=step) for step in range(steps)])
+    b = recorded(folder / "b", [plain(loss=step + (1000 if step >= first else 0)) for step in range(steps)])
+
+    place = first_divergence([a], [b])
+
+    assert place is not None
+    assert place.step == first
