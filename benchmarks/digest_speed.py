@@ -2,7 +2,7 @@
 
 python benchmarks/digest_speed.py [THREADS]
 
-Every column of a row is measured in turn, over and over, and the best round of each is kept: a busy machine slows all alike.
+Every column of a row has its turn in every round, and the best round of each is kept: a busy machine slows all alike.
 """
 
 from __future__ import annotations
@@ -58,9 +58,8 @@ def print_throughput() -> None:
 
 
 def print_models() -> None:
-    print(
-        f"\n{'one call':<24}{'tensors':>10}{'MB':>10}{'digests, µs':>16}{'µs a tensor':>16}{'is_evidence':>16}{'GB/s':>10}"
-    )
+    columns = f"{'tensors':>10}{'MB':>10}{'digests, µs':>16}{'µs a tensor':>16}{'is_evidence':>16}{'GB/s':>10}"
+    print(f"\n{'one call':<24}{columns}")
     for name, shapes in models().items():
         tensors = [torch.nn.Parameter(torch.randn(shape)) for shape in shapes]
         count, size = len(tensors), sum(tensor.nbytes for tensor in tensors)

@@ -12,7 +12,9 @@ from samebits.record.store import Column, Recording, Writer
 STEPS = 20
 
 
-def recorded(folder: Path, steps: list[dict[str, Column]], rank: int = 0, end: dict[str, Column] | None = None) -> Recording:
+def recorded(
+    folder: Path, steps: list[dict[str, Column]], rank: int = 0, end: dict[str, Column] | None = None
+) -> Recording:
     folder.mkdir(parents=True, exist_ok=True)
     writer = Writer(folder, rank)
     for step, columns in enumerate(steps):

@@ -17,6 +17,7 @@ from samebits.errors import (
 from samebits.record.journal import read_notes
 
 STDERR_LINES = 8
+NO_TORCH = "ModuleNotFoundError: No module named 'torch'"
 
 
 def trouble_with(runs: Sequence[Run], final: bool = True) -> SamebitsError | None:
@@ -27,10 +28,9 @@ def trouble_with(runs: Sequence[Run], final: bool = True) -> SamebitsError | Non
         final: no further run will be made. A command that failed once gets another chance before: if it then succeeds,
             the difference in outcome is itself an answer.
     """
-    for run in runs:
-        for note in read_notes(run.path, "error"):
-            kind = {"storage": StorageError, "not_injected": InjectionError}.get(note["kind"], SamebitsError)
-            return kind(note["message"], note["hint"])
+    broken = next((error for run in runs if (error := _broken(run)) is not None), None)
+    if broken is not None:
+        return broken
     first = runs[0]
     if all(run.outcome.timed_out for run in runs):
         return _hangs(first)
@@ -38,6 +38,16 @@ def trouble_with(runs: Sequence[Run], final: bool = True) -> SamebitsError | Non
     if len(failed) == len(runs):
         return _failed(first) if final else None
     return None if first in failed else _nothing_seen(first)
+
+
+def _broken(run: Run) -> SamebitsError | None:
+    """What went wrong on our side. A helper process that samebits could not enter is no trouble if another trained."""
+    for note in read_notes(run.path, "error"):
+        if note["kind"] == "not_injected" and run.steps:
+            continue
+        kind = {"storage": StorageError, "not_injected": InjectionError}.get(note["kind"], SamebitsError)
+        return kind(note["message"], note["hint"])
+    return None
 
 
 def _hangs(run: Run) -> SamebitsError:
@@ -49,11 +59,17 @@ def _hangs(run: Run) -> SamebitsError:
 
 def _failed(run: Run) -> SamebitsError:
     lines = run.outcome.folder.stderr.read_text(errors="replace").strip().splitlines()[-STDERR_LINES:]
+    if NO_TORCH in lines:
+        return NoTorchError(f"{_interpreter(run)} has no torch", "name the Python that has: samebits check PYTHON ...")
     tail = "\n".join(f"  {line}" for line in lines) or "  (it printed nothing on stderr)"
     return ScriptFailedError(
         f"the command failed in every run (exit status {run.outcome.exit_code}); the end of its output:\n{tail}",
         f"make it run without samebits first; the whole output is in {run.outcome.folder.stderr}",
     )
+
+
+def _interpreter(run: Run) -> str:
+    return str(next(read_notes(run.path, "start"), {}).get("executable", "the command's Python"))
 
 
 def _nothing_seen(run: Run) -> SamebitsError | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -16,6 +17,7 @@ from samebits.check.verdict import Verdict
 from samebits.cli.config import Config, read_config
 from samebits.cli.options import (
     COMMAND_LINE,
+    answer,
     command_argument,
     format_option,
     out_option,
@@ -24,11 +26,12 @@ from samebits.cli.options import (
     settings_from,
 )
 from samebits.cli.progress import progress
-from samebits.errors import InterruptError, SamebitsError
+from samebits.errors import InterruptError
 from samebits.factors.catalog import find, in_order
 from samebits.launch.command import understand
+from samebits.launch.ending import signals_end_runs
 from samebits.record.folder import mark_busy, mark_done, new_home
-from samebits.report.json import check_json, dumped, failed_check_json
+from samebits.report.json import check_json, dumped
 from samebits.report.text import check_text, plan_text
 
 
@@ -46,7 +49,7 @@ from samebits.report.text import check_text, plan_text
 @format_option
 @command_argument
 def command(form: str, command: tuple[str, ...], dry_run: bool, out: Path | None, **options: Any) -> None:
-    r"""Does COMMAND repeat bit for bit? If not: where the runs part, which line lets it in, and what cures it.
+    """Does COMMAND repeat bit for bit? If not: where the runs part, which line lets it in, and what cures it.
 
     \b
     samebits check train.py --lr 3
@@ -54,20 +57,17 @@ def command(form: str, command: tuple[str, ...], dry_run: bool, out: Path | None
     samebits check -- torchrun --nproc-per-node 2 train.py
 
     Standard input is passed on when it is a file. Exit status: 0 same bits, 1 different bits, 2 undecided.
-    """
-    try:
-        config = read_config()
-        request = _request(command, config, **options)
-        if dry_run:
-            click.echo(plan_text(request, first_runs(request)))
-            return
-        verdict = _check(request, new_home(out, config.keep))
-    except SamebitsError as error:
-        if form == "json" and not isinstance(error, InterruptError):
-            click.echo(dumped(failed_check_json(error)))
-            sys.exit(error.exit_code)
-        raise
-    _answer(verdict, form)
+    """  # noqa: D301 - click wants the character itself
+    config = read_config()
+    request = _request(command, config, **options)
+    if dry_run:
+        answer(plan_text(request, first_runs(request)))
+        return
+    verdict = _check(request, new_home(out, config.keep))
+    if form == "text" and verdict.error is not None:
+        raise verdict.error
+    answer(dumped(check_json(verdict)) if form == "json" else check_text(verdict))
+    sys.exit(verdict.exit_code)
 
 
 def _request(command: tuple[str, ...], config: Config, pins: Any, vary: Any, **options: Any) -> Request:
@@ -81,19 +81,16 @@ def _check(request: Request, home: Path) -> Verdict:
     mark_busy(home)
     watching: AbstractContextManager[Any] = progress(request)
     try:
-        with watching as watch:
+        with signals_end_runs(), watching as watch:
             return run_check(request, Lab(request, home, watch))
     except KeyboardInterrupt as interrupt:
-        raise InterruptError("interrupted; every process was ended", f"what was recorded is in {home}") from interrupt
+        raise _interrupted(interrupt, home) from interrupt
     finally:
         mark_done(home)
 
 
-def _answer(verdict: Verdict, form: str) -> None:
-    if form == "json":
-        click.echo(dumped(check_json(verdict)))
-    elif verdict.error is not None:
-        raise verdict.error
-    else:
-        click.echo(check_text(verdict))
-    sys.exit(verdict.exit_code)
+def _interrupted(interrupt: KeyboardInterrupt, home: Path) -> InterruptError:
+    number = interrupt.args[0] if interrupt.args else signal.SIGINT
+    error = InterruptError("interrupted; every process was ended", f"what was recorded is in {home}")
+    error.exit_code = 128 + number
+    return error

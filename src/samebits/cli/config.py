@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from samebits.errors import ConfigError
+from samebits.errors import ConfigError, UnknownFactorError
 from samebits.factors.catalog import find
 
 
@@ -39,40 +39,70 @@ def read_config(folder: Path | None = None) -> Config:
     """The configuration of the nearest pyproject.toml, or the defaults.
 
     Raises:
-        ConfigError: an unknown key, a value of another type, or a file that cannot be read.
+        ConfigError: an unknown key or factor, a value of another type, or a file that cannot be read.
     """
-    path = next(
-        (p / "pyproject.toml" for p in _upwards(folder or Path.cwd()) if (p / "pyproject.toml").is_file()), None
-    )
-    if path is None or sys.version_info < (3, 11):
+    paths = [parent / "pyproject.toml" for parent in _upwards(folder or Path.cwd())]
+    path = next((path for path in paths if path.is_file()), None)
+    if path is None:
         return Config()
-    tomllib: Any = importlib.import_module("tomllib")
-
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {}).get("samebits", {})
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}", "mend it, or run samebits from another folder") from error
-    return Config(**{key.replace("-", "_"): _checked(path, key, value) for key, value in table.items()})
+    return Config(**{key.replace("-", "_"): _checked(path, key, value) for key, value in _table(path).items()})
 
 
 def _upwards(folder: Path) -> list[Path]:
     return [folder, *folder.parents]
 
 
-_KINDS: dict[str, tuple[type, ...]] = {"timeout": (int, float), "pin": (list,), "vary": (list,)}
+def _table(path: Path) -> dict[str, Any]:
+    """`[tool.samebits]`, empty where there is none."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        if "samebits" not in text:
+            return {}
+        table = _toml().loads(text).get("tool", {}).get("samebits", {})
+    except (OSError, ValueError, AttributeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}", "mend it, or run samebits from another folder") from error
+    if not isinstance(table, dict):
+        raise ConfigError(f"tool.samebits in {path} should be a table, got {table!r}", "write [tool.samebits]")
+    return table
+
+
+def _toml() -> Any:
+    # Part of Python from 3.11 on; before, of most environments, as pip and pytest bring it along.
+    name = "tomllib" if sys.version_info >= (3, 11) else "tomli"
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ValueError(
+            f"Python {sys.version_info[0]}.{sys.version_info[1]} needs the package {name} for it"
+        ) from error
+
+
+_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "timeout": ((int, float), "a number of seconds"),
+    "pin": ((list,), "a list of factors"),
+    "vary": ((list,), "a list of factors"),
+}
 
 
 def _checked(path: Path, key: str, value: Any) -> Any:
     known = [field.name.replace("_", "-") for field in fields(Config)]
+    where = f"[tool.samebits] of {path}"
     if key not in known:
         near = difflib.get_close_matches(key, known, n=1)
         hint = f"did you mean {near[0]}?" if near else f"known keys are {', '.join(known)}"
-        raise ConfigError(f"unknown key {key!r} in [tool.samebits] of {path}", hint)
-    kinds = _KINDS.get(key, (int,))
+        raise ConfigError(f"unknown key {key!r} in {where}", hint)
+    kinds, wanted = _KINDS.get(key, ((int,), "a whole number"))
     if not isinstance(value, kinds) or isinstance(value, bool):
-        raise ConfigError(f"{key} = {value!r} in [tool.samebits] of {path} should be {kinds[-1].__name__}")
-    if isinstance(value, list):
-        for word in value:
+        raise ConfigError(f"{key} = {value!r} in {where} should be {wanted}")
+    if key == "keep" and isinstance(value, int) and value < 1:
+        raise ConfigError(f"keep = {value!r} in {where} should be at least 1")
+    return _factors(where, key, value) if isinstance(value, list) else value
+
+
+def _factors(where: str, key: str, words: list[Any]) -> tuple[str, ...]:
+    for word in words:
+        try:
             find(str(word).partition("=")[0])
-        return tuple(str(word) for word in value)
-    return value
+        except UnknownFactorError as error:
+            raise ConfigError(f"{key} in {where}: {error.message}", error.hint) from error
+    return tuple(str(word) for word in words)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from samebits.cli.options import format_option
+from samebits.cli.options import answer, format_option
 from samebits.compare.locate import Divergence, first_divergence
 from samebits.compare.values import Distance, distance
 from samebits.errors import RecordingError
@@ -23,13 +23,15 @@ from samebits.report.text import diff_text
 @click.argument("a", type=click.Path(path_type=Path), metavar="RUN")
 @click.argument("b", type=click.Path(path_type=Path), metavar="RUN")
 def command(form: str, a: Path, b: Path) -> None:
-    r"""Compare two recorded runs and name the first place at which they differ.
+    """Compare two recorded runs and name the first place at which they differ.
 
     \b
     samebits run --out one train.py
     samebits run --out two train.py
     samebits diff one two
-    """
+
+    Exit status: 0 same bits, 1 different bits, 2 when a run cannot be read.
+    """  # noqa: D301 - click wants the character itself
     left, right = open_run(a), open_run(b)
     first, second = _recordings(left), _recordings(right)
     until = _stopped_at(left, right)
@@ -39,10 +41,10 @@ def command(form: str, a: Path, b: Path) -> None:
     if place is not None and apart is None and place.stream not in ("length", "outcome"):
         notes.append(f"to measure by how much, run both again with --keep-values {place.step}")
     if form == "json":
-        click.echo(dumped(diff_json(str(left.path), str(right.path), place, apart, notes)))
+        answer(dumped(diff_json(str(left.path), str(right.path), place, apart, notes)))
     else:
         steps = max(recording.steps for recording in first)
-        click.echo(diff_text(str(left.path), str(right.path), steps, place, apart, notes))
+        answer(diff_text(str(left.path), str(right.path), steps, place, apart, notes))
     sys.exit(0 if place is None else 1)
 
 

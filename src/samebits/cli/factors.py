@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from samebits.cli.options import format_option
+from samebits.cli.options import answer, format_option
 from samebits.factors.base import import_if_installed
 from samebits.pinning import status
 from samebits.report.json import dumped, factors_json
@@ -14,8 +14,13 @@ from samebits.report.text import factors_text
 @click.command(short_help="What can change bits here, and what is in effect.")
 @format_option
 def command(form: str) -> None:
-    """Show every factor: what is in effect, whether it is held still, and why it matters."""
+    """Show every factor: what is in effect, whether it is held still, and why it matters.
+
+    \b
+    samebits factors
+    samebits factors --format json
+    """  # noqa: D301 - click wants the character itself
     # What is in effect for torch can only be read from torch itself; where it is not installed, that is said.
     import_if_installed("torch")
     found = status()
-    click.echo(dumped(factors_json(found)) if form == "json" else factors_text(found))
+    answer(dumped(factors_json(found)) if form == "json" else factors_text(found))

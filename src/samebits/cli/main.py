@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
+import os
 import sys
+import traceback
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 import samebits
-from samebits.errors import InterruptError, SamebitsError
+from samebits.errors import InterruptError, SamebitsError, UsageError
 
 COMMANDS = {
     "run": "Run once with every factor pinned.",
@@ -17,6 +21,8 @@ COMMANDS = {
     "diff": "Compare two recorded runs.",
     "factors": "What can change bits here, and what is in effect.",
 }
+# The statuses of `samebits run` are the command's own; this one says that samebits itself failed, as with env and nice.
+OWN_FAILURE = 125
 
 
 class _Lazy(click.Group):
@@ -35,9 +41,8 @@ class _Lazy(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        if name not in COMMANDS and (name.endswith(".py") or name in ("python", "torchrun")):
-            raise click.UsageError(f"there is no command {name!r}; did you mean: samebits check {' '.join(args)}", ctx)
+        if args[0] not in COMMANDS:
+            raise UsageError(f"there is no command {args[0]!r}", _near(args))
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -45,42 +50,90 @@ class _Lazy(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+def _near(words: list[str]) -> str:
+    name = words[0]
+    if os.path.exists(name) or name.endswith(".py") or name.startswith(("python", "torchrun")):
+        return f"did you mean: samebits check {' '.join(words)}"
+    near = difflib.get_close_matches(name, COMMANDS, n=1)
+    return f"did you mean {near[0]}?" if near else "samebits --help lists them"
+
+
+@click.group(
+    cls=_Lazy,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    invoke_without_command=True,
+    subcommand_metavar="COMMAND ...",
+)
 @click.version_option(samebits.__version__, prog_name="samebits")
-def cli() -> None:
-    r"""Run your training twice and get the same bits, or be told which line broke them.
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Run your training twice and get the same bits, or be told which line broke them.
 
     \b
     samebits check train.py --lr 3      does it repeat, and if not, why not
     samebits run train.py --lr 3        run it with everything held still
-    """
+    """  # noqa: D301 - click wants the character itself
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help(), err=True)
+        ctx.exit(2)
 
 
-def main(args: list[str] | None = None) -> None:
+def main(args: Sequence[str] | None = None) -> None:
     """Entry point; never shows a traceback for what a user can cause."""
+    words = list(sys.argv[1:] if args is None else args)
     try:
-        cli.main(args=args, prog_name="samebits", standalone_mode=False)
-    except click.exceptions.Exit as stop:
-        sys.exit(stop.exit_code)
-    except click.ClickException as error:
-        _say(error.format_message(), _usage_hint(error))
-        sys.exit(2)
-    except click.Abort:
-        sys.exit(InterruptError.exit_code)
-    except InterruptError as error:
-        _say(error.message, error.hint)
-        sys.exit(error.exit_code)
-    except SamebitsError as error:
-        _say(error.message, error.hint)
-        sys.exit(error.exit_code)
+        status = cli.main(args=words, prog_name="samebits", standalone_mode=False)
+    except Exception as raised:
+        error = _understood(raised)
+        _tell(error, words)
+        sys.exit(_exit_code(error, words))
+    sys.exit(status if isinstance(status, int) else 0)
 
 
-def _usage_hint(error: click.ClickException) -> str:
-    context: Any = getattr(error, "ctx", None)
-    return f"{context.command_path} --help" if context is not None else "samebits --help"
+def _understood(raised: Exception) -> SamebitsError:
+    if isinstance(raised, click.Abort) and raised.__cause__ is not None:
+        # What click makes of every KeyboardInterrupt, ours included.
+        interrupt = raised.__cause__
+        return interrupt if isinstance(interrupt, InterruptError) else InterruptError("interrupted")
+    if isinstance(raised, click.ClickException):
+        message = raised.format_message().rstrip(".")
+        context: Any = getattr(raised, "ctx", None)
+        command = context.command_path if context is not None else "samebits"
+        return UsageError(message[:1].lower() + message[1:], f"{command} --help")
+    if isinstance(raised, SamebitsError):
+        return raised
+    traceback.print_exception(raised)
+    return SamebitsError(f"samebits itself failed: {type(raised).__name__}: {raised}", "please report the lines above")
 
 
-def _say(message: str, hint: str) -> None:
-    click.echo(f"error: {message}", err=True)
-    if hint:
-        click.echo(f"\nhint: {hint}", err=True)
+def _exit_code(error: SamebitsError, words: list[str]) -> int:
+    if words[:1] == ["run"] and not isinstance(error, InterruptError):
+        return OWN_FAILURE
+    return error.exit_code
+
+
+def _tell(error: SamebitsError, words: list[str]) -> None:
+    """In JSON to whoever asked for JSON, else in words."""
+    document = _document(error, words)
+    if document is not None:
+        click.echo(document)
+        return
+    click.echo(f"error: {error.message}", err=True)
+    if error.hint:
+        click.echo(f"\nhint: {error.hint}", err=True)
+
+
+def _document(error: SamebitsError, words: list[str]) -> str | None:
+    if words[:1] not in (["check"], ["diff"]) or not _asks_for_json(words):
+        return None
+    from samebits.report.json import diff_json, dumped, error_json, failed_check_json
+
+    if words[0] == "check":
+        return dumped(failed_check_json(error))
+    return dumped({**diff_json("", "", None, None, []), "verdict": "undecided", "runs": [], "error": error_json(error)})
+
+
+def _asks_for_json(words: list[str]) -> bool:
+    """As far as the line can be understood: it may be the very thing that is wrong."""
+    command = importlib.import_module(f"samebits.cli.{words[0]}").command
+    return bool(command.make_context(words[0], words[1:], resilient_parsing=True).params.get("form") == "json")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from samebits.errors import StorageError
 from samebits.factors.base import Setting
 from samebits.factors.catalog import in_order
 from samebits.pinning import settings_for
@@ -20,7 +23,7 @@ COMMAND_LINE: dict[str, Any] = {"ignore_unknown_options": False, "allow_interspe
 
 def command_argument(function: F) -> F:
     """The user's command: everything from the first word that is not an option of ours."""
-    return click.argument("command", nargs=-1, type=click.UNPROCESSED)(function)
+    return click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND...")(function)
 
 
 def pin_option(text: str) -> Callable[[F], F]:
@@ -48,6 +51,16 @@ def format_option(function: F) -> F:
     return click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)(
         function
     )
+
+
+def answer(text: str) -> None:
+    """Print the answer; a reader that has left (`| head`) changes nothing about the exit status."""
+    try:
+        click.echo(text)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        raise StorageError(f"cannot write the answer: {error.strerror}") from error
 
 
 def settings_from(words: Iterable[str]) -> dict[str, Setting]:

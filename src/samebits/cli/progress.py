@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import sys
 import time
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from samebits.check.lab import Watch
 from samebits.check.plan import Request
@@ -55,7 +57,8 @@ class _Board:
 def _step(path: Path) -> str:
     """How far a run is, read without taking a lock that the run would have to wait for."""
     try:
-        with sqlite3.connect(f"file:{path / 'recording.sqlite'}?mode=ro&nolock=1", uri=True) as db:
+        source = f"file:{quote(str(path / 'recording.sqlite'))}?mode=ro&nolock=1"
+        with contextlib.closing(sqlite3.connect(source, uri=True)) as db:
             (step,) = db.execute("SELECT MAX(step) FROM steps").fetchone()
     except sqlite3.Error:
         return "starting"

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import signal
-import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
 from samebits.cli.config import read_config
 from samebits.cli.options import COMMAND_LINE, command_argument, out_option, pin_option, seed_option, settings_from
-from samebits.errors import SamebitsError
 from samebits.launch.command import understand
+from samebits.launch.ending import end_like
 from samebits.launch.plan import RunPlan
 from samebits.launch.process import Outcome, run_transparent
 from samebits.pinning import settings_for
 from samebits.record.folder import mark_busy, mark_done, new_home
 from samebits.record.journal import read_notes
-
-OWN_FAILURE = 125
 
 
 @click.command(context_settings=COMMAND_LINE, short_help="Run once with every factor pinned.")
@@ -44,25 +41,18 @@ def command(
     out: Path | None,
     command: tuple[str, ...],
 ) -> None:
-    r"""Run COMMAND once with every factor pinned; its output, input and exit status are its own.
+    """Run COMMAND once with every factor pinned; its output, input and exit status are its own.
 
     \b
     samebits run train.py --lr 3
     samebits run --pin torch-rng --pin hash-seed train.py
     samebits run torchrun --nproc-per-node 2 train.py
-    """
-    try:
-        outcome = _run(pins, no_pin, seed, per_rank, no_record, keep_values, out, command)
-    except SamebitsError as error:
-        # The script's statuses are its own; ours must not be mistaken for one of them.
-        error.exit_code = OWN_FAILURE
-        raise
+
+    Exit status: the command's own; 125 when samebits itself failed.
+    """  # noqa: D301 - click wants the character itself
+    outcome = _run(pins, no_pin, seed, per_rank, no_record, keep_values, out, command)
     _say_afterwards(outcome, verbose)
-    if outcome.exit_code < 0:
-        # Die of the same signal, so that the shell sees what it would have seen.
-        signal.signal(-outcome.exit_code, signal.SIG_DFL) if -outcome.exit_code not in (9, 19) else None
-        signal.raise_signal(-outcome.exit_code)
-    sys.exit(outcome.exit_code)
+    end_like(outcome.exit_code)
 
 
 def _run(
@@ -99,15 +89,20 @@ def _run(
 
 def _say_afterwards(outcome: Outcome, verbose: bool) -> None:
     notes = list(read_notes(outcome.folder.path))
-    for note in notes:
-        if note["note"] == "overridden":
-            click.echo(f"samebits: {note['factor']} was pinned, but {note['why']}", err=True)
-        elif note["note"] == "error":
-            click.echo(f"samebits: {note['message']}", err=True)
-    if not any(note["note"] == "start" for note in notes):
-        click.echo(
-            "samebits: did not get into any Python process of this command, so nothing was pinned inside", err=True
-        )
+    lines = [line for note in notes if (line := _worth_saying(note))]
+    if not any(note["note"] in ("start", "error") for note in notes):
+        lines.append("did not get into any Python process of this command, so nothing was pinned inside")
+    if outcome.unfinished is not None:
+        lines.append(outcome.unfinished.message)
     if verbose:
-        click.echo(f"samebits: pinned {', '.join(outcome.plan.named('pinned')) or 'nothing'}", err=True)
-        click.echo(f"samebits: recorded in {outcome.folder.path}", err=True)
+        lines.append(f"pinned {', '.join(outcome.plan.named('pinned')) or 'nothing'}")
+        lines.append(f"recorded in {outcome.folder.path}")
+    # Every rank notes the same things; once is enough.
+    for line in dict.fromkeys(lines):
+        click.echo(f"samebits: {line}", err=True)
+
+
+def _worth_saying(note: dict[str, Any]) -> str:
+    if note["note"] == "overridden":
+        return f"{note['factor']} was pinned, but {note['why']}"
+    return str(note["message"]) if note["note"] == "error" else ""

@@ -6,6 +6,7 @@ import atexit
 import os
 import platform
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,9 @@ def start(plan_path: str) -> None:
     path = rank_path() if plan.per_rank else ()
     treatment = treat(plan.settings, plan.seed, path, _reporter(journal) if plan.witness else None)
     adopt(treatment)
-    atexit.register(_at_end, os.getpid(), journal, treatment)
-    when_loaded("torch", lambda torch: _torch_is_there(torch, plan, journal))
+    guest = _Guest(plan, journal, treatment)
+    atexit.register(guest.safely(guest.at_end))
+    when_loaded("torch", guest.safely(guest.meet_torch))
 
 
 def _reporter(journal: Journal) -> Any:
@@ -39,39 +41,73 @@ def _reporter(journal: Journal) -> Any:
     return report
 
 
-def _torch_is_there(torch: Any, plan: RunPlan, journal: Journal) -> None:
-    numpy = sys.modules.get("numpy")
-    versions = {"python": platform.python_version(), "torch": torch.__version__, "cuda": torch.version.cuda}
-    versions["numpy"] = getattr(numpy, "__version__", None)
-    factors = {s.name: {"mode": s.mode, "value": s.observation.value} for s in status()}
-    journal.note("observed", versions=versions, factors=factors, rank=current_rank())
-    if plan.record:
-        from samebits.record.streams import Recorder, Wish
+class _Guest:
+    """samebits in one process of somebody else's program."""
 
-        wish = Wish(plan.stop_after, plan.keep_step, plan.keep_streams)
-        Recorder(Path(journal.folder), wish, journal).install()
+    def __init__(self, plan: RunPlan, journal: Journal, treatment: Treatment) -> None:
+        self.plan, self.journal, self.treatment = plan, journal, treatment
+        self.pid = os.getpid()
+        self.has_met_torch = False
 
+    def safely(self, action: Callable[..., None]) -> Callable[..., None]:
+        """A mistake of ours must not reach the program: it is noted, and the program goes on."""
 
-def _at_end(pid: int, journal: Journal, treatment: Treatment) -> None:
-    if pid != os.getpid():
-        return
-    error = getattr(sys, "last_value", None)
-    refusal = "" if error is None else line_of_refusal(error)
-    if refusal:
-        sys.stderr.write(f"{refusal}\n")
-        journal.note("refused", message=str(error), where=refusal)
-    for name, why in too_late(treatment).items():
-        journal.note("overridden", factor=name, why=why)
-    _note_compiled(journal)
-    journal.note("files", files=user_files())
-    journal.note("end", rank=current_rank())
+        def act(*args: Any) -> None:
+            try:
+                action(*args)
+            except Exception as error:
+                message = f"samebits failed inside the command: {type(error).__name__}: {error}"
+                self.journal.note("error", kind="internal", message=message, hint="please report this")
 
+        return act
 
-def _note_compiled(journal: Journal) -> None:
-    dynamo = sys.modules.get("torch._dynamo.utils")
-    graphs = 0 if dynamo is None else dynamo.counters["stats"]["unique_graphs"]
-    if graphs:
-        journal.note(
-            "unseen",
-            what=f"{graphs} compiled region{'s' if graphs > 1 else ''} (what happens inside is one step to us)",
-        )
+    def meet_torch(self, torch: Any) -> None:
+        """Note what is in effect, and begin to record."""
+        self.has_met_torch = True
+        numpy = sys.modules.get("numpy")
+        versions = {"python": platform.python_version(), "torch": torch.__version__, "cuda": torch.version.cuda}
+        versions["numpy"] = getattr(numpy, "__version__", None)
+        factors = {s.name: {"mode": s.mode, "value": s.observation.value} for s in status()}
+        self.journal.note("observed", versions=versions, factors=factors, rank=current_rank())
+        if self.plan.record:
+            from samebits.record.streams import Recorder, Wish
+
+            wish = Wish(self.plan.stop_after, self.plan.keep_step, self.plan.keep_streams)
+            Recorder(self.journal.folder, wish, self.journal).install()
+
+    def at_end(self) -> None:
+        """Note what can only be known now. A forked child has nothing to say here that its parent does not."""
+        if self.pid != os.getpid():
+            return
+        if "torch" in sys.modules and not self.has_met_torch:
+            self._note_bypass()
+        else:
+            self._note_refusal()
+            self._note_overridden()
+        self._note_compiled()
+        self.journal.note("files", files=user_files())
+        self.journal.note("end", rank=current_rank())
+
+    def _note_bypass(self) -> None:
+        message = "an import hook of the program's own loaded torch past samebits"
+        hint = "put that hook in place after `import torch`"
+        self.journal.note("error", kind="not_injected", message=message, hint=hint)
+        self.journal.note("unseen", what=f"process {self.pid}: {message}")
+
+    def _note_refusal(self) -> None:
+        error = getattr(sys, "last_value", None)
+        refusal = "" if error is None else line_of_refusal(error)
+        if refusal:
+            sys.stderr.write(f"{refusal}\n")
+            self.journal.note("refused", message=str(error), where=refusal)
+
+    def _note_overridden(self) -> None:
+        for name, why in too_late(self.treatment).items():
+            self.journal.note("overridden", factor=name, why=why)
+
+    def _note_compiled(self) -> None:
+        dynamo = sys.modules.get("torch._dynamo.utils")
+        graphs = 0 if dynamo is None else dynamo.counters["stats"]["unique_graphs"]
+        if graphs:
+            regions = f"{graphs} compiled region{'s' if graphs > 1 else ''}"
+            self.journal.note("unseen", what=f"{regions} (what happens inside is one step to us)")

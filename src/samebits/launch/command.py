@@ -47,14 +47,15 @@ def understand(words: Sequence[str]) -> Command:
         _need_script(words[0])
         return Command((_python(), *words), typed, os.path.abspath(words[0]))
     if shutil.which(words[0]) is None:
-        hint = (
-            "is it a Python script? its name has to end in .py" if os.path.exists(words[0]) else _near_script(words[0])
-        )
-        raise CommandNotFoundError(f"there is no program {words[0]!r}", hint)
-    script = None
-    if _is_python(words[0]):
-        script = _python_script(words)
-    return Command(typed, typed, script)
+        raise _no_program(words[0])
+    return Command(typed, typed, _python_script(words) if _is_python(words[0]) else None)
+
+
+def _no_program(name: str) -> CommandNotFoundError:
+    if os.path.exists(name):
+        hint = "is it a Python script? Its name has to end in .py"
+        return CommandNotFoundError(f"{name!r} is no program that can be executed", hint)
+    return CommandNotFoundError(f"there is no program {name!r}", _near_script(name))
 
 
 def _python() -> str:
@@ -65,37 +66,41 @@ def _python() -> str:
 
 
 def _is_python(program: str) -> bool:
-    return re.fullmatch(r"python(\d+(\.\d+)?)?(\.exe)?", os.path.basename(program)) is not None
+    return re.fullmatch(r"python(\d+(\.\d+)?[dt]?)?", os.path.basename(program)) is not None
+
+
+# Letters without a value, then at most one with: its value is the rest of the word, or else the next word.
+_FLAGS = re.compile(r"-(?!-)(?P<letters>[^cmWX]*)(?P<valued>[cmWX]?)(?P<value>.*)", re.DOTALL)
 
 
 def _python_script(words: Sequence[str]) -> str | None:
-    """The script in a python command line; refuses flags that keep samebits out."""
-    takes_value = {"-W", "-X", "--check-hash-based-pycs"}
-    skip = False
-    for word in words[1:]:
-        if skip:
-            skip = False
-        elif word in ("-c", "-m", "-"):
+    """The script in a Python command line, None for -m, -c and standard input; refuses flags that keep samebits out."""
+    rest = iter(words[1:])
+    for word in rest:
+        if word == "-":
             return None
-        elif word in takes_value:
-            skip = True
-        elif word.startswith("-"):
-            _refuse_isolation(word, words)
-            if word[1:2] != "-" and ("c" in word or "m" in word):
-                return None
-        else:
+        if not word.startswith("-"):
             _need_script(word)
             return os.path.abspath(word)
+        if word == "--check-hash-based-pycs":
+            next(rest, None)
+        flags = _FLAGS.fullmatch(word)
+        if flags is None:  # another long option
+            continue
+        _refuse_isolation(flags["letters"], words)
+        if flags["valued"] in ("c", "m"):
+            return None
+        if flags["valued"] and not flags["value"]:
+            next(rest, None)
     raise UsageError(f"{shlex.join(words)!r} runs no script", "add the script, a -m module, or -c code")
 
 
-def _refuse_isolation(word: str, words: Sequence[str]) -> None:
-    letters = set(word[1:]) & set("IES") if re.fullmatch(r"-[a-zA-Z]+", word) and word[1] not in "WX" else set()
-    if letters:
-        flag = f"-{sorted(letters)[0]}"
+def _refuse_isolation(letters: str, words: Sequence[str]) -> None:
+    found = sorted(set(letters) & set("IES"))
+    if found:
         raise InjectionError(
-            f"{shlex.join(words[:2])} starts Python with {flag}, which keeps samebits out",
-            f"leave {flag} away: samebits comes in through PYTHONPATH and sitecustomize",
+            f"{words[0]} is started with -{found[0]}, which keeps samebits out",
+            f"leave -{found[0]} away: samebits comes in through PYTHONPATH and sitecustomize",
         )
 
 
@@ -110,7 +115,10 @@ def _near_script(path: str) -> str:
     import difflib
 
     folder = os.path.dirname(path) or "."
-    names = [name for name in os.listdir(folder) if name.endswith(".py")] if os.path.isdir(folder) else []
+    try:
+        names = [name for name in os.listdir(folder) if name.endswith(".py")]
+    except OSError:
+        names = []
     near = difflib.get_close_matches(os.path.basename(path), names, n=1)
     if near:
         return f"did you mean {os.path.join(os.path.dirname(path), near[0])}?"

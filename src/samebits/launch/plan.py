@@ -54,12 +54,12 @@ class RunPlan:
         return found
 
     def write(self, path: Path) -> None:
-        path.write_text(json.dumps(asdict(self), indent=1) + "\n")
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
 
 
 def read_plan(path: str | Path) -> RunPlan:
     """The plan that `RunPlan.write` wrote."""
-    content = json.loads(Path(path).read_text())
+    content = json.loads(Path(path).read_text(encoding="utf-8"))
     settings = {name: _setting(given) for name, given in content.pop("settings").items()}
     content["keep_streams"] = tuple(content["keep_streams"])
     return RunPlan(settings=settings, **content)

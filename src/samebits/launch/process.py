@@ -5,24 +5,23 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
-import signal
 import stat
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
 import samebits
 from samebits.errors import CommandNotFoundError, StorageError
 from samebits.launch.command import Command
+from samebits.launch.ending import end_group, end_strays, raise_if_signalled, signals_passed_on
 from samebits.launch.plan import VARIABLE, RunPlan
 from samebits.record.folder import RunFolder
 from samebits.record.journal import read_notes
 
 INJECTED = str(Path(__file__).parent / "inject")
-GRACE_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
@@ -36,6 +35,7 @@ class Outcome:
         wall_seconds: from start to end.
         timed_out: ended by us because it ran too long.
         stopped: ended by us after the step it was asked to stop after.
+        unfinished: why the run folder could not be finished, if it could not.
     """
 
     folder: RunFolder
@@ -44,6 +44,7 @@ class Outcome:
     wall_seconds: float
     timed_out: bool = False
     stopped: bool = False
+    unfinished: StorageError | None = None
 
     @property
     def succeeded(self) -> bool:
@@ -70,35 +71,49 @@ def run_recorded(
         StorageError: the run folder cannot be made.
         KeyboardInterrupt: passed on after the group has been ended.
     """
+    raise_if_signalled()
     folder = _made(path, plan)
     manifest = _manifest(command, plan)
     folder.write_manifest({**manifest, "status": "running"})
     start = time.perf_counter()
     with _log(folder.stdout) as out, _log(folder.stderr) as err, _input() as source:
         process = _started(command, folder, plan, stdin=source, stdout=out, stderr=err, start_new_session=True)
+        has_ended = False
         try:
-            timed_out = not _wait(process, timeout, waiting)
+            has_ended = _wait(process, timeout, waiting)
         except BaseException:
-            folder.write_manifest({**manifest, "status": "interrupted"})
+            with contextlib.suppress(StorageError):
+                folder.write_manifest({**manifest, "status": "interrupted"})
             raise
         finally:
-            _end_group(process)
-    outcome = _outcome(folder, plan, process.returncode, time.perf_counter() - start, timed_out)
+            end_group(process)
+            if not has_ended:
+                end_strays(folder.plan)
+    outcome = _outcome(folder, plan, process.returncode, time.perf_counter() - start, timed_out=not has_ended)
     folder.write_manifest({**manifest, **_ending(outcome)})
     return outcome
 
 
 def run_transparent(command: Command, plan: RunPlan, path: Path) -> Outcome:
-    """Run the command as if it had been typed without us: same terminal, same input and output, same signals."""
+    """Run the command as if it had been typed without us: same terminal, same input and output, same signals.
+
+    Raises:
+        StorageError: the run folder cannot be made. Once the command has run, its own status counts for more than ours:
+            then the error is in the outcome.
+    """
     folder = _made(path, plan)
     manifest = _manifest(command, plan)
     folder.write_manifest({**manifest, "status": "running"})
     start = time.perf_counter()
-    process = _started(command, folder, plan)
-    with _signals_passed_to(process):
+    with signals_passed_on() as relay:
+        process = _started(command, folder, plan)
+        relay.to(process)
         exit_code = process.wait()
-    outcome = _outcome(folder, plan, exit_code, time.perf_counter() - start, False)
-    folder.write_manifest({**manifest, **_ending(outcome)})
+    outcome = _outcome(folder, plan, exit_code, time.perf_counter() - start)
+    try:
+        folder.write_manifest({**manifest, **_ending(outcome)})
+    except StorageError as error:
+        return replace(outcome, unfinished=error)
     return outcome
 
 
@@ -148,8 +163,10 @@ def _input() -> Iterator[Any]:
 
 
 def _wait(process: subprocess.Popen[bytes], timeout: float | None, waiting: Callable[[], None] | None) -> bool:
+    """Whether the process ended by itself, and in time."""
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:
+        raise_if_signalled()
         try:
             process.wait(0.1)
             return True
@@ -160,41 +177,7 @@ def _wait(process: subprocess.Popen[bytes], timeout: float | None, waiting: Call
                 return False
 
 
-def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """End what is left of the command's process group: workers outlive a main process that was stopped or killed."""
-    if process.poll() is None:
-        _signal_group(process, signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE_SECONDS)
-    _signal_group(process, signal.SIGKILL)
-    process.wait()
-
-
-def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
-    # start_new_session made the group, so its id is the process's own, and nobody else's as long as anyone is in it.
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
-
-
-@contextlib.contextmanager
-def _signals_passed_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Ctrl-C reaches the command from the terminal itself; a signal sent to us alone is passed on."""
-
-    def pass_on(number: int, frame: object) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(number)
-
-    before = {signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN)}
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        before[number] = signal.signal(number, pass_on)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _outcome(folder: RunFolder, plan: RunPlan, exit_code: int, seconds: float, timed_out: bool) -> Outcome:
+def _outcome(folder: RunFolder, plan: RunPlan, exit_code: int, seconds: float, *, timed_out: bool = False) -> Outcome:
     stopped = any("stopped_after" in note for note in read_notes(folder.path, "end"))
     return Outcome(folder, plan, exit_code, seconds, timed_out, stopped)
 

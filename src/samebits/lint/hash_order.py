@@ -112,7 +112,7 @@ class _Shape:
 
 
 _UNKNOWN, _NEVER, _PLAIN, _INT, _NUMBER = map(_Shape, ("unknown", "never", "plain", "int", "number"))
-_RANKS = {"never": 0, "int": 1, "number": 1, "plain": 1, "unknown": 2, "set": 4}
+_RANKS = {"never": 0, "int": 1, "number": 1, "plain": 2, "unknown": 3, "set": 5}
 
 
 def _container(kind: str, *of: _Shape) -> _Shape:
@@ -127,7 +127,7 @@ def _join(a: _Shape, b: _Shape) -> _Shape:
         return _NUMBER
     if (a.kind, a.name, len(a.of)) == (b.kind, b.name, len(b.of)):
         return _Shape(a.kind, tuple(map(_join, a.of, b.of)), a.name)
-    return max(a, b, key=lambda shape: _RANKS.get(shape.kind, 3))
+    return max(a, b, key=lambda shape: _RANKS.get(shape.kind, 4))
 
 
 def _joined(shapes: Iterable[_Shape]) -> _Shape:
@@ -524,8 +524,7 @@ class _Reader:
                 self.shape(node.test)
                 self.loop(node.body, node.orelse)
             case ast.If():
-                self.shape(node.test)
-                self.branches([node.body, node.orelse])
+                self.branches(self.alternatives(node))
             case ast.Try():
                 self.attempt(node)
             case ast.With() | ast.AsyncWith():
@@ -561,6 +560,16 @@ class _Reader:
     def block(self, body: Sequence[ast.stmt]) -> None:
         for statement in body:
             self.statement(statement)
+
+    def alternatives(self, node: ast.If) -> list[list[ast.stmt]]:
+        """The bodies of a chain of `if` and `elif`, which the parser nests one in the other."""
+        bodies = list[list[ast.stmt]]()
+        rest: list[ast.stmt] = [node]
+        while len(rest) == 1 and isinstance(rest[0], ast.If):
+            self.shape(rest[0].test)
+            bodies.append(rest[0].body)
+            rest = rest[0].orelse
+        return [*bodies, rest]
 
     def branches(self, bodies: Sequence[Sequence[ast.stmt]]) -> None:
         """Each body from the same start; what follows knows the outcomes of those that do not leave."""

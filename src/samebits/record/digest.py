@@ -49,9 +49,9 @@ _MASK = (1 << 64) - 1
 # 32768 words keep table, words and folded words of one block inside a 1-MB L2 cache together, and torch runs operations
 # of up to 32768 elements on the calling thread alone: no barrier with a worker thread that the system has put to sleep.
 _BLOCK_WORDS = 1 << 15
-# How large a tensor may be to go into a pack, and a pack. On the CPU a small tensor is cheaper to pack (1.3 µs each,
-# 0.23 ns a byte) than to sum alone (11 µs, 0.15 ns a byte); an accelerator's launches make that so for longer.
-_PACKING = {"cpu": (1 << 11, _BLOCK_WORDS)}
+# How large a tensor may be to go into a pack, and a pack. On the CPU a small tensor is cheaper to pack (1.4 µs each,
+# 0.4 ns a byte) than to sum alone (13 µs, 0.18 ns a byte); an accelerator's launches make that so for longer.
+_PACKING = {"cpu": (1 << 12, _BLOCK_WORDS)}
 _PACKING_ELSEWHERE = (1 << 15, 1 << 20)
 # What one launch on an accelerator works on: 32 MB of temporary memory, whatever the size of the tensor.
 _SLAB_BLOCKS = 128
@@ -76,6 +76,7 @@ _SPARSE_PARTS = {
 _LOW = 1 << 40
 
 _Index: TypeAlias = "int | tuple[str, list[_Index]]"
+_Sum: TypeAlias = "tuple[Sequence[int], Tensor | int]"
 
 
 class NotEvidenceError(SamebitsError, TypeError):
@@ -118,12 +119,12 @@ def pending(tensors: Sequence[Tensor]) -> Pending:
     with _unobserved():
         plan = _plan_of(tensors)
         if plan:
-            return Pending(plan.salts, plan.sums(tensors), None)
+            return _started(plan, tensors, None)
         leaves: list[Tensor] = []
         tree = [_flattened(tensor, leaves) for tensor in tensors]
         plan = _plan_of(leaves)
         assert plan, "leaves are plain"
-        return Pending(plan.salts, plan.sums(leaves), tree)
+        return _started(plan, leaves, tree)
 
 
 def is_evidence(tensor: object) -> bool:
@@ -142,16 +143,26 @@ class Pending:
     """Digests that may still be under way; `result()` waits for them."""
 
     _salts: list[int]
-    _sums: list[tuple[Sequence[int], Tensor | int]]
+    _sums: list[_Sum]
     _tree: list[_Index] | None
+    _event: Any
 
     def result(self) -> list[int]:
         """The digests, in the order of the tensors."""
         found = list(self._salts)
         with _unobserved():
+            if self._event:
+                self._event.synchronize()
             for position, value in _on_host(self._sums):
                 found[position] = (found[position] + value) & _MASK
         return found if self._tree is None else [_combined(node, found) for node in self._tree]
+
+
+def _started(plan: _Plan, tensors: Sequence[Tensor], tree: list[_Index] | None) -> Pending:
+    sums = plan.sums(tensors)
+    # The result may be asked for on another stream than this one, so it has to know when this one has come here.
+    on_cuda = any(isinstance(found, Tensor) and found.is_cuda for _, found in sums)
+    return Pending(plan.salts, sums, tree, torch.cuda.current_stream().record_event() if on_cuda else None)
 
 
 @contextmanager
@@ -209,7 +220,7 @@ _signature = attrgetter("__class__", "dtype", "shape", "layout", "device")
 def _plan_of(tensors: Sequence[Tensor]) -> _Plan | None:
     """How to sum these tensors; None if one of them is made of several."""
     try:
-        plan = _plan(tuple(map(_signature, tensors)), get_ident())
+        plan = _plan(tuple(map(_signature, tensors)), _whose_buffers())
         lowest = min(map(Tensor.data_ptr, tensors), default=_LOW)
     except (RuntimeError, TypeError):  # nested and uninitialized tensors have no shape, wrappers no address
         return None
@@ -251,7 +262,7 @@ def _is_leaf(tensor: Tensor) -> bool:
     return not tensor.is_nested and _is_plain(type(tensor), tensor.dtype, tensor.layout)
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _is_plain(kind: type[Tensor], dtype: torch.dtype, layout: torch.layout) -> bool:
     # A class with a dispatch of its own keeps its bits elsewhere, even if it says "strided".
     own_dispatch: bool = kind.__torch_dispatch__ is not Tensor.__torch_dispatch__
@@ -261,7 +272,7 @@ def _is_plain(kind: type[Tensor], dtype: torch.dtype, layout: torch.layout) -> b
 def _holds_bits(tensor: Tensor) -> bool:
     try:
         storage = tensor.untyped_storage()
-        return storage.device.type != "meta" and (storage.data_ptr() != 0 or tensor.numel() == 0)
+        return storage.device.type != "meta" and (storage.data_ptr() != 0 or tensor.shape.numel() == 0)
     except RuntimeError:
         return False
 
@@ -283,14 +294,15 @@ def _parts(tensor: Any) -> tuple[str, list[Tensor]]:
         return _quantized_parts(tensor, kind)
     if tensor.layout is torch._mkldnn:  # type: ignore[attr-defined]
         return kind + " mkldnn", [tensor.to_dense()]
-    if hasattr(tensor, "_offsets"):  # jagged; the wrapper's own list of parts also names caches, filled or not
+    if tensor.layout is torch.jagged:  # the wrapper's own list of parts also names caches, which may be empty
         return kind, [part for part in (tensor._values, tensor._offsets, tensor._lengths) if part is not None]
     if tensor.is_nested:
         return kind + " nested", list(tensor.unbind())
     if hasattr(tensor, "trigger_wait"):  # the result of a collective under way: wait as its first use would
         return kind, [tensor.trigger_wait()]
     if hasattr(tensor, "__tensor_flatten__"):
-        return kind, [getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]]
+        held = [getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]]
+        return kind, [part for part in held if isinstance(part, Tensor)]  # DTensor names its mesh among them
     if _holds_bits(tensor):  # a class with its own dispatch around real memory, or a dtype that cannot be copied
         return kind, [tensor.as_subclass(Tensor).view(torch.uint8)]
     raise _not_evidence(tensor)
@@ -314,7 +326,7 @@ class _Plan:
     packs: list[_Pack]
     single: list[int]
 
-    def sums(self, tensors: Sequence[Tensor]) -> list[tuple[Sequence[int], Tensor | int]]:
+    def sums(self, tensors: Sequence[Tensor]) -> list[_Sum]:
         packed = [(pack.positions, pack.sums(tensors)) for pack in self.packs]
         return packed + [((position,), _sum(tensors[position])) for position in self.single]
 
@@ -354,9 +366,13 @@ class _Spot(NamedTuple):
     words: int
 
 
+def _whose_buffers() -> tuple[int, int]:
+    """What runs at the same time must not share a pack: threads, and streams of a GPU that is in use."""
+    return get_ident(), torch.cuda.current_stream().cuda_stream if torch.cuda.is_initialized() else 0
+
+
 @lru_cache(maxsize=64)
-def _plan(signatures: tuple[tuple[Any, ...], ...], thread: int) -> _Plan | None:
-    # One plan for each thread, because a pack is a buffer.
+def _plan(signatures: tuple[tuple[Any, ...], ...], whose: tuple[int, int]) -> _Plan | None:
     if not all(_is_plain(kind, dtype, layout) for kind, dtype, _, layout, _ in signatures):
         return None
     salts, single = [], []
@@ -368,7 +384,9 @@ def _plan(signatures: tuple[tuple[Any, ...], ...], thread: int) -> _Plan | None:
             single.append(position)
         elif spot.words:
             small.setdefault(device, []).append(spot)
-    return _Plan(salts, [pack for device, spots in small.items() for pack in _packs(spots, device)], single)
+    single += [spots[0].position for spots in small.values() if len(spots) == 1]
+    packs = [pack for device, spots in small.items() if len(spots) > 1 for pack in _packs(spots, device)]
+    return _Plan(salts, packs, single)
 
 
 def _packs(spots: list[_Spot], device: torch.device) -> Iterator[_Pack]:
@@ -385,8 +403,8 @@ def _packs(spots: list[_Spot], device: torch.device) -> Iterator[_Pack]:
 
 
 def _pack(spots: list[_Spot], starts: list[int], end: int, device: torch.device) -> _Pack:
-    table = _table(device) * _block_keys_on(device, 0)
     with torch.inference_mode(False):
+        table = _table(device) * _block_keys_on(device, 0)
         words, folded, keys = (torch.zeros(end, dtype=torch.int64, device=device) for _ in range(3))
         places = []
         for spot, start in zip(spots, starts, strict=True):
@@ -404,9 +422,10 @@ def _sum(tensor: Tensor) -> Tensor | int:
 def _words(tensor: Tensor) -> Tensor:
     """The row-major bytes as 8-byte words: the tensor's own memory where that is possible, else a copy."""
     offset = tensor.storage_offset() * tensor.itemsize
-    aligned = offset % 8 == 0 and tensor.nbytes % 8 == 0 and tensor.data_ptr() % 8 == 0
-    if aligned and tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg():
-        return tensor.view(-1).view(torch.int64)
+    aligned = (offset | tensor.nbytes | tensor.data_ptr()) % 8 == 0
+    if aligned and tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg()):
+        # Not view(-1): up to torch 2.6 that keeps the odd stride of a single element.
+        return tensor.as_strided((tensor.numel(),), (1,)).view(torch.int64)
     count = _words_for(tensor.dtype, tensor.shape)
     words = torch.zeros(_even(count), dtype=torch.int64, device=tensor.device)
     words.view(tensor.dtype)[: tensor.numel()].view(tensor.shape).copy_(tensor)
@@ -414,37 +433,43 @@ def _words(tensor: Tensor) -> Tensor:
 
 
 def _dot_sum(words: Tensor) -> int:
-    """The keyed sum, on the CPU: one dot product for each block, 12 GB/s where multiplying and adding up reach 8."""
-    thread = get_ident()
-    buffer = _buffer(thread)
-    before, last = buffer[:1].zero_(), buffer[-1:]
-    block_keys = _block_keys(_bits_for(words))
+    """The keyed sum on the CPU: one dot product for each block, 12 GB/s where multiplying and adding up reach 8."""
+    scratch, count = _scratch(get_ident()), words.numel()
+    scratch.before.zero_()
     total = 0
-    for number, start in enumerate(range(0, words.numel(), _BLOCK_WORDS)):
-        block = words[start : start + _BLOCK_WORDS]
-        upper, folded, keys = _scratch(block.numel(), thread)
+    for block_key, start in zip(_block_keys(_bits_for(count)), range(0, count, _BLOCK_WORDS), strict=False):
+        block = words[start : start + _BLOCK_WORDS] if count > _BLOCK_WORDS else words
+        upper, folded, keys = scratch.views(block.numel())
         torch.bitwise_right_shift(block, 32, out=upper)
-        total += block_keys[number] * int(torch.dot(folded.bitwise_xor_(block), keys))
-        before.copy_(last)
+        total += block_key * int(torch.dot(folded.bitwise_xor_(block), keys))
+        if start + _BLOCK_WORDS < count:
+            scratch.before.copy_(scratch.last)
     return total
 
 
-@lru_cache(maxsize=256)
-def _scratch(count: int, thread: int) -> tuple[Tensor, Tensor, Tensor]:
-    buffer = _buffer(thread)
-    return buffer[1 : count + 1], buffer[:count], _table(torch.device("cpu"))[:count]
+class _Scratch:
+    """Room for one folded block, and the word before it in front; one for each thread."""
+
+    def __init__(self) -> None:
+        with torch.inference_mode(False):
+            self.room = torch.zeros(_BLOCK_WORDS + 1, dtype=torch.int64)
+        self.before, self.last = self.room[:1], self.room[-1:]
+        self.table = _table(torch.device("cpu"))
+        self.views = lru_cache(maxsize=256)(self._views)
+
+    def _views(self, count: int) -> tuple[Tensor, Tensor, Tensor]:
+        return self.room[1 : count + 1], self.room[:count], self.table[:count]
 
 
 @lru_cache(maxsize=64)
-def _buffer(thread: int) -> Tensor:
-    with torch.inference_mode(False):
-        return torch.zeros(_BLOCK_WORDS + 1, dtype=torch.int64)
+def _scratch(thread: int) -> _Scratch:
+    return _Scratch()
 
 
 def _product_sum(words: Tensor) -> Tensor:
     """The same sum where integers have no dot product, left on the device."""
     table = _table(words.device)
-    block_keys = _block_keys_on(words.device, _bits_for(words))
+    block_keys = _block_keys_on(words.device, _bits_for(words.numel()))
     slab_words = _SLAB_BLOCKS * _BLOCK_WORDS
     sums = []
     for slab, start in enumerate(range(0, words.numel(), slab_words)):
@@ -464,7 +489,7 @@ def _folded(words: Tensor, start: int, stop: int) -> Tensor:
     return folded
 
 
-def _on_host(sums: list[tuple[Sequence[int], Tensor | int]]) -> Iterator[tuple[int, int]]:
+def _on_host(sums: list[_Sum]) -> Iterator[tuple[int, int]]:
     """Each position with its sum; one copy brings all that is on one device."""
     there: dict[torch.device, list[tuple[Sequence[int], Tensor]]] = {}
     for positions, found in sums:
@@ -485,9 +510,9 @@ def _words_for(dtype: torch.dtype, shape: torch.Size) -> int:
     return -(-shape.numel() * dtype.itemsize // 8)
 
 
-def _bits_for(words: Tensor) -> int:
-    """The power of two that is enough block keys, so that few lengths of the list are ever made."""
-    return (-(-words.numel() // _BLOCK_WORDS) - 1).bit_length()
+def _bits_for(words: int) -> int:
+    """The power of two that is enough block keys for so many words; few lengths of that list are ever made."""
+    return ((words - 1) // _BLOCK_WORDS).bit_length()
 
 
 def _even(count: int) -> int:

@@ -12,9 +12,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import platform
+import re
 import shutil
+import sqlite3
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -59,7 +63,7 @@ class RunFolder:
     def manifest(self) -> dict[str, Any]:
         """The manifest as plain data."""
         try:
-            content = json.loads((self.path / "manifest.json").read_text())
+            content = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
             schema = int(content["schema"].partition("/")[2])
         except FileNotFoundError as error:
             raise RecordingError(
@@ -76,22 +80,28 @@ class RunFolder:
 
     def recordings(self) -> list[Recording]:
         """One per rank and process, in that order; files that were only begun are left out."""
-        found = []
-        for path in sorted(self.path.glob("recording*.sqlite")):
-            try:
-                found.append(Recording(path))
-            except NewerSchemaError:
-                raise
-            except RecordingError:
-                continue
-        return sorted(found, key=lambda recording: (recording.rank, recording.sequence))
+        found = [_recording(path) for path in self.path.glob("recording*.sqlite")]
+        begun = [recording for recording in found if recording is not None]
+        return sorted(begun, key=lambda recording: (recording.rank, recording.sequence))
+
+
+def _recording(path: Path) -> Recording | None:
+    try:
+        recording = Recording(path)
+        len(recording)
+    except NewerSchemaError:
+        raise
+    except (RecordingError, KeyError, sqlite3.Error):
+        # Killed between its first and its last table.
+        return None
+    return recording
 
 
 def write_whole(path: Path, text: str) -> None:
     """Write a file so that it is there in full or not at all."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        beside.write_text(text)
+        beside.write_text(text, encoding="utf-8")
         beside.replace(path)
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror}", "choose another place with --out") from error
@@ -111,7 +121,7 @@ def new_home(out: Path | None = None, kept: int = KEPT) -> Path:
         home.mkdir(exist_ok=True)
         ignore = home / ".gitignore"
         if not ignore.exists():
-            ignore.write_text("*\n")
+            ignore.write_text("*\n", encoding="utf-8")
         _drop_oldest(home, kept)
         return _claimed(home, name).resolve()
     except OSError as error:
@@ -130,7 +140,7 @@ def _given(out: Path) -> Path:
     except StorageError:
         raise
     except OSError as error:
-        raise StorageError(f"cannot write --out {out}: {error.strerror}") from error
+        raise StorageError(f"cannot write --out {out}: {error.strerror}", "choose another place") from error
     return out.resolve()
 
 
@@ -147,28 +157,43 @@ def _claimed(home: Path, name: str) -> Path:
 
 
 BUSY = ".busy"
+# Only folders that were named here are ever dropped, not what a user put beside them with --out.
+_OWN_NAME = re.compile(r"\d{8}-\d{6}-\d+(-\d+)?")
 
 
 def _drop_oldest(home: Path, kept: int) -> None:
-    folders = sorted((path for path in home.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
+    folders = sorted((path for path in home.iterdir() if _OWN_NAME.fullmatch(path.name)), key=_age)
     done = [path for path in folders if not _is_busy(path)]
     for path in done[: max(0, len(folders) - kept + 1)]:
         shutil.rmtree(path, ignore_errors=True)
 
 
+def _age(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:  # another samebits has just dropped it
+        return 0.0
+
+
 def mark_busy(home: Path) -> None:
     """Say that this process is still writing there, so that no other one drops the folder."""
-    (home / BUSY).write_text(str(os.getpid()))
+    write_whole(home / BUSY, f"{os.getpid()} {platform.node()}")
 
 
 def mark_done(home: Path) -> None:
     """The folder may be dropped when it is among the oldest."""
-    (home / BUSY).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        (home / BUSY).unlink()
 
 
 def _is_busy(path: Path) -> bool:
     try:
-        os.kill(int((path / BUSY).read_text()), 0)
+        pid, _, host = (path / BUSY).read_text(encoding="utf-8").partition(" ")
+        # Only the host itself knows whether its processes live; the folder may lie on a shared file system.
+        if host == platform.node():
+            os.kill(int(pid), 0)
+    except PermissionError:
+        return True  # it lives, and is somebody else's
     except (OSError, ValueError):
         return False
     return True

@@ -1,7 +1,7 @@
 """What each process of a run noted besides its recording: one JSON line per note, appended at once.
 
 A journal needs no closing and no lock: each process has its own file, and a half-written last line is left out by the
-    reader.
+reader.
 Notes: `start`, `observed`, `witness`, `unseen`, `files`, `overridden`, `refused`, `error`, `end`.
 """
 
@@ -22,14 +22,17 @@ class Journal:
         self.folder = folder
         self._path: Path | None = None
         self._pid = 0
+        self._waiting = b""
 
     def note(self, sort: str, /, **content: Any) -> None:
-        """Append one line. A folder that vanished or a full disk must not end the user's run: the note is lost."""
-        line = json.dumps({"note": sort, **content}) + "\n"
+        """Append one line. A full disk must not end the user's run: the note then waits for the next one."""
+        path = self._own_path()
+        self._waiting += json.dumps({"note": sort, **content}).encode() + b"\n"
         try:
-            handle = os.open(self._own_path(), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             try:
-                os.write(handle, line.encode())
+                while self._waiting:
+                    self._waiting = self._waiting[os.write(handle, self._waiting) :]
             finally:
                 os.close(handle)
         except OSError:
@@ -37,7 +40,7 @@ class Journal:
 
     def _own_path(self) -> Path:
         if self._path is None or self._pid != os.getpid():
-            self._pid = os.getpid()
+            self._pid, self._waiting = os.getpid(), b""
             self._path = self.folder / f"journal.{platform.node()}.{self._pid}.jsonl"
         return self._path
 

@@ -196,7 +196,7 @@ class Recorder:
         if torch.compiler.is_compiling() or not self.is_active() or self.has_optimizer:
             return
         named = self.params.get(-1, [])
-        self._add("grad", [(name, t.grad) for name, t in named if getattr(t, "grad", None) is not None])
+        self._add("grad", _gradients(named))
         self._add("param", named)
         self._end_step("backward")
 
@@ -207,12 +207,15 @@ class Recorder:
         unborn = [(name, p) for name, p in named if id(p) not in self.seen]
         self.seen.update(id(p) for _, p in unborn)
         self._add("init", unborn)
-        self._add("grad", [(name, p.grad) for name, p in named if p.grad is not None])
+        self._add("grad", _gradients(named))
 
     def after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if torch.compiler.is_compiling() or not self.is_active():
             return
         named = self._params_of(optimizer)
+        if "grad" not in self.row.names:
+            # A closure (LBFGS) calls backward inside the step: what it left behind is the gradient of this step.
+            self._add("grad", _gradients(named))
         self._add("param", named)
         self._add_optimizer(optimizer, named)
         self._end_step("optimizer")
@@ -403,6 +406,10 @@ def _wrap(
             setattr(wrapped, attribute, getattr(original, attribute))
     wrapped.__wrapped__ = original  # type: ignore[attr-defined]
     setattr(owner, name, wrapped)
+
+
+def _gradients(named: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    return [(name, tensor.grad) for name, tensor in named if tensor.is_leaf and tensor.grad is not None]
 
 
 def _named_state(module: Any) -> list[tuple[str, Any]]:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from samebits.check.plan import Request
-from samebits.check.verdict import Cause, Verdict
+from samebits.check.verdict import Cause, Parting, Verdict
 from samebits.compare.locate import Divergence
 from samebits.compare.values import Distance
 from samebits.factors.catalog import find, in_order
@@ -66,16 +66,18 @@ def _cause_rows(verdict: Verdict) -> list[tuple[str, str]]:
         if not cause.drifts:
             rows.append(("", "repeats on this machine; another machine, copy or setting changes it"))
     if verdict.unknown is not None:
-        place = verdict.unknown.divergence
-        held = "the remedy in place" if verdict.causes else "everything pinned that can be"
-        rows.append(
-            ("cause", f"unknown: with {held}, runs {verdict.unknown.a} and {verdict.unknown.b} part {where(place)}")
-        )
-        rows.append(
-            ("", "an operation whose result depends on timing, or something outside the catalogue (samebits factors)")
-        )
+        rows += _unknown_rows(verdict.unknown, bool(verdict.causes))
     elif not verdict.causes:
         rows.append(("cause", "unknown"))
+    return rows
+
+
+def _unknown_rows(unknown: Parting, is_cured: bool) -> list[tuple[str, str]]:
+    held = "the remedy in place" if is_cured else "everything pinned that can be"
+    rows = [("cause", f"unknown: with {held}, runs {unknown.a} and {unknown.b} part {where(unknown.divergence)}")]
+    if unknown.distance is not None:
+        rows.append(("", str(unknown.distance)))
+    rows.append(("", "an operation whose result depends on timing, or something outside the catalogue"))
     return rows
 
 

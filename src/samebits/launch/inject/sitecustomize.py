@@ -1,4 +1,4 @@
-# ruff: noqa: UP031
+# ruff: noqa: UP031, UP036
 # mypy: ignore-errors
 """Starts samebits inside a Python process of the user's command, then hands on to the sitecustomize it stands before.
 

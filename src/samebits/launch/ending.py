@@ -1,0 +1,159 @@
+"""Ends and signals: of the command's processes, and of ours.
+
+`samebits run` stands between whoever started it and the command, so signals are passed on, and it ends as the command
+did. `samebits check` owns its runs, so a signal ends them all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from samebits.launch.plan import VARIABLE
+
+GRACE_SECONDS = 3.0
+
+_FROM_TERMINAL: tuple[int, ...] = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+# Schedulers announce the end of an allocation with one of the last two.
+_PASSED_ON: tuple[int, ...] = (*_FROM_TERMINAL, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+_ENDS_A_CHECK: tuple[int, ...] = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
+
+
+# ---- a check's runs --------------------------------------------------------------------------------------------------
+
+_received: list[int] = []
+
+
+@contextlib.contextmanager
+def signals_end_runs() -> Iterator[None]:
+    """Inside, a signal only leaves word; every run that waits looks for it and ends its processes.
+
+    Nothing is ever torn in the middle that way, and a second Ctrl-C cannot keep the first from being finished.
+    """
+    before = {number: signal.getsignal(number) for number in _ENDS_A_CHECK}
+    _received.clear()
+    for number in _ENDS_A_CHECK:
+        if before[number] is not signal.SIG_IGN:
+            signal.signal(number, lambda number, _: _received.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def raise_if_signalled() -> None:
+    """KeyboardInterrupt with the signal's number when one was received; called from every run's thread."""
+    if _received:
+        raise KeyboardInterrupt(_received[0])
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """End what is left of the command's process group: workers outlive a main process that was stopped or killed."""
+    try:
+        if process.poll() is None:
+            _signal_group(process, signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(GRACE_SECONDS)
+    finally:
+        _signal_group(process, signal.SIGKILL)
+        process.wait()
+
+
+def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
+    # start_new_session made the group, so its id is the process's own, and nobody else's as long as anyone is in it.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+def end_strays(plan: Path) -> None:
+    """End processes of a run that left its group, as torchrun's workers do.
+
+    They carry the run's plan in their environment, which Linux shows.
+    """
+    mark = f"{VARIABLE}={plan}".encode()
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if mark in entry.read_bytes().split(b"\0"):
+                os.kill(int(entry.parent.name), signal.SIGKILL)
+
+
+# ---- a command that runs as if it had been typed without us ----------------------------------------------------------
+
+
+class Relay:
+    """Takes the signals that are meant for the command, and hands them on."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._early: list[int] = []
+
+    def to(self, process: subprocess.Popen[bytes]) -> None:
+        """From now on, and what came in the meantime."""
+        self._process = process
+        for number in self._early:
+            self._pass_on(number)
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if number in _FROM_TERMINAL and _is_in_foreground():
+            return  # the terminal has sent it to the command as well
+        self._early.append(number) if self._process is None else self._pass_on(number)
+
+    def _pass_on(self, number: int) -> None:
+        assert self._process is not None
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(number)
+
+
+@contextlib.contextmanager
+def signals_passed_on() -> Iterator[Relay]:
+    """Inside, signals sent to us reach the command; those that were ignored (nohup) stay ignored, by both."""
+    relay = Relay()
+    before = {number: signal.getsignal(number) for number in _PASSED_ON}
+    for number in _PASSED_ON:
+        if before[number] is not signal.SIG_IGN:
+            signal.signal(number, relay)
+    try:
+        yield relay
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _is_in_foreground() -> bool:
+    try:
+        terminal = os.open(os.ctermid(), os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+def end_like(exit_code: int) -> NoReturn:
+    """End this process as the command ended, with its status or of its signal: the shell sees no difference."""
+    if exit_code >= 0:
+        sys.exit(exit_code)
+    _leave_no_core()
+    with contextlib.suppress(OSError):  # SIGKILL takes no handler, and needs none
+        signal.signal(-exit_code, signal.SIG_DFL)
+    signal.raise_signal(-exit_code)
+    # The first process of a container does not die of a signal; the shell's number for it is the next best.
+    sys.exit(128 - exit_code)
+
+
+def _leave_no_core() -> None:
+    import resource
+
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))

@@ -1,0 +1,828 @@
+"""Which lines let the hash seed in: a table of snippets, each with a clean twin nearby.
+
+A guilty line carries the comment `# <-`. Every snippet is also executed under several hash seeds: `result` must change
+for those with a guilty line and must not for the others, so the table cannot claim what Python does not do.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import warnings
+from pathlib import Path
+
+import pytest
+
+from samebits.lint.hash_order import LISTS, LOOPS, NUMBERS, WEAK, find_hash_order
+
+HASH_SEEDS = range(1, 9)
+MARK = "# <-"
+
+SNIPPETS = {
+    # ---- builtins that give a set an order
+    "list_of_set": "result = list(set(words))  # <-",
+    "list_of_set_sorted": "result = sorted(set(words))",
+    "list_of_set_sorted_outside": "result = sorted(list(set(words)))",
+    "list_of_set_sorted_in_place": """
+        result = list(set(words))
+        result.sort()
+    """,
+    "list_of_set_sorted_by_length_in_place": """
+        result = list(set(words))  # <-
+        result.sort(key=len)
+    """,
+    "list_of_set_sorted_after_a_look": """
+        result = list(set(words))  # <-
+        first = result[0]
+        result = (first, sorted(result))
+    """,
+    "list_of_set_sorted_after_counting": """
+        names = list(set(words))
+        print(len(names))
+        names = sorted(names)
+        result = names[0]
+    """,
+    "list_of_set_only_asked": """
+        names = list(set(words))
+        result = len(names), "cat" in names, max(names)
+    """,
+    "list_of_set_sorted_while_another_function_has_a_name_like_it": """
+        def first(names):
+            return names[0]
+
+        names = list(set(words))
+        names.sort()
+        result = first(names)
+    """,
+    "list_of_set_counted_here_and_used_in_a_function": """
+        def first():
+            return names[0]
+
+        names = list(set(words))  # <-
+        result = len(names), first()
+    """,
+    "list_of_list": "result = list(words)",
+    "list_of_set_then_of_list": """
+        labels = set(words)
+        labels = sorted(labels)
+        result = list(labels)
+    """,
+    "tuple_of_frozenset": "result = tuple(frozenset(words))  # <-",
+    "iter_of_set": "result = next(iter(set(words)))  # <-",
+    "enumerate": "result = {word: index for index, word in enumerate(set(words))}  # <-",
+    "enumerate_sorted": "result = {word: index for index, word in enumerate(sorted(set(words)))}",
+    "zip": "result = dict(zip(set(words), range(99)))  # <-",
+    "map": "result = [*map(len, set(words))]  # <-",
+    "map_into_set": "result = set(map(len, set(words)))",
+    "filter": "result = [*filter(None, set(words))]  # <-",
+    "reversed_list": "result = [*reversed(list(set(words)))]  # <-",
+    "join": "result = ' '.join(set(words))  # <-",
+    "join_sorted": "result = ' '.join(sorted(set(words)))",
+    "join_into_letters": "result = sorted(set(''.join(set(words))))",
+    "fromkeys": "result = dict.fromkeys(set(words), 0)  # <-",
+    "fromkeys_of_list": "result = list(dict.fromkeys(words))",
+    "str_of_set": "result = str(set(words))  # <-",
+    "chain": """
+        from itertools import chain
+
+        result = [*chain(set(words), words)]  # <-
+    """,
+    "chain_from_iterable": """
+        import itertools
+
+        result = [*itertools.chain.from_iterable(set(words))]  # <-
+    """,
+    "chain_sorted": """
+        from itertools import chain
+
+        result = sorted(chain(set(words), words))
+    """,
+    "reduce": """
+        import functools
+
+        result = functools.reduce(lambda a, b: a + b, set(words))  # <-
+    """,
+    "blind_questions": """
+        names = set(words)
+        result = len(names), min(names), max(names), any(names), all(names), "cat" in names, bool(names)
+    """,
+    "blind_comprehensions": """
+        names = set(words)
+        result = any(w == "cat" for w in names), max(len(w) for w in names), sum(len(w) for w in names)
+    """,
+    "shadowed_builtin": """
+        def list(names):
+            return sorted(names)
+
+        result = list(set(words))
+    """,
+    "printed": """
+        print(", ".join(set(words)), list(set(words)), f"{', '.join(set(words))}")
+        result = None
+    """,
+    "printed_by_way_of_a_computation": """
+        def train(names):
+            return names[0]
+
+        result = train(list(set(words)))  # <-
+        print(train(list(set(words))))  # <-
+    """,
+    "raised": """
+        try:
+            raise ValueError("unknown: " + ", ".join(set(words)))
+        except ValueError:
+            result = "failed"
+    """,
+    # ---- ties: a stable sort keeps the order of the set
+    "sorted_by_key": "result = sorted(set(words), key=len)  # <-",
+    "sorted_by_key_and_self": "result = sorted(set(words), key=lambda word: (len(word), word))",
+    "sorted_by_self": "result = sorted(set(words), key=str)",
+    "max_by_key": "result = max(set(words), key=len)  # <-",
+    # ---- loops
+    "for": """
+        result = []
+        for word in set(words):  # <-
+            result.append(word)
+    """,
+    "for_sorted": """
+        result = []
+        for word in sorted(set(words)):
+            result.append(word)
+    """,
+    "for_then_sorted": """
+        result = []
+        for word in set(words):
+            result.append(word)
+        result.sort()
+    """,
+    "for_numbering": """
+        result = {}
+        for word in set(words):  # <-
+            result[word] = len(result)
+    """,
+    "for_filling_a_set": """
+        result = set()
+        for word in set(words):
+            if len(word) > 3:
+                result.add(word.upper())
+    """,
+    "for_counting": """
+        result = 0
+        for word in set(words):
+            result += 1
+            assert word
+    """,
+    "for_over_a_copy": """
+        result = []
+        for word in list(set(words)):  # <-
+            result.append(word)
+    """,
+    "for_of_several_lines": """
+        result = []
+        for word in (  # <-
+            set(words)
+        ):
+            result.append(word)
+    """,
+    "for_while_the_set_is_built": """
+        names, result = None, []
+        for word in words:
+            if names:
+                result.extend(names)  # <-
+            names = {word, *(names or ())}
+    """,
+    # ---- comprehensions
+    "list_comprehension": "result = [len(word) for word in set(words)]  # <-",
+    "list_comprehension_sorted": "result = sorted([word.upper() for word in set(words)])",
+    "list_comprehension_of_several_lines": """
+        names = set(words)
+        result = [
+            (word, letter)
+            for word in names  # <-
+            for letter in word
+        ]
+    """,
+    "nested_comprehension": "result = [letter for word in words for letter in {word[0], word[1], word[2]}]  # <-",
+    "dict_comprehension": "result = {word: len(word) for word in set(words)}  # <-",
+    "set_comprehension": "result = {len(word) for word in set(words)}",
+    "set_comprehension_ordered": "result = list({word.upper() for word in words})  # <-",
+    "generator": "result = tuple(word for word in set(words))  # <-",
+    "generator_sorted": "result = sorted(word for word in set(words))",
+    "walrus": """
+        if names := set(words):
+            result = [*names]  # <-
+    """,
+    # ---- unpacking
+    "star": "result = [*set(words)]  # <-",
+    "star_sorted": "result = sorted([*set(words), 'x'])",
+    "star_into_set": "result = {*set(words)}",
+    "star_argument": """
+        def first(*names):
+            return names[0]
+
+        result = first(*set(words))  # <-
+    """,
+    "star_argument_of_max": "result = max(*set(words))",
+    "tuple_unpacking": "a, b, c, *result = set(words)  # <-",
+    "tuple_unpacking_of_the_only_member": "(result,) = {words[0]}",
+    "pop": "result = set(words).pop()  # <-",
+    "pop_of_list": "result = words.copy().pop()",
+    "yield_from": """
+        def each():
+            yield from set(words)  # <-
+
+        result = list(each())
+    """,
+    "extend": """
+        result = []
+        result.extend(set(words))  # <-
+    """,
+    "add_to_list": """
+        result = []
+        result += set(words)  # <-
+    """,
+    # ---- what makes a set
+    "operators": """
+        result = list(set(words) | {"x"})  # <-
+        more = list(set(words) & {"cat", "dog", "owl"})  # <-
+        rest = list(set(words) - {"cat"})  # <-
+        other = list(set(words) ^ {"cat"})  # <-
+    """,
+    "augmented_operator": """
+        names = set()
+        for word in words:
+            names |= {word}
+        result = list(names)  # <-
+    """,
+    "methods": """
+        result = list(set(words).union(["x"]))  # <-
+        more = list(set(words).difference(["cat"]).copy())  # <-
+        rest = list(set.union(set(words), {"x"}))  # <-
+    """,
+    "dict_views": """
+        a, b = dict.fromkeys(words), {"cat": 1, "dog": 2, "owl": 3, "cow": 4}
+        result = list(a.keys() & b.keys())  # <-
+        same = list(a.keys())
+    """,
+    "dict_minus_dict": "result = [*(dict.fromkeys(words).keys() - {'cat'})]  # <-",
+    "copied": """
+        import copy
+
+        result = list(copy.copy(set(words)))  # <-
+    """,
+    "conditional": "result = list(set(words) if words else [])  # <-",
+    "assigned_in_a_branch": """
+        names = None
+        if words:
+            names = set(words)
+        result = list(names)  # <-
+    """,
+    "sorted_in_a_branch": """
+        names = set(words)
+        if words:
+            names = sorted(names)
+        else:
+            names = []
+        result = list(names)
+    """,
+    "sorted_unless_returned": """
+        def order(names):
+            if not isinstance(names, set):
+                return list(names)
+            names = sorted(names)
+            return list(names)
+
+        result = order(words)
+    """,
+    "try": """
+        try:
+            names = set(words)
+        except TypeError:
+            names = []
+        finally:
+            result = list(names)  # <-
+    """,
+    # ---- through functions, classes and containers
+    "function_returns_set": """
+        def labels():
+            found = set()
+            for word in words:
+                found.add(word)
+            return found
+
+        result = list(labels())  # <-
+    """,
+    "function_returns_sorted": """
+        def labels():
+            return sorted(set(words))
+
+        result = list(labels())
+    """,
+    "function_annotated": """
+        def labels() -> "frozenset[str]":
+            return type(frozenset())(words)
+
+        result = list(labels())  # <-
+    """,
+    "function_returns_a_pair": """
+        def labels():
+            return set(words), sorted(words)
+
+        names, ordered = labels()
+        same = list(ordered)
+        result = list(names)  # <-
+    """,
+    "generator_of_sets": """
+        def groups():
+            yield set(words)
+
+        for group in groups():
+            result = list(group)  # <-
+    """,
+    "parameter_annotated": """
+        from typing import AbstractSet, Optional
+
+        def order(names: Optional[AbstractSet[str]] = None, more: "set[str] | None" = None):
+            return list(names), list(more)  # <-
+
+        result = order(globals()["words"] and set(words), set(words))
+    """,
+    "parameter_given_a_set": """
+        def order(names):
+            return [name for name in names]  # <-
+
+        result = order(set(words))
+    """,
+    "parameter_given_a_list": """
+        def order(names):
+            return [name for name in names]
+
+        result = order(sorted(set(words)))
+    """,
+    "parameter_given_by_keyword": """
+        def order(count, *, names):
+            return list(names)[:count]  # <-
+
+        result = order(5, names=set(words))
+    """,
+    "parameter_default": """
+        def order(names=frozenset(("cat", "dog", "owl", "cow"))):
+            return list(names)  # <-
+
+        result = order()
+    """,
+    "closure": """
+        def outer():
+            names = set(words)
+
+            def inner():
+                return list(names)  # <-
+
+            return inner()
+
+        result = outer()
+    """,
+    "global_statement": """
+        NAMES = None
+
+        def build():
+            global NAMES
+            NAMES = set(words)
+
+        def order():
+            return list(NAMES)  # <-
+
+        build()
+        result = order()
+    """,
+    "attribute": """
+        class Vocabulary:
+            def __init__(self, words):
+                self.words = set()
+                for word in words:
+                    self.words.add(word)
+
+            def order(self):
+                return {word: index for index, word in enumerate(self.words)}  # <-
+
+        result = Vocabulary(words).order()
+    """,
+    "attribute_of_instance": """
+        class Vocabulary:
+            def __init__(self, words):
+                self.words = set(words)
+
+        vocabulary = Vocabulary(words)
+        result = list(vocabulary.words)  # <-
+    """,
+    "attribute_inherited": """
+        class Base:
+            words = {"cat", "dog", "owl", "cow"}
+
+        class Vocabulary(Base):
+            def order(self):
+                return list(self.words)  # <-
+
+        result = Vocabulary().order()
+    """,
+    "attribute_put_in_order": """
+        class Vocabulary:
+            def __init__(self, words):
+                self.words = set(words)
+
+            def finish(self):
+                self.words = sorted(self.words)
+
+            def order(self):
+                return list(self.words)
+
+        vocabulary = Vocabulary(words)
+        vocabulary.finish()
+        result = vocabulary.order()
+    """,
+    "dataclass_field": """
+        from dataclasses import dataclass, field
+
+        @dataclass
+        class Vocabulary:
+            words: set[str] = field(default_factory=set)
+
+            @property
+            def long(self):
+                return self.words - {"cat"}
+
+            def order(self):
+                return list(self.long)  # <-
+
+        result = Vocabulary(set(words)).order()
+    """,
+    "defaultdict_of_sets": """
+        from collections import defaultdict
+
+        groups = defaultdict(set)
+        for word in words:
+            groups[len(word)].add(word)
+        result = [list(group) for length, group in groups.items()]  # <-
+        same = [sorted(group) for length, group in groups.items()]
+    """,
+    "dict_of_sets": """
+        groups = {}
+        for word in words:
+            groups.setdefault(len(word), set()).add(word)
+        result = list(groups[3])  # <-
+    """,
+    "dict_of_sets_annotated": """
+        groups: dict[int, set[str]] = {3: set(words)}
+        result = list(groups.get(3, ()))  # <-
+    """,
+    "dict_of_lists": """
+        groups = {}
+        for word in words:
+            groups.setdefault(len(word), []).append(word)
+        result = list(groups[3])
+    """,
+    "mixed_record": """
+        record = {"stop": {"the", "a"}, "names": sorted(set(words))}
+        result = list(record["names"])
+    """,
+    "list_of_sets": """
+        groups = [set(words), {"x"}]
+        result = [list(group) for group in groups]  # <-
+        lengths = [len(group) for group in groups]
+    """,
+    "mapped_to_sets": "result = [list(letters) for letters in map(set, words)]  # <-",
+    # ---- sets whose hashes have no seed
+    "integers": """
+        numbers = {3, 1, 2} | set(range(9)) | {len(word) for word in words}
+        result = list(numbers), [n for n in numbers], sum(numbers), numbers.pop()
+    """,
+    "floats_and_pairs": "result = list({0.5, 0.25}), list({(1, 2), (3, 4)}), list(frozenset((True, 2)))",
+    "integers_added": """
+        seen = set()
+        for word in words:
+            seen.add(len(word))
+        result = list(seen)
+    """,
+    "integers_annotated": """
+        def order(numbers: set[int]):
+            return list(numbers)
+
+        result = order({1, 2})
+    """,
+    "one_string_among_integers": "result = list({1, 'cat', 'dog', 'owl', 'cow'})  # <-",
+    # ---- sums
+    "sum_of_floats": """
+        scores = {word: 0.1 * index for index, word in enumerate(words)}
+        result = sum(scores[word] for word in set(words))  # <-
+    """,
+    "sum_of_floats_exactly": """
+        import math
+
+        scores = {word: 0.1 * index for index, word in enumerate(words)}
+        result = math.fsum(scores[word] for word in set(words))
+    """,
+    # ---- hash()
+    "hash": "result = hash(words[0]) % 64  # <-",
+    "hash_of_numbers": "result = hash(3), hash(-7), hash(0.5), hash((1, 2)), hash(len(words))",
+    "hash_as_a_function": "result = [*map(hash, words)]  # <-",
+    "hash_method": "result = words[0].__hash__()  # <-",
+    "hash_own": """
+        def hash(word):
+            return len(word)
+
+        result = hash(words[0])
+    """,
+    "hash_for_sets": """
+        class Word:
+            def __init__(self, text):
+                self.text = text
+
+            def __hash__(self):
+                return hash(self.text)
+
+            def __eq__(self, other):
+                return self.text == other.text
+
+        result = len({Word(word) for word in words})
+    """,
+    # ---- arrays
+    "array": """
+        import numpy as np
+
+        result = np.array(list(set(words))).tolist()  # <-
+    """,
+    "array_unique": """
+        import numpy as np
+
+        result = np.unique(list(set(words))).tolist(), np.isin(words, list(set(words))).tolist()
+    """,
+    "random_choice": """
+        import random
+
+        result = random.Random(0).choice(list(set(words)))  # <-
+    """,
+    "pool": """
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor() as pool:
+            result = [*pool.map(len, set(words))]  # <-
+    """,
+    "set_as_a_value": """
+        import types
+
+        config = types.SimpleNamespace(set=lambda name: [name])
+        result = list(config.set("cat"))
+    """,
+}
+each_snippet = pytest.mark.parametrize("name", SNIPPETS)
+
+RUNNER = """
+import contextlib, io, json, sys
+
+def plain(value):
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(repr, value))
+    if isinstance(value, dict):
+        return [[plain(key), plain(item)] for key, item in value.items()]
+    return [plain(item) for item in value] if isinstance(value, (list, tuple)) else repr(value)
+
+results = {}
+for name, source in json.load(sys.stdin).items():
+    words = ["cat", "horse", "dog", "owl", "zebra", "cow", "cat", "heron", "ant", "bee", "bison"]
+    space = {"words": words, "__name__": "snippet"}
+    sys.modules["snippet"] = type(sys)("snippet")
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(source, space)
+    results[name] = plain(space["result"])
+json.dump(results, sys.stdout)
+"""
+
+
+def source_of(name: str) -> str:
+    return textwrap.dedent(SNIPPETS[name]).lstrip("\n")
+
+
+def marked_lines(source: str) -> list[int]:
+    return [line for line, text in enumerate(source.splitlines(), start=1) if text.endswith(MARK)]
+
+
+def found_lines(source: str, folder: Path) -> list[int]:
+    path = folder / "snippet.py"
+    path.write_text(source, encoding="utf-8")
+    return sorted(finding.line for finding in find_hash_order([path]))
+
+
+def weight_of(source: str, folder: Path) -> int:
+    path = folder / "snippet.py"
+    path.write_text(source, encoding="utf-8")
+    (finding,) = find_hash_order([path])
+    return finding.weight
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[str, set[str]]:
+    """What every snippet gives under several hash seeds."""
+    sources = json.dumps({name: source_of(name) for name in SNIPPETS})
+    seen: dict[str, set[str]] = {name: set() for name in SNIPPETS}
+    for seed in HASH_SEEDS:
+        environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
+        command = [sys.executable, "-c", RUNNER]
+        done = subprocess.run(command, input=sources, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        for name, result in json.loads(done.stdout).items():
+            seen[name].add(json.dumps(result))
+    return seen
+
+
+@each_snippet
+def test_guilty_lines_are_found_and_no_others(name: str, tmp_path: Path) -> None:
+    """The lines found are the marked ones."""
+    source = source_of(name)
+
+    assert found_lines(source, tmp_path) == marked_lines(source)
+
+
+@each_snippet
+def test_marks_tell_what_the_hash_seed_does(name: str, outcomes: dict[str, set[str]]) -> None:
+    """A snippet gives another result under another hash seed exactly when a line of it is marked."""
+    assert (len(outcomes[name]) > 1) == bool(marked_lines(source_of(name)))
+
+
+def test_a_finding_says_where_and_why(tmp_path: Path) -> None:
+    """A finding holds the path as given, the qualified function, the stripped line and a reason."""
+    path = tmp_path / "data.py"
+    path.write_text("class Data:\n    def labels(self, rows):\n        return list(set(rows))  # all of them\n")
+
+    (finding,) = find_hash_order([str(path)])
+
+    assert (finding.path, finding.line, finding.function) == (str(path), 3, "Data.labels")
+    assert finding.source == "return list(set(rows))  # all of them"
+    assert finding.reason == "orders a set with list()"
+
+
+@pytest.mark.parametrize(
+    ("source", "function"),
+    [
+        ("x = [*set(a)]", "<module>"),
+        ("def f():\n    def g():\n        return [*set(a)]", "f.<locals>.g"),
+        ("class C:\n    x = [*set(a)]", "C"),
+        ("async def f():\n    return [*set(a)]", "f"),
+    ],
+)
+def test_functions_are_named_as_python_names_them(source: str, function: str, tmp_path: Path) -> None:
+    """The function of a finding is its qualified name."""
+    path = tmp_path / "snippet.py"
+    path.write_text(source)
+
+    assert [finding.function for finding in find_hash_order([path])] == [function]
+
+
+@pytest.mark.parametrize(
+    ("source", "weight"),
+    [
+        ("x = list(set(a))", NUMBERS),
+        ("x = {b: i for i, b in enumerate(set(a))}", NUMBERS),
+        ("x = hash(a)", NUMBERS),
+        ("for b in set(a):\n    ids[b] = len(ids)", NUMBERS),
+        ("for b in set(a):\n    ids[b] = n\n    n += 1", NUMBERS),
+        ("for b in set(a):\n    ids.setdefault(b, len(ids))", NUMBERS),
+        ("x = [f(b) for b in set(a)]", LISTS),
+        ("for b in set(a):\n    f(b)", LOOPS),
+        ("x = {b: f(b) for b in set(a)}", LOOPS),
+        ("x = sum(f(b) for b in set(a))", WEAK),
+        ("x = max(set(a), key=f)", WEAK),
+    ],
+)
+def test_what_becomes_numbers_weighs_most(source: str, weight: int, tmp_path: Path) -> None:
+    """Ids and hashes weigh more than lists, lists more than loops, loops more than sums."""
+    assert weight_of(source, tmp_path) == weight
+
+
+def test_likeliest_first_then_path_and_line(tmp_path: Path) -> None:
+    """Findings of several files come by weight, then path, then line."""
+    (tmp_path / "b.py").write_text("for x in {'a', 'b'}:\n    f(x)\ny = hash(z)\n")
+    (tmp_path / "a.py").write_text("n = sum(f(w) for w in set(v))\nfor x in {'a', 'b'}:\n    f(x)\n")
+
+    found = find_hash_order([tmp_path / "b.py", tmp_path / "a.py", tmp_path / "b.py"])
+
+    assert [(Path(f.path).name, f.line) for f in found] == [("b.py", 3), ("a.py", 2), ("b.py", 1), ("a.py", 1)]
+
+
+def test_one_finding_a_line(tmp_path: Path) -> None:
+    """Of several reasons on a line, the weightiest is given."""
+    path = tmp_path / "snippet.py"
+    path.write_text("x = sum(f(w) for w in set(v)) + hash(v)\n")
+
+    (finding,) = find_hash_order([path])
+
+    assert finding.reason == "depends on hash()"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from data import labels, stop",
+        "from data import *",
+        "from .data import labels, stop",
+        "import data\nlabels, stop = data.labels, data.stop",
+        "import data as d\nlabels, stop = d.labels, d.stop",
+        "from . import data\nlabels, stop = data.labels, data.stop",
+    ],
+)
+def test_sets_are_followed_through_imports(statement: str, tmp_path: Path) -> None:
+    """A set made in one file and ordered in another is found in the other."""
+    (tmp_path / "data.py").write_text("def labels(rows):\n    return set(rows)\nstop = {'a', 'the'}\nfew = [1]\n")
+    (tmp_path / "train.py").write_text(f"{statement}\nx = list(labels(r))\ny = list(stop)\n")
+
+    found = find_hash_order([tmp_path / "train.py", tmp_path / "data.py"])
+
+    lines = len(statement.splitlines())
+    assert [(Path(finding.path).name, finding.line) for finding in found] == [
+        ("train.py", lines + 1),
+        ("train.py", lines + 2),
+    ]
+
+
+def test_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    """An import means the file beside the importing one."""
+    for folder, value in [("one", "{'a', 'b'}"), ("two", "['a', 'b']")]:
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "data.py").write_text(f"labels = {value}\n")
+        (tmp_path / folder / "train.py").write_text("from data import labels\nx = list(labels)\n")
+
+    found = find_hash_order(sorted(tmp_path.rglob("*.py")))
+
+    assert [Path(finding.path).relative_to(tmp_path).as_posix() for finding in found] == ["one/train.py"]
+
+
+UNREADABLE = {
+    "syntax_error": b"x = list(set(a)\ny = (",
+    "not_utf8": b"# caf\xe9\nx = list(set(a))\n",
+    "unknown_encoding": b"# coding: no-such-thing\nx = list(set(a))\n",
+    "null_byte": b"x = list(set(a))\n\0",
+    "parentheses": b"x = " + b"(" * 5000 + b")" * 5000 + b"\n",
+    "python_2": b"print 'x'\n",
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_unreadable_files_are_skipped(name: str, tmp_path: Path) -> None:
+    """A file that is no Python costs nothing but itself."""
+    (tmp_path / "bad.py").write_bytes(UNREADABLE[name])
+    (tmp_path / "good.py").write_text("x = list(set(a))\n")
+    missing = [tmp_path / "missing.py", tmp_path, "<string>", "a\0b"]
+
+    found = find_hash_order([tmp_path / "bad.py", *missing, tmp_path / "good.py"])
+
+    assert [finding.path for finding in found] == [str(tmp_path / "good.py")]
+
+
+READABLE = {
+    "declared_encoding": b"# coding: latin-1\n# caf\xe9\nx = list(set(a))\n",
+    "byte_order_mark": b"\xef\xbb\xbf\n\nx = list(set(a))\n",
+    "windows_lines": b"\r\n\r\nx = list(set(a))\r\n",
+    "form_feed": b"y = '\x0c \x1c'\n\nx = list(set(a))\n",
+    "invalid_escape": b"y = '\\d'\n\nx = list(set(a))\n",
+    "no_last_newline": b"\n\nx = list(set(a))",
+}
+
+
+@pytest.mark.parametrize("name", READABLE)
+def test_odd_files_are_read(name: str, tmp_path: Path) -> None:
+    """Encodings, line ends and odd characters do not shift lines; a parser's warnings do not reach the user."""
+    (tmp_path / "odd.py").write_bytes(READABLE[name])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (finding,) = find_hash_order([tmp_path / "odd.py"])
+
+    assert (finding.line, finding.source) == (3, "x = list(set(a))")
+
+
+def test_empty_file_and_no_file(tmp_path: Path) -> None:
+    """Nothing is found in nothing."""
+    (tmp_path / "empty.py").write_bytes(b"")
+
+    assert find_hash_order([tmp_path / "empty.py"]) == []
+    assert find_hash_order([]) == []
+
+
+HUGE = {
+    "long_sum": "y = " + " + ".join(["a"] * 900),
+    "calls": "y = " + "f(" * 90 + ")" * 90,
+    "chain": "y = a" + ".f()" * 300,
+    "elif": "if a:\n    pass" + "".join(f"\nelif a == {n}:\n    pass" for n in range(900)),
+    "loops": "".join(" " * n + f"for i{n} in a:\n" for n in range(90)) + " " * 90 + "pass",
+    "functions": "".join(" " * n + f"def f{n}():\n" for n in range(90)) + " " * 90 + "pass",
+    "classes": "".join(" " * n + f"class C{n}:\n" for n in range(90)) + " " * 90 + "pass",
+    "growing_shape": "y = []\nwhile a:\n    y = [y, (y, y)]\n    y.append(y)",
+    "recursion": "def f(x):\n    return [f([x]), f((x, x))]\nclass C(C):\n    x = property(C)\nf(C().x)",
+    "cyclic_classes": "class A(B):\n    pass\nclass B(A):\n    pass\nA().x",
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_huge_nesting_hides_nothing_else(name: str, tmp_path: Path) -> None:
+    """However deep a statement is, the next one is read, and soon."""
+    assert found_lines(f"{HUGE[name]}\nx = list(set(a))\n", tmp_path) == [len(HUGE[name].splitlines()) + 1]

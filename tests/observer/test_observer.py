@@ -1,0 +1,62 @@
+"""The observer must not change what it observes: the bits with recording and witnesses on are the bits without."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from samebits.launch.command import Command
+from samebits.launch.plan import RunPlan
+from samebits.launch.process import run_recorded
+from samebits.record.journal import read_notes
+
+HERE = Path(__file__).parent
+EXAMPLES = HERE.parents[1] / "examples"
+SCRIPTS = [*sorted(EXAMPLES.glob("*.py")), HERE / "transformer.py"]
+
+
+def watched(script: Path, folder: Path) -> list[str]:
+    """One line per step, with samebits recording every stream and witnessing every factor."""
+    lines = folder / "watched.txt"
+    argv = (sys.executable, str(HERE / "probe.py"), str(lines), str(script))
+    outcome = run_recorded(Command(argv, argv), RunPlan(witness=True), folder / "run")
+    assert outcome.succeeded, outcome.folder.stderr.read_text()
+    assert outcome.folder.recordings()[0].steps == len(lines.read_text().splitlines())
+    assert next(read_notes(outcome.folder.path, "witness"), None) is not None
+    return lines.read_text().splitlines()
+
+
+def alone(script: Path, folder: Path) -> list[str]:
+    """One line per step, without samebits."""
+    lines = folder / "alone.txt"
+    subprocess.run([sys.executable, str(HERE / "probe.py"), str(lines), str(script)], check=True, capture_output=True)
+    return lines.read_text().splitlines()
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_bits_are_the_same_with_and_without(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every parameter and gradient after every step, for each example and a transformer."""
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+    with_samebits, without = watched(script, tmp_path), alone(script, tmp_path)
+
+    assert len(without) > 5
+    assert with_samebits == without
+
+
+def test_the_probe_sees_a_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A check that cannot fail is no check: another hash seed gives the names example other bits."""
+    script = EXAMPLES / "names_rnn.py"
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    first = alone(script, tmp_path)
+    monkeypatch.setenv("PYTHONHASHSEED", "1")
+
+    assert alone(script, tmp_path) != first
+
+
+def test_nothing_is_left_in_the_environment_of_these_tests() -> None:
+    """The runs above told their children about a plan, and only them."""
+    assert "SAMEBITS_PLAN" not in os.environ

@@ -1,0 +1,176 @@
+"""What a verdict looks like: the answer in the first line, nothing shortened, JSON as the schemas promise."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from samebits.check.plan import Request, first_runs
+from samebits.check.verdict import Cause, Parting, Remedy, Run, Verdict
+from samebits.compare.locate import Divergence
+from samebits.compare.values import Distance
+from samebits.errors import ScriptFailedError
+from samebits.factors.base import Setting
+from samebits.factors.sites import Site
+from samebits.launch.command import Command
+from samebits.launch.plan import RunPlan
+from samebits.launch.process import Outcome
+from samebits.pinning import status
+from samebits.record.folder import RunFolder
+from samebits.report.json import check_json, diff_json, factors_json, failed_check_json
+from samebits.report.text import check_text, diff_text, factors_text, plan_text
+from tests.schemas import assert_valid
+
+COMMAND = Command(("python", "train.py"), ("train.py",))
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's script in the current folder, so that its lines can be shown."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "train.py"
+    path.write_text("import torch\nmodel = torch.nn.Linear(2, 2)\nfor name in os.listdir('data'):\n")
+    return path
+
+
+def run(number: int, role: str, steps: int = 180, **settings: Setting) -> Run:
+    plan = RunPlan(role, {name.replace("_", "-"): setting for name, setting in settings.items()})
+    return Run(number, Outcome(RunFolder(Path(f"/runs/{number}-{role}")), plan, 0, 2.5), steps)
+
+
+def same() -> Verdict:
+    varied = run(3, "varied", clock=Setting("varied"))
+    return Verdict("same", "train.py", Path("/runs"), (run(1, "control"), run(2, "control again"), varied), ("clock",))
+
+
+def different(script: Path) -> Verdict:
+    guilty = Cause("torch-rng", Site(str(script), 2, "<module>"), True, True, "drawn before it was seeded", "they part")
+    latent = Cause("file-order", Site(str(script), 3, "<module>"), True, False, "os.listdir listed", "they part")
+    return Verdict(
+        "different",
+        "train.py",
+        Path("/runs"),
+        (run(1, "control"), run(2, "control again")),
+        parting=Parting(1, 2, Divergence(0, "init", "weight", differing=2, total=4)),
+        causes=(guilty, latent),
+        remedy=Remedy(("torch-rng", "file-order"), True, ("call samebits.pin(seed=0) before line 2",)),
+        not_observed=("1 compiled region",),
+    )
+
+
+def test_same_bits_are_said_in_the_first_line() -> None:
+    """How many runs, how many steps, what was varied, what was not seen."""
+    assert check_text(same()).splitlines() == [
+        "same bits: 3 runs of 180 steps agree in every loss, gradient and parameter",
+        "  varied    clock",
+        "  not seen  nothing",
+    ]
+
+
+def test_different_bits_name_place_cause_and_remedy(script: Path) -> None:
+    """The whole answer, golden."""
+    assert check_text(different(script)).splitlines() == [
+        "different bits: runs 1 and 2 part at step 0, in the parameters the model was born with",
+        "  first     weight: 2 of 4 tensors differ",
+        "  cause     torch-rng: drawn before it was seeded, train.py:2 (confirmed: they part)",
+        "                model = torch.nn.Linear(2, 2)",
+        "  cause     file-order: os.listdir listed, train.py:3 (confirmed: they part)",
+        "                for name in os.listdir('data'):",
+        "            repeats on this machine; another machine, copy or setting changes it",
+        "  remedy    samebits run --pin torch-rng --pin file-order train.py     (verified: same bits)",
+        "            or, in the code: call samebits.pin(seed=0) before line 2",
+        "  not seen  1 compiled region",
+    ]
+
+
+def test_an_unknown_cause_is_admitted(script: Path) -> None:
+    """Everything pinned and still different: said so, with the place and by how much."""
+    unknown = Parting(3, 4, Divergence(5, "grad", "fc.weight", differing=1, total=4), Distance(3, 64, 1, 1e-7))
+    verdict = replace(different(script), causes=(), remedy=None, unknown=unknown)
+
+    text = check_text(verdict)
+
+    assert "unknown: with everything pinned that can be, runs 3 and 4 part at step 5, in the gradients" in text
+    assert "3 of 64 elements differ, by at most 1 ULP" in text
+    assert "remedy" not in text
+
+
+def test_other_values_are_not_measured_in_units(script: Path) -> None:
+    """Counting the floats between two random numbers tells nobody anything."""
+    assert "ULP" not in str(Distance(3, 64, 2_000_000_000, 1.9))
+    assert "ULP" in str(Distance(3, 64, 2, 1e-7))
+
+
+def test_every_verdict_is_valid_json(script: Path) -> None:
+    """All kinds of answers against the published schema; a document with a key missing is refused."""
+    unknown = Parting(3, 4, Divergence(5, "grad"), Distance(3, 64, 1, 1e-7))
+    failed = replace(same(), kind="undecided", error=ScriptFailedError("it failed", "mend it"))
+    documents = [
+        check_json(same()),
+        check_json(different(script)),
+        check_json(replace(different(script), unknown=unknown)),
+        check_json(failed),
+        failed_check_json(ScriptFailedError("it failed", "mend it")),
+        diff_json("a", "b", None, None, []),
+        diff_json("a", "b", Divergence(1, "loss", "0"), Distance(1, 1, 1, 0.1), ["incomplete"]),
+        factors_json(status()),
+    ]
+    for document in documents:
+        assert_valid(document)
+    with pytest.raises(jsonschema.ValidationError):
+        assert_valid({key: value for key, value in documents[0].items() if key != "verdict"})
+
+
+def test_json_says_what_text_says(script: Path) -> None:
+    """Verdict, exit code, cause with its line and source, remedy."""
+    document = check_json(different(script))
+
+    assert document["verdict"] == "different"
+    assert different(script).exit_code == 1
+    assert document["causes"][0]["location"]["line"] == 2
+    assert document["causes"][0]["location"]["source"] == "model = torch.nn.Linear(2, 2)"
+    assert document["causes"][1]["on_this_machine"] is False
+    assert document["remedy"]["command"] == "samebits run --pin torch-rng --pin file-order train.py"
+
+
+def test_the_remedy_repeats_the_pins_of_the_check(script: Path) -> None:
+    """A pin the user gave is part of the command that repeats."""
+    verdict = replace(different(script), pinned=("hash-seed",))
+
+    assert "samebits run --pin torch-rng --pin hash-seed --pin file-order train.py" in check_text(verdict)
+
+
+def test_diff_says_by_how_much_and_which_generators_moved() -> None:
+    """The answer of `samebits diff`, golden; and its twin."""
+    place = Divergence(7, "batch", "0[0]", differing=1, total=2, generators=("numpy",))
+
+    assert diff_text("/a", "/b", 10, place, Distance(5, 64, 1, 1e-7), []).splitlines() == [
+        "different bits: the runs part at step 7, in the data",
+        "  first     0[0]: 1 of 2 tensors differ",
+        "  by        5 of 64 elements differ, by at most 1 ULP, relative 1e-07",
+        "  rng       already elsewhere at the end of step 6: numpy",
+        "  runs      /a and /b",
+    ]
+    assert diff_text("/a", "/b", 10, None, None, []) == "same bits: 10 steps agree in every recorded stream"
+
+
+def test_a_dry_run_prints_the_plan() -> None:
+    """Every run before the verdict, with what it varies, and what follows."""
+    request = Request(COMMAND, max_steps=50, jobs=2, timeout=9)
+
+    text = plan_text(request, first_runs(request))
+
+    assert text.startswith("plan: python train.py\n")
+    assert "run 3     varied: varied os-entropy, clock, hash-seed, file-order, uninitialized-memory" in text
+    assert "at most 40 runs, 2 at a time, 9 s each, the first 50 steps" in text
+
+
+def test_every_factor_is_listed_with_its_reason() -> None:
+    """`samebits factors`: the name, what is in effect, and why it matters."""
+    found = status()
+    text = factors_text(found)
+
+    for factor in found:
+        assert factor.name in text
+        assert factor.summary in text

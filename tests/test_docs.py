@@ -1,0 +1,48 @@
+"""What is generated in the documents is what the code says now."""
+
+import doctest
+import importlib
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_table_of_factors_is_up_to_date() -> None:
+    """`python docs/generate.py` would change nothing; a changed table would be noticed."""
+    module = generator()
+    readme = (ROOT / "README.md").read_text()
+
+    assert module.with_factors(readme) == readme
+    assert module.with_factors(readme.replace("`clock`", "`clocks`")) == readme
+    assert (ROOT / "docs" / "reference" / "factors.md").read_text() == module.reference()
+
+
+def test_the_tour_shows_output() -> None:
+    """The README's story was filled in by running it."""
+    readme = (ROOT / "README.md").read_text()
+
+    assert "different bits: runs 1 and 2 part" in readme
+    assert "likely examples/names_rnn.py:25" in readme
+    assert "same bits: 3 runs of 120 steps agree" in readme
+
+
+@pytest.mark.parametrize("name", ["samebits.seeds", "samebits.pinning", "samebits.record.trees"])
+def test_examples_in_docstrings_are_true(name: str) -> None:
+    """Doctests run, and there are some."""
+    results = doctest.testmod(importlib.import_module(name))
+
+    assert results.attempted > 0
+    assert results.failed == 0
