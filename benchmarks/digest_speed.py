@@ -10,7 +10,7 @@ from __future__ import annotations
 import platform
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -19,8 +19,8 @@ from torch import Tensor
 
 from samebits.record.digest import digest, digests, is_evidence
 
-ROUNDS = 15
-SECONDS_A_ROUND = 0.02
+ROUNDS = 60
+SECONDS_A_ROUND = 0.004
 Work = Callable[[], object]
 
 
@@ -70,7 +70,7 @@ def print_models() -> None:
         )
 
 
-def models() -> dict[str, list[tuple[int, ...]]]:
+def models() -> dict[str, Sequence[tuple[int, ...]]]:
     layer = [(768, 256), (768,), (256, 256), (256,), (1024, 256), (1024,), (256, 1024), (256,), *4 * [(256,)]]
     return {
         "CNN": [
@@ -93,7 +93,7 @@ def models() -> dict[str, list[tuple[int, ...]]]:
     }
 
 
-def all_evidence(tensors: list[Tensor]) -> bool:
+def all_evidence(tensors: Sequence[Tensor]) -> bool:
     return all(map(is_evidence, tensors))
 
 

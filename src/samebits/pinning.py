@@ -8,12 +8,11 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from samebits.errors import TooLateError, TooLateWarning, UsageError
-from samebits.factors.base import Factor, Observation, Scene, Setting, Witness
+from samebits.factors.base import Factor, Observation, Scene, Setting, Witness, import_if_installed
 from samebits.factors.catalog import CATALOG, find
-from samebits.factors.sites import user_site
+from samebits.factors.sites import error_site
 
 
 @dataclass(frozen=True)
@@ -81,15 +80,18 @@ def treat(
         seed: root of every derived value.
         path: words that make this process's streams its own.
         report: takes what is witnessed, or None.
-        own: called by the user's program itself, which may import modules now.
+        own: called by the user's program itself, so what has to be acted on is imported now, where it is installed.
     """
     with ExitStack() as stack:
-        scenes = {}
+        scenes: dict[str, Scene] = {}
         for factor in CATALOG:
-            scene = Scene(factor.name, settings.get(factor.name, Setting()), seed, path, report, own=own)
-            stack.push(scene.undo)
+            scene = scenes[factor.name] = Scene(factor.name, settings.get(factor.name, Setting()), seed, path, report)
+            stack.callback(scene.end)
             factor.apply(scene)
-            scenes[factor.name] = scene
+        if own:
+            # After all factors: some set variables that a module reads when it is imported.
+            for name in dict.fromkeys(name for scene in scenes.values() for name in scene.awaited):
+                import_if_installed(name)
         return Treatment(scenes, stack.pop_all())
     raise AssertionError("unreachable")
 
@@ -112,8 +114,7 @@ def pin(
 
     Args:
         seed: root of all streams; python-rng, numpy-rng and torch-rng each get a seed derived from it by hashing, so
-            that they
-            are independent of one another.
+            that they are independent of one another.
         factors: names to pin; by default those of the catalogue that are pinned by default.
         strict: raise where it is too late for a factor, instead of warning. What was pinned before is put back then.
         per_rank: give every rank streams of its own. By default all ranks have the same, so that they build the same
@@ -127,8 +128,7 @@ def pin(
         UnknownFactorError: a name that is no factor's.
         TooLateError: with `strict`, when something was done too early.
     """
-    treatment = _pin(seed, factors, strict, per_rank, values)
-    _active.append(treatment)
+    _pin(seed, factors, strict, per_rank, values, stacklevel=3)
     return status()
 
 
@@ -143,6 +143,8 @@ def pinned(
 ) -> Iterator[Status]:
     """Like `pin`, for the length of a `with` block; afterwards everything is as before, also after an exception.
 
+    What `pin` pins inside the block ends with the block too.
+
     >>> import random
     >>> with pinned(seed=0, factors=["python-rng"]):
     ...     first = random.random()
@@ -150,16 +152,15 @@ def pinned(
     ...     first == random.random()
     True
     """
-    treatment = _pin(seed, factors, strict, per_rank, values)
-    _active.append(treatment)
+    treatment = _pin(seed, factors, strict, per_rank, values, stacklevel=4)
     try:
         yield status()
-    except RuntimeError as error:
+    except Exception as error:
         _name_the_line(error)
         raise
     finally:
-        _active.remove(treatment)
-        treatment.undo()
+        while treatment in _active:
+            _active.pop().undo()
 
 
 def status() -> Status:
@@ -186,15 +187,22 @@ def _pin(
     strict: bool,
     per_rank: bool,
     values: Mapping[str, str | int] | None,
+    stacklevel: int,
 ) -> Treatment:
+    if not hasattr(seed, "__index__"):
+        raise UsageError(f"seed takes a whole number, got {seed!r}")
     settings = settings_for(factors, {name: str(value) for name, value in (values or {}).items()})
-    treatment = treat(settings, seed, rank_path() if per_rank else (), own=True)
-    late = too_late(treatment)
-    if late and strict:
-        treatment.undo()
-        raise TooLateError(_late_message(late), _LATE_HINT)
-    if late:
-        warnings.warn(f"{_late_message(late)}; {_LATE_HINT}", TooLateWarning, stacklevel=3)
+    with ExitStack() as stack:
+        treatment = treat(settings, seed, rank_path() if per_rank else (), own=True)
+        stack.callback(treatment.undo)
+        late = too_late(treatment)
+        if late and strict:
+            raise TooLateError(_late_message(late), _LATE_HINT)
+        if late:
+            # The caller may have turned warnings into errors: then everything is put back, too.
+            warnings.warn(f"{_late_message(late)}; {_LATE_HINT}", TooLateWarning, stacklevel=stacklevel)
+        stack.pop_all()
+    _active.append(treatment)
     return treatment
 
 
@@ -247,32 +255,16 @@ def current_rank() -> int | None:
     return None
 
 
-NO_DETERMINISTIC_KERNEL = "does not have a deterministic implementation"
-
-
-def _name_the_line(error: RuntimeError) -> None:
+def _name_the_line(error: Exception) -> None:
     # Python 3.11 shows notes under the message; older ones simply do not have them.
     line = line_of_refusal(error)
-    if line and hasattr(error, "add_note"):
+    if line and hasattr(error, "add_note") and line not in getattr(error, "__notes__", ()):
         error.add_note(line)
 
 
 def line_of_refusal(error: BaseException) -> str:
-    """Where an operation without a deterministic kernel was called, as a sentence; empty for any other error."""
-    if NO_DETERMINISTIC_KERNEL not in str(error) or error.__traceback__ is None:
-        return ""
-    traceback: Any = error.__traceback__
-    while traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    site = user_site(traceback.tb_frame)
-    if site is None:
-        return ""
-    # The traceback remembers the line at which the exception passed; the frame itself may have moved on.
-    step: Any = error.__traceback__
-    while step is not None:
-        if step.tb_frame.f_code.co_filename == site.path:
-            line = step.tb_lineno
-        step = step.tb_next
-    return (
-        f"samebits: called at {site.path}:{line} (torch-algorithms is pinned; --pin torch-algorithms=warn lets it pass)"
-    )
+    """Which line of the user's called what a pin forbids, as a sentence; empty when the error is not a pin's doing."""
+    pinned_here = {name for treatment in _active for name, scene in treatment.scenes.items() if scene.mode == "pinned"}
+    why = next(filter(None, (factor.explain(error) for factor in CATALOG if factor.name in pinned_here)), "")
+    site = error_site(error)
+    return f"samebits: called at {site.path}:{site.line} ({why})" if why and site else ""

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from tests.schemas import assert_valid
+
 FOLDER = Path(__file__).parent / "cases"
 MARK = re.compile(r"# <- ([a-z-]+)$")
 TIMEOUT_SECONDS = 600
@@ -45,9 +47,10 @@ CASES = [
     case("clock_workers", "clock"),
     case("cpu_threads_conv", "cpu-threads", options=("--vary", "cpu-threads")),
     case("data_workers_transform", "data-workers", options=("--vary", "data-workers")),
-    case("file_order_glob", "file-order"),
-    case("file_order_helper", "file-order"),
-    case("file_order_listdir", "file-order"),
+    # Where a listing reversed parts from the natural one depends on the file system of the day.
+    case("file_order_glob", "file-order", step=None),
+    case("file_order_helper", "file-order", step=None),
+    case("file_order_listdir", "file-order", step=None),
     case("hash_seed_buckets", "hash-seed"),
     case("hash_seed_groups", "hash-seed"),
     case("hash_seed_vocabulary", "hash-seed"),
@@ -108,9 +111,11 @@ def check(planted: Case, script: str, folder: Path) -> Answer:
     )
     transcript = f"$ {' '.join(command)}\nexit {done.returncode}\n{done.stdout}\n{done.stderr}"
     try:
-        return Answer(done.returncode, json.loads(done.stdout), transcript)
+        answer = Answer(done.returncode, json.loads(done.stdout), transcript)
     except json.JSONDecodeError:
         pytest.fail(f"stdout is not JSON\n{transcript}")
+    assert_valid(answer.verdict)
+    return answer
 
 
 @each_case

@@ -55,8 +55,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, about prototyp
 sizes = st.integers(0, 70)
 shapes = st.lists(st.integers(1, 6), max_size=4).map(tuple)
 seeds = st.integers(0, 2**32 - 1)
-settings.register_profile("digest", deadline=None, max_examples=60)
-settings.load_profile("digest")
+quickly = settings(deadline=None, max_examples=60)
 
 
 def bytes_tensor(count: int, seed: int = 0) -> Tensor:
@@ -108,7 +107,7 @@ def test_agrees_with_its_definition(dtype: str, shape: tuple[int, ...]) -> None:
 
 
 @given(st.integers(0, 3 * BLOCK * 8), seeds)
-@settings(max_examples=25)
+@settings(deadline=None, max_examples=25)
 def test_agrees_with_its_definition_at_any_length(count: int, seed: int) -> None:
     """Whatever path a length takes, the number is that of the definition."""
     raw = bytes_tensor(count, seed)
@@ -128,6 +127,7 @@ def test_is_fixed_for_ever() -> None:
 
 
 @given(sizes.filter(bool), seeds, st.sampled_from(REAL), st.data())
+@quickly
 def test_every_bit_counts(count: int, seed: int, dtype: torch.dtype, data: st.DataObject) -> None:
     """One flipped bit, anywhere, is another digest."""
     tensor = random_bits((count,), dtype, seed)
@@ -137,6 +137,7 @@ def test_every_bit_counts(count: int, seed: int, dtype: torch.dtype, data: st.Da
 
 
 @given(st.integers(1, 70), seeds, st.integers(1, 2**32 - 1), st.data())
+@quickly
 def test_any_change_of_one_element_counts(count: int, seed: int, change: int, data: st.DataObject) -> None:
     """Whatever 4 bytes become, alone, is another digest: certain, not likely."""
     tensor = random_bits((count,), torch.int32, seed)
@@ -180,6 +181,7 @@ def test_dtype_counts(dtype: torch.dtype) -> None:
 
 
 @given(shapes, shapes, seeds)
+@quickly
 def test_shape_counts(one: tuple[int, ...], other: tuple[int, ...], seed: int) -> None:
     """The same bytes in another shape are another digest."""
     raw = random_bits((int(np.prod(one, dtype=int)) * int(np.prod(other, dtype=int)),), seed=seed)
@@ -189,6 +191,7 @@ def test_shape_counts(one: tuple[int, ...], other: tuple[int, ...], seed: int) -
 
 
 @given(st.integers(2, 70), seeds, st.sampled_from(REAL), st.data())
+@quickly
 def test_order_counts(count: int, seed: int, dtype: torch.dtype, data: st.DataObject) -> None:
     """Two unequal elements that change places are another digest."""
     tensor = torch.arange(count).to(dtype)
@@ -200,6 +203,7 @@ def test_order_counts(count: int, seed: int, dtype: torch.dtype, data: st.DataOb
 
 
 @given(st.integers(1, 40), seeds, st.sampled_from(REAL), st.data())
+@quickly
 def test_signs_count(count: int, seed: int, dtype: torch.dtype, data: st.DataObject) -> None:
     """Any set of flipped signs is another digest: the weak spot of products modulo 2⁶⁴."""
     tensor = random_bits((count,), dtype, seed)
@@ -251,6 +255,7 @@ def test_no_digest_is_shared_by_chance() -> None:
 
 
 @given(shapes, seeds, st.sampled_from([*REAL, torch.uint8, torch.complex128]), st.data())
+@quickly
 def test_layout_in_memory_does_not_count(
     shape: tuple[int, ...], seed: int, dtype: torch.dtype, data: st.DataObject
 ) -> None:
@@ -294,7 +299,7 @@ class Named(torch.Tensor):
 
 
 @given(st.lists(st.tuples(st.integers(0, 9_000), st.sampled_from(DTYPES[:16])), max_size=12), seeds)
-@settings(max_examples=40)
+@settings(deadline=None, max_examples=40)
 def test_many_at_once_equal_one_by_one(wanted: list[tuple[int, torch.dtype]], seed: int) -> None:
     """A tensor's digest does not depend on what is digested beside it, before it or after it."""
     tensors = [random_bits((count,), dtype, seed + i) for i, (count, dtype) in enumerate(wanted)]

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 from samebits.factors.imports import forget, when_loaded
-from samebits.factors.sites import Site, user_site
+from samebits.factors.sites import Site, user_modules, user_site
 from samebits.seeds import derive
 
 Mode = Literal["natural", "pinned", "varied"]
@@ -69,22 +69,34 @@ class Observation:
 
 
 class StandIn:
-    """Takes the place of a built-in function: not turned into a method by a class, and pickled by its name."""
+    """Takes the place of a function, and behaves like it as far as Python lets an object do so.
 
-    def __init__(self, original: Any, call: Callable[..., Any]) -> None:
-        self._call = call
+    A class does not turn it into a method, pickle finds it under its name, and it equals the original: torch, shutil
+    and others keep tables of functions, which must know either under the other.
+    """
+
+    def __init__(self, home: str, name: str, original: Any, call: Callable[..., Any]) -> None:
         self.__wrapped__ = original
-        for name in ("__module__", "__name__", "__qualname__", "__doc__"):
-            setattr(self, name, getattr(original, name, None))
+        self.__module__, self.__doc__ = home, original.__doc__
+        self._name, self._call = name, call
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._call(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__wrapped__, name)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or bool(self.__wrapped__ == other)
+
+    def __hash__(self) -> int:
+        return hash(self.__wrapped__)
 
     def __repr__(self) -> str:
         return repr(self.__wrapped__)
 
     def __reduce__(self) -> str:
-        return str(vars(self)["__name__"])
+        return self._name
 
 
 @dataclass
@@ -97,7 +109,8 @@ class Scene:
         path: words that make this process's streams its own (`"rank", 1` when streams are per rank).
         report: takes what was witnessed; None when nobody listens.
         undo: everything that must be put back, in order.
-        own: entered by `samebits.pin` inside the user's program, so modules may be imported at once.
+        awaited: modules on which something is to be done as soon as they are there.
+        ended: everything was put back. Whoever took a stand-in along (`from time import time`) gets the original then.
     """
 
     factor: str
@@ -106,8 +119,10 @@ class Scene:
     path: tuple[str | int, ...] = ()
     report: Callable[[Witness], None] | None = None
     undo: ExitStack = field(default_factory=ExitStack)
-    own: bool = False
+    awaited: list[str] = field(default_factory=list)
+    ended: bool = False
     _seen: set[SiteKey | None] = field(default_factory=set)
+    _replaced: dict[int, str] = field(default_factory=dict)
 
     @property
     def mode(self) -> Mode:
@@ -117,6 +132,11 @@ class Scene:
     def watches_sites(self) -> bool:
         """Whether anybody needs to know which line called."""
         return self.report is not None or bool(self.setting.released)
+
+    def end(self) -> None:
+        """Put everything back, last change first."""
+        self.ended = True
+        self.undo.close()
 
     def derive(self, *words: str | int, bits: int = 64) -> int:
         """A seed for this factor in this process; another one for each variant."""
@@ -128,6 +148,8 @@ class Scene:
 
     def enter(self, what: str, seeded: bool = False) -> Mode:
         """The factor enters through `what` right now: witness the user's line, and say how to treat this call."""
+        if self.ended:
+            return "natural"
         if not self.watches_sites:
             return self.mode
         site = user_site()
@@ -147,12 +169,16 @@ class Scene:
         """Set an attribute; leaving the scene puts the old one back, or takes it away where it was inherited."""
         inherited = name not in vars(owner)
         before = None if inherited else vars(owner)[name]
+        if callable(before):
+            self._replaced[id(before)] = f"{owner.__name__}.{name}"
         setattr(owner, name, value)
         self.undo.callback(delattr, owner, name) if inherited else self.undo.callback(setattr, owner, name, before)
 
-    def replace(self, owner: Any, name: str, call: Callable[..., Any]) -> None:
-        """Put `call` in the place of a function."""
-        self.set(owner, name, StandIn(getattr(owner, name), call))
+    def replace(self, owner: Any, name: str, call: Callable[..., Any]) -> StandIn:
+        """Put `call` in the place of a module's function."""
+        stand_in = StandIn(owner.__name__, name, getattr(owner, name), call)
+        self.set(owner, name, stand_in)
+        return stand_in
 
     def set_environment(self, name: str, value: str) -> None:
         """Set an environment variable for this process and its children; put back when the scene ends."""
@@ -164,18 +190,19 @@ class Scene:
             self.undo.callback(os.environ.__setitem__, name, before)
 
     def when_loaded(self, module: str, action: Callable[[Any], None]) -> None:
-        """Act on a module once it is there; inside `samebits.pin` it is imported at once if it is installed."""
+        """Act on a module once it is there; `awaited` tells `samebits.pin` to import it."""
+        self.awaited.append(module)
+        self.undo.callback(forget, module, action)
+        when_loaded(module, action)
 
-        def guarded(loaded: ModuleType) -> None:
-            action(loaded)
-
-        if self.own:
-            loaded = import_if_installed(module)
-            if loaded is not None:
-                action(loaded)
-            return
-        when_loaded(module, guarded)
-        self.undo.callback(forget, module, guarded)
+    def taken_before(self) -> str:
+        """Which of the user's modules imported a replaced function by name too early, as a clause; empty if none."""
+        for module in user_modules():
+            for value in list(vars(module).values()):
+                if id(value) in self._replaced:
+                    where = os.path.basename(getattr(module, "__file__", None) or module.__name__)
+                    return f"{where} had imported {self._replaced[id(value)]} by name before"
+        return ""
 
 
 def import_if_installed(name: str) -> ModuleType | None:
@@ -252,6 +279,10 @@ class Factor:
         seen = self.observe(scene)
         return "" if seen.held is not False else seen.reason or f"{seen.value} is in effect"
 
+    def explain(self, error: BaseException) -> str:
+        """Why an error in the program is this pin's doing, as a clause; empty when it is not."""
+        return ""
+
     def apply(self, scene: Scene) -> None:
         """Do what the scene asks for; do nothing at all where nothing is asked."""
         if scene.mode == "pinned":
@@ -279,3 +310,6 @@ class CallFactor(Factor):
 
     def witness(self, scene: Scene) -> None:
         self.install(scene)
+
+    def verify(self, scene: Scene) -> str:
+        return super().verify(scene) or scene.taken_before()

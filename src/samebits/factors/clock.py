@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import datetime
+import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from samebits.factors.base import CallFactor, Observation, Scene
+from samebits.factors.datetimes import knowing_another_now
 
 START_NS = 1_000_000_000 * 1_000_000_000
 TICK_NS = 1_000_000
 DAY_NS = 86_400 * 1_000_000_000
 
-_time_ns = time.time_ns
-
 
 class Clock(CallFactor):
     """`time.time()`, `time.time_ns()`, `datetime.now()`, and what formats the present moment.
 
-    Harmless in a log line, fatal in a seed, a split or a learning rate. Pinned, it is a logical clock: it starts on
-    2001-09-09 and advances one millisecond per call; varied, it is shifted by days. Durations (`perf_counter`,
-    `monotonic`, `process_time`) are left alone. Not seen: clocks read in C, such as `np.datetime64("now")`, and the
-    times of files.
+    Harmless in a log line, fatal in a seed, a split or a learning rate. Pinned, it is a logical clock: in every thread
+    it starts on 2001-09-09 and advances one millisecond per call, so waiting for a time of day takes longer. Varied,
+    it is shifted by days. Durations (`perf_counter`, `monotonic`, `process_time`) are left alone. Not seen: clocks
+    read in C, such as `np.datetime64("now")` and `uuid.uuid1()`, and the times of files. While it is pinned or
+    varied, `datetime.datetime` is a stand-in whose instances are plain ones: `type(moment) is datetime.datetime` is
+    false then (`==` and `isinstance` hold), and it cannot share a subclass with a base that has a metaclass (an Enum).
     """
 
     name = "clock"
@@ -36,10 +39,14 @@ class Clock(CallFactor):
         scene.replace(time, "time", lambda: clock.now("time.time") / 1_000_000_000)
         scene.replace(time, "time_ns", lambda: clock.now("time.time_ns"))
         for name in ("localtime", "gmtime", "ctime"):
-            scene.replace(time, name, clock.formatter(name, getattr(time, name)))
-        scene.replace(time, "strftime", clock.strftime(time.strftime))
-        scene.set(datetime, "date", _replaced(datetime.date, clock))
-        scene.set(datetime, "datetime", _replaced(datetime.datetime, clock))
+            scene.replace(time, name, clock.converter(name, getattr(time, name)))
+        for name, position in (("strftime", 1), ("asctime", 0)):
+            scene.replace(time, name, clock.formatter(name, getattr(time, name), position))
+        for name, unit in (("clock_gettime", 1_000_000_000), ("clock_gettime_ns", None)):
+            if hasattr(time, name):
+                scene.replace(time, name, clock.reader(name, getattr(time, name), unit))
+        for plain in (datetime.date, datetime.datetime):
+            knowing_another_now(scene, plain, clock.now)
 
     def observe(self, scene: Scene | None = None) -> Observation:
         if scene is None or scene.mode == "natural":
@@ -50,76 +57,47 @@ class Clock(CallFactor):
 class _Clock:
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
-        self.calls = 0
+        self.time_ns, self.localtime = time.time_ns, time.localtime
+        # A background thread that looks at the time, such as a progress bar's, must not move the others' clock.
+        self.thread = threading.local()
         # Days and an odd rest, so that whatever is taken from the time (weekday, hour, last digits) moves.
         days = 1 + scene.other("days") % 3650
         self.shift = days * DAY_NS + scene.other("rest") % DAY_NS
 
     def now(self, what: str) -> int:
+        """Nanoseconds since 1970, read through `what`."""
         mode = self.scene.enter(what)
-        if mode == "natural":
-            return _time_ns()
-        if mode == "varied":
-            return _time_ns() + self.shift
-        self.calls += 1
-        return START_NS + self.calls * TICK_NS
+        # Every call ticks, also one that is answered otherwise: the calls after it are not to blame for it.
+        self.thread.calls = getattr(self.thread, "calls", 0) + 1
+        if mode == "pinned":
+            return START_NS + int(self.thread.calls) * TICK_NS
+        return self.time_ns() + (self.shift if mode == "varied" else 0)
 
-    def formatter(self, name: str, original: Any) -> Any:
-        def formatted(seconds: float | None = None) -> Any:
+    def converter(self, name: str, original: Callable[[float], Any]) -> Callable[..., Any]:
+        """For a function whose argument defaults to the present moment."""
+
+        def convert(seconds: float | None = None, /) -> Any:
             return original(self.now(f"time.{name}") / 1_000_000_000 if seconds is None else seconds)
+
+        return convert
+
+    def formatter(self, name: str, original: Callable[..., str], position: int) -> Callable[..., str]:
+        """For a function that takes a time tuple at `position`, by default the present local time."""
+
+        def formatted(*args: Any) -> str:
+            if len(args) == position:
+                args = (*args, self.localtime(self.now(f"time.{name}") / 1_000_000_000))
+            return original(*args)
 
         return formatted
 
-    def strftime(self, original: Any) -> Any:
-        def strftime(format: str, t: Any = None) -> Any:
-            return original(format, time.localtime() if t is None else t)
+    def reader(self, name: str, original: Callable[[int], Any], unit: int | None) -> Callable[[int], Any]:
+        """For a function that reads any of the system's clocks."""
 
-        return strftime
+        def read(clk_id: int, /) -> Any:
+            if clk_id != time.CLOCK_REALTIME:
+                return original(clk_id)
+            now = self.now(f"time.{name}")
+            return now / unit if unit else now
 
-
-class _PlainType(type):
-    """Makes the stand-in answer like the class it stands for: same instances, same subclasses, same equality."""
-
-    plain: type
-
-    def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, cls.plain)
-
-    def __subclasscheck__(cls, subclass: type) -> bool:
-        return issubclass(subclass, cls.plain)
-
-    def __eq__(cls, other: object) -> bool:
-        return other is cls or other is cls.plain
-
-    def __hash__(cls) -> int:
-        return hash(cls.plain)
-
-
-def _replaced(plain: Any, clock: _Clock) -> Any:
-    """A class that makes instances of `plain` and knows another present moment."""
-
-    def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        # A user's own subclass stays what it is; the stand-in itself makes plain instances.
-        return plain.__new__(cls, *args, **kwargs) if cls is not replaced else plain(*args, **kwargs)
-
-    def moment(cls: Any, what: str, tz: Any = None) -> Any:
-        owner = plain if cls is replaced else cls
-        return owner.fromtimestamp(clock.now(f"{plain.__name__}.{what}") / 1_000_000_000, tz)
-
-    def today(cls: Any) -> Any:
-        owner = plain if cls is replaced else cls
-        return owner.fromtimestamp(clock.now(f"{plain.__name__}.today") / 1_000_000_000)
-
-    body = {
-        "__new__": new,
-        "__module__": plain.__module__,
-        "__qualname__": plain.__qualname__,
-        "__doc__": plain.__doc__,
-        "today": classmethod(today),
-    }
-    if issubclass(plain, datetime.datetime):
-        body["now"] = classmethod(lambda cls, tz=None: moment(cls, "now", tz))
-        body["utcnow"] = classmethod(lambda cls: moment(cls, "utcnow", datetime.timezone.utc).replace(tzinfo=None))
-    meta = type("type", (_PlainType,), {"plain": plain})
-    replaced = meta(plain.__name__, (plain,), body)
-    return replaced
+        return read

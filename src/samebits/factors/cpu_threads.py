@@ -64,16 +64,22 @@ class CpuThreads(Factor):
     def _threads(self, setting: Setting, environ: Mapping[str, str]) -> int | None:
         if setting.mode == "natural":
             return None
-        own = environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-        current = int(own) if own.isdigit() and int(own) > 0 else None
+        current = _own_count(environ)
         if setting.mode == "pinned":
             return int(setting.value) if setting.value else current
         return _other_count(current or _cores(), setting.variant)
 
     def _set(self, torch: Any, scene: Scene) -> None:
-        threads = self._threads(scene.setting, os.environ) or torch.get_num_threads()
+        # A varied count was chosen before the interpreter started, and stands in the environment since.
+        chosen = _own_count(os.environ) if scene.mode == "varied" else self._threads(scene.setting, os.environ)
+        threads = chosen or torch.get_num_threads()
         scene.undo.callback(torch.set_num_threads, torch.get_num_threads())
         torch.set_num_threads(threads)
+
+
+def _own_count(environ: Mapping[str, str]) -> int | None:
+    own = environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    return int(own) if own.isdigit() and int(own) > 0 else None
 
 
 def _cores() -> int:

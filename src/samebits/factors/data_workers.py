@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
+from functools import wraps
 from typing import Any
 
 from samebits.factors.base import CallFactor, Observation, Scene
@@ -32,42 +34,31 @@ class DataWorkers(CallFactor):
             return Observation("torch is not loaded", True if scene else None)
         if scene is None or scene.mode == "natural":
             return Observation("as each DataLoader asks", False)
-        return Observation(
-            "fetched in the main process" if scene.mode == "pinned" else "another number of workers", True
-        )
+        value = "fetched in the main process" if scene.mode == "pinned" else "another number of workers"
+        return Observation(value, True)
 
 
 def _install(loader: Any, scene: Scene) -> None:
     plain = loader.__init__
+    signature = inspect.signature(plain)
 
-    def __init__(self: Any, dataset: Any, *args: Any, **kwargs: Any) -> None:
+    @wraps(plain)
+    def __init__(*args: Any, **kwargs: Any) -> None:
         mode = scene.enter("DataLoader(...)")
         if mode == "natural":
-            plain(self, dataset, *args, **kwargs)
+            plain(*args, **kwargs)
             return
-        workers = kwargs.get("num_workers", args[4] if len(args) > 4 else 0)
-        wanted = 0 if mode == "pinned" else _other_count(workers, scene.setting.variant)
-        args, kwargs = _with_workers(wanted, args, kwargs)
-        plain(self, dataset, *args, **kwargs)
+        given = signature.bind(*args, **kwargs)
+        workers = given.arguments.get("num_workers", 0)
+        count = 0 if mode == "pinned" else _other_count(workers, scene.setting.variant)
+        given.arguments |= {"num_workers": count, **(_NO_WORKERS if count == 0 else {})}
+        plain(*given.args, **given.kwargs)
 
-    __init__.__doc__ = plain.__doc__
     scene.set(loader, "__init__", __init__)
 
 
-# The order of DataLoader's positional parameters after the dataset; torch has kept it since 1.0.
-_NUM_WORKERS = 4
-_NEED_WORKERS = {"prefetch_factor": None, "persistent_workers": False, "timeout": 0, "multiprocessing_context": None}
-
-
-def _with_workers(count: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    if len(args) > _NUM_WORKERS:
-        args = (*args[:_NUM_WORKERS], count, *args[_NUM_WORKERS + 1 :])
-    else:
-        kwargs = {**kwargs, "num_workers": count}
-    if count == 0:
-        # Without workers torch refuses the options that only workers can have.
-        kwargs |= {name: off for name, off in _NEED_WORKERS.items() if name in kwargs}
-    return args, kwargs
+# Without workers torch refuses the options that only workers can have.
+_NO_WORKERS = {"prefetch_factor": None, "persistent_workers": False, "timeout": 0, "multiprocessing_context": None}
 
 
 def _other_count(workers: int, variant: int) -> int:

@@ -10,6 +10,10 @@ from typing import Any
 from samebits.factors.base import CallFactor, Observation, Scene
 
 
+# Classes that keep the functions they found when they were imported: in Python 3.10 and in 3.13.
+KEEPERS = (("pathlib", "_NormalAccessor"), ("glob", "_StringGlobber"))
+
+
 class FileOrder(CallFactor):
     """`os.listdir`, `os.scandir`, `os.walk`, `glob` and `pathlib` list a directory in the order of the file system.
 
@@ -25,13 +29,13 @@ class FileOrder(CallFactor):
     drifts = False
 
     def install(self, scene: Scene) -> None:
-        listdir, scandir = _listdir(scene, os.listdir), _scandir(scene, os.scandir)
-        scene.replace(os, "listdir", listdir)
-        scene.replace(os, "scandir", scandir)
-        # From Python 3.13 on glob keeps the functions it found when it was imported.
-        globber = getattr(sys.modules.get("glob"), "_StringGlobber", None)
-        if globber is not None and "scandir" in vars(globber):
-            scene.set(globber, "scandir", staticmethod(scandir))
+        for name, listing in (("listdir", _listdir), ("scandir", _scandir)):
+            original = getattr(os, name)
+            stand_in = scene.replace(os, name, listing(scene, original))
+            for module, keeper_name in KEEPERS:
+                keeper = getattr(sys.modules.get(module), keeper_name, None)
+                if getattr(keeper, name, None) is original:
+                    scene.set(keeper, name, staticmethod(stand_in))
 
     def observe(self, scene: Scene | None = None) -> Observation:
         if scene is None or scene.mode == "natural":

@@ -40,8 +40,9 @@ class _Watcher:
             # The loader becomes its plain self again before the module runs: nobody sees that it was touched.
             vars(loader).pop("exec_module", None)
             run(module)
-            for action in self.actions.pop(name, []):
-                action(module)
+            waiting = self.actions.get(name, [])
+            while waiting:
+                waiting.pop(0)(module)
 
         loader.exec_module = exec_module
 
@@ -61,7 +62,9 @@ def when_loaded(name: str, action: Action) -> None:
 
 
 def forget(name: str, action: Action) -> None:
-    """Withdraw an action that has not been called yet."""
+    """Withdraw an action that has not been called yet; with the last one, Python's imports are as they were."""
     waiting = _watcher.actions.get(name, [])
     if action in waiting:
         waiting.remove(action)
+    if not any(_watcher.actions.values()) and _watcher in sys.meta_path:
+        sys.meta_path.remove(_watcher)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from samebits.factors.base import Factor, Observation, Scene
+from samebits.factors.seeding import Seeding
 
 
 class NumpyRng(Factor):
@@ -42,7 +43,13 @@ class NumpyRng(Factor):
         return Observation("seeded by samebits", True)
 
     def _start(self, module: Any, scene: Scene, seed: int) -> None:
-        scene.undo.callback(module.set_state, module.get_state())
+        # As a dict, which holds the state of any bit generator, and NumPy's cached Gaussian.
+        scene.undo.callback(module.set_state, module.get_state(legacy=False))
+        own = module.get_bit_generator()
+        if not isinstance(own, module.MT19937):
+            # Only this one can be seeded again; the program's own waits, untouched.
+            scene.undo.callback(module.set_bit_generator, own)
+            module.set_bit_generator(module.MT19937())
         module.seed(seed)
         if scene.watches_sites and scene.mode == "pinned":
             _watch(module, scene)
@@ -52,53 +59,57 @@ def _watch(module: Any, scene: Scene) -> None:
     """Put a watched generator in the place of the global one: same stream, same state, other class."""
     plain = module.mtrand._rand
     watched = _watched_class(module.RandomState)(plain._bit_generator)
-    watched._scene, watched._other = scene, module.RandomState(scene.other("site", bits=32))
+    watched._scene, watched._seeding = scene, Seeding()
+    watched._other = module.RandomState(scene.other("site", bits=32))
     scene.set(module.mtrand, "_rand", watched)
     for owner in (module, module.mtrand):
         for name, value in list(vars(owner).items()):
             if getattr(value, "__self__", None) is plain:
                 scene.set(owner, name, getattr(watched, name))
-        scene.replace(owner, "seed", _seeding(vars(owner)["seed"], watched))
+        scene.replace(owner, "set_bit_generator", _chosen(vars(owner)["set_bit_generator"], watched._seeding))
 
 
-def _seeding(original: Callable[..., Any], watched: Any) -> Callable[..., Any]:
-    def seed(*args: Any, **kwargs: Any) -> Any:
-        watched._seeded = True
-        return original(*args, **kwargs)
+def _chosen(original: Callable[[Any], None], seeding: Seeding) -> Callable[[Any], None]:
+    def set_bit_generator(bitgen: Any) -> None:
+        original(bitgen)
+        seeding.is_done = True
 
-    return seed
+    return set_bit_generator
 
 
 def _watched_class(plain: Any) -> Any:
-    body: dict[str, Any] = {"_seeded": False, "_drawing": False, "_scene": None, "_other": None}
+    """RandomState with draws that are witnessed until the program has seeded it."""
+
+    def seed(self: Any, *args: Any, **kwargs: Any) -> Any:
+        self._seeding.is_done = True
+        return plain.seed(self, *args, **kwargs)
+
+    def get_state(self: Any, *args: Any, **kwargs: Any) -> Any:
+        self._seeding.saved(_key(plain.get_state(self, legacy=False)))
+        return plain.get_state(self, *args, **kwargs)
+
+    def set_state(self: Any, state: Any) -> None:
+        plain.set_state(self, state)
+        self._seeding.restored(_key(plain.get_state(self, legacy=False)))
+
+    body = {"seed": seed, "get_state": get_state, "set_state": set_state}
     for name, value in vars(plain).items():
-        if callable(value) and not name.startswith("_") and name not in ("get_state", "set_state", "seed"):
+        if callable(value) and not name.startswith("_") and name not in body:
             body[name] = _draw(name, value)
-    body["seed"], body["set_state"] = (_reseeds(vars(plain)[name]) for name in ("seed", "set_state"))
     return type("RandomState", (plain,), body)
 
 
-def _reseeds(original: Callable[..., Any]) -> Callable[..., Any]:
-    def reseeds(self: Any, *args: Any, **kwargs: Any) -> Any:
-        self._seeded = True
-        return original(self, *args, **kwargs)
-
-    return reseeds
+def _key(state: Any) -> str:
+    # Not the array's own repr, which shortens it.
+    return repr({**state["state"], "key": bytes(state["state"].get("key", b""))})
 
 
 def _draw(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if self._seeded or self._drawing:
-            return original(self, *args, **kwargs)
-        # Some draws call others (permutation calls shuffle): only the outermost one is the user's.
-        self._drawing = True
-        try:
-            result = original(self, *args, **kwargs)
-        finally:
-            self._drawing = False
-        if self._scene.enter(f"numpy.random.{name}") != "varied":
-            return result
-        return getattr(self._other, name)(*args, **kwargs)
+        # Asked first: some draws call others (permutation calls shuffle), and the outermost one is the user's.
+        mode = "natural" if self._seeding.is_done else self._scene.enter(f"numpy.random.{name}")
+        result = original(self, *args, **kwargs)
+        return getattr(self._other, name)(*args, **kwargs) if mode == "varied" else result
 
     draw.__name__ = name
     return draw

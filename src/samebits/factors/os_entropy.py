@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
+from functools import cache, wraps
 from typing import Any
 
 from samebits.factors.base import CallFactor, Observation, Scene
@@ -18,7 +19,8 @@ class OsEntropy(CallFactor):
     `np.random.default_rng()`, `Generator`, `RandomState()`, `SeedSequence()`, `random.Random()`, and a `seed()`
     without an argument all ask the operating system. Pinned, every process gets derived streams of its own; that
     takes away the unpredictability that keys and tokens need, so it is pinned only when asked for. Not seen:
-    `/dev/urandom` opened as a file, `torch.Generator.seed()`, and C extensions that ask the kernel themselves.
+    `/dev/urandom` opened as a file, `uuid.uuid1()`, `torch.Generator.seed()`, and C extensions that ask the kernel
+    themselves.
     """
 
     name = "os-entropy"
@@ -30,11 +32,9 @@ class OsEntropy(CallFactor):
 
     def install(self, scene: Scene) -> None:
         entropy = _Entropy(scene)
-        for owner, name in ((os, "urandom"), (random, "_urandom")):
-            scene.replace(owner, name, entropy.asked(f"os.{name.strip('_')}", getattr(owner, name)))
-        if hasattr(os, "getrandom"):
-            original = os.getrandom
-            scene.replace(os, "getrandom", entropy.asked("os.getrandom", lambda size, flags=0: original(size, flags)))
+        for owner, name in ((os, "urandom"), (random, "_urandom"), (os, "getrandom")):
+            if hasattr(owner, name):
+                scene.replace(owner, name, entropy.asked(f"os.{name.strip('_')}", getattr(owner, name)))
         self._install_seeding(scene, entropy)
         scene.when_loaded("torch", lambda torch: _install_torch(torch, scene, entropy))
 
@@ -46,6 +46,7 @@ class OsEntropy(CallFactor):
     def _install_seeding(self, scene: Scene, entropy: _Entropy) -> None:
         plain = random.Random.seed
 
+        @wraps(plain)
         def seed(self: random.Random, a: Any = None, version: int = 2) -> None:
             plain(self, entropy.seed("random.Random()") if a is None else a, version)
 
@@ -59,33 +60,48 @@ class OsEntropy(CallFactor):
         scene.replace(random, "seed", global_seed)
 
 
+class _Lineage:
+    """Which fork of which fork this process is: a forked child goes on with streams of its own."""
+
+    def __init__(self) -> None:
+        self.path: tuple[str | int, ...] = ()
+        self._forks = 0
+
+    def _count(self) -> None:
+        self._forks += 1
+
+    def _descend(self) -> None:
+        self.path, self._forks = (*self.path, "fork", self._forks), 0
+
+    @classmethod
+    @cache
+    def of_process(cls) -> _Lineage:
+        """The one of this process; Python never forgets a function that is called at a fork, so it is told once."""
+        lineage = cls()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(before=lineage._count, after_in_child=lineage._descend)
+        return lineage
+
+
 class _Entropy:
     """Derived bytes: a stream for every function that asks, so that background threads cannot shift anybody's.
 
     multiprocessing asks from a thread of its own for every tensor that a worker hands over, at no fixed time.
-    A forked child goes on with streams of its own.
     """
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
-        self.path: tuple[str | int, ...] = ()
-        self.forks = 0
-        self.drawn: dict[tuple[str, str], int] = {}
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(before=self._count_fork, after_in_child=self._become_child)
-
-    def _count_fork(self) -> None:
-        self.forks += 1
-
-    def _become_child(self) -> None:
-        self.path, self.forks, self.drawn = (*self.path, "fork", self.forks), 0, {}
+        self.lineage = _Lineage.of_process()
+        self.drawn: dict[tuple[str | int, ...], int] = {}
 
     def asked(self, what: str, original: Callable[..., bytes]) -> Callable[..., bytes]:
         """A stand-in for `os.urandom`."""
 
-        def urandom(size: int, *args: Any) -> bytes:
+        def urandom(size: int, *args: Any, **kwargs: Any) -> bytes:
             mode = self.scene.enter(what)
-            return original(size, *args) if mode == "natural" else self.derived(size, mode)
+            # What cannot be handed out (a negative size, no number at all) fails as it always does.
+            as_ever = mode == "natural" or not isinstance(size, int) or size < 0
+            return original(size, *args, **kwargs) if as_ever else self.derived(size, mode)
 
         return urandom
 
@@ -93,8 +109,8 @@ class _Entropy:
         """The next bytes of the stream of whoever asks."""
         site = user_site()
         asker = ("library", "") if site is None else (os.path.basename(site.path), site.function)
-        drawn = self.drawn[asker] = self.drawn.get(asker, 0) + 1
-        words = (*self.path, *asker)
+        words = (*self.lineage.path, *asker)
+        drawn = self.drawn[words] = self.drawn.get(words, 0) + 1
         root = self.scene.derive(*words) if mode == "pinned" else self.scene.other(*words)
         blocks = (derive(root, drawn, block, bits=512) for block in range(-(-size // 64)))
         return b"".join(block.to_bytes(64, "little") for block in blocks)[:size]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from samebits.factors.base import Factor, Observation, Scene
+from samebits.factors.seeding import Seeding
 
 DRAWS = (
     "random",
@@ -60,8 +61,8 @@ class PythonRng(Factor):
         for name in DRAWS:
             if hasattr(random, name):
                 scene.replace(random, name, watch.draw(name, getattr(random, name)))
-        for name in ("seed", "setstate"):
-            scene.replace(random, name, watch.seeding(getattr(random, name)))
+        for name in ("seed", "getstate", "setstate"):
+            scene.replace(random, name, getattr(watch, name)(getattr(random, name)))
 
     def observe(self, scene: Scene | None = None) -> Observation:
         if scene is None:
@@ -78,7 +79,7 @@ class _Watch:
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
-        self.seeded = False
+        self.seeding = Seeding()
         self.other = random.Random(scene.other("site"))
 
     def draw(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,16 +87,30 @@ class _Watch:
             # The global stream advances as it always does; a released call then answers from another stream, so that
             # the calls after it are not blamed for what this one did.
             result = original(*args, **kwargs)
-            if self.seeded or self.scene.enter(f"random.{name}") != "varied":
+            if self.seeding.is_done or self.scene.enter(f"random.{name}") != "varied":
                 return result
             return getattr(self.other, name)(*args, **kwargs)
 
         return draw
 
-    def seeding(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def seeding(*args: Any, **kwargs: Any) -> Any:
-            result = original(*args, **kwargs)
-            self.seeded = True
-            return result
+    def seed(self, original: Callable[..., None]) -> Callable[..., None]:
+        def seed(*args: Any, **kwargs: Any) -> None:
+            original(*args, **kwargs)
+            self.seeding.is_done = True
 
-        return seeding
+        return seed
+
+    def getstate(self, original: Callable[[], Any]) -> Callable[[], Any]:
+        def getstate() -> Any:
+            state = original()
+            self.seeding.saved(state)
+            return state
+
+        return getstate
+
+    def setstate(self, original: Callable[[Any], None]) -> Callable[[Any], None]:
+        def setstate(state: Any) -> None:
+            original(state)
+            self.seeding.restored(tuple(state))
+
+        return setstate

@@ -6,8 +6,9 @@ import linecache
 import os
 import sys
 import sysconfig
+import traceback
 from dataclasses import asdict, dataclass
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 
@@ -61,13 +62,16 @@ def is_user_file(path: str) -> bool:
     """Whether a source file is the user's: not the standard library's, not installed, not ours, not frozen."""
     known = _known.get(path)
     if known is None:
-        known = _known[path] = _is_user_file(path)
+        known = _is_user_file(path)
+        if not path.startswith("<"):
+            _known[path] = known
     return known
 
 
 def _is_user_file(path: str) -> bool:
     if path.startswith("<"):
-        return path in ("<string>", "<stdin>")
+        # The code of `python -c` and of a pipe; in a script it is text that a library made up, such as a dataclass.
+        return path in ("<string>", "<stdin>") and not hasattr(sys.modules["__main__"], "__file__")
     full = os.path.abspath(path)
     installed = f"{os.sep}site-packages{os.sep}" in full or f"{os.sep}dist-packages{os.sep}" in full
     return not (installed or full.startswith(_OWN) or full.startswith(_LIBRARIES))
@@ -83,15 +87,34 @@ def user_site(frame: FrameType | None = None) -> Site | None:
     return None
 
 
-def _site_of(frame: FrameType) -> Site:
+def error_site(error: BaseException) -> Site | None:
+    """The user's line nearest to where an exception was raised; None when it passed none."""
+    found = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if is_user_file(frame.f_code.co_filename):
+            found = _site_of(frame, line)
+    return found
+
+
+def _site_of(frame: FrameType, line: int | None = None) -> Site:
     code = frame.f_code
     path = code.co_filename
     absolute = path if path.startswith("<") else os.path.abspath(path)
-    return Site(absolute, frame.f_lineno, getattr(code, "co_qualname", code.co_name))
+    return Site(absolute, line or frame.f_lineno, getattr(code, "co_qualname", code.co_name))
+
+
+def user_modules() -> list[ModuleType]:
+    """The modules loaded so far whose source is the user's."""
+    modules = [module for module in list(sys.modules.values()) if isinstance(module, ModuleType)]
+    return [m for m in modules if m.__name__ == "__main__" or is_user_file(_file_of(m))]
 
 
 def user_files() -> list[str]:
     """The user's source files among the modules loaded so far, for static looks at them."""
-    files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-    found = {os.path.abspath(path) for path in files if path and path.endswith(".py") and is_user_file(path)}
-    return sorted(found)
+    files = {_file_of(module) for module in user_modules()}
+    return sorted(os.path.abspath(path) for path in files if path.endswith(".py") and is_user_file(path))
+
+
+def _file_of(module: ModuleType) -> str:
+    # Not getattr: a module may load others when it is asked for what it does not have.
+    return str(vars(module).get("__file__") or "<built-in>")

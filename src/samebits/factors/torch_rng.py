@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from samebits.factors.base import Factor, Observation, Scene, import_if_installed
+from samebits.factors.seeding import Seeding
 
 
 class TorchRng(Factor):
@@ -41,86 +43,139 @@ class TorchRng(Factor):
         return Observation(f"seeded by samebits, initial_seed() is now {torch.initial_seed()}", True)
 
     def _start(self, torch: Any, scene: Scene, seed: int) -> None:
-        scene.undo.callback(_restore, torch, _states(torch))
+        scene.undo.callback(_restore_queues, _queues(torch))
+        scene.undo.callback(_restore, _states(torch))
         torch.manual_seed(seed)
         if scene.watches_sites and scene.mode == "pinned":
             _watch(torch, scene)
 
 
-def _backends(torch: Any) -> list[Any]:
-    """The accelerator modules that are in use already; asking others for their state would initialise them."""
-    modules = (getattr(torch, name, None) for name in ("cuda", "xpu", "mps"))
-    return [m for m in modules if m is not None and getattr(m, "is_initialized", lambda: False)()]
+def _accelerators(torch: Any) -> list[Any]:
+    return [module for name in ("cuda", "xpu", "mtia") if (module := getattr(torch, name, None)) is not None]
 
 
-def _states(torch: Any) -> tuple[Any, list[tuple[Any, Any]]]:
-    return torch.get_rng_state(), [(m, m.get_rng_state_all()) for m in _backends(torch)]
+def _states(torch: Any) -> list[tuple[Callable[[Any], None], Any]]:
+    """Every generator's state and how to set it; an accelerator not in use yet would be initialised by asking."""
+    states = [(torch.set_rng_state, torch.get_rng_state())]
+    for module in _accelerators(torch):
+        if module.is_initialized() and hasattr(module, "get_rng_state_all"):
+            states.append((module.set_rng_state_all, module.get_rng_state_all()))
+    if torch.backends.mps.is_available():
+        states.append((torch.mps.set_rng_state, torch.mps.get_rng_state()))
+    return states
 
 
-def _restore(torch: Any, states: tuple[Any, list[tuple[Any, Any]]]) -> None:
-    torch.set_rng_state(states[0])
-    for module, state in states[1]:
-        module.set_rng_state_all(state)
+def _restore(states: list[tuple[Callable[[Any], None], Any]]) -> None:
+    for set_state, state in states:
+        set_state(state)
+
+
+def _queues(torch: Any) -> list[tuple[Any, Any, dict[str, Any]]]:
+    """The seeds that wait for an accelerator to be used for the first time."""
+    waiting = [module for module in _accelerators(torch) if not module.is_initialized()]
+    trackers = [(module, getattr(module, "_lazy_seed_tracker", None)) for module in waiting]
+    return [(module, tracker, dict(vars(tracker))) for module, tracker in trackers if tracker is not None]
+
+
+def _restore_queues(queues: list[tuple[Any, Any, dict[str, Any]]]) -> None:
+    for module, tracker, before in queues:
+        vars(tracker).update(before)
+        if module.is_initialized():
+            # First used in between: it starts now from what it would have started from.
+            seeds = [call for call in before["call_order"] if call]
+            for call in seeds:
+                call[0]()
+            if not seeds:
+                module.seed_all()
 
 
 def _watch(torch: Any, scene: Scene) -> None:
     """Watch every random operation until the generators are seeded by the program; then get out of the way."""
-    mode = _mode_class(torch)(torch, scene)
-    mode.__enter__()
+    mode = _mode_class(torch)(scene)
+    mode.follow()
     scene.undo.callback(mode.leave)
-
-    def manual_seed(seed: Any) -> Any:
-        generator = original(seed)
-        mode.leave()
-        return generator
-
-    original = torch.manual_seed
     for owner in (torch, torch.random):
-        scene.replace(owner, "manual_seed", manual_seed)
+        for name in ("manual_seed", "get_rng_state", "set_rng_state"):
+            scene.replace(owner, name, getattr(mode, name))
 
 
 def _mode_class(torch: Any) -> Any:
     python_dispatch: Any = import_if_installed("torch.utils._python_dispatch")
     random_op = torch.Tag.nondeterministic_seeded
+    plain = torch.random
+    manual_seed, get_rng_state, set_rng_state = plain.manual_seed, plain.get_rng_state, plain.set_rng_state
 
     class WatchDraws(python_dispatch.TorchDispatchMode):  # type: ignore[misc]
         """Sees operations that draw from a global generator; changes nothing unless their line was released."""
 
-        def __init__(self, torch: Any, scene: Scene) -> None:
+        def __init__(self, scene: Scene) -> None:
             super().__init__()
             self.scene = scene
-            self.start = torch.default_generator.initial_seed()
+            self.seeding = Seeding()
+            self.start = torch.initial_seed()
             self.released = 0
-            self.left = False
+            self.is_on = False
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
+            if random_op not in func.tags or self.is_seeded():
+                return func(*args, **kwargs)
+            before = _states(torch)
             result = func(*args, **kwargs)
-            if random_op not in func.tags or kwargs.get("generator") is not None or self.is_seeded():
-                return result
-            if self.scene.enter(f"torch.{func.overloadpacket.__name__}") != "varied":
+            if not self.has_drawn(before) or self.scene.enter(f"torch.{func.overloadpacket.__name__}") != "varied":
                 return result
             return self.redraw(func, args, kwargs)
 
         def is_seeded(self) -> bool:
-            return bool(torch.default_generator.initial_seed() != self.start)
+            # The second way around us is `torch.default_generator.manual_seed`.
+            return self.seeding.is_done or bool(torch.initial_seed() != self.start)
+
+        def has_drawn(self, before: list[tuple[Callable[[Any], None], Any]]) -> bool:
+            # Attention without dropout could draw and does not; with `generator=` another generator moves.
+            return any(not _same(torch, old, new) for (_, old), (_, new) in zip(before, _states(torch), strict=False))
 
         def redraw(self, func: Any, args: Any, kwargs: Any) -> Any:
             # The global streams stand where they always stand after this call; only its answer is another one.
             states = _states(torch)
-            torch._C.default_generator.manual_seed(self.scene.other("site", self.released, bits=32))
-            for module in _backends(torch):
-                module.manual_seed_all(self.scene.other("site", self.released, bits=32))
+            manual_seed(self.scene.other("site", self.released, bits=32))
             self.released += 1
             try:
                 return func(*args, **kwargs)
             finally:
-                _restore(torch, states)
+                _restore(states)
+
+        def manual_seed(self, seed: Any) -> Any:
+            generator = manual_seed(seed)
+            self.seeding.is_done = True
+            self.follow()
+            return generator
+
+        def get_rng_state(self) -> Any:
+            state = get_rng_state()
+            self.seeding.saved(bytes(state.tolist()))
+            return state
+
+        def set_rng_state(self, new_state: Any) -> None:
+            set_rng_state(new_state)
+            self.seeding.restored(bytes(new_state.tolist()))
+            self.follow()
+
+        def follow(self) -> None:
+            """Be there while the program has not seeded. Under a user's own mode this one can neither leave nor come."""
+            current = python_dispatch._get_current_dispatch_mode()
+            if self.is_on and self.is_seeded():
+                self.leave()
+            elif not self.is_on and not self.is_seeded() and current is None:
+                self.is_on = True
+                self.__enter__()
 
         def leave(self) -> None:
-            # Only the innermost mode can be left; one that lies under a user's own mode stays and costs a little.
-            if not self.left and python_dispatch._get_current_dispatch_mode() is self:
-                self.left = True
+            if self.is_on and python_dispatch._get_current_dispatch_mode() is self:
+                self.is_on = False
                 self.__exit__(None, None, None)
 
     return WatchDraws
+
+
+def _same(torch: Any, a: Any, b: Any) -> bool:
+    return all(torch.equal(x, y) for x, y in zip(a, b, strict=True)) if isinstance(a, list) else bool(torch.equal(a, b))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from samebits.factors.base import CallFactor, Observation, Scene
@@ -18,7 +19,7 @@ class UninitializedMemory(CallFactor):
     it is filled with another pattern. Only calls from Python are touched (kernels write all of their own output), so
     the price is one fill per call. torch's own knob, `torch.utils.deterministic.fill_uninitialized_memory`, fills
     much more and costs more; it is off here. Not seen: the legacy constructors `torch.Tensor(n)` and
-    `torch.FloatTensor(n)`, and `resize_`.
+    `torch.FloatTensor(n)`, `resize_`, memory of quantized and nested tensors, and compiled or scripted code.
     """
 
     name = "uninitialized-memory"
@@ -41,44 +42,64 @@ def _install_torch(torch: Any, scene: Scene) -> None:
     is_compiling = torch.compiler.is_compiling
 
     def filling(what: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
         def empty(*args: Any, **kwargs: Any) -> Any:
-            result = original(*args, **kwargs)
+            memory = original(*args, **kwargs)
             # Inside a compiled region the compiler decides what memory holds; touching it there would change the graph.
-            if is_compiling() or result.layout is not torch.strided or result.device.type == "meta":
-                return result
-            mode = scene.enter(what)
-            if mode != "natural":
-                with torch.no_grad():
-                    result.fill_(_pattern(torch, result.dtype, mode, scene.setting.variant))
-            return result
+            if not is_compiling() and _has_memory(torch, memory):
+                mode = scene.enter(what)
+                if mode != "natural":
+                    _fill(torch, memory, _pattern(scene, mode))
+            return memory
 
         return empty
 
     for name in FUNCTIONS:
-        if hasattr(torch, name):
-            scene.replace(torch, name, filling(f"torch.{name}", getattr(torch, name)))
+        original = getattr(torch, name)
+        stand_in = scene.replace(torch, name, filling(f"torch.{name}", original))
+        _tell_torchscript(torch, scene, original, stand_in)
     for name in METHODS:
         # Plain functions here: a method has to bind.
         scene.set(torch.Tensor, name, filling(f"Tensor.{name}", getattr(torch.Tensor, name)))
 
 
-def _pattern(torch: Any, dtype: Any, mode: str, variant: int) -> Any:
-    if mode == "pinned":
-        return 0
-    if dtype is torch.bool:
-        return True
+def _has_memory(torch: Any, result: Any) -> bool:
+    if not isinstance(result, torch.Tensor) or result.layout is not torch.strided:
+        return False
+    return not (result.is_quantized or result.is_nested or result.device.type == "meta")
+
+
+def _fill(torch: Any, memory: Any, value: int) -> None:
+    with torch.no_grad():
+        try:
+            memory.fill_(value)
+        except NotImplementedError:
+            # The types below one byte know no numbers.
+            memory.view(torch.uint8).fill_(value)
+
+
+def _pattern(scene: Scene, mode: str) -> int:
     # Small enough for int8 and float8, large enough to be noticed.
-    return 77 + variant
+    return 0 if mode == "pinned" else 78 + (scene.setting.variant - 1) % 50
+
+
+def _tell_torchscript(torch: Any, scene: Scene, original: Any, stand_in: Any) -> None:
+    """Let `torch.jit.script` compile the stand-in to the operator itself: it knows functions by their identity."""
+    table = torch.jit._builtins._get_builtin_table()
+    if id(original) in table:
+        table[id(stand_in)] = table[id(original)]
+        scene.undo.callback(table.pop, id(stand_in))
 
 
 def _install_numpy(numpy: Any, scene: Scene) -> None:
     def filling(what: str, original: Callable[..., Any]) -> Callable[..., Any]:
         def empty(*args: Any, **kwargs: Any) -> Any:
-            result = original(*args, **kwargs)
-            mode = scene.enter(what)
-            if mode != "natural" and result.dtype.kind in "biufc":
-                result.fill(0 if mode == "pinned" else 77 + scene.setting.variant)
-            return result
+            memory = original(*args, **kwargs)
+            if isinstance(memory, numpy.ndarray) and memory.dtype.kind in "biufc":
+                mode = scene.enter(what)
+                if mode != "natural":
+                    memory.fill(_pattern(scene, mode))
+            return memory
 
         return empty
 

@@ -79,12 +79,12 @@ class _Guest:
         """Note what can only be known now. A forked child has nothing to say here that its parent does not."""
         if self.pid != os.getpid():
             return
-        if "torch" in sys.modules and not self.has_met_torch:
-            self._note_bypass()
-        else:
+        if self.has_met_torch:
             self._note_refusal()
             self._note_overridden()
-        self._note_compiled()
+            self._note_compiled()
+        elif "torch" in sys.modules:
+            self._note_bypass()
         self.journal.note("files", files=user_files())
         self.journal.note("end", rank=current_rank())
 

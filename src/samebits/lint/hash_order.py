@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path, PurePath
 from typing import cast
 
@@ -213,7 +214,7 @@ class _Module:
     parents: dict[ast.AST, ast.AST]
     mentions: dict[str, list[ast.expr]]
 
-    @property
+    @cached_property
     def parts(self) -> tuple[str, ...]:
         """`pkg/data.py` and `pkg/data/__init__.py` are imported as `pkg.data`."""
         parts = PurePath(self.path).with_suffix("").parts

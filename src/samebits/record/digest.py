@@ -368,7 +368,8 @@ class _Spot(NamedTuple):
 
 def _whose_buffers() -> tuple[int, int]:
     """What runs at the same time must not share a pack: threads, and streams of a GPU that is in use."""
-    return get_ident(), torch.cuda.current_stream().cuda_stream if torch.cuda.is_initialized() else 0
+    cuda: Any = torch.cuda
+    return get_ident(), cuda.current_stream().cuda_stream if cuda.is_initialized() else 0
 
 
 @lru_cache(maxsize=64)

@@ -1,0 +1,117 @@
+"""Checks of real scripts that the planted cases do not cover: races, the unknown, bounds, lengths, outcomes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.schemas import assert_valid
+
+TRAIN = """
+import torch
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def step(scale=1.0):
+    optimizer.zero_grad()
+    (model(torch.ones(3, 4)) * scale).sum().backward()
+    optimizer.step()
+"""
+
+
+def check(folder: Path, source: str, *options: str) -> dict[str, Any]:
+    """The JSON answer for a script of this source."""
+    (folder / "train.py").write_text(source)
+    command = [sys.executable, "-m", "samebits", "check", "--format", "json", *options, "train.py"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    document: dict[str, Any] = json.loads(done.stdout)
+    assert_valid(document)
+    assert done.returncode == {"same": 0, "different": 1, "undecided": 2}[document["verdict"]]
+    return document
+
+
+def test_a_race_is_traced_to_the_algorithms(tmp_path: Path) -> None:
+    """The backward of W[idx] adds from several threads: no factor of the data is guilty, torch-algorithms is."""
+    source = """
+import torch
+torch.set_num_threads(8)
+torch.manual_seed(0)
+W = torch.randn(64, 16, requires_grad=True)
+index = torch.randint(0, 64, (65536,))
+weight = torch.randn(65536, 16)
+optimizer = torch.optim.SGD([W], lr=0.1)
+for _ in range(3):
+    optimizer.zero_grad()
+    (W[index] * weight).sum().backward()
+    optimizer.step()
+"""
+    verdict = check(tmp_path, source)
+
+    assert verdict["verdict"] == "different"
+    assert [cause["factor"] for cause in verdict["causes"]] == ["torch-algorithms"]
+    assert verdict["first_divergence"]["stream"] == "grad"
+    assert verdict["remedy"] | {"code": []} == {
+        "pins": ["torch-algorithms"],
+        "command": "samebits run --pin torch-algorithms train.py",
+        "verified": True,
+        "code": [],
+    }
+
+
+def test_what_is_outside_the_catalogue_is_called_unknown(tmp_path: Path) -> None:
+    """Entropy read past Python: no innocent factor is accused, the place is still named."""
+    source = TRAIN + "for n in range(4):\n    step(open('/dev/urandom', 'rb').read(1)[0] + 1.5 if n == 2 else 1.0)\n"
+    verdict = check(tmp_path, source)
+
+    assert verdict["verdict"] == "different"
+    assert [cause["factor"] for cause in verdict["causes"]] == ["unknown"]
+    assert verdict["first_divergence"]["step"] == 2
+    assert verdict["remedy"] is None
+
+
+def test_runs_of_unequal_length_part_where_one_goes_on(tmp_path: Path) -> None:
+    """Equal as far as both go; the clock decides how far that is."""
+    source = "import time\n" + TRAIN + "for _ in range(3 + int(time.time_ns() // 86_400_000_000_000 % 500)):\n    step()\n"
+    verdict = check(tmp_path, source)
+
+    assert verdict["first_divergence"]["stream"] == "length"
+    assert [(c["factor"], c["location"]["line"]) for c in verdict["causes"]] == [("clock", 11)]
+    assert verdict["remedy"]["verified"]
+
+
+def test_a_failure_in_one_run_only_is_a_divergence(tmp_path: Path) -> None:
+    """The outcome belongs to what has to repeat."""
+    source = TRAIN + (
+        "step()\nfrom pathlib import Path\nimport sys\n"
+        "if Path('ran').exists(): sys.exit('no second time')\n"
+        "Path('ran').touch()\nstep()\n"
+    )
+    verdict = check(tmp_path, source)
+
+    assert verdict["verdict"] == "different"
+    assert verdict["first_divergence"]["stream"] == "outcome"
+    assert "exit status 1" in verdict["first_divergence"]["detail"]
+
+
+def test_bounds_end_the_search_and_are_listed(tmp_path: Path) -> None:
+    """What was not tried is said; a step limit cuts every run."""
+    source = TRAIN.replace("torch.manual_seed(0)", "") + "for _ in range(50):\n    step()\n"
+    verdict = check(tmp_path, source, "--max-runs", "4", "--max-steps", "5", "--jobs", "2")
+
+    assert verdict["verdict"] == "different"
+    assert verdict["causes"] == []
+    assert any("--max-runs 4" in text for text in verdict["untested"])
+    assert len(verdict["runs"]) <= 4
+    assert {run["steps"] for run in verdict["runs"]} == {5}
+
+
+@pytest.mark.parametrize("pin", [[], ["--pin", "torch-rng"]])
+def test_pins_of_the_user_hold_in_every_run(tmp_path: Path, pin: list[str]) -> None:
+    """An unseeded model repeats with --pin torch-rng, and does not without."""
+    source = TRAIN.replace("torch.manual_seed(0)", "") + "step()\n"
+    verdict = check(tmp_path, source, "--runs", "2", "--max-runs", "2", *pin)
+
+    assert verdict["verdict"] == ("same" if pin else "different")
