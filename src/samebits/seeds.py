@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from operator import index
 
 
 def derive(root: int, *path: str | int, bits: int = 64) -> int:
@@ -18,7 +19,13 @@ def derive(root: int, *path: str | int, bits: int = 64) -> int:
         path: what the seed is for, from the general to the particular. `1` and `"1"` are different words.
         bits: how many bits to keep, 1 to 512. torch's CPU generator looks at the low 32 only, so ask for 32 there:
             then the value that is reported is the value that is used.
+
+    Raises:
+        TypeError: a word is neither text nor a whole number.
+        ValueError: `bits` is out of range.
     """
+    if not 1 <= bits <= 512:
+        raise ValueError(f"bits must be from 1 to 512, got {bits}")
     digest = hashlib.blake2b(_encoded(root, *path), person=b"samebits.derive", digest_size=64).digest()
     return int.from_bytes(digest, "little") & ((1 << bits) - 1)
 
@@ -27,7 +34,8 @@ def _encoded(*words: str | int) -> bytes:
     # Type and length stand before each word, so ("ab", "c") and ("a", "bc") differ, and so do 1 and "1".
     parts = []
     for word in words:
-        text = str(int(word)) if isinstance(word, int) else word
-        raw = text.encode()
-        parts.append(b"%c%d:%s" % (b"i" if isinstance(word, int) else b"s", len(raw), raw))
+        kind, text = (b"s", word) if isinstance(word, str) else (b"i", str(index(word)))
+        # A file name may hold what no text holds.
+        raw = text.encode(errors="surrogatepass")
+        parts.append(b"%c%d:%s" % (kind, len(raw), raw))
     return b"".join(parts)

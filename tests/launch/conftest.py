@@ -1,10 +1,10 @@
-"""Running commands plainly, under `samebits run`, and as the runs of a check are run; and looking at what came of it."""
+"""Running commands plainly, under `samebits run`, and as a check runs them; and looking at what came of it."""
 
 import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,13 @@ from samebits.factors.base import Setting
 from samebits.factors.catalog import CATALOG
 from samebits.launch.command import understand
 from samebits.launch.plan import RunPlan
-from samebits.launch.process import INJECTED, run_recorded
+from samebits.launch.process import run_recorded
 from samebits.record.journal import read_notes
 
 SAMEBITS = str(Path(sys.executable).with_name("samebits"))
 PYTHON = sys.executable
+# The interpreter behind the virtual environment, which looks at the user's own site-packages too; it has no torch.
+BARE_PYTHON = str(Path(sys.base_prefix) / "bin" / "python3")
 PATIENCE_SECONDS = 120
 
 # What a script does to see one training step: enough for a recording of three steps.
@@ -113,8 +115,3 @@ def only_run(cwd: Path) -> Path:
 def notes(cwd: Path, sort: str) -> list[dict[str, Any]]:
     """The notes of that run."""
     return list(read_notes(only_run(cwd), sort))
-
-
-def without_us(path: Sequence[str]) -> Iterator[str]:
-    """sys.path beyond our one entry."""
-    return (entry for entry in path if entry != INJECTED)

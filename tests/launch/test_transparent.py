@@ -9,7 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.launch.conftest import PATIENCE_SECONDS, PYTHON, SAMEBITS, plain, samebits, under_check, under_run, write
+from tests.launch.conftest import (
+    BARE_PYTHON,
+    PATIENCE_SECONDS,
+    PYTHON,
+    SAMEBITS,
+    plain,
+    samebits,
+    under_check,
+    under_run,
+    write,
+)
 
 # Everything a script can ask about how it was started. Our entry of sys.path is the one thing that may differ.
 VIEW = """
@@ -36,6 +46,15 @@ class Case:
 
 def script(text: str, *words: str, **more: dict[str, str]) -> Case:
     return Case((PYTHON, "it.py", *words), {"it.py": text}, **more)
+
+
+def on_site(name: str, text: str, body: str = VIEW) -> Case:
+    # samebits is a Python program too, and would run the module as well: it is only for the command.
+    files = {
+        f"site/{name}.py": "import sys\nif sys.orig_argv[1:] == ['it.py', 'x']: from theirs import *",
+        "site/theirs.py": text,
+    }
+    return Case((BARE_PYTHON, "it.py", "x"), {"it.py": body, **files}, {"PYTHONPATH": "site"})
 
 
 CASES = {
@@ -109,6 +128,24 @@ CASES = {
         import near, nearer
         """
     ),
+    "a sitecustomize": on_site("sitecustomize", "import sys; sys.path.append('/added'); print('theirs', __file__)"),
+    "a usercustomize": on_site("usercustomize", "print('theirs', __name__)"),
+    "a sitecustomize that fails": on_site("sitecustomize", "raise ValueError('boom')"),
+    "a sitecustomize that lacks a module": on_site("sitecustomize", "import nowhere"),
+    "a tool that traces": on_site(
+        "sitecustomize",
+        """
+        import atexit, sys
+        lines = []
+        def trace(frame, event, arg):
+            if frame.f_code.co_filename.endswith("it.py"):
+                lines.append((event, frame.f_lineno))
+            return trace
+        sys.settrace(trace)
+        atexit.register(lambda: print(lines))
+        """,
+        "for number in range(3):\n        print(number)",
+    ),
     "no sitecustomize": script(
         "try:\n        import sitecustomize\n    except ImportError as e:\n        print(repr(e))"
     ),
@@ -122,7 +159,11 @@ CASES = {
     ),
     "another folder": script("import os; os.chdir('/'); print(os.getcwd()); os.environ.pop('PYTHONPATH', None)"),
     "no environment": script(
-        "import os, subprocess, sys; os.environ.clear(); print(subprocess.check_output([sys.executable, '-c', 'print(1)']))"
+        """
+        import os, subprocess, sys
+        os.environ.clear()
+        print(subprocess.check_output([sys.executable, "-c", "print(1)"]))
+        """
     ),
     "closed files": script("import os; os.closerange(3, 256); print(open('it.py').fileno())"),
     "closed streams": script("import os, sys; print(1, flush=True); os.close(0); os.close(2); sys.stderr = None"),

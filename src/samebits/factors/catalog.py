@@ -55,7 +55,7 @@ def find(name: str) -> Factor:
     """The factor of that name; UnknownFactorError with the nearest name otherwise."""
     factor = _BY_NAME.get(name)
     if factor is None:
-        near = difflib.get_close_matches(name.replace("_", "-"), _BY_NAME, n=1, cutoff=0.5)
+        near = difflib.get_close_matches(str(name).lower().replace("_", "-"), _BY_NAME, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else f"the factors are {', '.join(_BY_NAME)}"
         raise UnknownFactorError(f"there is no factor {name!r}", hint)
     return factor

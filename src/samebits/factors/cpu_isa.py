@@ -17,8 +17,7 @@ class CpuIsa(Factor):
 
     It never changes between two runs on one machine, and holding it down to what most machines have costs speed; so
     it is pinned only when asked for, for bits that travel. It narrows the difference between machines, it does not
-    remove
-    it: 54 of 812 measured outputs still differed under the best combination (MKL on AMD honours only
+    remove it: 54 of 812 measured outputs still differed under the best combination (MKL on AMD honours only
     `MKL_CBWR=COMPATIBLE`).
     """
 
@@ -34,21 +33,23 @@ class CpuIsa(Factor):
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
         if setting.mode == "natural":
             return {}
-        wanted = PINNED if setting.mode == "pinned" else VARIED
-        return {
-            name: environ.get(name) or value if setting.mode == "pinned" else value for name, value in wanted.items()
-        }
+        if setting.mode == "varied":
+            return dict(VARIED)
+        return {name: environ.get(name) or value for name, value in PINNED.items()}
 
     def pin(self, scene: Scene) -> None:
-        # Reached from inside only: what torch has read already is not read again.
+        # What torch has read already is not read again.
         for name, value in PINNED.items():
-            if "torch" not in sys.modules and name not in os.environ:
+            if "torch" not in sys.modules and not os.environ.get(name):
                 scene.set_environment(name, value)
 
     def observe(self, scene: Scene | None = None) -> Observation:
         torch = sys.modules.get("torch")
-        held = all(os.environ.get(name) for name in PINNED)
-        value = torch.backends.cpu.get_cpu_capability() if torch else "torch is not loaded"
-        late = torch is not None
-        reason = "torch was imported before, and chose its kernels then" if late and not held else ""
-        return Observation(value, held, can_pin=not late, reason=reason)
+        is_asked = all(os.environ.get(name) for name in PINNED)
+        if torch is None:
+            return Observation("torch is not loaded", is_asked)
+        capability = torch.backends.cpu.get_cpu_capability()
+        # torch tells the one of the three choices that it made itself.
+        held = is_asked and capability.lower() == os.environ["ATEN_CPU_CAPABILITY"].lower()
+        reason = "" if held else "torch was imported before, and chose its kernels then"
+        return Observation(capability, held, can_pin=False, reason=reason)

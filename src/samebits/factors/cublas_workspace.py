@@ -18,8 +18,7 @@ class CublasWorkspace(Factor):
 
     NVIDIA documents `:4096:8` and `:16:8` as the two settings under which cuBLAS repeats. torch up to 2.9 reads the
     variable at the first cuBLAS call, once: one early matmul on the GPU makes a later setting useless. From 2.10 on
-    torch no
-        longer checks it, while the library still honours it.
+    torch no longer checks it, while the library still honours it.
     """
 
     name = "cublas-workspace"
@@ -32,25 +31,30 @@ class CublasWorkspace(Factor):
     needs_cuda = True
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
-        own = environ.get(VARIABLE, "")
         if setting.mode == "varied":
-            return {VARIABLE: next(value for value in reversed(VALID) if value != own)}
-        if setting.mode == "natural":
-            return {}
-        return {VARIABLE: setting.value or (own if own in VALID else VALID[0])}
+            return {VARIABLE: next(value for value in reversed(VALID) if value != environ.get(VARIABLE))}
+        return {VARIABLE: _wanted(setting, environ)} if setting.mode == "pinned" else {}
 
     def check_value(self, value: str) -> None:
         if value not in VALID:
             raise UsageError(f"cublas-workspace takes :4096:8 or :16:8, got {value!r}")
 
     def pin(self, scene: Scene) -> None:
-        if os.environ.get(VARIABLE) not in VALID and not _cuda_was_used():
-            scene.set_environment(VARIABLE, scene.setting.value or VALID[0])
+        wanted = _wanted(scene.setting, os.environ)
+        if os.environ.get(VARIABLE) != wanted and not _cuda_was_used():
+            scene.set_environment(VARIABLE, wanted)
 
     def observe(self, scene: Scene | None = None) -> Observation:
         value, late = os.environ.get(VARIABLE, ""), _cuda_was_used()
-        reason = "CUDA was used before it was set" if late and value not in VALID else ""
-        return Observation(value or "not set", value in VALID, can_pin=not late, reason=reason)
+        asked = scene.setting.value if scene is not None and scene.mode == "pinned" else None
+        held = value == asked if asked else value in VALID
+        reason = "CUDA was used before it was set" if late and not held else ""
+        return Observation(value or "not set", held, can_pin=not late, reason=reason)
+
+
+def _wanted(setting: Setting, environ: Mapping[str, str]) -> str:
+    own = environ.get(VARIABLE, "")
+    return setting.value or (own if own in VALID else VALID[0])
 
 
 def _cuda_was_used() -> bool:

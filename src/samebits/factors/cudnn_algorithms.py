@@ -33,7 +33,7 @@ class CudnnAlgorithms(Factor):
         if torch is None:
             return Observation("torch is not loaded", True if scene else None)
         on = torch.backends.cudnn.deterministic
-        reason = "" if on else "the program allowed other algorithms again"
+        reason = "the program allowed other algorithms again" if scene and not on else ""
         return Observation("deterministic" if on else "any", on, reason=reason)
 
     def _set(self, torch: Any, scene: Scene, on: bool) -> None:

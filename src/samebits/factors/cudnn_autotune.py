@@ -34,9 +34,8 @@ class CudnnAutotune(Factor):
         if torch is None:
             return Observation("torch is not loaded", True if scene else None)
         on = torch.backends.cudnn.benchmark
-        return Observation(
-            "on" if on else "off", not on, reason="the program switched the autotuner on again" if on else ""
-        )
+        reason = "the program switched the autotuner on again" if on and scene else ""
+        return Observation("on" if on else "off", not on, reason=reason)
 
     def _set(self, torch: Any, scene: Scene, on: bool) -> None:
         scene.undo.callback(setattr, torch.backends.cudnn, "benchmark", torch.backends.cudnn.benchmark)

@@ -27,8 +27,8 @@ class FloatPrecision(Factor):
 
     def vary(self, scene: Scene) -> None:
         def change(torch: Any) -> None:
-            low = torch.get_float32_matmul_precision() == "highest"
-            _set(torch, scene, "medium" if low else "highest", low)
+            full = not _reductions(torch)
+            _set(torch, scene, "medium" if full else "highest", full)
 
         scene.when_loaded("torch", change)
 
@@ -36,23 +36,63 @@ class FloatPrecision(Factor):
         torch = sys.modules.get("torch")
         if torch is None:
             return Observation("torch is not loaded", True if scene else None)
-        precision = torch.get_float32_matmul_precision()
-        reduced = [name for owner, name in _switches(torch) if getattr(owner, name)]
-        held = precision == "highest" and not reduced
-        value = f"matmul {precision}" + (f", allowed: {', '.join(reduced)}" if reduced else "")
-        return Observation(value, held, reason="" if held else f"the program allows fewer bits again ({value})")
-
-
-def _switches(torch: Any) -> list[tuple[Any, str]]:
-    """The flags besides the matmul precision, as far as this torch has them; TF32 in cuDNN is on by default."""
-    matmul = torch.backends.cuda.matmul
-    names = ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction")
-    return [(torch.backends.cudnn, "allow_tf32"), *((matmul, name) for name in names if hasattr(matmul, name))]
+        reduced = _reductions(torch)
+        value = f"reduced: {', '.join(reduced)}" if reduced else "full float32"
+        reason = f"the program allows fewer bits again ({value})" if reduced and scene else ""
+        return Observation(value, not reduced, reason=reason)
 
 
 def _set(torch: Any, scene: Scene, precision: str, reduced: bool) -> None:
+    for owner in _precisions(torch).values():
+        # These first: with all of them at full precision the older settings below can be read.
+        _remember(scene, owner, "fp32_precision")
+        owner.fp32_precision = "ieee"
     scene.undo.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
     torch.set_float32_matmul_precision(precision)
-    for owner, name in _switches(torch):
-        scene.undo.callback(setattr, owner, name, getattr(owner, name))
-        setattr(owner, name, reduced)
+    scene.undo.callback(setattr, torch.backends.cudnn, "allow_tf32", _cudnn_allows_tf32(torch))
+    torch.backends.cudnn.allow_tf32 = reduced
+    for name in _switches(torch):
+        _remember(scene, torch.backends.cuda.matmul, name)
+        setattr(torch.backends.cuda.matmul, name, reduced)
+
+
+def _remember(scene: Scene, owner: Any, name: str) -> None:
+    before = getattr(owner, name)
+    if hasattr(owner, f"{name}_split_k"):
+        before = (before, getattr(owner, f"{name}_split_k"))
+    scene.undo.callback(setattr, owner, name, before)
+
+
+def _precisions(torch: Any) -> dict[str, Any]:
+    """Where torch ≥ 2.9 keeps a precision: "ieee" in full, "none" as the one above it says."""
+    backends = torch.backends
+    if not hasattr(backends, "fp32_precision"):
+        return {}
+    owners = {"all": backends, "cuda matmul": backends.cuda.matmul}
+    for backend in ("cudnn", "mkldnn"):
+        above = owners[backend] = getattr(backends, backend)
+        owners |= {f"{backend} {op}": getattr(above, op) for op in ("matmul", "conv", "rnn") if hasattr(above, op)}
+    return owners
+
+
+def _switches(torch: Any) -> list[str]:
+    names = ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction")
+    return [name for name in (*names, "allow_fp16_accumulation") if hasattr(torch.backends.cuda.matmul, name)]
+
+
+def _cudnn_allows_tf32(torch: Any) -> bool:
+    try:
+        return bool(torch.backends.cudnn.allow_tf32)
+    except RuntimeError:
+        # It refuses to answer where it disagrees with the newer setting, which stands at "ieee" here.
+        return True
+
+
+def _reductions(torch: Any) -> list[str]:
+    """Everything that may compute with fewer bits now, by name."""
+    precisions = {name: owner.fp32_precision for name, owner in _precisions(torch).items()}
+    if not precisions:
+        precisions["matmul"] = torch.get_float32_matmul_precision()
+        precisions["cudnn"] = "tf32" if torch.backends.cudnn.allow_tf32 else "none"
+    reduced = [f"{name} {value}" for name, value in precisions.items() if value not in ("none", "ieee", "highest")]
+    return reduced + [name for name in _switches(torch) if getattr(torch.backends.cuda.matmul, name)]

@@ -42,23 +42,65 @@ class HashSeed(Factor):
             raise UsageError(f"hash-seed takes a number from 0 to 4294967295, got {value!r}")
 
     def observe(self, scene: Scene | None = None) -> Observation:
-        reason = f"{VARIABLE} is read when the interpreter starts, and it was not set then"
-        if sys.flags.hash_randomization == 0:
-            return Observation("fixed: 0", True)
-        value = os.environ.get(VARIABLE, "")
-        if _is_valid(value) and value != "0" and _was_set_at_start(value):
-            return Observation(f"fixed: {value}", True)
-        return Observation("another one in every run", False, can_pin=False, reason=reason)
+        seed = _seed_in_effect()
+        if seed is None:
+            reason = f"{VARIABLE} is read when the interpreter starts, and it was not set then"
+            return Observation("another one in every run", False, can_pin=False, reason=reason)
+        wanted = scene.setting.value if scene is not None and scene.mode == "pinned" else None
+        if wanted is not None and int(wanted) != seed:
+            reason = f"{VARIABLE} is read when the interpreter starts, and it was {seed} then"
+            return Observation(f"fixed: {seed}", False, can_pin=False, reason=reason)
+        return Observation(f"fixed: {seed}", True)
 
 
 def _is_valid(value: str) -> bool:
     return value.isascii() and value.isdigit() and int(value) <= 4_294_967_295
 
 
-def _was_set_at_start(value: str) -> bool:
-    # The environment the kernel recorded at start-up does not change when os.environ does.
-    try:
-        with open("/proc/self/environ", "rb") as file:
-            return f"{VARIABLE}={value}".encode() in file.read().split(b"\0")
-    except OSError:
+def _seed_in_effect() -> int | None:
+    """The fixed seed of this interpreter's hashes; None when it has another one in every run."""
+    if sys.flags.hash_randomization == 0:
+        return 0
+    value = os.environ.get(VARIABLE, "")
+    # The variable may have been set too late, or ignored (python -E): what counts is how strings hash here.
+    return int(value) if _is_valid(value) and value != "0" and _hashes_with(int(value)) else None
+
+
+def _hashes_with(seed: int) -> bool:
+    rounds = {"siphash13": (1, 3), "siphash24": (2, 4)}.get(sys.hash_info.algorithm)
+    if rounds is None or sys.hash_info.hash_bits != 64:
         return True
+    return hash(b"samebits") & _MASK == _siphash(b"samebits", seed, *rounds)
+
+
+_MASK = (1 << 64) - 1
+
+
+def _siphash(word: bytes, seed: int, per_block: int, at_end: int) -> int:
+    """The hash of eight bytes, as CPython computes it: `lcg_urandom` in bootstrap_hash.c, `siphash13` in pyhash.c."""
+    key = []
+    for _ in range(16):
+        seed = (seed * 214013 + 2531011) & 0xFFFFFFFF
+        key.append((seed >> 16) & 0xFF)
+    k0, k1 = (int.from_bytes(bytes(half), "little") for half in (key[:8], key[8:]))
+    state = (k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D, k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573)
+    for block in (int.from_bytes(word, "little"), len(word) << 56):
+        v0, v1, v2, v3 = _mixed((*state[:3], state[3] ^ block), per_block)
+        state = (v0 ^ block, v1, v2, v3)
+    v0, v1, v2, v3 = _mixed((*state[:2], state[2] ^ 0xFF, state[3]), at_end)
+    return v0 ^ v1 ^ v2 ^ v3
+
+
+def _mixed(state: tuple[int, int, int, int], rounds: int) -> tuple[int, int, int, int]:
+    v0, v1, v2, v3 = state
+    for _ in range(rounds):
+        v0, v2 = (v0 + v1) & _MASK, (v2 + v3) & _MASK
+        v1, v3 = _rotated(v1, 13) ^ v0, _rotated(v3, 16) ^ v2
+        v0, v2 = (_rotated(v0, 32) + v3) & _MASK, (v2 + v1) & _MASK
+        v1, v3 = _rotated(v1, 17) ^ v2, _rotated(v3, 21) ^ v0
+        v2 = _rotated(v2, 32)
+    return v0, v1, v2, v3
+
+
+def _rotated(word: int, bits: int) -> int:
+    return ((word << bits) | (word >> (64 - bits))) & _MASK

@@ -8,16 +8,17 @@ from typing import Any
 from samebits.errors import UsageError
 from samebits.factors.base import Factor, Observation, Scene
 
+NO_DETERMINISTIC_KERNEL = "does not have a deterministic implementation"
+
 
 class TorchAlgorithms(Factor):
     """`torch.use_deterministic_algorithms(True)`: kernels that add in a fixed order, an error where there is none.
 
     Without it some operations race: atomics on GPUs, and on the CPU `index_put_` with accumulate (the backward of
-        `x[idx]`), `index_copy_` and `put_`. Operations without a deterministic kernel raise. `--pin
-        torch-algorithms=warn` lets them pass with a warning; that may select yet other kernels and is never reported
-        as deterministic. The flag leaves cuDNN's autotuner alone (see `cudnn-autotune`), and its costly companion
-        that fills all new memory is switched
-    off: `uninitialized-memory` does that.
+    `x[idx]`), `index_copy_` and `put_`. Operations without a deterministic kernel raise. `--pin
+    torch-algorithms=warn` lets them pass with a warning; that may select yet other kernels and is never reported as
+    deterministic. The flag leaves cuDNN's autotuner alone (see `cudnn-autotune`), and its costly companion that fills
+    all new memory is switched off: `uninitialized-memory` does that.
     """
 
     name = "torch-algorithms"
@@ -43,17 +44,34 @@ class TorchAlgorithms(Factor):
         if torch is None:
             return Observation("torch is not loaded", True if scene else None)
         if not torch.are_deterministic_algorithms_enabled():
-            return Observation("any kernel", False, reason="the program switched deterministic algorithms off again")
+            reason = "the program switched deterministic algorithms off again" if scene else ""
+            return Observation("any kernel", False, reason=reason)
         if torch.is_deterministic_algorithms_warn_only_enabled():
-            return Observation("deterministic where possible, warnings elsewhere", bool(scene) or False)
+            reason = "the program asked for warnings instead of errors" if scene else ""
+            return Observation("deterministic kernels where there are any, else a warning", False, reason=reason)
         return Observation("deterministic kernels or an error", True)
 
+    def verify(self, scene: Scene) -> str:
+        torch = sys.modules.get("torch")
+        took = torch is not None and torch.are_deterministic_algorithms_enabled()
+        return "" if took and scene.setting.value == "warn" else super().verify(scene)
+
+    def explain(self, error: BaseException) -> str:
+        refused = NO_DETERMINISTIC_KERNEL in str(error)
+        return "torch-algorithms is pinned; --pin torch-algorithms=warn lets it pass" if refused else ""
+
     def _set(self, torch: Any, scene: Scene, on: bool) -> None:
+        self._note_state(torch, scene)
+        # Varied, nothing may fail that does not fail by itself.
+        torch.use_deterministic_algorithms(on, warn_only=scene.mode == "varied" or scene.setting.value == "warn")
+        torch.utils.deterministic.fill_uninitialized_memory = False
+
+    def _note_state(self, torch: Any, scene: Scene) -> None:
+        # From 2.10 on torch passes its flag on to Inductor, which may have been set on its own; it comes back last.
+        inductor, deterministic = sys.modules.get("torch._inductor.config"), torch.utils.deterministic
+        if hasattr(inductor, "deterministic"):
+            scene.undo.callback(setattr, inductor, "deterministic", inductor.deterministic)
         before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
         scene.undo.callback(torch.use_deterministic_algorithms, before[0], warn_only=before[1])
-        torch.use_deterministic_algorithms(on, warn_only=scene.setting.value == "warn")
-        deterministic = torch.utils.deterministic
-        scene.undo.callback(
-            setattr, deterministic, "fill_uninitialized_memory", deterministic.fill_uninitialized_memory
-        )
-        deterministic.fill_uninitialized_memory = False
+        fill = deterministic.fill_uninitialized_memory
+        scene.undo.callback(setattr, deterministic, "fill_uninitialized_memory", fill)

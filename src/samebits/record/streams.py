@@ -13,6 +13,7 @@ import os
 import random
 import sys
 import threading
+import weakref
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -46,6 +47,12 @@ class Wish:
     stop_after: int | None = None
     keep_step: int | None = None
     keep_streams: tuple[str, ...] = ()
+
+
+# An optimizer's state is the largest stream and the last to tell anything new: it follows from gradients, and whatever
+# is in it reaches the parameters. It is digested in the first steps, in every tenth, and when the process ends.
+STATE_FIRST_STEPS = 3
+STATE_EVERY = 10
 
 
 @dataclass
@@ -89,6 +96,7 @@ class Recorder:
         self.params: dict[int, list[tuple[str, Any]]] = {}
         self.has_optimizer = self.has_backward = self.has_loader = self.forward_open = False
         self.counts: dict[str, int] = {}
+        self.optimizers: dict[int, Callable[[], Any]] = {}
         self.inside = threading.local()
         self.handles: list[Any] = []
 
@@ -217,7 +225,9 @@ class Recorder:
             # A closure (LBFGS) calls backward inside the step: what it left behind is the gradient of this step.
             self._add("grad", _gradients(named))
         self._add("param", named)
-        self._add_optimizer(optimizer, named)
+        self.optimizers[id(optimizer)] = weakref.ref(optimizer)
+        if self.step < STATE_FIRST_STEPS or self.step % STATE_EVERY == 0:
+            self._add_optimizer(optimizer)
         self._end_step("optimizer")
         if self.has_loader and self.handles:
             # Batches come from a loader and every parameter is known: module calls have nothing more to tell.
@@ -237,9 +247,9 @@ class Recorder:
             self.params[id(optimizer)] = known
         return known
 
-    def _add_optimizer(self, optimizer: Any, named: list[tuple[str, Any]]) -> None:
+    def _add_optimizer(self, optimizer: Any) -> None:
         held: list[tuple[str, Any]] = []
-        for name, parameter in named:
+        for name, parameter in self._params_of(optimizer):
             state = optimizer.state.get(parameter)
             if state:
                 held.extend((f"{name}.{key}", value) for key, value in state.items())
@@ -356,6 +366,8 @@ class Recorder:
         if self.forward_open and not self.has_optimizer:
             self._end_step("forward")
         if self.writer is not None or self.queue:
+            for optimizer in filter(None, (alive() for alive in self.optimizers.values())):
+                self._add_optimizer(optimizer)
             if self.row.parts:
                 self.queue.append((self.step, "end", self.row))
             self._flush()

@@ -1,0 +1,99 @@
+"""What was typed, understood before anything is started."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from samebits.errors import CommandNotFoundError, InjectionError, SamebitsError, UsageError
+from samebits.launch.command import understand
+from tests.launch.conftest import PYTHON, write
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, {"train.py": "", "sub/train.py": "", "app/__main__.py": "", "plain/notes.txt": "", "tool": ""})
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_script_alone_is_run_by_python() -> None:
+    """`train.py --lr 3` is short for `python train.py --lr 3`, and is shown as it was typed."""
+    command = understand(["train.py", "--lr", "3 4"])
+
+    assert command.argv == (sys.executable, "train.py", "--lr", "3 4")
+    assert str(command) == "train.py --lr '3 4'"
+    assert command.script == os.path.abspath("train.py")
+
+
+@pytest.mark.parametrize(
+    ("words", "script"),
+    [
+        ([], "train.py"),
+        (["-u"], "train.py"),
+        (["-sPBO"], "train.py"),
+        (["-Xdev"], "train.py"),
+        (["-X", "importtime", "-W", "error"], "train.py"),
+        (["-Wignore::SomeWarning", "-bb"], "train.py"),
+        (["-OW", "error"], "train.py"),
+        (["--check-hash-based-pycs", "always"], "sub/train.py"),
+        (["--"], "train.py"),
+        ([], "app"),
+    ],
+)
+def test_the_script_is_found_behind_pythons_own_flags(words: list[str], script: str) -> None:
+    """Flags with and without values are told apart as Python tells them apart."""
+    command = understand([PYTHON, *words, script, "-I"])
+
+    assert command.script == os.path.abspath(script)
+    assert command.argv == (PYTHON, *words, script, "-I")
+
+
+@pytest.mark.parametrize("words", [["-c", "pass -I"], ["-m", "nowhere", "-I"], ["-mnowhere"], ["-Oc", "1"], ["-"]])
+def test_code_modules_and_standard_input_have_no_script(words: list[str]) -> None:
+    """They are left to Python."""
+    assert understand([PYTHON, *words]).script is None
+
+
+@pytest.mark.parametrize(
+    "words", [["-I"], ["-E"], ["-S"], ["-Es"], ["-sE"], ["-uI"], ["-X", "dev", "-S"], ["-IW", "error"]]
+)
+@pytest.mark.parametrize("rest", [["train.py"], ["-m", "train"]])
+def test_flags_that_keep_us_out_are_refused(words: list[str], rest: list[str]) -> None:
+    """Better no run than one in which nothing was seen."""
+    with pytest.raises(InjectionError, match="keeps samebits out"):
+        understand([PYTHON, *words, *rest])
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "message", "hint"),
+    [
+        ([], UsageError, "there is no command to run", "for example: samebits check train.py"),
+        (["trian.py"], CommandNotFoundError, "there is no script 'trian.py'", "did you mean train.py?"),
+        (["sub/tran.py"], CommandNotFoundError, "there is no script 'sub/tran.py'", "did you mean sub/train.py?"),
+        (["no/a.py"], CommandNotFoundError, "there is no script 'no/a.py'", "looked in {}/no"),
+        (["train"], CommandNotFoundError, "there is no program 'train'", "did you mean train.py?"),
+        (["pyhton", "train.py"], CommandNotFoundError, "there is no program 'pyhton'", "looked in {}"),
+        (["./tool"], CommandNotFoundError, "'./tool' is no program that can be executed", "is it a Python script? Its name has to end in .py"),
+        (["sub"], CommandNotFoundError, "'sub' is no program that can be executed", "is it a Python script? Its name has to end in .py"),
+        ([PYTHON, "tarin.py"], CommandNotFoundError, "there is no script 'tarin.py'", "did you mean train.py?"),
+        ([PYTHON, "plain"], CommandNotFoundError, "'plain' is a folder without __main__.py", "give a script, or python -m package"),
+        ([PYTHON], UsageError, f"{PYTHON!r} runs no script", "add the script, a -m module, or -c code"),
+        ([PYTHON, "-X"], UsageError, f"'{PYTHON} -X' runs no script", "add the script, a -m module, or -c code"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_run_is_named(words: list[str], kind: type[SamebitsError], message: str, hint: str) -> None:
+    """The error names the word, and the hint the nearest that exists."""
+    with pytest.raises(kind) as caught:
+        understand(words)
+
+    assert caught.value.message == message
+    assert caught.value.hint == hint.format(os.getcwd())
+
+
+def test_other_programs_are_taken_as_they_are() -> None:
+    """A launcher is not looked into."""
+    command = understand(["env", "-u", "PYTHONPATH", PYTHON, "-I", "nowhere.py"])
+
+    assert command.script is None
+    assert command.argv[0] == "env"
