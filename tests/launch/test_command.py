@@ -65,6 +65,11 @@ def test_flags_that_keep_us_out_are_refused(words: list[str], rest: list[str]) -
         understand([PYTHON, *words, *rest])
 
 
+EXECUTABLE = "is it a Python script? Its name has to end in .py"
+SCRIPT = "add the script, a -m module, or -c code"
+PACKAGE = "give a script, or python -m package"
+
+
 @pytest.mark.parametrize(
     ("words", "kind", "message", "hint"),
     [
@@ -74,12 +79,12 @@ def test_flags_that_keep_us_out_are_refused(words: list[str], rest: list[str]) -
         (["no/a.py"], CommandNotFoundError, "there is no script 'no/a.py'", "looked in {}/no"),
         (["train"], CommandNotFoundError, "there is no program 'train'", "did you mean train.py?"),
         (["pyhton", "train.py"], CommandNotFoundError, "there is no program 'pyhton'", "looked in {}"),
-        (["./tool"], CommandNotFoundError, "'./tool' is no program that can be executed", "is it a Python script? Its name has to end in .py"),
-        (["sub"], CommandNotFoundError, "'sub' is no program that can be executed", "is it a Python script? Its name has to end in .py"),
+        (["./tool"], CommandNotFoundError, "'./tool' is no program that can be executed", EXECUTABLE),
+        (["sub"], CommandNotFoundError, "'sub' is no program that can be executed", EXECUTABLE),
         ([PYTHON, "tarin.py"], CommandNotFoundError, "there is no script 'tarin.py'", "did you mean train.py?"),
-        ([PYTHON, "plain"], CommandNotFoundError, "'plain' is a folder without __main__.py", "give a script, or python -m package"),
-        ([PYTHON], UsageError, f"{PYTHON!r} runs no script", "add the script, a -m module, or -c code"),
-        ([PYTHON, "-X"], UsageError, f"'{PYTHON} -X' runs no script", "add the script, a -m module, or -c code"),
+        ([PYTHON, "plain"], CommandNotFoundError, "'plain' is a folder without __main__.py", PACKAGE),
+        ([PYTHON], UsageError, f"{PYTHON!r} runs no script", SCRIPT),
+        ([PYTHON, "-X"], UsageError, f"'{PYTHON} -X' runs no script", SCRIPT),
     ],
 )  # fmt: skip
 def test_what_cannot_be_run_is_named(words: list[str], kind: type[SamebitsError], message: str, hint: str) -> None:

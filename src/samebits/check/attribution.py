@@ -87,25 +87,28 @@ class Attribution:
         return runs
 
     def _ordered(self, names: Sequence[str]) -> list[str]:
-        """What was asked for first, then what was seen to enter, then what can only be read in the code, then modes."""
+        """What was asked for, what was seen to enter, what can only be read in the code, modes, and all others."""
         if not self.base.outcome.succeeded:
             return []
         possible = [name for name in names if self._is_possible(name)]
+        if self.unknown is not None:
+            # Pinned runs part by themselves: only what was seen to enter can have parted them any earlier.
+            possible = [name for name in possible if self._unlikeliness(name) == 0]
         return sorted(possible, key=lambda name: (name not in self.request.vary, self._unlikeliness(name)))
 
     def _is_possible(self, name: str) -> bool:
         factor = find(name)
         if self.plan.settings[name].mode != "pinned":
             return False
-        if factor.is_mode:
-            # Two pinned runs that part anyway leave nothing to compare algorithms by.
-            return self.unknown is None and (not factor.needs_cuda or self._has_cuda())
-        return not factor.has_sites or name in self.entries
+        return not factor.needs_cuda or self._has_cuda()
 
     def _unlikeliness(self, name: str) -> int:
         factor = find(name)
         if factor.is_mode:
             return 2
+        if factor.has_sites:
+            # Entered by no line of the user's: possible, for what libraries do on their own, and tried last.
+            return 0 if self.entries.get(name) else 3
         return 1 if factor.read_in_code and not hash_lines(self.base) else 0
 
     def _has_cuda(self) -> bool:
@@ -154,7 +157,7 @@ class Attribution:
         shown = {"evidence": _evidence(place, factor.is_mode), "distance": _apart(self.base, run, place)}
         if factor.has_sites:
             sites, others = self._guilty(name)
-            what = {site.key: text for text, site in self.entries[name]}
+            what = {site.key: text for text, site in self.entries.get(name, [])}
             found = [_cause(name, site, what[site.key], others=others, **shown) for site in sites]
             return found or [_cause(name, None, "", **shown)]
         lines = hash_lines(self.base) if factor.read_in_code else []
@@ -165,7 +168,7 @@ class Attribution:
 
     def _guilty(self, name: str) -> tuple[list[Site], tuple[Site, ...]]:
         """The guilty lines; or, where no line alone parts the runs, the first one and all others as company."""
-        sites = [site for _, site in self.entries[name]]
+        sites = [site for _, site in self.entries.get(name, [])]
         guilty = self._guilty_among(name, sites)
         return (guilty, ()) if guilty else (sites[:1], tuple(sites[1:]))
 

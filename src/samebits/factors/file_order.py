@@ -9,7 +9,6 @@ from typing import Any
 
 from samebits.factors.base import CallFactor, Observation, Scene
 
-
 # Classes that keep the functions they found when they were imported: in Python 3.10 and in 3.13.
 KEEPERS = (("pathlib", "_NormalAccessor"), ("glob", "_StringGlobber"))
 

@@ -43,9 +43,12 @@ class FloatPrecision(Factor):
 
 
 def _set(torch: Any, scene: Scene, precision: str, reduced: bool) -> None:
-    for owner in _precisions(torch).values():
-        # These first: with all of them at full precision the older settings below can be read.
+    owners = list(_precisions(torch).values())
+    for owner in reversed(owners):
+        # A general one sets the particular ones under it, so those are put back after it.
         _remember(scene, owner, "fp32_precision")
+    for owner in owners:
+        # Before the older settings: these can be read only while they do not contradict the newer ones.
         owner.fp32_precision = "ieee"
     scene.undo.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
     torch.set_float32_matmul_precision(precision)

@@ -58,6 +58,10 @@ _LIBRARIES = _library_folders()
 _known: dict[str, bool] = {}
 
 
+# The import machinery's frames; they lie between a module that is being imported and whoever imports it.
+IMPORTING = "<frozen importlib._bootstrap>"
+
+
 def is_user_file(path: str) -> bool:
     """Whether a source file is the user's: not the standard library's, not installed, not ours, not frozen."""
     known = _known.get(path)
@@ -78,10 +82,16 @@ def _is_user_file(path: str) -> bool:
 
 
 def user_site(frame: FrameType | None = None) -> Site | None:
-    """The nearest frame that is the user's, walking outwards; None when a library acted on its own."""
+    """The nearest frame that is the user's, walking outwards; None when a library acted on its own.
+
+    What a library does while it is being imported is its own: the user's line that imports it asked for nothing else.
+    """
     current = frame or sys._getframe(1)
     while current is not None:
-        if is_user_file(current.f_code.co_filename):
+        path = current.f_code.co_filename
+        if path == IMPORTING:
+            return None
+        if is_user_file(path):
             return _site_of(current)
         current = current.f_back  # type: ignore[assignment]
     return None

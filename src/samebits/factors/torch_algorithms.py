@@ -68,7 +68,8 @@ class TorchAlgorithms(Factor):
 
     def _note_state(self, torch: Any, scene: Scene) -> None:
         # From 2.10 on torch passes its flag on to Inductor, which may have been set on its own; it comes back last.
-        inductor, deterministic = sys.modules.get("torch._inductor.config"), torch.utils.deterministic
+        inductor: Any = sys.modules.get("torch._inductor.config")
+        deterministic = torch.utils.deterministic
         if hasattr(inductor, "deterministic"):
             scene.undo.callback(setattr, inductor, "deterministic", inductor.deterministic)
         before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()

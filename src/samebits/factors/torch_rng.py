@@ -161,7 +161,7 @@ def _mode_class(torch: Any) -> Any:
             self.follow()
 
         def follow(self) -> None:
-            """Be there while the program has not seeded. Under a user's own mode this one can neither leave nor come."""
+            """Be there as long as the program has not seeded; under a mode of its own, neither leave nor come."""
             current = python_dispatch._get_current_dispatch_mode()
             if self.is_on and self.is_seeded():
                 self.leave()

@@ -1,0 +1,345 @@
+"""clock: a logical clock when pinned, another day when varied, and dates that remain dates."""
+
+import copy
+import datetime
+import functools
+import inspect
+import pickle
+import queue
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+import pytest
+
+import samebits
+from samebits.factors import clock
+from tests.factors.scenes import here, lines, treated, watched
+
+PLAIN_DATETIME, PLAIN_DATE = datetime.datetime, datetime.date
+
+READERS: list[Callable[[], Any]] = [
+    lambda: time.time(),
+    lambda: time.time_ns(),
+    lambda: time.localtime(),
+    lambda: time.gmtime(),
+    lambda: time.ctime(),
+    lambda: time.asctime(),
+    lambda: time.strftime("%Y %m %d %H %M %S"),
+    lambda: time.clock_gettime(time.CLOCK_REALTIME),
+    lambda: time.clock_gettime_ns(time.CLOCK_REALTIME),
+    lambda: datetime.datetime.now(),
+    lambda: datetime.datetime.now(datetime.timezone.utc),
+    lambda: datetime.datetime.now(tz=datetime.timezone.utc),
+    lambda: datetime.datetime.today(),
+    lambda: datetime.date.today(),
+]
+NAMES = ["time", "time_ns", "localtime", "gmtime", "ctime", "asctime", "strftime", "clock_gettime", "clock_gettime_ns"]
+NAMES = [f"time.{name}" for name in NAMES]
+NAMES += ["datetime.now", "datetime.now", "datetime.now", "datetime.today", "date.today"]
+
+
+@pytest.mark.parametrize(("read", "name"), zip(READERS, NAMES, strict=True))
+def test_every_reader_is_pinned_varied_and_witnessed(read: Callable[[], Any], name: str) -> None:
+    """Pinned it repeats, varied it is another day in each variant, and the user's line is named with what it called."""
+    natural = read()
+    with watched("clock", "pinned") as seen:
+        pinned = read()
+    with treated("clock"):
+        again = read()
+    found = []
+    for variant in (1, 2):
+        with treated("clock", "varied", variant=variant):
+            found.append(read())
+
+    assert again == pinned
+    assert type(natural) is type(pinned) is type(found[0])
+    assert len({str(value) for value in (natural, pinned, *found)}) == 4
+    assert [(w.what, w.site and w.site.line) for w in seen] == [(name, read.__code__.co_firstlineno)]
+
+
+def test_a_pinned_clock_starts_fixed_and_advances_with_every_call() -> None:
+    """One millisecond a call, whatever is called: time is never the same twice and never goes back."""
+    with samebits.pinned(factors=["clock"]):
+        moments = [time.time(), time.time_ns() / 1e9, datetime.datetime.now().timestamp(), time.time()]
+
+    assert moments == [1_000_000_000.001, 1_000_000_000.002, 1_000_000_000.003, 1_000_000_000.004]
+
+
+def test_a_varied_clock_still_runs() -> None:
+    """Shifted by more than a day, and still as fast as the real one."""
+    with treated("clock", "varied"):
+        first = time.time()
+        time.sleep(0.01)
+        second = time.time()
+
+    assert 0.01 <= second - first < 5
+    assert first - time.time() > 86_000
+
+
+def test_durations_are_left_alone() -> None:
+    """Clocks that measure, and times that are given, are what they are."""
+    given = [time.gmtime(0), time.strftime("%Y", time.gmtime(0)), time.asctime(time.gmtime(0)), time.ctime(0)]
+    with watched("clock", "varied") as seen:
+        spent = [time.perf_counter() < 1e9, time.monotonic() < 1e9, time.clock_gettime(time.CLOCK_MONOTONIC) < 1e9]
+        converted = [time.gmtime(0), time.strftime("%Y", time.gmtime(0)), time.asctime(time.gmtime(0)), time.ctime(0)]
+        made = datetime.datetime(2020, 1, 2), datetime.date(2020, 1, 2), datetime.datetime.fromtimestamp(0)
+        parsed = datetime.datetime.strptime("2020", "%Y"), datetime.datetime.fromisoformat("2020-01-02")
+
+    assert all(spent)
+    assert converted == given
+    assert made == (PLAIN_DATETIME(2020, 1, 2), PLAIN_DATE(2020, 1, 2), PLAIN_DATETIME.fromtimestamp(0))
+    assert parsed == (PLAIN_DATETIME(2020, 1, 1), PLAIN_DATETIME(2020, 1, 2))
+    assert seen == []
+
+
+def test_wrong_arguments_fail_as_ever() -> None:
+    """The stand-ins take what the originals take, and nothing else."""
+    with samebits.pinned(factors=["clock"]):
+        for wrong in (lambda: time.time(1), lambda: time.strftime(), lambda: time.ctime("x"), lambda: time.asctime(3)):
+            with pytest.raises(TypeError):
+                wrong()
+
+
+def test_releasing_a_line_leaves_the_clock_of_the_others() -> None:
+    """The released line tells another time; the calls after it tell the time they always told."""
+
+    def program() -> list[float]:
+        first = time.time()
+        second = time.time()
+        return [first, second, time.time()]
+
+    line = program.__code__.co_firstlineno + 2
+    with treated("clock"):
+        pinned = program()
+    with treated("clock", released=((__file__, line),)):
+        released = program()
+
+    assert released[0] == pinned[0]
+    assert released[1] > 1_700_000_000
+    assert released[2] == pinned[2]
+
+
+def test_another_thread_does_not_move_this_ones_clock() -> None:
+    """A progress bar that looks at the time in the background has no say in what a pinned run reads."""
+    times: queue.Queue[float] = queue.Queue()
+    with samebits.pinned(factors=["clock"]):
+        first = time.time()
+        thread = threading.Thread(target=lambda: [times.put(time.time()) for _ in range(100)])
+        thread.start()
+        thread.join()
+        second = time.time()
+
+    assert second - first < 0.0011
+    assert times.get() == first
+
+
+def test_what_formats_the_present_inside_the_library_is_witnessed() -> None:
+    """`uuid1` reads its clock in C and is not seen; a time in a log record is, at the line that logs."""
+    import logging
+
+    with watched("clock", "pinned") as seen:
+        logging.getLogger("samebits.test").makeRecord("a", 1, "f", 1, "m", (), None)
+    line = here() - 1
+    with watched("clock", "pinned") as not_seen:
+        uuid.uuid1()
+
+    assert lines(seen) == [line]
+    assert not_seen == []
+
+
+# datetime.datetime and datetime.date are classes, and stay classes.
+
+
+def test_the_stand_in_class_answers_like_the_class() -> None:
+    """isinstance, issubclass, equality, hashing, representation, annotations, dispatch tables."""
+    earlier = datetime.datetime.now()
+    table = {PLAIN_DATETIME: "moment", PLAIN_DATE: "day"}
+    with samebits.pinned(factors=["clock"]):
+        now, today = datetime.datetime.now(), datetime.date.today()
+        assert isinstance(now, datetime.datetime)
+        assert isinstance(now, datetime.date)
+        assert isinstance(earlier, datetime.datetime)
+        assert not isinstance(today, datetime.datetime)
+        assert not isinstance(3, datetime.datetime)
+        assert issubclass(datetime.datetime, datetime.date)
+        assert issubclass(PLAIN_DATETIME, datetime.datetime)
+        assert not issubclass(int, datetime.date)
+        assert type(now) == datetime.datetime == PLAIN_DATETIME  # noqa: E721
+        assert datetime.datetime != datetime.date
+        assert table[datetime.datetime] == "moment"
+        assert {datetime.datetime: 1}[type(now)] == 1
+        assert repr(datetime.datetime) == "<class 'datetime.datetime'>"
+        assert inspect.isclass(datetime.datetime)
+        assert list(inspect.signature(datetime.datetime.now).parameters) == ["tz"]
+        assert (datetime.datetime.min, datetime.datetime.max) == (PLAIN_DATETIME.min, PLAIN_DATETIME.max)
+
+        @functools.singledispatch
+        def name(value: object) -> str:
+            return "object"
+
+        name.register(datetime.datetime, lambda value: "moment")
+        assert (name(now), name(3)) == ("moment", "object")
+        match now:
+            case datetime.datetime(year=year):
+                assert year == 2001
+    # The documented limit: identity cannot be had.
+    assert type(now) is PLAIN_DATETIME
+
+
+def test_instances_are_plain_ones() -> None:
+    """Whatever makes them, so C code that looks for dates (NumPy, pandas, sqlite3) finds dates."""
+    with samebits.pinned(factors=["clock"]):
+        stand_in = datetime.datetime
+        made = [
+            stand_in.now(),
+            stand_in.today(),
+            stand_in(2020, 1, 1),
+            stand_in.fromtimestamp(0),
+            stand_in.combine(datetime.date(2020, 1, 1), datetime.time(3)),
+            stand_in.now() + datetime.timedelta(1),
+            stand_in.now(datetime.timezone.utc).astimezone(),
+        ]
+        assert type(stand_in.now().date()) is PLAIN_DATE
+
+    assert {type(moment) for moment in made} == {PLAIN_DATETIME}
+
+
+@pytest.mark.filterwarnings("ignore:datetime.datetime.utcnow")
+def test_utc_is_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The naive time in UTC, whatever the time zone of the machine."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        with samebits.pinned(factors=["clock"]):
+            naive, aware = datetime.datetime.utcnow(), datetime.datetime.now(datetime.timezone.utc)
+            local = datetime.datetime.now()
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+    assert naive.tzinfo is None
+    assert str(naive) == "2001-09-09 01:46:40.001000"
+    assert str(aware) == "2001-09-09 01:46:40.002000+00:00"
+    assert local.hour == 10
+
+
+class Moment(datetime.datetime):
+    """A program's own subclass, made before anything was pinned."""
+
+    def label(self) -> str:
+        return f"m{self.year}"
+
+
+def test_subclasses_of_datetime_are_their_own() -> None:
+    """A subclass made while the clock is pinned has instances of its own, and others are not taken for them."""
+    with samebits.pinned(factors=["clock"]):
+
+        class Stamp(datetime.datetime):
+            def label(self) -> str:
+                return f"s{self.year}"
+
+        stamp = Stamp.now()
+        assert type(stamp) is Stamp
+        assert stamp.label() == "s2001"
+        assert isinstance(stamp, Stamp)
+        assert isinstance(stamp, datetime.datetime)
+        assert not isinstance(datetime.datetime.now(), Stamp)
+        assert issubclass(Stamp, datetime.datetime)
+        assert issubclass(Stamp, datetime.date)
+        assert not issubclass(PLAIN_DATETIME, Stamp)
+        assert Stamp != datetime.datetime
+        assert type(Stamp(2020, 1, 1)) is type(Stamp.today()) is Stamp
+        assert isinstance(Moment(2020, 1, 1), datetime.datetime)
+    assert type(Stamp.now()) is Stamp
+    assert Stamp.now().year > 2001
+
+
+def test_a_metaclass_beside_it_is_a_known_limit() -> None:
+    """An Enum of dates can be made, except while the clock is not natural."""
+
+    class Day(datetime.date, Enum):
+        first = 2020, 1, 1
+
+    assert Day.first.year == 2020
+    with samebits.pinned(factors=["clock"]), pytest.raises(TypeError, match="metaclass conflict"):
+        type("Day", (datetime.date, Enum), {})
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_dates_are_pickled_to_the_same_bytes(protocol: int) -> None:
+    """While the clock is pinned and afterwards, nested too; what is read back is plain."""
+    utc = datetime.timezone.utc
+    values = [PLAIN_DATETIME(2020, 1, 2, 3, 4, 5, 6), PLAIN_DATE(2020, 1, 2), PLAIN_DATETIME(2020, 1, 2, tzinfo=utc)]
+    expected = pickle.dumps(values, protocol)
+    with samebits.pinned(factors=["clock"]):
+        pinned = pickle.dumps(values, protocol)
+        with samebits.pinned(factors=["clock"]):
+            nested = pickle.dumps(values, protocol)
+        loaded = pickle.loads(pinned)
+        copied = copy.deepcopy(values), copy.copy(values[0])
+        classes = pickle.loads(pickle.dumps([datetime.datetime, time.time], protocol))
+
+    assert pinned == nested == expected == pickle.dumps(values, protocol)
+    assert loaded == values == copied[0]
+    assert {type(value) for value in (*loaded, *copied[0], copied[1])} == {PLAIN_DATETIME, PLAIN_DATE}
+    assert classes[0] == PLAIN_DATETIME
+
+
+def test_folded_times_survive_pickling() -> None:
+    """The hour that comes twice in autumn keeps which of the two it was."""
+    with samebits.pinned(factors=["clock"]):
+        twice = pickle.loads(pickle.dumps(datetime.datetime(2020, 10, 25, 2, 30, fold=1)))
+
+    assert twice.fold == 1
+
+
+def test_a_stand_in_is_no_method() -> None:
+    """`class A: t = time.time` reads the clock; a plain function in its place would be handed the instance."""
+    with samebits.pinned(factors=["clock"]):
+
+        class Timer:
+            read = time.time
+            ns = time.time_ns
+
+            def __init__(self, clock: Callable[[], float] = time.time) -> None:
+                self.clock = clock
+
+        timer = Timer()
+        moments = [timer.read(), timer.clock(), functools.partial(time.time)(), *map(lambda f: f(), [time.time])]
+        assert timer.ns() > 0
+
+    def planted(*args: object) -> int:
+        return len(args)
+
+    assert moments == sorted(moments)
+    assert type("Planted", (), {"read": planted})().read() == 1
+
+
+def test_the_deprecation_of_utcnow_is_told_where_python_tells_it() -> None:
+    """A script prints the same bytes on stderr: the warning appears at its own line, once."""
+    code = (
+        "import samebits\nwith samebits.pinned(factors=['clock']):\n    import datetime\n    datetime.datetime.utcnow()"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert ("<string>:4: DeprecationWarning" in result.stderr) == (sys.version_info >= (3, 12))
+
+
+def test_the_shift_is_of_days_and_not_of_whole_ones() -> None:
+    """The weekday may come out the same by chance; the time of day must not."""
+    for variant in range(1, 20):
+        with treated("clock", "varied", variant=variant):
+            shift = time.time_ns() - clock_ns()
+        days, rest = divmod(shift, clock.DAY_NS)
+        assert 1 <= days <= 3651
+        assert rest > 10**9
+
+
+def clock_ns() -> int:
+    return int(subprocess.check_output(["date", "+%s%N"]))

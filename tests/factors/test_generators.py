@@ -1,0 +1,445 @@
+"""python-rng, numpy-rng, torch-rng: pinned, varied, witnessed while unseeded, released line by line."""
+
+import random
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+import samebits
+from tests.factors.scenes import here, lines, treated, watched
+
+DRAWS: dict[str, Callable[[], Any]] = {
+    "python-rng": lambda: [random.random() for _ in range(8)],
+    "numpy-rng": lambda: np.random.rand(8).tolist(),
+    "torch-rng": lambda: torch.rand(8, dtype=torch.float64).tolist(),
+}
+SEEDS: dict[str, Callable[[int], Any]] = {
+    "python-rng": lambda seed: random.seed(seed),
+    "numpy-rng": lambda seed: np.random.seed(seed),
+    "torch-rng": lambda seed: torch.manual_seed(seed),
+}
+each_generator = pytest.mark.parametrize("factor", DRAWS)
+
+
+def drawn(factor: str, mode: Any = "pinned", **setting: Any) -> Any:
+    with treated(factor, mode, **setting):
+        return DRAWS[factor]()
+
+
+@each_generator
+def test_pinned_repeats_and_varied_does_not(factor: str) -> None:
+    """Pinned twice: the same numbers. Another seed, another variant: others, and never the pinned ones."""
+    pinned = drawn(factor)
+    others = [drawn(factor, seed=1), drawn(factor, "varied"), drawn(factor, "varied", variant=2)]
+
+    assert drawn(factor) == pinned
+    assert drawn(factor, "varied", variant=2) == others[2]
+    assert all(a != b for i, a in enumerate([pinned, *others]) for b in others[i:])
+
+
+@each_generator
+def test_a_program_that_seeds_first_sees_nothing(factor: str) -> None:
+    """Whatever is done to a generator before it is seeded, the numbers after seeding are the seed's."""
+    SEEDS[factor](7)
+    expected = DRAWS[factor]()
+
+    for mode in ("pinned", "varied"):
+        with watched(factor, mode) as seen:
+            SEEDS[factor](7)
+            assert DRAWS[factor]() == expected
+        assert seen == []
+
+
+def test_the_three_streams_are_independent() -> None:
+    """One seed does not give NumPy, torch and Python the same numbers, as the usual recipes do."""
+    with samebits.pinned(seed=0, factors=list(DRAWS)):
+        python = [random.getrandbits(8) for _ in range(32)]
+        numpy = np.random.randint(0, 256, 32).tolist()
+        ours = torch.randint(0, 256, (32,)).tolist()
+    np.random.seed(5)
+    torch.manual_seed(5)
+    recipe = np.random.randint(0, 256, 32).tolist(), torch.randint(0, 256, (32,)).tolist()
+
+    for a, b in ((python, numpy), (numpy, ours), (python, ours)):
+        assert sum(x == y for x, y in zip(a, b, strict=True)) <= 2
+    assert recipe[0] == recipe[1], "the planted failure: one number for both gives both the same stream"
+
+
+@pytest.mark.parametrize("variable", ["RANK", "LOCAL_RANK"])
+@each_generator
+def test_ranks_share_a_stream_unless_asked_otherwise(
+    factor: str, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By default every rank builds the same parameters; with per_rank each has a stream of its own."""
+    for name in ("RANK", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+
+    def on(rank: str, per_rank: bool) -> Any:
+        monkeypatch.setenv(variable, rank)
+        with samebits.pinned(factors=[factor], per_rank=per_rank):
+            return DRAWS[factor]()
+
+    single = drawn(factor)
+
+    assert on("0", False) == on("1", False) == single
+    assert on("0", True) != on("1", True)
+    assert on("1", True) == on("1", True)
+    assert single not in (on("0", True), on("1", True))
+
+
+def test_the_global_rank_wins_over_the_local_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two nodes have a local rank 0 each; their streams differ all the same."""
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    found = []
+    for rank in ("0", "4"):
+        monkeypatch.setenv("RANK", rank)
+        with samebits.pinned(factors=["python-rng"], per_rank=True):
+            found.append(random.random())
+
+    assert found[0] != found[1]
+
+
+# Witnesses: the user's line, once, and only before the seed.
+
+
+def test_witness_names_the_first_draw_of_a_line_once() -> None:
+    """A line that draws a thousand times is one witness, with what was called first."""
+    with watched("python-rng") as seen:
+        for _ in range(3):
+            start = here() + 1
+            random.choice("ab"), random.random()
+        random.seed(0)
+        random.random()
+
+    assert [(w.what, w.site.line, w.seeded) for w in seen if w.site] == [("random.choice", start, False)]
+    assert seen[0].site is not None
+    assert seen[0].site.path == __file__
+    assert seen[0].site.function.endswith("test_witness_names_the_first_draw_of_a_line_once")
+
+
+PYTHON_DRAWS: list[Callable[[], Any]] = [
+    lambda: random.random(),
+    lambda: random.shuffle([1, 2, 3]),
+    lambda: random.sample(range(10), 3),
+    lambda: random.gauss(0, 1),
+    lambda: random.choices("ab", k=2),
+    lambda: random.getrandbits(4),
+    lambda: random.randbytes(2),
+]
+NUMPY_DRAWS: list[Callable[[], Any]] = [
+    lambda: np.random.rand(2),
+    lambda: np.random.shuffle([1, 2, 3]),
+    lambda: np.random.permutation(4),
+    lambda: np.random.choice(4),
+    lambda: np.random.normal(size=3),
+    lambda: np.random.sample(3),
+    lambda: np.random.mtrand._rand.randint(4),
+]
+TORCH_DRAWS: list[Callable[[], Any]] = [
+    lambda: torch.rand(2),
+    lambda: torch.randperm(4),
+    lambda: torch.empty(2).normal_(),
+    lambda: torch.bernoulli(torch.full((3,), 0.5)),
+    lambda: torch.multinomial(torch.ones(4), 2),
+    lambda: torch.poisson(torch.ones(3)),
+    lambda: torch.distributions.Gamma(torch.ones(2), torch.ones(2)).sample(),
+    lambda: nn.Linear(2, 2),
+    lambda: nn.functional.dropout(torch.ones(8)),
+    lambda: nn.init.trunc_normal_(torch.empty(3)),
+    lambda: next(iter(DataLoader(torch.arange(4), shuffle=True))),  # type: ignore[arg-type]
+]
+ALL_DRAWS = [("python-rng", d) for d in PYTHON_DRAWS]
+ALL_DRAWS += [("numpy-rng", d) for d in NUMPY_DRAWS] + [("torch-rng", d) for d in TORCH_DRAWS]
+
+
+@pytest.mark.parametrize(("factor", "draw"), ALL_DRAWS)
+@pytest.mark.parametrize("mode", ["natural", "pinned"])
+def test_every_way_to_draw_is_witnessed(factor: str, draw: Callable[[], Any], mode: Any) -> None:
+    """Whatever function of the library draws, in the open or deep inside, it is the user's line that is named."""
+    with watched(factor, mode) as seen:
+        draw()
+
+    assert lines(seen) == [draw.__code__.co_firstlineno]
+
+
+NO_DRAWS: list[tuple[str, Callable[[], Any]]] = [
+    ("python-rng", lambda: random.Random(3).random()),
+    ("python-rng", lambda: random.SystemRandom().random()),
+    ("python-rng", lambda: random.getstate()),
+    ("numpy-rng", lambda: np.random.default_rng(3).normal()),
+    ("numpy-rng", lambda: np.random.RandomState(3).rand()),
+    ("numpy-rng", lambda: np.random.get_state()),
+    ("torch-rng", lambda: torch.rand(2, generator=torch.Generator().manual_seed(1))),
+    ("torch-rng", lambda: torch.poisson(torch.ones(2), generator=torch.Generator().manual_seed(1))),
+    ("torch-rng", lambda: nn.functional.dropout(torch.ones(8), training=False)),
+    ("torch-rng", lambda: nn.functional.scaled_dot_product_attention(*[torch.ones(1, 1, 4, 8)] * 3)),
+    ("torch-rng", lambda: torch.zeros(3) + 1),
+]
+
+
+@pytest.mark.parametrize(("factor", "call"), NO_DRAWS)
+def test_what_does_not_draw_from_the_global_generator_is_not_witnessed(factor: str, call: Callable[[], Any]) -> None:
+    """Generators of one's own, and operations that could draw and do not, are nobody's business."""
+    with watched(factor) as seen:
+        call()
+
+    assert seen == []
+
+
+@each_generator
+def test_threads_and_generators_are_witnessed_at_their_line(factor: str) -> None:
+    """Code that runs on a thread, in a generator, in a comprehension is the user's all the same."""
+    owner, name = {"python-rng": (random, "random"), "numpy-rng": (np.random, "rand"), "torch-rng": (torch, "rand")}[
+        factor
+    ]
+    start = here()
+
+    def in_thread() -> None:
+        getattr(owner, name)(*[1] * (factor != "python-rng"))
+
+    def in_generator() -> Any:
+        yield getattr(owner, name)(*[1] * (factor != "python-rng"))
+
+    with watched(factor) as seen:
+        list(in_generator())
+        [getattr(owner, name)(*[1] * (factor != "python-rng")) for _ in range(2)]
+        thread = threading.Thread(target=in_thread)
+        thread.start()
+        thread.join()
+
+    # A limit of torch's dispatch modes: each thread has its own.
+    assert lines(seen) == [start + 6, start + 10, start + 3][: 2 if factor == "torch-rng" else 3]
+
+
+@each_generator
+def test_a_seed_that_is_taken_back_does_not_count(factor: str) -> None:
+    """`with numpy_seed(0): …` saves the state, seeds, and restores: the draws after it are unseeded again."""
+
+    def python() -> None:
+        state = random.getstate()
+        random.seed(0)
+        random.random()
+        random.setstate(state)
+
+    def numpy() -> None:
+        state = np.random.get_state()
+        np.random.seed(0)
+        np.random.rand()
+        np.random.set_state(state)
+
+    def ours() -> None:
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            torch.rand(1)
+
+    borrow = {"python-rng": python, "numpy-rng": numpy, "torch-rng": ours}[factor]
+    with watched(factor) as seen:
+        borrow()
+        DRAWS[factor]()
+    with watched(factor) as none_seen:
+        random.seed(1), np.random.seed(1), torch.manual_seed(1)
+        borrow()
+        DRAWS[factor]()
+
+    assert lines(seen) == [DRAWS[factor].__code__.co_firstlineno]
+    assert none_seen == []
+
+
+@each_generator
+def test_after_the_users_own_pinned_block_draws_are_witnessed_again(factor: str) -> None:
+    """Our own context manager is one that takes its seed back."""
+    with watched(factor) as seen:
+        with samebits.pinned(factors=[factor]):
+            DRAWS[factor]()
+        DRAWS[factor]()
+
+    assert lines(seen) == [DRAWS[factor].__code__.co_firstlineno]
+
+
+@pytest.mark.parametrize("mode", ["natural", "pinned"])
+def test_the_users_own_pin_counts_as_seeding(mode: Any) -> None:
+    """Also where the run pins the same factor with the same seed, so that the state after it is the one before."""
+    with watched("torch-rng", mode) as seen, samebits.pinned(factors=["torch-rng"]):
+        torch.rand(1)
+
+    assert seen == []
+
+
+def test_other_ways_to_seed_count_as_seeding() -> None:
+    """The generator's own method, a state from a checkpoint, another bit generator."""
+    checkpoint = torch.Generator().manual_seed(3).get_state()
+    own, state = np.random.get_bit_generator(), np.random.RandomState(1).get_state()
+    with watched("torch-rng") as seen:
+        torch.default_generator.manual_seed(5)
+        torch.rand(1)
+    with watched("torch-rng") as seen_too:
+        torch.set_rng_state(checkpoint)
+        torch.rand(1)
+    with watched("numpy-rng") as seen_by_numpy:
+        np.random.set_state(state)
+        np.random.rand()
+    with watched("numpy-rng") as seen_by_numpy_too:
+        np.random.set_bit_generator(np.random.PCG64(1))
+        np.random.rand()
+    np.random.set_bit_generator(own)
+
+    assert seen == seen_too == seen_by_numpy == seen_by_numpy_too == []
+
+
+def test_a_draw_that_fails_fails_as_ever() -> None:
+    """Errors of the drawing functions reach the user, and the next draw is right."""
+    with watched("python-rng", "pinned"):
+        with pytest.raises(IndexError):
+            random.choice([])
+        after = random.random()
+    with treated("python-rng"):
+        with pytest.raises(IndexError):
+            random.choice([])
+        expected = random.random()
+    with watched("numpy-rng"), pytest.raises(ValueError, match="a"):
+        np.random.choice([])
+
+    assert after == expected
+
+
+# Releasing one line: every other draw keeps the value it has when everything is pinned.
+
+
+def python_program() -> list[Any]:
+    cards = list(range(52))
+    random.shuffle(cards)
+    first = here() - 1
+    return [first, cards, random.random(), random.sample(range(1000), 5), random.gauss(0, 1), random.randrange(7)]
+
+
+def numpy_program() -> list[Any]:
+    half = np.random.randn(3).tolist()  # odd: leaves half a pair of Gaussians behind
+    first = here() - 1
+    return [first, half, np.random.randn(2).tolist(), np.random.permutation(9).tolist(), np.random.choice(9)]
+
+
+def torch_program() -> list[Any]:
+    x = torch.ones(64, requires_grad=True)
+    y = nn.functional.dropout(x)
+    first = here() - 1
+    y.sum().backward()
+    assert x.grad is not None
+    z = nn.functional.dropout(torch.ones(64))
+    return [first, x.grad.tolist(), z.tolist(), torch.randperm(9).tolist(), torch.rand(2).tolist()]
+
+
+PROGRAMS = {"python-rng": python_program, "numpy-rng": numpy_program, "torch-rng": torch_program}
+
+
+@each_generator
+def test_releasing_a_line_changes_that_line_alone(factor: str) -> None:
+    """The released draw differs, also between variants; all that follow keep their values exactly."""
+    program = PROGRAMS[factor]
+    with treated(factor):
+        line, first, *rest = program()
+    with watched(factor, "pinned"):
+        assert program() == [line, first, *rest]
+    found = []
+    for variant in (1, 2):
+        with treated(factor, released=((__file__, line),), variant=variant):
+            _, other, *others = program()
+        found.append(other)
+        assert others == rest
+
+    assert first not in found
+    assert found[0] != found[1]
+
+
+def test_dropout_released_is_consistent_with_its_gradient() -> None:
+    """Forward and backward use the same mask, the released one."""
+    with treated("torch-rng", released=((__file__, here() + 2),)):
+        x = torch.ones(64, requires_grad=True)
+        y = nn.functional.dropout(x)
+        y.sum().backward()
+
+    assert x.grad is not None
+    assert torch.equal(x.grad, y.detach())
+
+
+@each_generator
+def test_releasing_after_the_seed_changes_nothing(factor: str) -> None:
+    """A line that draws from a seeded generator has nothing to be released from."""
+    program = PROGRAMS[factor]
+    SEEDS[factor](3)
+    line, *expected = program()
+
+    with treated(factor, released=((__file__, line),)):
+        SEEDS[factor](3)
+        assert program()[1:] == expected
+
+
+# Transparency of what stands in.
+
+
+def test_the_watched_numpy_generator_is_a_generator() -> None:
+    """scikit-learn takes it, pickle and copy carry it, and isinstance knows it."""
+    import copy
+    import pickle
+
+    from sklearn.utils import check_random_state
+
+    with watched("numpy-rng") as seen:
+        generator = check_random_state(None)
+        isinstance_holds = isinstance(generator, np.random.RandomState)
+        copied, pickled = copy.deepcopy(generator), pickle.loads(pickle.dumps(generator))
+        start = here() + 1
+        drawn = generator.rand(3).tolist()
+
+    assert isinstance_holds
+    assert copied.rand(3).tolist() == pickled.rand(3).tolist() == drawn
+    assert lines(seen) == [start]
+
+
+def test_a_generator_of_ones_own_is_untouched() -> None:
+    """Seeded generators, and subclasses of random.Random, draw what they always draw."""
+
+    class Loaded(random.Random):
+        def random(self) -> float:
+            return 0.25
+
+    def drawn() -> list[Any]:
+        own = random.Random(3).random(), np.random.RandomState(3).rand(), np.random.default_rng(3).random()
+        return [*own, Loaded(1).uniform(0, 4), Loaded(1).choice("abc")]
+
+    expected = drawn()
+    for mode in ("pinned", "varied"):
+        with watched("python-rng", mode), watched("numpy-rng", mode):  # type: ignore[arg-type]
+            assert drawn() == expected
+
+
+def test_a_users_dispatch_mode_survives_the_watch() -> None:
+    """Seeding inside a mode of the program's own neither removes that mode nor leaves ours broken."""
+    from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
+
+    class Counting(TorchDispatchMode):
+        calls = 0
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            self.calls += 1
+            return func(*args, **(kwargs or {}))
+
+    with watched("torch-rng") as seen:
+        with Counting() as counting:
+            torch.rand(1)
+            torch.manual_seed(0)
+            torch.zeros(1) + 1
+            with torch.random.fork_rng():
+                torch.manual_seed(0)
+            still_there = _get_current_dispatch_mode() is counting
+        torch.rand(1)
+
+    assert still_there
+    assert counting.calls >= 3
+    assert len(seen) == 1
+    assert _get_current_dispatch_mode() is None

@@ -1,0 +1,248 @@
+"""os-entropy: everything that asks the operating system for random numbers."""
+
+import copy
+import multiprocessing
+import os
+import pickle
+import random
+import secrets
+import tempfile
+import threading
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import samebits
+from samebits.factors import os_entropy
+from tests.factors.scenes import here, lines, treated, watched
+
+SOURCES: list[Callable[[], Any]] = [
+    lambda: os.urandom(16),
+    lambda: os.getrandom(16),
+    lambda: uuid.uuid4(),
+    lambda: secrets.token_hex(),
+    lambda: secrets.randbits(64),
+    lambda: secrets.choice(range(10**9)),
+    lambda: random.SystemRandom().random(),
+    lambda: random.SystemRandom().randint(0, 10**12),
+    lambda: random.Random().random(),
+    lambda: random.Random(None).random(),
+    lambda: np.random.default_rng().random(),
+    lambda: np.random.Generator(np.random.PCG64()).random(),
+    lambda: np.random.RandomState().rand(),
+    lambda: np.random.SeedSequence().entropy,
+]
+
+
+@pytest.mark.parametrize("ask", SOURCES)
+def test_every_source_is_pinned_varied_and_witnessed(ask: Callable[[], Any]) -> None:
+    """Natural: never the same twice. Pinned: the same. Varied: another in each variant. The user's line is named."""
+    assert ask() != ask()
+    with watched("os-entropy", "pinned") as seen:
+        pinned = ask()
+    with treated("os-entropy"):
+        again, other = ask(), ask()
+    varied = []
+    for variant in (1, 2):
+        with treated("os-entropy", "varied", variant=variant):
+            varied.append(ask())
+
+    assert again == pinned
+    assert len({str(value) for value in (pinned, other, *varied)}) == 4
+    assert lines(seen) == [ask.__code__.co_firstlineno]
+    assert ask() != ask()
+
+
+def seeded_python() -> float:
+    random.seed()
+    return random.random()
+
+
+def seeded_numpy() -> float:
+    np.random.seed()
+    return float(np.random.rand())
+
+
+def seeded_torch() -> tuple[int, float]:
+    return torch.seed(), torch.rand(1).item()
+
+
+@pytest.mark.parametrize("seed", [seeded_python, seeded_numpy, seeded_torch])
+def test_seeding_without_a_seed_asks_the_operating_system(seed: Callable[[], Any]) -> None:
+    """`seed()` looks like a cure and is none: the blame goes to the line that called it, not to the draws after it."""
+    states = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    try:
+        with watched("os-entropy", "pinned") as seen:
+            first = seed()
+        with treated("os-entropy"):
+            second = seed()
+        with treated("os-entropy", "varied"):
+            third = seed()
+        with watched("python-rng") as not_blamed, watched("numpy-rng"), watched("torch-rng"):
+            seed()
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        torch.set_rng_state(states[2])
+
+    line = seed.__code__.co_firstlineno + 1
+    assert first == second != third
+    assert lines(seen) == [line]
+    assert not_blamed == []
+
+
+WITH_SEEDS: list[Callable[[], Any]] = [
+    lambda: random.Random(3).random(),
+    lambda: random.Random("x").random(),
+    lambda: np.random.default_rng(3).random(),
+    lambda: np.random.RandomState(3).rand(),
+    lambda: np.random.SeedSequence(3).entropy,
+    lambda: torch.Generator().manual_seed(3).initial_seed(),
+    lambda: torch.rand(2, generator=torch.Generator()).tolist(),
+]
+
+
+@pytest.mark.parametrize("make", WITH_SEEDS)
+def test_generators_made_with_a_seed_are_left_alone(make: Callable[[], Any]) -> None:
+    """Seeded, they give the same numbers whatever is done to the entropy, and are not witnessed."""
+    expected = make()
+    for mode in ("natural", "pinned", "varied"):
+        with watched("os-entropy", mode) as seen:  # type: ignore[arg-type]
+            assert make() == expected
+        assert seen == []
+
+
+def test_sizes_and_errors_are_those_of_the_original() -> None:
+    """Any number of bytes, none included; what is no size fails as it always does."""
+    with samebits.pinned(factors=["os-entropy"]):
+        assert [len(os.urandom(size)) for size in (0, 1, 63, 64, 65, 1000)] == [0, 1, 63, 64, 65, 1000]
+        for wrong in (-1, "8", None):
+            with pytest.raises((TypeError, ValueError)):
+                os.urandom(wrong)  # type: ignore[arg-type]
+
+
+def test_pinned_bytes_look_random() -> None:
+    """No two blocks alike, and bits set half of the time."""
+    with samebits.pinned(factors=["os-entropy"]):
+        chunk = os.urandom(1 << 16)
+
+    blocks = {chunk[i : i + 64] for i in range(0, len(chunk), 64)}
+    ones = sum(byte.bit_count() for byte in chunk)
+    assert len(blocks) == 1 << 10
+    assert abs(ones - (1 << 18)) < 5 * (1 << 9)
+
+
+def test_releasing_a_line_leaves_the_others() -> None:
+    """The released line gets other bytes; everybody else gets the bytes of the pinned run."""
+
+    def program() -> list[Any]:
+        first = os.urandom(8)
+        second = random.Random().random()
+        return [first, second, np.random.default_rng().random(), uuid.uuid4()]
+
+    line = program.__code__.co_firstlineno + 2
+    with treated("os-entropy"):
+        pinned = program()
+    with treated("os-entropy", released=((__file__, line),)):
+        released = program()
+
+    assert [a == b for a, b in zip(pinned, released, strict=True)] == [True, False, True, True]
+
+
+def test_background_threads_do_not_shift_what_this_one_gets() -> None:
+    """Every function that asks has a stream of its own."""
+
+    def program(threads: int) -> list[bytes]:
+        found = [os.urandom(4)]
+        for _ in range(threads):
+            asking = threading.Thread(target=uuid.uuid4)
+            asking.start()
+            asking.join()
+        return [*found, os.urandom(4)]
+
+    with samebits.pinned(factors=["os-entropy"]):
+        alone = program(0)
+    with samebits.pinned(factors=["os-entropy"]):
+        together = program(3)
+
+    assert alone == together
+
+
+def forked(_: int) -> bytes:
+    return os.urandom(8)
+
+
+def test_forked_children_have_streams_of_their_own() -> None:
+    """Two children and their parent get three different sequences, the same ones in the next run."""
+
+    def program() -> list[bytes]:
+        found = [forked(0)]
+        context = multiprocessing.get_context("fork")
+        for _ in range(2):
+            with context.Pool(1) as pool:
+                found += pool.map(forked, [0])
+        return [*found, forked(0)]
+
+    lineage = os_entropy._Lineage.of_process()
+    runs = []
+    for _ in range(2):
+        lineage._forks = 0
+        with samebits.pinned(factors=["os-entropy"]):
+            runs.append(program())
+
+    assert runs[0] == runs[1]
+    assert len(set(runs[0])) == 4
+
+
+def test_pinning_many_times_leaves_no_hook_behind() -> None:
+    """Python never forgets what is to be called at a fork, so there is one for the process."""
+    with samebits.pinned(factors=["os-entropy"]):
+        one = os_entropy._Lineage.of_process()
+    with samebits.pinned(factors=["os-entropy"]):
+        another = os_entropy._Lineage.of_process()
+
+    assert one is another
+
+
+def test_subclasses_of_random_keep_their_seeding() -> None:
+    """A subclass that seeds itself in its own way is asked, and SystemRandom is never seeded."""
+
+    class Fixed(random.Random):
+        def seed(self, a: Any = None, version: int = 2) -> None:
+            super().seed(42)
+
+    expected = random.Random(42).random()
+    with watched("os-entropy", "pinned") as seen:
+        drawn = Fixed().random()
+        random.SystemRandom().seed(3)
+
+    assert drawn == expected
+    assert seen == []
+
+
+def test_generators_survive_copying_and_pickling() -> None:
+    """Unpickling makes an unseeded generator first, and its state is set at once."""
+    generator = random.Random(3)
+    expected = random.Random(3).random()
+    with samebits.pinned(factors=["os-entropy"]):
+        twins = [copy.deepcopy(generator), pickle.loads(pickle.dumps(generator)), copy.copy(generator)]
+
+    assert [twin.random() for twin in twins] == [expected] * 3
+
+
+def test_temporary_files_can_still_be_made(tmp_path: Path) -> None:
+    """Their names come from entropy: two runs that pin it make the same ones, and step aside for each other."""
+    with watched("os-entropy", "pinned") as seen:
+        names = [tempfile.mkdtemp(dir=tmp_path) for _ in range(2)]
+        line = here() - 1
+    tempfile._name_sequence = None  # type: ignore[attr-defined]  # as in a new process
+    with samebits.pinned(factors=["os-entropy"]):
+        more = [tempfile.mkdtemp(dir=tmp_path) for _ in range(2)]
+
+    assert len({*names, *more}) == 4
+    assert lines(seen) in ([line], [])  # the generator behind the names may be older than the scene

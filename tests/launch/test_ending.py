@@ -1,0 +1,217 @@
+"""Time limits, signals and interrupts: processes end, what was recorded stays, and the shell sees what it should."""
+
+import contextlib
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from samebits.record.folder import RunFolder
+from tests.launch.conftest import PATIENCE_SECONDS, PYTHON, SAMEBITS, TRAIN, only_run, plain, samebits, write
+
+# A program with a child and a grandchild that left its group, all of which can only be killed; each says who it is.
+STUBBORN = """
+import os, signal, sys, time
+from pathlib import Path
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+here = Path(__file__).parent
+if os.fork() == 0 and os.fork() == 0:
+    os.setsid()
+(here / f"pid.{os.getpid()}").touch()
+time.sleep(600)
+"""
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that another process does."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "nothing happened"
+        time.sleep(0.02)
+
+
+def pids(folder: Path) -> list[int]:
+    """The processes that said who they are."""
+    return [int(path.suffix[1:]) for path in folder.glob("pid.*")]
+
+
+def lives(pid: int) -> bool:
+    """Whether a process does anything any more; a zombie does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return False
+    return state not in "ZX"
+
+
+@contextlib.contextmanager
+def started(*words: str, cwd: Path, **more: object) -> Iterator[subprocess.Popen[bytes]]:
+    """samebits, going on beside the test."""
+    process = subprocess.Popen(
+        [SAMEBITS, *words], cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, **more
+    )  # type: ignore[call-overload]
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_run_that_hangs_is_ended_with_all_its_processes(tmp_path: Path) -> None:
+    """The time limit ends children and grandchildren, also those that ignore SIGTERM or left the group."""
+    write(tmp_path, {"it.py": STUBBORN})
+
+    done = samebits("check", "--timeout", "4", "--format", "json", "it.py", cwd=tmp_path)
+
+    verdict = json.loads(done.out)
+    assert done.status == 2
+    assert verdict["error"]["kind"] == "timeout"
+    assert [run["timed_out"] for run in verdict["runs"]] == [True]
+    assert len(pids(tmp_path)) == 3
+    assert not [pid for pid in pids(tmp_path) if lives(pid)]
+
+
+HANGS = (
+    "import time\n"
+    + TRAIN.replace("optimizer.step()\n", "optimizer.step(); time.sleep(0.5)\n")
+    + "open('pid.1', 'w'); time.sleep(600)"
+)
+
+
+def test_what_was_recorded_before_the_end_is_kept(tmp_path: Path) -> None:
+    """The steps of a run that did not end by itself can be read, and the recording says that it is incomplete."""
+    write(tmp_path, {"it.py": HANGS})
+
+    with started("check", "--timeout", "600", "--out", "kept", "it.py", cwd=tmp_path) as check:
+        until(lambda: bool(pids(tmp_path)))
+        check.send_signal(signal.SIGINT)
+        check.communicate(timeout=PATIENCE_SECONDS)
+    diff = samebits("diff", "kept/1-control", "kept", cwd=tmp_path)
+
+    run = RunFolder(tmp_path / "kept" / "1-control")
+    (recording,) = run.recordings()
+    assert run.manifest()["status"] == "interrupted"
+    assert (recording.steps, recording.complete) == (3, False)
+    assert (diff.status, diff.err) == (0, "")
+    assert "is incomplete: its process did not end by itself; 3 steps were read" in diff.out
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_check_and_every_process_of_it(number: int, jobs: str, tmp_path: Path) -> None:
+    """Also when it comes twice; the folder can be read, and the status is the shell's for that signal."""
+    write(tmp_path, {"it.py": STUBBORN})
+
+    with started("check", "--jobs", jobs, "it.py", cwd=tmp_path) as check:
+        until(lambda: len(pids(tmp_path)) == 3 * int(jobs))
+        check.send_signal(number)
+        time.sleep(0.5)
+        check.send_signal(number)
+        out, err = check.communicate(timeout=PATIENCE_SECONDS)
+
+    assert (check.returncode, out) == (128 + number, b"")
+    # The blank line is for the terminal, which shows ^C where it stands.
+    assert err.decode() == (
+        f"\nerror: interrupted; every process was ended\n\nhint: what was recorded is in {only_run(tmp_path)}\n"
+    )
+    assert not [pid for pid in pids(tmp_path) if lives(pid)]
+    assert RunFolder(only_run(tmp_path) / "1-control").manifest()["status"] == "interrupted"
+    assert not (only_run(tmp_path) / ".busy").exists()
+
+
+def test_an_interrupted_check_answers_in_json_when_asked_to(tmp_path: Path) -> None:
+    """The answer is one document in this case too."""
+    write(tmp_path, {"it.py": "import time; open('pid.1', 'w'); time.sleep(600)"})
+
+    with started("check", "--format", "json", "it.py", cwd=tmp_path) as check:
+        until(lambda: bool(pids(tmp_path)))
+        check.send_signal(signal.SIGINT)
+        out, err = check.communicate(timeout=PATIENCE_SECONDS)
+
+    assert (check.returncode, err) == (130, b"\n")
+    assert json.loads(out)["error"]["kind"] == "interrupted"
+
+
+SAYS_SIGNALS = """
+import os, signal, sys, time
+for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"):
+    if signal.getsignal(getattr(signal, name)) is not signal.SIG_IGN:
+        signal.signal(getattr(signal, name), lambda number, _: print(signal.Signals(number).name, flush=True))
+open(f"pid.{os.getpid()}", "w")
+deadline = time.monotonic() + 2
+while time.monotonic() < deadline and not os.path.exists("enough"):
+    time.sleep(0.02)
+"""
+
+
+def test_a_run_passes_signals_on(tmp_path: Path) -> None:
+    """What a scheduler or a supervisor sends to samebits reaches the command, once."""
+    write(tmp_path, {"it.py": SAYS_SIGNALS.replace("+ 2", "+ 60")})
+    names = ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"]
+
+    with started("run", PYTHON, "-u", "it.py", cwd=tmp_path, start_new_session=True) as run:
+        until(lambda: bool(pids(tmp_path)))
+        for name in names:
+            run.send_signal(getattr(signal, name))
+            time.sleep(0.1)
+        (tmp_path / "enough").touch()
+        out, err = run.communicate(timeout=PATIENCE_SECONDS)
+
+    assert (run.returncode, err) == (0, b"")
+    assert out.decode().split() == names
+
+
+def test_ctrl_c_in_a_terminal_reaches_the_command_once(tmp_path: Path) -> None:
+    """The terminal sends it to samebits and to the command alike, so samebits does not send it again."""
+    write(tmp_path, {"it.py": SAYS_SIGNALS})
+
+    shown = _with_ctrl_c([SAMEBITS, "run", PYTHON, "it.py"], tmp_path)
+
+    assert shown.count(b"SIGINT\r\n") == 1
+    assert shown == _with_ctrl_c([PYTHON, "it.py"], tmp_path)
+
+
+def _with_ctrl_c(words: list[str], cwd: Path) -> bytes:
+    for old in cwd.glob("pid.*"):
+        old.unlink()
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(cwd)
+        os.execv(words[0], words)
+    until(lambda: bool(pids(cwd)))
+    os.write(terminal, b"\x03")
+    shown = b""
+    with contextlib.suppress(OSError):  # how Linux says that nobody is at the other end
+        while chunk := os.read(terminal, 4096):
+            shown += chunk
+    os.close(terminal)
+    os.waitpid(child, 0)
+    return shown
+
+
+def test_nohup_still_protects(tmp_path: Path) -> None:
+    """A signal that was ignored when samebits began is ignored by the command as well."""
+    write(tmp_path, {"it.py": "import signal; print([signal.getsignal(n).name for n in (1, 2)])"})
+    words = ["sh", "-c", "trap '' HUP INT; exec \"$@\"", "-"]
+
+    alone = plain([*words, PYTHON, "it.py"], tmp_path)
+    with_us = plain([*words, SAMEBITS, "run", PYTHON, "it.py"], tmp_path)
+
+    assert with_us == alone
+    assert alone.out == "['SIG_IGN', 'SIG_IGN']\n"
+
+
+def test_no_core_is_dumped_for_the_command(tmp_path: Path) -> None:
+    """Samebits dies of the signal of which the command died, but leaves no file for it."""
+    text = "import resource, os; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); os.abort()"
+
+    done = plain(["sh", "-c", f'ulimit -c unlimited; {SAMEBITS} run {PYTHON} -c "{text}"; echo $?'], tmp_path)
+
+    assert done.out == "134\n"
+    assert [path.name for path in tmp_path.iterdir()] == [".samebits"]
