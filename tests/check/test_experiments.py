@@ -74,7 +74,9 @@ def test_what_is_outside_the_catalogue_is_called_unknown(tmp_path: Path) -> None
 
 def test_runs_of_unequal_length_part_where_one_goes_on(tmp_path: Path) -> None:
     """Equal as far as both go; the clock decides how far that is."""
-    source = "import time\n" + TRAIN + "for _ in range(3 + int(time.time_ns() // 86_400_000_000_000 % 500)):\n    step()\n"
+    source = (
+        "import time\n" + TRAIN + "for _ in range(3 + int(time.time_ns() // 86_400_000_000_000 % 500)):\n    step()\n"
+    )
     verdict = check(tmp_path, source)
 
     assert verdict["first_divergence"]["stream"] == "length"

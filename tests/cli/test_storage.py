@@ -145,7 +145,9 @@ def test_an_answer_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     write(tmp_path, {"it.py": ""})
 
     full = plain(["sh", "-c", 'exec "$@" > /dev/full', "-", *_samebits("check", "--dry-run", "it.py")], tmp_path)
-    left = plain(["bash", "-c", '"$@" | true; echo ${PIPESTATUS[0]}', "-", *_samebits("check", "--dry-run", "it.py")], tmp_path)
+    left = plain(
+        ["bash", "-c", '"$@" | true; echo ${PIPESTATUS[0]}', "-", *_samebits("check", "--dry-run", "it.py")], tmp_path
+    )
 
     assert (full.status, full.err) == (2, "error: cannot write the answer: No space left on device\n")
     assert (left.out, left.err) == ("0\n", "")

@@ -22,6 +22,8 @@ from samebits.factors import clock
 from tests.factors.scenes import here, lines, treated, watched
 
 PLAIN_DATETIME, PLAIN_DATE = datetime.datetime, datetime.date
+# These two names are just what is warned about.
+pytestmark = pytest.mark.filterwarnings("ignore:clock could not be pinned")
 
 READERS: list[Callable[[], Any]] = [
     lambda: time.time(),
@@ -44,7 +46,7 @@ NAMES = [f"time.{name}" for name in NAMES]
 NAMES += ["datetime.now", "datetime.now", "datetime.now", "datetime.today", "date.today"]
 
 
-@pytest.mark.parametrize(("read", "name"), zip(READERS, NAMES, strict=True))
+@pytest.mark.parametrize(("read", "name"), list(zip(READERS, NAMES, strict=True)))
 def test_every_reader_is_pinned_varied_and_witnessed(read: Callable[[], Any], name: str) -> None:
     """Pinned it repeats, varied it is another day in each variant, and the user's line is named with what it called."""
     natural = read()
@@ -311,7 +313,7 @@ def test_a_stand_in_is_no_method() -> None:
                 self.clock = clock
 
         timer = Timer()
-        moments = [timer.read(), timer.clock(), functools.partial(time.time)(), *map(lambda f: f(), [time.time])]
+        moments = [timer.read(), timer.clock(), functools.partial(time.time)(), *(f() for f in [time.time])]
         assert timer.ns() > 0
 
     def planted(*args: object) -> int:

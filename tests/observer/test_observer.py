@@ -1,6 +1,7 @@
 """The observer must not change what it observes: the bits with recording and witnesses on are the bits without."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,16 @@ def test_bits_are_the_same_with_and_without(script: Path, tmp_path: Path, monkey
 
     assert len(without) > 5
     assert with_samebits == without
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler, and there is no g++")
+def test_compiled_code_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same bits and one whole graph with recording on; and the compiled region is reported as not seen."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    script = HERE / "compiled.py"
+
+    assert watched(script, tmp_path) == alone(script, tmp_path)
+    assert "1 compiled region" in next(read_notes(tmp_path / "run", "unseen"))["what"]
 
 
 def test_the_probe_sees_a_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

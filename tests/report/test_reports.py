@@ -147,7 +147,7 @@ def test_diff_says_by_how_much_and_which_generators_moved() -> None:
 
     assert diff_text("/a", "/b", 10, place, Distance(5, 64, 1, 1e-7), []).splitlines() == [
         "different bits: the runs part at step 7, in the data",
-        "  first     0[0]: 1 of 2 tensors differ",
+        "  first     batch 0[0]: 1 of 2 tensors differ",
         "  by        5 of 64 elements differ, by at most 1 ULP, relative 1e-07",
         "  rng       already elsewhere at the end of step 6: numpy",
         "  runs      /a and /b",

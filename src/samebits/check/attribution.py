@@ -98,9 +98,7 @@ class Attribution:
 
     def _is_possible(self, name: str) -> bool:
         factor = find(name)
-        if self.plan.settings[name].mode != "pinned":
-            return False
-        return not factor.needs_cuda or self._has_cuda()
+        return name in self.plan.named("pinned") and (not factor.needs_cuda or self._has_cuda())
 
     def _unlikeliness(self, name: str) -> int:
         factor = find(name)

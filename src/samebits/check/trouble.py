@@ -25,7 +25,7 @@ def trouble_with(runs: Sequence[Run], final: bool = True) -> SamebitsError | Non
 
     Args:
         runs: at least one.
-        final: no further run will be made. A command that failed once gets another chance before: if it then succeeds,
+        final: no further run will be made. A command that failed once gets a second chance before: if it then succeeds,
             the difference in outcome is itself an answer.
     """
     broken = next((error for run in runs if (error := _broken(run)) is not None), None)
@@ -36,7 +36,7 @@ def trouble_with(runs: Sequence[Run], final: bool = True) -> SamebitsError | Non
         return _hangs(first)
     failed = [run for run in runs if not run.outcome.succeeded]
     if len(failed) == len(runs):
-        return _failed(first) if final else None
+        return _failed(first) if final or len(runs) > 1 else None
     return None if first in failed else _nothing_seen(first)
 
 

@@ -8,7 +8,6 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
@@ -84,22 +83,21 @@ def main(args: Sequence[str] | None = None) -> None:
     try:
         status = cli.main(args=words, prog_name="samebits", standalone_mode=False)
     except Exception as raised:
-        error = _understood(raised)
+        error = _understood(raised, words)
         _tell(error, words)
         sys.exit(_exit_code(error, words))
     sys.exit(status if isinstance(status, int) else 0)
 
 
-def _understood(raised: Exception) -> SamebitsError:
+def _understood(raised: Exception, words: list[str]) -> SamebitsError:
     if isinstance(raised, click.Abort) and raised.__cause__ is not None:
         # What click makes of every KeyboardInterrupt, ours included.
         interrupt = raised.__cause__
         return interrupt if isinstance(interrupt, InterruptError) else InterruptError("interrupted")
     if isinstance(raised, click.ClickException):
         message = raised.format_message().rstrip(".")
-        context: Any = getattr(raised, "ctx", None)
-        command = context.command_path if context is not None else "samebits"
-        return UsageError(message[:1].lower() + message[1:], f"{command} --help")
+        command = [word for word in words[:1] if word in COMMANDS]
+        return UsageError(message[:1].lower() + message[1:], " ".join(["samebits", *command, "--help"]))
     if isinstance(raised, SamebitsError):
         return raised
     traceback.print_exception(raised)

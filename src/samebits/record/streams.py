@@ -7,14 +7,11 @@ graph, waits for no device, and uses only hooks that are known to be neutral (no
 from __future__ import annotations
 
 import atexit
-import hashlib
 import multiprocessing.util
 import os
-import random
 import sys
 import threading
 import weakref
-from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +26,9 @@ from samebits.factors.sites import user_files
 from samebits.pinning import current_rank
 from samebits.record import values
 from samebits.record.digest import Pending, digests, is_evidence, pending
+from samebits.record.generators import generator_states
 from samebits.record.journal import Journal
+from samebits.record.listening import as_tensor, gradients, graph_leaves, listen, named_state
 from samebits.record.store import Column, Writer
 from samebits.record.trees import leaves, plain_digest
 
@@ -108,12 +107,12 @@ class Recorder:
         register_optimizer_step_pre_hook(safely(self.before_step))
         register_optimizer_step_post_hook(safely(self.after_step))
         self._watch_modules()
-        _wrap(torch.optim.Optimizer, "__init__", after=self.optimizer_made)
+        listen(torch.optim.Optimizer, "__init__", after=self.optimizer_made)
         for name in ("backward", "grad"):
-            _wrap(torch.autograd, name, before=safely(self.before_backward), after=safely(self.after_backward))
-        _wrap(torch, "save", before=safely(self.saved))
+            listen(torch.autograd, name, before=safely(self.before_backward), after=safely(self.after_backward))
+        listen(torch, "save", before=safely(self.saved))
         iterator = torch.utils.data.dataloader._BaseDataLoaderIter
-        _wrap(iterator, "__next__", before=self.before_batch, after=safely(self.batch_made), failed=self.batch_failed)
+        listen(iterator, "__next__", before=self.before_batch, after=safely(self.batch_made), failed=self.batch_failed)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._begin_in_child)
         atexit.register(self.finish)
@@ -136,6 +135,15 @@ class Recorder:
             hooks.register_module_forward_pre_hook(self.module_called),
             hooks.register_module_forward_hook(self.module_returned, always_call=True),
         ]
+        if hasattr(hooks, "_has_any_global_hook"):
+            # torch.compile warns of global hooks; ours vanish in compiled code and are nobody's business.
+            hooks._has_any_global_hook = self._has_global_hooks_of_others
+
+    def _has_global_hooks_of_others(self) -> bool:
+        hooks: Any = torch.nn.modules.module
+        ours = {handle.id for handle in self.handles}
+        kinds = ("backward_pre", "backward", "forward_pre", "forward")
+        return any(not ours.issuperset(getattr(hooks, f"_global_{kind}_hooks")) for kind in kinds)
 
     def _unwatch_modules(self) -> None:
         while self.handles:
@@ -182,7 +190,7 @@ class Recorder:
             return
         top = type(module).__name__
         self.modules[id(module)] = top
-        found = [(name, tensor) for name, tensor in _named_state(module) if id(tensor) not in self.seen]
+        found = [(name, tensor) for name, tensor in named_state(module) if id(tensor) not in self.seen]
         self.seen.update(id(tensor) for _, tensor in found)
         prefix = "" if len(self.modules) == 1 else f"{top}{len(self.modules) - 1}."
         named = [(f"{prefix}{name}", tensor) for name, tensor in found]
@@ -198,13 +206,13 @@ class Recorder:
         number = self._count("loss")
         self._add("loss", [(f"{number}[{i}]" if len(losses) > 1 else f"{number}", t) for i, t in enumerate(losses)])
         if not self.has_optimizer and not self.params:
-            self.params[-1] = [(f"leaf{i}", leaf) for i, leaf in enumerate(_graph_leaves(losses))]
+            self.params[-1] = [(f"leaf{i}", leaf) for i, leaf in enumerate(graph_leaves(losses))]
 
     def after_backward(self, *_: Any, **__: Any) -> None:
         if torch.compiler.is_compiling() or not self.is_active() or self.has_optimizer:
             return
         named = self.params.get(-1, [])
-        self._add("grad", _gradients(named))
+        self._add("grad", gradients(named))
         self._add("param", named)
         self._end_step("backward")
 
@@ -215,7 +223,7 @@ class Recorder:
         unborn = [(name, p) for name, p in named if id(p) not in self.seen]
         self.seen.update(id(p) for _, p in unborn)
         self._add("init", unborn)
-        self._add("grad", _gradients(named))
+        self._add("grad", gradients(named))
 
     def after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if torch.compiler.is_compiling() or not self.is_active():
@@ -223,7 +231,7 @@ class Recorder:
         named = self._params_of(optimizer)
         if "grad" not in self.row.names:
             # A closure (LBFGS) calls backward inside the step: what it left behind is the gradient of this step.
-            self._add("grad", _gradients(named))
+            self._add("grad", gradients(named))
         self._add("param", named)
         self.optimizers[id(optimizer)] = weakref.ref(optimizer)
         if self.step < STATE_FIRST_STEPS or self.step % STATE_EVERY == 0:
@@ -293,7 +301,7 @@ class Recorder:
         tensors: list[tuple[str, Any]] = []
         plain: list[tuple[str, int]] = []
         for path, leaf in leaves(tree, prefix):
-            tensor = _as_tensor(leaf)
+            tensor = as_tensor(leaf)
             if tensor is not None:
                 tensors.append((path, tensor))
             elif (digest := plain_digest(leaf)) is not None:
@@ -326,9 +334,8 @@ class Recorder:
         self.step += 1
 
     def _add_rng(self) -> None:
-        states = {"python": _python_state(), "numpy": _numpy_state(), "torch": _torch_state()}
-        found = {name: digest for name, digest in states.items() if digest is not None}
-        self.row.add("rng", found, list(found.values()))
+        states = generator_states()
+        self.row.add("rng", states, list(states.values()))
 
     # ---- writing -----------------------------------------------------------------------------------------------------
 
@@ -388,91 +395,3 @@ class Recorder:
             except (OSError, ValueError):
                 continue
         os._exit(0)
-
-
-def _wrap(
-    owner: Any,
-    name: str,
-    before: Callable[..., None] | None = None,
-    after: Callable[..., None] | None = None,
-    failed: Callable[..., None] | None = None,
-) -> None:
-    """Put a listener around a function: `before(*args)`, `after(result, *args)`, `failed(*args)` when it raises."""
-    original = getattr(owner, name)
-
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        if before is not None:
-            before(*args, **kwargs)
-        try:
-            result = original(*args, **kwargs)
-        except BaseException:
-            if failed is not None:
-                failed(*args)
-            raise
-        if after is not None:
-            after(result, *args)
-        return result
-
-    for attribute in ("__module__", "__name__", "__qualname__", "__doc__", "__signature__"):
-        if hasattr(original, attribute):
-            setattr(wrapped, attribute, getattr(original, attribute))
-    wrapped.__wrapped__ = original  # type: ignore[attr-defined]
-    setattr(owner, name, wrapped)
-
-
-def _gradients(named: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    return [(name, tensor.grad) for name, tensor in named if tensor.is_leaf and tensor.grad is not None]
-
-
-def _named_state(module: Any) -> list[tuple[str, Any]]:
-    named = [*module.named_parameters(), *module.named_buffers()]
-    return [(name, tensor) for name, tensor in named if not torch.nn.parameter.is_lazy(tensor)]
-
-
-def _graph_leaves(tensors: Sequence[Any]) -> list[Any]:
-    """The tensors whose gradients a backward from `tensors` fills, nearest first."""
-    found: dict[int, Any] = {}
-    nodes = [t.grad_fn for t in tensors if t.grad_fn is not None]
-    known = set(nodes)
-    for node in nodes:
-        variable = getattr(node, "variable", None)
-        if variable is not None:
-            found.setdefault(id(variable), variable)
-        for following, _ in node.next_functions:
-            if following is not None and following not in known:
-                known.add(following)
-                nodes.append(following)
-    return list(found.values())
-
-
-def _as_tensor(leaf: Any) -> Any:
-    if torch.is_tensor(leaf):
-        return leaf
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(leaf, numpy.ndarray | numpy.generic):
-        array_ = numpy.asarray(leaf)
-        if array_.dtype.kind in "biufc" and array_.dtype.isnative:
-            return torch.frombuffer(bytearray(array_.tobytes()), dtype=torch.uint8) if array_.size else None
-    return None
-
-
-def _python_state() -> int:
-    _, words, cached = random.getstate()
-    return _digest_bytes(array("Q", words).tobytes() + repr(cached).encode())
-
-
-def _numpy_state() -> int | None:
-    mtrand = sys.modules.get("numpy.random.mtrand")
-    if mtrand is None:
-        return None
-    state = mtrand._rand._bit_generator.state["state"]
-    key = state.get("key")
-    return _digest_bytes(repr(state).encode() if key is None else key.tobytes() + b"%d" % state["pos"])
-
-
-def _torch_state() -> int:
-    return digests([torch.default_generator.get_state()])[0]
-
-
-def _digest_bytes(raw: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(raw, digest_size=8).digest(), "little")

@@ -41,7 +41,9 @@ def which(divergence: Divergence) -> str:
     """Which tensors differ, and what else is known; empty when there is nothing to add."""
     if divergence.stream in ("length", "outcome"):
         return ""
-    text = f"{divergence.name}: {divergence.differing} of {divergence.total} tensors differ"
+    # Batches, losses and artifacts have numbers for names; parameters have names of their own.
+    label = f"{divergence.stream} " if divergence.stream in ("batch", "loss", "artifact") else ""
+    text = f"{label}{divergence.name}: {divergence.differing} of {divergence.total} tensors differ"
     if divergence.detail:
         text += f" ({divergence.detail})"
     return text

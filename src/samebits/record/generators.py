@@ -1,0 +1,40 @@
+"""The state of every global generator, as digests: it explains a divergence, and is not compared."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import sys
+from array import array
+
+import torch
+
+from samebits.record.digest import digests
+
+
+def generator_states() -> dict[str, int]:
+    """Name → digest of the state, for the generators that are loaded; draws nothing."""
+    states = {"python": _python_state(), "numpy": _numpy_state(), "torch": _torch_state()}
+    return {name: digest for name, digest in states.items() if digest is not None}
+
+
+def _python_state() -> int:
+    _, words, cached = random.getstate()
+    return _digest_bytes(array("Q", words).tobytes() + repr(cached).encode())
+
+
+def _numpy_state() -> int | None:
+    mtrand = sys.modules.get("numpy.random.mtrand")
+    if mtrand is None:
+        return None
+    state = mtrand._rand._bit_generator.state["state"]
+    key = state.get("key")
+    return _digest_bytes(repr(state).encode() if key is None else key.tobytes() + b"%d" % state["pos"])
+
+
+def _torch_state() -> int:
+    return digests([torch.default_generator.get_state()])[0]
+
+
+def _digest_bytes(raw: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(raw, digest_size=8).digest(), "little")

@@ -1,0 +1,264 @@
+"""What somebody meets who gets the command line wrong: one sentence, a hint, the right status, never a traceback."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from samebits.cli.main import COMMANDS
+from tests.launch.conftest import PYTHON, SAMEBITS, TRAIN, Seen, only_run, samebits, write
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path) -> None:
+    write(tmp_path, {"train.py": "print('trained')"})
+
+
+WRONG = {
+    "no command": ((), "there is no command to run", "for example: samebits check train.py"),
+    "script": (("trian.py",), "there is no script 'trian.py'", "did you mean train.py?"),
+    "program": (("pyton", "train.py"), "there is no program 'pyton'", "looked in"),
+    "option": (("--rnus", "3", "train.py"), "no such option '--rnus'", "samebits {} --help"),
+    "no value": (("--seed",), "option '--seed' requires an argument", "samebits {} --help"),
+    "a word for a number": (("--seed", "x", "train.py"), "invalid value for '--seed': 'x'", "samebits {} --help"),
+    "factor": (("--pin", "torch_rgn", "train.py"), "there is no factor 'torch_rgn'", "did you mean torch-rng?"),
+    "value": (("--pin", "cpu-threads=many", "train.py"), "cpu-threads takes a number of threads, got 'many'", "for"),
+    "no value wanted": (("--pin", "clock=3", "train.py"), "clock takes no value, got '3'", "write --pin clock"),
+    "an empty factor": (("--pin", "", "train.py"), "there is no factor ''", "the factors are python-rng, "),
+}
+WRONG_CHECK = {
+    "varied": (("--vary", "file_ordr", "train.py"), "there is no factor 'file_ordr'", "did you mean file-order?"),
+    "one run": (("--runs", "1", "train.py"), "--runs must be at least 2, got 1", ""),
+    "no jobs": (("--jobs", "0", "train.py"), "--jobs must be at least 1, got 0", ""),
+    "no steps": (("--max-steps", "0", "train.py"), "--max-steps must be at least 1, got 0", ""),
+    "no time": (("--timeout", "0", "train.py"), "--timeout must be more than 0 seconds, got 0", ""),
+    "both": (("--pin", "clock", "--vary", "clock", "train.py"), "clock cannot be both pinned and varied", "leave out"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_line_is_explained(name: str, tmp_path: Path) -> None:
+    """Nothing is run, nothing is left behind; `run` keeps its own failures apart from the script's statuses."""
+    words, message, hint = WRONG[name]
+
+    done = samebits("run", *words, cwd=tmp_path)
+
+    assert (done.status, done.out) == (125, "")
+    assert done.err.startswith(f"error: {message}")
+    assert f"\n\nhint: {hint.format('run')}" in done.err
+    assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
+
+
+@pytest.mark.parametrize("name", [*WRONG, *WRONG_CHECK])
+def test_a_wrong_line_is_explained_in_json(name: str, tmp_path: Path) -> None:
+    """Stdout is one document with the same error, stderr is empty."""
+    words, message, hint = {**WRONG, **WRONG_CHECK}[name]
+
+    done = samebits("check", "--format", "json", *words, cwd=tmp_path)
+
+    document = json.loads(done.out)
+    assert (done.status, done.err) == (2, "")
+    assert (document["schema"], document["verdict"], document["runs"]) == ("samebits.check/1", "undecided", [])
+    assert document["error"]["message"].startswith(message)
+    assert document["error"]["hint"].startswith(hint.format("check"))
+    assert document["error"]["kind"] in ("usage", "command_not_found", "unknown_factor")
+
+
+def test_the_format_of_the_script_is_not_ours(tmp_path: Path) -> None:
+    """`--format json` behind the script's name is an option of the script."""
+    done = samebits("check", "trian.py", "--format", "json", cwd=tmp_path)
+
+    assert done.out == ""
+    assert done.err.startswith("error: there is no script 'trian.py'\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        (["chek", "train.py"], "there is no command 'chek'", "did you mean check?"),
+        (["train.py", "--lr", "3"], "there is no command 'train.py'", "did you mean: samebits check train.py --lr 3"),
+        (["python3", "x"], "there is no command 'python3'", "did you mean: samebits check python3 x"),
+        (["qqq"], "there is no command 'qqq'", "samebits --help lists them"),
+        (["--bogus"], "no such option '--bogus'", "samebits --help"),
+        (["diff", "nowhere", "train.py"], "there is no run folder nowhere", "runs are kept under .samebits/"),
+        (["diff", "train.py", "train.py"], "train.py is not a run folder: it holds no manifest.json", "runs are kept"),
+        (["diff", "one"], "missing argument 'RUN'", "samebits diff --help"),
+        (["factors", "x"], "got unexpected extra argument (x)", "samebits factors --help"),
+    ],
+)
+def test_other_wrong_lines_are_explained(words: list[str], message: str, hint: str, tmp_path: Path) -> None:
+    """Commands that do not exist, and those without a command behind them."""
+    done = samebits(*words, cwd=tmp_path)
+
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith(f"error: {message}")
+    assert f"\n\nhint: {hint}" in done.err
+
+
+def test_a_diff_that_cannot_be_made_answers_in_json(tmp_path: Path) -> None:
+    """In the shape of every other diff."""
+    done = samebits("diff", "--format", "json", "nowhere", "train.py", cwd=tmp_path)
+
+    document = json.loads(done.out)
+    assert (done.status, done.err) == (2, "")
+    assert (document["schema"], document["verdict"]) == ("samebits.diff/1", "undecided")
+    assert document["error"]["kind"] == "recording"
+
+
+def test_a_mistake_of_ours_is_not_mistaken_for_an_answer(tmp_path: Path) -> None:
+    """Python ends a crashed program with 1, which means different bits here."""
+    broken = "import sys; from samebits.cli import check, main; check.first_runs = None; main.main(sys.argv[1:])"
+    words = [PYTHON, "-c", broken, "check", "--dry-run", "train.py"]
+
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Traceback (most recent call last):\n")
+    assert done.stderr.endswith("\n\nhint: please report the lines above\n")
+
+
+CONFIGS = {
+    "runz = 3": ("unknown key 'runz' in [tool.samebits] of {}", "did you mean runs?"),
+    "max_runs = 3": ("unknown key 'max_runs' in [tool.samebits] of {}", "did you mean max-runs?"),
+    "q = 3": ("unknown key 'q' in [tool.samebits] of {}", "known keys are seed, runs, max-runs, "),
+    "runs = '3'": ("runs = '3' in [tool.samebits] of {} should be a whole number", ""),
+    "runs = 2.5": ("runs = 2.5 in [tool.samebits] of {} should be a whole number", ""),
+    "jobs = true": ("jobs = True in [tool.samebits] of {} should be a whole number", ""),
+    "timeout = 'x'": ("timeout = 'x' in [tool.samebits] of {} should be a number of seconds", ""),
+    "keep = 0": ("keep = 0 in [tool.samebits] of {} should be at least 1", ""),
+    "pin = 'clock'": ("pin = 'clock' in [tool.samebits] of {} should be a list of factors", ""),
+    "vary = ['clok']": ("vary in [tool.samebits] of {}: there is no factor 'clok'", "did you mean clock?"),
+    "runs = ": ("{} cannot be read: Invalid value", "mend it, or run samebits from another folder"),
+}
+
+
+@pytest.mark.parametrize("line", CONFIGS)
+def test_a_wrong_configuration_is_explained(line: str, tmp_path: Path) -> None:
+    """The error names the key, the value and the file, from whichever folder below it."""
+    message, hint = CONFIGS[line]
+    path = tmp_path / "pyproject.toml"
+    write(tmp_path, {"pyproject.toml": f"[tool.samebits]\n{line}\n", "sub/train.py": ""})
+
+    done = samebits("check", "--format", "json", "train.py", cwd=tmp_path / "sub")
+
+    error = json.loads(done.out)["error"]
+    assert (done.status, error["kind"]) == (2, "config")
+    assert error["message"].startswith(message.format(path))
+    assert error["hint"].startswith(hint)
+
+
+@pytest.mark.parametrize(
+    "text", ["[tool.other]\nruns = 'x'\n", "", "this is [no toml", "tool = 3\n", "[tool]\nsamebits = 3  #\n"]
+)
+def test_only_our_own_table_matters(text: str, tmp_path: Path) -> None:
+    """Another tool's table, or a file that says nothing about samebits, is not ours to judge."""
+    write(tmp_path, {"pyproject.toml": text})
+
+    done = samebits("check", "--dry-run", "train.py", cwd=tmp_path)
+
+    assert done.status == (2 if "samebits" in text else 0)
+    assert "Traceback" not in done.err
+
+
+def test_the_configuration_gives_defaults(tmp_path: Path) -> None:
+    """Options win over the file, the file over what is built in."""
+    table = "[tool.samebits]\nruns = 4\nmax-runs = 9\ntimeout = 2.5\npin = ['clock', 'cpu-threads=2']\n"
+    write(tmp_path, {"pyproject.toml": table})
+
+    configured = samebits("check", "--dry-run", "train.py", cwd=tmp_path).out
+    chosen = samebits("check", "--dry-run", "--runs", "2", "--pin", "file-order", "train.py", cwd=tmp_path).out
+
+    assert len(re.findall(r"^  run \d", configured, re.M)) == 4
+    assert "pinned clock, cpu-threads" in configured
+    assert "at most 9 runs, 1 at a time, 2.5 s each" in configured
+    assert len(re.findall(r"^  run \d", chosen, re.M)) == 2
+    assert "pinned file-order" in chosen
+    assert not (tmp_path / ".samebits").exists()
+
+
+def test_help_lists_the_commands(tmp_path: Path) -> None:
+    """On stdout when asked for; without any word on stderr, as a mistake."""
+    asked, alone = samebits("--help", cwd=tmp_path), samebits(cwd=tmp_path)
+
+    assert (asked.status, asked.err) == (0, "")
+    for name, summary in COMMANDS.items():
+        assert re.search(rf"^  {name} +{re.escape(summary)}$", asked.out, re.M)
+    assert alone == Seen(2, b"", asked.stdout)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_with_an_example(name: str, tmp_path: Path) -> None:
+    """The example stands on a line of its own, and every option is explained."""
+    done = samebits(name, "--help", cwd=tmp_path)
+
+    assert (done.status, done.err) == (0, "")
+    assert re.search(rf"^  samebits {name}\b", done.out, re.M)
+    assert not re.search(r"^  --?\w\S*( \S+)?$(?!\n {10})", done.out, re.M)
+
+
+def test_version(tmp_path: Path) -> None:
+    """One line."""
+    assert re.fullmatch(r"samebits, version \d+\.\d+\.\d+\n", samebits("--version", cwd=tmp_path).out)
+
+
+FAILS = "import sys\nprint('before')\nprint('last words', file=sys.stderr)\nraise SystemExit(3)\n"
+
+
+def test_a_script_that_always_fails_is_quoted(tmp_path: Path) -> None:
+    """Undecided, with the end of what it wrote and where the rest is; it is run twice before that is said."""
+    write(tmp_path, {"train.py": "open('runs', 'a').write('x')\n" + FAILS})
+
+    done = samebits("check", "train.py", cwd=tmp_path)
+
+    assert (done.status, done.out) == (2, "")
+    assert done.err == (
+        "error: the command failed in every run (exit status 3); the end of its output:\n  last words\n\n"
+        "hint: make it run without samebits first; the whole output is in "
+        f"{only_run(tmp_path)}/1-control/stderr.log\n"
+    )
+    assert (tmp_path / "runs").read_text() == "xx"
+
+
+def test_a_script_that_fails_once_differs(tmp_path: Path) -> None:
+    """A difference in outcome is a divergence."""
+    once = (
+        "from pathlib import Path\nPath('runs').open('a').write('x')\n{}\nif Path('runs').read_text() == 'xx': 1 / 0\n"
+    )
+    write(tmp_path, {"train.py": once.format(TRAIN)})
+
+    done = samebits("check", "--format", "json", "--runs", "2", "--max-runs", "2", "train.py", cwd=tmp_path)
+
+    verdict = json.loads(done.out)
+    assert (done.status, verdict["verdict"], verdict["error"]) == (1, "different", None)
+    assert verdict["first_divergence"]["stream"] == "outcome"
+    assert verdict["first_divergence"]["detail"] == "run 2 ended with exit status 1 after 3 steps"
+    assert [run["exit_code"] for run in verdict["runs"]] == [0, 1]
+
+
+def test_a_script_that_trains_nothing_is_undecided(tmp_path: Path) -> None:
+    """Torch alone is no training."""
+    write(tmp_path, {"train.py": "import torch; torch.ones(2).sum()"})
+
+    done = samebits("check", "train.py", cwd=tmp_path)
+
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith("error: the command ended without one training step: no optimizer step, no backward")
+
+
+def test_progress_is_for_terminals_and_never_on_stdout(tmp_path: Path) -> None:
+    """On a terminal stderr shows the runs; stdout is the answer alone."""
+    write(tmp_path, {"train.py": "import time; time.sleep(1); raise SystemExit(1)"})
+    leader, follower = pty.openpty()
+
+    words = [SAMEBITS, "check", "--format", "json", "train.py"]
+    done = subprocess.run(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=follower, stdin=subprocess.DEVNULL)
+    shown = os.read(leader, 65536).decode()
+    os.close(leader)
+    os.close(follower)
+
+    assert json.loads(done.stdout)["error"]["kind"] == "script_failed"
+    assert "run 1   control: starting" in shown

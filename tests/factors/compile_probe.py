@@ -1,0 +1,41 @@
+"""torch.jit and torch.compile in a process of their own, because they look torch's functions up once."""
+
+import warnings
+
+import torch
+
+import samebits
+
+warnings.simplefilter("ignore")
+
+
+def make(n: int):  # type: ignore[no-untyped-def]
+    return torch.empty(n), torch.empty_like(torch.ones(2)), torch.ones(2).new_empty([2])
+
+
+def scripted() -> None:
+    assert torch.jit.script(make)(3)[0].shape == (3,)
+    torch.jit._state._clear_class_state()
+    torch._C._jit_clear_class_registry()
+    torch.jit._state._jit_caching_layer.clear()
+
+
+def compiled(backend: str) -> None:
+    def add(x: torch.Tensor) -> torch.Tensor:
+        return torch.empty(3).fill_(2) + torch.empty_like(x).zero_() + x.new_empty(3).zero_() + x
+
+    torch._dynamo.reset()
+    assert torch.compile(add, backend=backend, fullgraph=True)(torch.ones(3)).tolist() == [3, 3, 3]
+
+
+with samebits.pinned(factors=["uninitialized-memory"]):
+    scripted()
+    compiled("aot_eager")
+    with samebits.pinned(factors=["uninitialized-memory"]):
+        scripted()
+        compiled("eager")
+scripted()
+compiled("eager")
+with samebits.pinned(factors=["uninitialized-memory"]):
+    scripted()
+    compiled("eager")

@@ -1,0 +1,176 @@
+"""file-order: sorted when pinned, reversed when varied, and otherwise a listing like any other."""
+
+import glob
+import os
+import pickle
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import samebits
+from tests.factors.scenes import here, lines, treated, watched
+from tests.factors.stdlib_probe import listings
+
+NAMES = [f"{name}.txt" for name in random.Random(1).sample(["a", "b", "c", "d", "e", "ü", "z10", "z9"], 8)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in NAMES:
+        (tmp_path / name).write_text(name)
+    return tmp_path
+
+
+def test_pinned_listings_are_sorted_and_varied_ones_are_not(folder: Path) -> None:
+    """Every way to list a folder gives the same names, in the order asked for."""
+    natural = listings(str(folder))
+    with treated("file-order"):
+        pinned = listings(str(folder))
+    with treated("file-order", "varied"):
+        reversed_ = listings(str(folder))
+    with treated("file-order", "varied", variant=2):
+        downwards = listings(str(folder))
+
+    for way, names in natural.items():
+        assert pinned[way] == sorted(names), way
+        assert downwards[way] == sorted(names, reverse=True), way
+    for way in ("listdir", "scandir", "walk", "glob", "iterdir"):
+        assert reversed_[way] == natural[way][::-1], way
+
+
+def test_a_program_that_sorts_sees_nothing(folder: Path) -> None:
+    """sorted(...) around the listing is the cure, and an empty folder or a single file needs none."""
+    (folder / "empty").mkdir()
+    for mode in ("pinned", "varied"):
+        with treated("file-order", mode):  # type: ignore[arg-type]
+            assert sorted(os.listdir(folder))[:2] == ["a.txt", "b.txt"]
+            assert os.listdir(folder / "empty") == []
+
+
+def test_bytes_descriptors_and_the_working_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever names a folder: text, bytes, a path, a file descriptor, nothing at all."""
+    monkeypatch.chdir(folder)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with samebits.pinned(factors=["file-order"]):
+            found = [os.listdir(), os.listdir("."), os.listdir(folder), os.listdir(path=folder), os.listdir(descriptor)]
+            as_bytes = os.listdir(os.fsencode(folder))
+            scanned = [[entry.name for entry in os.scandir(what)] for what in (None, ".", folder, descriptor)]
+            scanned_bytes = [entry.name for entry in os.scandir(os.fsencode(folder))]
+        still_open = os.fstat(descriptor).st_ino == folder.stat().st_ino
+    finally:
+        os.close(descriptor)
+
+    assert found == [sorted(NAMES)] * 5
+    assert scanned == [sorted(NAMES)] * 4
+    assert as_bytes == scanned_bytes == sorted(os.fsencode(name) for name in NAMES)
+    assert still_open
+
+
+def test_scandir_gives_real_entries_and_can_be_closed(folder: Path) -> None:
+    """As a context manager, as an iterator, closed early, used up."""
+    with samebits.pinned(factors=["file-order"]):
+        with os.scandir(folder) as entries:
+            first = next(entries)
+        assert list(entries) == []
+        others = os.scandir(folder)
+        assert iter(others) is others
+        others.close()
+        assert list(others) == []
+        others.close()
+        used_up = os.scandir(folder)
+        assert len(list(used_up)) == len(NAMES)
+        with pytest.raises(StopIteration):
+            next(used_up)
+
+    assert isinstance(first, os.DirEntry)
+    assert (first.name, first.path) == ("a.txt", str(folder / "a.txt"))
+    assert first.is_file()
+    assert not first.is_symlink()
+    assert first.stat().st_size == 5
+
+
+MISSING: list[Callable[[Path], Any]] = [os.listdir, os.scandir, lambda path: list(path.iterdir())]
+
+
+@pytest.mark.parametrize("listing", range(3))
+def test_what_cannot_be_listed_fails_as_ever(listing: int, folder: Path) -> None:
+    """A folder that is missing, a file, something that is no path; at the call, not at the first entry."""
+    call = [lambda p: os.listdir(p), lambda p: os.scandir(p), lambda p: list(Path(p).iterdir())][listing]
+    with samebits.pinned(factors=["file-order"]):
+        with pytest.raises(FileNotFoundError, match="missing"):
+            call(folder / "missing")
+        with pytest.raises(NotADirectoryError):
+            call(folder / "a.txt")
+        with pytest.raises(TypeError):
+            call(1.5)
+
+
+def test_a_walk_can_still_be_pruned(folder: Path) -> None:
+    """os.walk lets the caller take folders out while it walks; sorted at every level."""
+    for name in ("x", "m", "skip"):
+        (folder / name / "deep").mkdir(parents=True)
+    with samebits.pinned(factors=["file-order"]):
+        seen = []
+        for path, folders, _ in os.walk(folder):
+            seen.append(os.path.relpath(path, folder))
+            if "skip" in folders:
+                folders.remove("skip")
+        upwards = [os.path.relpath(path, folder) for path, _, _ in os.walk(folder, topdown=False)]
+
+    assert seen == [".", "m", "m/deep", "x", "x/deep"]
+    assert upwards == ["m/deep", "m", "skip/deep", "skip", "x/deep", "x", "."]
+
+
+def test_witness_is_the_users_line(folder: Path) -> None:
+    """Through glob, pathlib and a comprehension; a file that is opened lists nothing."""
+    with watched("file-order") as seen:
+        start = here()
+        glob.glob(str(folder / "*"))
+        list(folder.rglob("*.txt"))
+        [name.upper() for name in os.listdir(folder)]
+        (folder / "a.txt").read_text()
+        os.path.exists(folder)
+
+    assert lines(seen) == [start + 1, start + 2, start + 3]
+    assert {w.what for w in seen} == {"os.listdir", "os.scandir"}
+
+
+def test_releasing_a_line_leaves_the_others(folder: Path) -> None:
+    """One listing is reversed, the next ones stay sorted."""
+
+    def program() -> list[list[str]]:
+        first = os.listdir(folder)
+        second = os.listdir(folder)
+        return [first, second, [path.name for path in folder.iterdir()]]
+
+    line = program.__code__.co_firstlineno + 2
+    with treated("file-order", released=((__file__, line),), variant=2):
+        found = program()
+
+    assert found == [sorted(NAMES), sorted(NAMES, reverse=True), sorted(NAMES)]
+
+
+def test_a_class_that_only_shares_the_name_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.14's glob has a scandir of another kind in the same place, and asks os.scandir itself."""
+
+    class Globber:
+        @staticmethod
+        def scandir(path: str) -> str:
+            return f"mine {path}"
+
+    monkeypatch.setattr(glob, "_StringGlobber", Globber, raising=False)
+    with samebits.pinned(factors=["file-order"]):
+        assert Globber.scandir("x") == "mine x"
+
+
+def test_the_functions_can_be_pickled_and_found_in_tables() -> None:
+    """The standard library asks `os.scandir in os.supports_fd`; a pickled function comes back as one."""
+    with samebits.pinned(factors=["file-order"]):
+        copied = pickle.loads(pickle.dumps([os.listdir, os.scandir]))
+        assert os.scandir in os.supports_fd
+        assert copied == [os.listdir, os.scandir]
+    assert os.listdir in copied
