@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from samebits.cli.main import COMMANDS
-from tests.launch.conftest import PYTHON, SAMEBITS, TRAIN, Seen, only_run, samebits, write
+from tests.launch.conftest import PYTHON, SAMEBITS, TRAIN, Seen, only_run, plain, samebits, write
+
+FAILURE = {"run": 125, "check": 2}
 
 
 @pytest.fixture(autouse=True)
@@ -178,6 +180,16 @@ def test_the_configuration_gives_defaults(tmp_path: Path) -> None:
     assert len(re.findall(r"^  run \d", chosen, re.M)) == 2
     assert "pinned file-order" in chosen
     assert not (tmp_path / ".samebits").exists()
+
+
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_a_deleted_folder_is_named(command: str, tmp_path: Path) -> None:
+    """Shells go on standing in a folder that is gone."""
+    words = ["sh", "-c", 'mkdir gone; cd gone; rmdir ../gone; exec "$@"', "-", SAMEBITS, command, "train.py"]
+
+    done = plain(words, tmp_path)
+
+    assert (done.status, done.err.splitlines()[0]) == (FAILURE[command], "error: the current folder was deleted")
 
 
 def test_help_lists_the_commands(tmp_path: Path) -> None:

@@ -16,7 +16,9 @@ from torch import nn
 import samebits
 from tests.factors.scenes import here, lines, treated, watched
 
-pytestmark = pytest.mark.filterwarnings("ignore:ComplexHalf", "ignore:torch.quantize_per_tensor")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:ComplexHalf", "ignore:torch.quantize_per_tensor", "ignore:The PyTorch API of nested"
+)
 
 X = torch.ones(5)
 MAKERS: list[Callable[[], torch.Tensor]] = [
@@ -123,7 +125,7 @@ def test_traced_graphs_are_what_they_were() -> None:
     """torch.fx sees the calls of the program and none of ours."""
 
     def make(x: torch.Tensor) -> torch.Tensor:
-        return torch.empty(x.size(0)) + x.new_empty(3)
+        return torch.empty_like(x) + x.new_empty(3)
 
     expected = torch.fx.symbolic_trace(make).code
     with samebits.pinned(factors=["uninitialized-memory"]):

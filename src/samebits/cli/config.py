@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from samebits.errors import ConfigError, UnknownFactorError
+from samebits.errors import ConfigError, StorageError, UnknownFactorError
 from samebits.factors.catalog import find
 
 
@@ -41,11 +41,18 @@ def read_config(folder: Path | None = None) -> Config:
     Raises:
         ConfigError: an unknown key or factor, a value of another type, or a file that cannot be read.
     """
-    paths = [parent / "pyproject.toml" for parent in _upwards(folder or Path.cwd())]
+    paths = [parent / "pyproject.toml" for parent in _upwards(folder or _here())]
     path = next((path for path in paths if path.is_file()), None)
     if path is None:
         return Config()
     return Config(**{key.replace("-", "_"): _checked(path, key, value) for key, value in _table(path).items()})
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise StorageError("the current folder was deleted", "change into one that exists") from error
 
 
 def _upwards(folder: Path) -> list[Path]:

@@ -75,7 +75,7 @@ def is_user_file(path: str) -> bool:
 def _is_user_file(path: str) -> bool:
     if path.startswith("<"):
         # The code of `python -c` and of a pipe; in a script it is text that a library made up, such as a dataclass.
-        return path in ("<string>", "<stdin>") and not hasattr(sys.modules["__main__"], "__file__")
+        return path in ("<string>", "<stdin>") and getattr(sys.modules["__main__"], "__file__", path) == path
     full = os.path.abspath(path)
     installed = f"{os.sep}site-packages{os.sep}" in full or f"{os.sep}dist-packages{os.sep}" in full
     return not (installed or full.startswith(_OWN) or full.startswith(_LIBRARIES))

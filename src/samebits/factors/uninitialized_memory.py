@@ -73,7 +73,7 @@ def _fill(torch: Any, memory: Any, value: int) -> None:
     with torch.no_grad():
         try:
             memory.fill_(value)
-        except NotImplementedError:
+        except RuntimeError:
             # The types below one byte know no numbers.
             memory.view(torch.uint8).fill_(value)
 

@@ -106,7 +106,8 @@ def run_transparent(command: Command, plan: RunPlan, path: Path) -> Outcome:
     folder.write_manifest({**manifest, "status": "running"})
     start = time.perf_counter()
     with signals_passed_on() as relay:
-        process = _started(command, folder, plan)
+        # What the shell opened for the command, such as <(...), is the command's.
+        process = _started(command, folder, plan, close_fds=False)
         relay.to(process)
         exit_code = process.wait()
     outcome = _outcome(folder, plan, exit_code, time.perf_counter() - start)

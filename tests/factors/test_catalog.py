@@ -1,0 +1,158 @@
+"""The catalogue: names, did you mean, and what every factor must have."""
+
+import ast
+import string
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import samebits
+from samebits.errors import UnknownFactorError, UsageError
+from samebits.factors import base
+from samebits.factors.base import CallFactor, Factor, Scene, Setting
+from samebits.factors.catalog import CATALOG, find, in_order, names
+
+SOURCE = Path(samebits.__file__).parent
+each_factor = pytest.mark.parametrize("factor", CATALOG, ids=names())
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("numpy", "numpy-rng"),
+        ("numpy_rng", "numpy-rng"),
+        ("Hash-Seed", "hash-seed"),
+        ("hashseed", "hash-seed"),
+        ("torch-algorithm", "torch-algorithms"),
+        ("cudnn-benchmark", "cudnn-algorithms"),
+    ],
+)
+def test_a_misspelt_factor_gets_a_suggestion(typed: str, meant: str) -> None:
+    """The error names what was typed, and the nearest factor."""
+    with pytest.raises(UnknownFactorError, match=f"there is no factor '{typed}'") as caught:
+        find(typed)
+
+    assert "did you mean" in caught.value.hint
+    if typed != "cudnn-benchmark":
+        assert caught.value.hint == f"did you mean {meant}?"
+
+
+@pytest.mark.parametrize("typed", ["", "zzz", "🙂"])
+def test_what_resembles_nothing_gets_the_list(typed: str) -> None:
+    """All names, so that the next try is right."""
+    with pytest.raises(UnknownFactorError) as caught:
+        find(typed)
+
+    assert all(name in caught.value.hint for name in names())
+
+
+def test_names_are_found_and_ordered() -> None:
+    """Each factor under its own name, in the catalogue's order, once."""
+    assert [find(name) for name in names()] == list(CATALOG)
+    assert in_order(["clock", "python-rng", "clock"]) == ["python-rng", "clock"]
+    assert len(set(names())) == len(CATALOG) == 16
+
+
+@each_factor
+def test_every_factor_says_what_it_must(factor: Factor) -> None:
+    """A summary of one line, a story and a cure with known gaps, a page, a scope."""
+    page = type(factor).__doc__ or ""
+
+    assert factor.scope in ("environment", "process")
+    assert len(factor.summary) <= 120
+    assert not factor.summary.endswith(".")
+    assert len(page.splitlines()) >= 3
+    assert {field for _, field, _, _ in string.Formatter().parse(factor.story) if field} <= {"what"}
+    assert {field for _, field, _, _ in string.Formatter().parse(factor.cure) if field} <= {"line"}
+    assert factor.cure
+    assert factor.has_sites or not isinstance(factor, CallFactor)
+    assert all(len(line) - len(line.lstrip()) in (0, 4) for line in page.splitlines()), "no stray indentation"
+
+
+@each_factor
+def test_a_natural_scene_without_listeners_does_nothing(factor: Factor) -> None:
+    """Nothing is replaced, awaited or to be undone."""
+    scene = Scene(factor.name, Setting())
+    factor.apply(scene)
+
+    assert scene.awaited == []
+    assert scene.undo.pop_all()._exit_callbacks == type(scene.undo._exit_callbacks)()  # type: ignore[attr-defined]
+    assert factor.environment(Setting(), 0, {"OMP_NUM_THREADS": "3", "PYTHONHASHSEED": "1"}) == {}
+
+
+@each_factor
+def test_observing_needs_no_scene_and_no_torch(factor: Factor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value as text, whatever is loaded."""
+    import sys
+
+    seen = [factor.observe(), factor.observe(Scene(factor.name, Setting("pinned")))]
+    monkeypatch.delitem(sys.modules, "torch")
+    monkeypatch.delitem(sys.modules, "numpy.random")
+    seen += [factor.observe(), factor.observe(Scene(factor.name, Setting("pinned")))]
+
+    assert all(observation.value for observation in seen)
+
+
+@each_factor
+def test_a_value_that_cannot_be_pinned_to_is_refused(factor: Factor) -> None:
+    """With the factor's name and the value, before anything is touched."""
+    with pytest.raises(UsageError, match=f"{factor.name} takes .*'no such value'"):
+        samebits.pin(factors=[], values={factor.name: "no such value"})
+
+
+def test_factors_never_import_torch_or_numpy() -> None:
+    """They come through the scene or from sys.modules, so that looking at factors costs nothing."""
+    for path in (SOURCE / "factors").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            modules: list[Any] = []
+            if isinstance(node, ast.Import):
+                modules = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                modules = [node.module or ""]
+            assert not {"torch", "numpy"} & {module.partition(".")[0] for module in modules}, path
+
+
+def test_shared_code_knows_no_factor_by_name() -> None:
+    """What all factors use, and what uses all factors, is written without naming one."""
+    shared = [SOURCE / "pinning.py", *(SOURCE / "factors" / f"{n}.py" for n in ("base", "sites", "imports", "seeding"))]
+    for path in shared:
+        tree = ast.parse(path.read_text())
+        docs = {id(node.body[0].value) for node in ast.walk(tree) if _has_docstring(node)}  # type: ignore[attr-defined]
+        texts = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and id(n) not in docs]
+        named = [text for text in texts if isinstance(text, str) and any(name in text for name in names())]
+        assert named == [], path
+
+
+def _has_docstring(node: ast.AST) -> bool:
+    documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+    return documented and ast.get_docstring(node) is not None  # type: ignore[arg-type]
+
+
+def test_a_factor_of_ones_own_needs_no_more_than_the_base() -> None:
+    """The verbs have defaults that do nothing, and apply() chooses between them."""
+
+    class Mine(base.Factor):
+        name, summary, story = "mine", "mine", "mine"
+        done: list[str] = []  # noqa: RUF012
+
+        def pin(self, scene: Scene) -> None:
+            self.done.append("pin")
+
+        def vary(self, scene: Scene) -> None:
+            self.done.append("vary")
+
+        def witness(self, scene: Scene) -> None:
+            self.done.append("witness")
+
+    for setting, report in (
+        (Setting("pinned"), None),
+        (Setting("varied"), None),
+        (Setting(), print),
+        (Setting(), None),
+    ):
+        Mine().apply(Scene("mine", setting, report=report))
+
+    assert Mine.done == ["pin", "vary", "witness"]
+    with pytest.raises(NotImplementedError):
+        Mine().observe()

@@ -1,0 +1,116 @@
+"""data-workers: every DataLoader fetches in the main process when pinned, and with another number when varied."""
+
+import inspect
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+import samebits
+from tests.factors.scenes import here, lines, treated, watched
+
+DATA: Any = TensorDataset(torch.arange(6))
+
+
+class Augmented(Dataset[float]):
+    """Draws for every sample, as augmentation does."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> float:
+        return torch.rand(1).item()
+
+
+def batches(workers: int) -> list[Any]:
+    torch.manual_seed(0)
+    return [batch.tolist() for batch in DataLoader(Augmented(), num_workers=workers)]
+
+
+def test_pinned_batches_do_not_depend_on_the_number_of_workers() -> None:
+    """And left alone they do, which is what makes it a factor."""
+    state = torch.get_rng_state()
+    natural = batches(0), batches(1)
+    with samebits.pinned(factors=["data-workers"]):
+        pinned = batches(0), batches(1)
+    with treated("data-workers", "varied"):
+        varied = batches(0), batches(1)
+    torch.set_rng_state(state)
+
+    assert natural[0] != natural[1]
+    assert pinned == (natural[0], natural[0])
+    assert varied[0] != natural[0]
+    assert varied[1] == natural[0]
+
+
+@pytest.mark.parametrize(("asked", "varied"), [(0, (2, 3, 3)), (1, (0, 3, 4)), (4, (0, 6, 7))])
+def test_varied_is_always_another_number(asked: int, varied: tuple[int, ...]) -> None:
+    """In every variant another one than the program asked for."""
+    found = []
+    for variant in (1, 2, 3):
+        with treated("data-workers", "varied", variant=variant):
+            found.append(DataLoader(DATA, num_workers=asked).num_workers)
+
+    assert all(count != asked for count in found)
+    assert found[0] != found[1]
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {"num_workers": 2},
+    {"num_workers": 2, "prefetch_factor": 4, "persistent_workers": True, "timeout": 3},
+    {"num_workers": 2, "multiprocessing_context": "spawn", "worker_init_fn": print},
+    {"num_workers": 0},
+    {},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_options_that_only_workers_can_have_go_with_them(options: dict[str, Any]) -> None:
+    """Torch refuses them without workers; all other options are kept."""
+    with samebits.pinned(factors=["data-workers"]):
+        loader = DataLoader(DATA, batch_size=3, **options)
+        positional = DataLoader(DATA, 3, False, None, None, *([2] if options else []))
+        named = DataLoader(dataset=DATA, batch_size=3, **options)
+
+    for made in (loader, positional, named):
+        assert (made.num_workers, made.batch_size) == (0, 3)
+        assert len(list(made)) == 2
+    assert (loader.persistent_workers, loader.timeout, loader.prefetch_factor) == (False, 0, None)
+
+
+def test_wrong_options_fail_as_ever() -> None:
+    """Misspelt or missing ones, with Python's own error."""
+    with samebits.pinned(factors=["data-workers"]):
+        for wrong in ({"num_worker": 2}, {"dataset": DATA, "workers": 1}):
+            with pytest.raises(TypeError):
+                DataLoader(**wrong)  # type: ignore[arg-type]
+
+
+def test_the_signature_is_the_original_one() -> None:
+    """Lightning reads it to make a loader again."""
+    expected = inspect.signature(DataLoader.__init__), inspect.signature(DataLoader)
+    with samebits.pinned(factors=["data-workers"]):
+        assert (inspect.signature(DataLoader.__init__), inspect.signature(DataLoader)) == expected
+        assert DataLoader.__init__.__name__ == "__init__"
+
+
+class Loader(DataLoader[Any]):
+    """A program's own loader."""
+
+    def __init__(self, workers: int) -> None:
+        super().__init__(DATA, num_workers=workers)
+
+
+def test_subclasses_are_treated_once_and_witnessed_at_their_line() -> None:
+    """The line that calls DataLoader's own constructor; one line can be released."""
+    with watched("data-workers", "pinned") as seen:
+        line = here() + 1
+        loaders = [DataLoader(DATA, num_workers=1), Loader(1)]
+    released = ((__file__, Loader.__init__.__code__.co_firstlineno + 1),)
+    with treated("data-workers", released=released, variant=2):
+        others = [DataLoader(DATA, num_workers=1), Loader(1)]
+
+    assert [loader.num_workers for loader in loaders] == [0, 0]
+    assert lines(seen) == [line, Loader.__init__.__code__.co_firstlineno + 1]
+    assert [loader.num_workers for loader in others] == [0, 3]

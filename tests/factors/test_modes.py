@@ -1,0 +1,189 @@
+"""torch-algorithms, the cuDNN switches, float-precision: settings that choose between algorithms."""
+
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import samebits
+from samebits.errors import UsageError
+from tests.factors.scenes import here, treated
+
+REFUSED = "does not have a deterministic implementation"
+
+
+def refused() -> None:
+    """An operation that has no deterministic kernel on the CPU."""
+    pooled, places = torch.nn.functional.max_pool2d(torch.rand(1, 1, 4, 4), 2, return_indices=True)
+    torch.nn.functional.max_unpool2d(pooled, places, 2)
+
+
+REFUSED_LINE = refused.__code__.co_firstlineno + 3
+
+
+def test_strict_keeps_torchs_message_and_names_the_line() -> None:
+    """The error is torch's own, with the user's line as a note; through torch's own frames, nested too, and once."""
+    with pytest.raises(RuntimeError, match=REFUSED) as caught, samebits.pinned(), samebits.pinned():
+        refused()
+
+    line = f"samebits: called at {__file__}:{REFUSED_LINE}"
+    if sys.version_info >= (3, 11):
+        (note,) = caught.value.__notes__
+        assert note == f"{line} (torch-algorithms is pinned; --pin torch-algorithms=warn lets it pass)"
+    refused()
+
+
+def test_no_other_error_gets_a_note() -> None:
+    """Nor this one, where the program itself asked for deterministic algorithms."""
+    with pytest.raises(RuntimeError) as other, samebits.pinned():
+        torch.ones(2) @ torch.ones(3)
+    torch.use_deterministic_algorithms(True)
+    try:
+        with pytest.raises(RuntimeError, match=REFUSED) as own, samebits.pinned(factors=["clock"]):
+            refused()
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+    assert not getattr(other.value, "__notes__", ())
+    assert not getattr(own.value, "__notes__", ())
+
+
+def test_under_a_run_the_line_is_told_on_stderr(tmp_path: Path) -> None:
+    """After the traceback, which is Python's own."""
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\n\nx = torch.ones(1, 1, 2, 2)\nx = torch.nn.MaxUnpool2d(2)(x, torch.zeros_like(x).long())\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-m", "samebits", "run", "--out", str(tmp_path / "out"), str(script)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert result.returncode == 1
+    assert REFUSED in result.stderr
+    assert f"samebits: called at {script}:4 (torch-algorithms is pinned" in result.stderr
+
+
+def test_warn_lets_it_pass_and_is_never_called_deterministic() -> None:
+    """A warning instead of an error, no complaint that the pin did not take, and no claim that it holds."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with samebits.pinned(factors=[], values={"torch-algorithms": "warn"}, strict=True) as status:
+            refused()
+
+    assert [REFUSED in str(warning.message) for warning in told] == [True]
+    assert not status["torch-algorithms"].is_pinned
+    with pytest.raises(UsageError, match="takes strict or warn, got 'loud'"):
+        samebits.pin(values={"torch-algorithms": "loud"})
+
+
+@pytest.mark.parametrize("change", ["off", "warn"])
+def test_a_program_that_takes_the_flag_back_is_found_out(change: str) -> None:
+    """status() looks, and does not believe what was set once."""
+    with samebits.pinned(factors=["torch-algorithms"]):
+        held = samebits.status()["torch-algorithms"].is_pinned
+        torch.use_deterministic_algorithms(change != "off", warn_only=change == "warn")
+        seen = samebits.status()["torch-algorithms"].observation
+
+    assert held
+    assert seen.held is False
+    assert seen.reason.startswith("the program ")
+
+
+def test_the_costly_companion_is_off_and_comes_back() -> None:
+    """Torch fills all new memory in deterministic mode unless told not to; another factor does that."""
+    before = torch.utils.deterministic.fill_uninitialized_memory
+    with samebits.pinned(factors=["torch-algorithms"]):
+        inside = torch.utils.deterministic.fill_uninitialized_memory
+        flags = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+
+    assert (before, inside, torch.utils.deterministic.fill_uninitialized_memory) == (True, False, True)
+    assert flags == (True, False)
+
+
+def test_varied_nothing_fails_that_did_not_fail() -> None:
+    """Other kernels where there are any, and no error where there are none."""
+    with treated("torch-algorithms", "varied"):
+        enabled = torch.are_deterministic_algorithms_enabled()
+        with pytest.warns(UserWarning, match=REFUSED):
+            refused()
+
+    assert enabled
+
+
+@pytest.mark.parametrize(
+    ("factor", "name", "pinned"),
+    [
+        ("cudnn-autotune", "benchmark", False),
+        ("cudnn-algorithms", "deterministic", True),
+    ],
+)
+@pytest.mark.parametrize("own", [True, False])
+def test_the_cudnn_switches(factor: str, name: str, pinned: bool, own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pinned to the value that repeats, varied to the other one, observed when the program changes it back."""
+    cudnn: Any = torch.backends.cudnn
+    monkeypatch.setattr(cudnn, name, own)
+    with treated(factor, "varied"):
+        varied = getattr(cudnn, name)
+    with samebits.pinned(factors=[factor], strict=True):
+        value = getattr(cudnn, name)
+        setattr(cudnn, name, not pinned)
+        changed = samebits.status()[factor].observation
+
+    assert (value, varied, getattr(cudnn, name)) == (pinned, not own, own)
+    assert changed.held is False
+    assert changed.reason.startswith("the program ")
+    assert samebits.status()[factor].observation.reason == ""
+
+
+def float_settings() -> list[str]:
+    """Everything that a program may have set before, in the older and in the newer way."""
+    backends = "torch.backends"
+    found = ["pass", "torch.set_float32_matmul_precision('medium')", f"{backends}.cuda.matmul.allow_tf32 = True"]
+    found += [f"{backends}.cudnn.allow_tf32 = False"]
+    if hasattr(torch.backends, "fp32_precision"):
+        found += [f"{backends}.fp32_precision = 'tf32'", f"{backends}.cuda.matmul.fp32_precision = 'tf32'"]
+        found += [f"{backends}.cudnn.conv.fp32_precision = 'ieee'", f"{backends}.mkldnn.matmul.fp32_precision = 'bf16'"]
+        found += [f"{backends}.cuda.matmul.allow_fp16_reduced_precision_reduction = (False, False)"]
+    return found
+
+
+def test_float_precision_is_pinned_and_given_back_whatever_was_set() -> None:
+    """Torch ≥ 2.9 has two ways to say it that refuse to be read once they contradict each other; status() never fails."""
+    code = f"""
+import torch, samebits
+from samebits.factors import float_precision as f
+from samebits.factors.base import Setting
+from samebits.pinning import treat
+def state():
+    new = [(name, owner.fp32_precision) for name, owner in f._precisions(torch).items()]
+    return new, f._reductions(torch), [getattr(torch._C, n)() for n in dir(torch._C) if n.startswith("_get_cublas_allow_fp16")]
+for text in {float_settings()!r}:
+    exec(text)
+    before = state()
+    told = samebits.status()["float-precision"].observation
+    assert (told.held is True) == (not before[1]), text
+    with samebits.pinned(factors=["float-precision"], strict=True):
+        assert f._reductions(torch) == [], (text, f._reductions(torch))
+        assert torch.get_float32_matmul_precision() == "highest"
+        assert torch.backends.cudnn.allow_tf32 is torch.backends.cuda.matmul.allow_tf32 is False
+        torch.set_float32_matmul_precision("high")
+        assert samebits.status()["float-precision"].observation.reason.startswith("the program allows fewer bits again")
+    assert state() == before, (text, before, state())
+    t = treat({{"float-precision": Setting("varied")}}, 0)
+    assert bool(f._reductions(torch)) != bool(before[1]), text
+    t.undo()
+    assert state() == before, (text, before, state())
+"""
+    subprocess.run([sys.executable, "-W", "error::UserWarning", "-c", code], check=True)
+
+
+def test_where_a_line_is_asked_for_it_is_this_one() -> None:
+    """The helper that the tests above lean on."""
+    assert here() == REFUSED_LINE or here() > REFUSED_LINE
