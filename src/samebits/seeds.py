@@ -26,7 +26,7 @@ def derive(root: int, *path: str | int, bits: int = 64) -> int:
     """
     if not 1 <= bits <= 512:
         raise ValueError(f"bits must be from 1 to 512, got {bits}")
-    digest = hashlib.blake2b(_encoded(root, *path), person=b"samebits.derive", digest_size=64).digest()
+    digest = hashlib.blake2b(_encoded(index(root), *path), person=b"samebits.derive", digest_size=64).digest()
     return int.from_bytes(digest, "little") & ((1 << bits) - 1)
 
 

@@ -166,3 +166,17 @@ def test_the_first_difference_is_found_in_any_recording(
 
     assert place is not None
     assert place.step == first
+
+
+def test_what_a_killed_process_did_not_write_is_no_evidence(tmp_path: Path) -> None:
+    """An incomplete recording is compared as far as it goes; a complete one that ends early is a difference."""
+    a = recorded(tmp_path / "a", [plain()] * 7)
+    (tmp_path / "b").mkdir()
+    writer = Writer(tmp_path / "b", 0)
+    for step in range(5):
+        writer.write(step, "step", plain())
+    writer.commit()
+
+    assert first_divergence([a], [Recording(writer.path)]) is None
+    writer.close()
+    assert first_divergence([a], [Recording(writer.path)]) is not None

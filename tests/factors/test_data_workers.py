@@ -10,6 +10,8 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 import samebits
 from tests.factors.scenes import here, lines, treated, watched
 
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
+
 DATA: Any = TensorDataset(torch.arange(6))
 
 

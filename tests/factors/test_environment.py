@@ -67,7 +67,7 @@ FREE = ["another one in every run", False, False, NOT_SET]
         ({"PYTHONHASHSEED": "123"}, (), ["fixed: 123", True, True, ""]),
         ({"PYTHONHASHSEED": "4294967295"}, (), ["fixed: 4294967295", True, True, ""]),
         ({"PYTHONHASHSEED": "123"}, ("-E",), FREE),
-        ({"PYTHONHASHSEED": "123"}, ("-R",), ["fixed: 123", True, True, ""]),
+        ({"PYTHONHASHSEED": "123"}, ("-R",), FREE),
     ],
 )
 def test_the_hash_seed_in_effect_is_told(variables: dict[str, str], options: tuple[str, ...], expected: Any) -> None:
@@ -93,7 +93,7 @@ print(json.dumps([str(told[0].message), told[0].filename, told[0].lineno, error]
     message, filename, line, error = python(code)
 
     assert NOT_SET in message
-    assert (filename, line) == ("<string>", 6)
+    assert (filename, line) == ("<string>", 7)
     assert error.startswith(f"hash-seed could not be pinned: {NOT_SET}")
     assert "hint: start with `samebits run" in error
 
@@ -166,9 +166,8 @@ def test_the_users_own_thread_counts_are_kept() -> None:
 @pytest.mark.parametrize("own", ["", "1", "2", "7", "many"])
 def test_varied_thread_counts_differ_from_the_users_and_from_each_other(own: str) -> None:
     """The child takes the count from the environment, so what is asked for is what it gets."""
-    counts = [
-        int(asked("cpu-threads", {"OMP_NUM_THREADS": own}, "varied", variant=v)["OMP_NUM_THREADS"]) for v in (1, 2, 3)
-    ]
+    environ = {"OMP_NUM_THREADS": own}
+    counts = [int(asked("cpu-threads", environ, "varied", variant=v)["OMP_NUM_THREADS"]) for v in (1, 2, 3)]
 
     assert len({*counts, own}) == 4
     assert all(count > 0 for count in counts)
@@ -190,7 +189,7 @@ print(json.dumps(torch.get_num_threads()))
 
 def test_another_count_is_noticed_by_a_sum() -> None:
     """What a wrong program notices: a large sum is added in another order, and rounds to other bits."""
-    numbers = torch.rand(1 << 22, generator=torch.Generator().manual_seed(0)) * 1e-3
+    numbers = torch.randn(1 << 20, generator=torch.Generator().manual_seed(0))
     sums = {}
     for count in ("1", "2", "4"):
         with treated("cpu-threads", value=count):

@@ -245,6 +245,14 @@ def test_same_as_without_us(name: str, mode: str, tmp_path: Path) -> None:
     assert with_us == alone
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_a_difference_would_be_seen(mode: str, tmp_path: Path) -> None:
+    """The comparison above is not blind: the variable that we do set tells the two apart."""
+    words = (PYTHON, "-c", "import os; print('SAMEBITS_PLAN' in os.environ)")
+
+    assert MODES[mode](words, tmp_path) != plain(words, tmp_path)
+
+
 READER = "import sys; print(sys.stdin.isatty(), sys.stdin.seekable()); print(repr(sys.stdin.read()))"
 
 

@@ -91,7 +91,13 @@ def _ended_apart(a: Run, b: Run) -> Divergence | None:
         return None
     bad = a if not a.outcome.succeeded else b
     how = "ran past its time limit" if bad.outcome.timed_out else f"ended with exit status {bad.outcome.exit_code}"
-    return Divergence(bad.steps, "outcome", detail=f"run {bad.id} {how} after {bad.steps} steps")
+    said = _last_words(bad)
+    return Divergence(bad.steps, "outcome", detail=f"run {bad.id} {how} after {bad.steps} steps{said}")
+
+
+def _last_words(run: Run) -> str:
+    lines = run.outcome.folder.stderr.read_text(errors="replace").strip().splitlines()
+    return f", saying: {lines[-1].strip()}" if lines else ""
 
 
 def stopping_after(plan: RunPlan, step: int | None) -> RunPlan:

@@ -50,6 +50,11 @@ class Request:
         ):
             if value < least:
                 raise UsageError(f"{name} must be at least {least}, got {value}")
+        if self.max_runs < self.runs:
+            raise UsageError(
+                f"--max-runs {self.max_runs} leaves no room for the first {self.runs} runs",
+                f"give --max-runs {self.runs} or more, or fewer --runs",
+            )
         if self.timeout is not None and self.timeout <= 0:
             raise UsageError(f"--timeout must be more than 0 seconds, got {self.timeout:g}")
         both = [name for name in self.vary if name in self.pins]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import click
 
 from samebits.cli.config import read_config
 from samebits.cli.options import COMMAND_LINE, command_argument, out_option, pin_option, seed_option, settings_from
+from samebits.errors import UsageError
 from samebits.launch.command import understand
 from samebits.launch.ending import end_like
 from samebits.launch.plan import RunPlan
@@ -51,7 +53,8 @@ def command(
     Exit status: the command's own; 125 when samebits itself failed.
     """  # noqa: D301 - click wants the character itself
     outcome = _run(pins, no_pin, seed, per_rank, no_record, keep_values, out, command)
-    _say_afterwards(outcome, verbose)
+    with contextlib.suppress(OSError):  # nobody listens any more; the status counts all the same
+        _say_afterwards(outcome, verbose)
     end_like(outcome.exit_code)
 
 
@@ -65,6 +68,8 @@ def _run(
     out: Path | None,
     words: tuple[str, ...],
 ) -> Outcome:
+    if no_pin and pins:
+        raise UsageError("--no-pin and --pin contradict one another", "leave one of them out")
     config = read_config()
     understood = understand(words)
     chosen = pins or config.pin
@@ -90,10 +95,10 @@ def _run(
 def _say_afterwards(outcome: Outcome, verbose: bool) -> None:
     notes = list(read_notes(outcome.folder.path))
     lines = [line for note in notes if (line := _worth_saying(note))]
-    if not any(note["note"] in ("start", "error") for note in notes):
-        lines.append("did not get into any Python process of this command, so nothing was pinned inside")
     if outcome.unfinished is not None:
         lines.append(outcome.unfinished.message)
+    elif not any(note["note"] in ("start", "error") for note in notes):
+        lines.append("did not get into any Python process of this command, so nothing was pinned inside")
     if verbose:
         lines.append(f"pinned {', '.join(outcome.plan.named('pinned')) or 'nothing'}")
         lines.append(f"recorded in {outcome.folder.path}")

@@ -43,6 +43,8 @@ class Divergence:
 def first_divergence(a: Sequence[Recording], b: Sequence[Recording], until: int | None = None) -> Divergence | None:
     """The earliest place at which two runs differ, over all ranks; None when they are the same.
 
+    A recording whose process was killed says nothing of what it lacks: it is compared as far as it goes.
+
     Args:
         a: one run's recordings.
         b: the other's.
@@ -63,7 +65,8 @@ def _first_in(pair: Pair, until: int | None) -> Divergence | None:
     row = _first_unequal(pair.a, pair.b, common)
     if row < common:
         return _explained(pair, row)
-    if rows_a != rows_b:
+    shorter = pair.a if rows_a < rows_b else pair.b
+    if rows_a != rows_b and shorter.complete:
         return Divergence(common, "length", rank=pair.rank, detail=_lengths(pair.a, pair.b))
     return None
 

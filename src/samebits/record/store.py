@@ -148,7 +148,7 @@ class _storage_errors:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, sqlite3.Error | OSError):
+        if isinstance(error, sqlite3.Error | OSError) and not isinstance(error, StorageError):
             raise _storage_error(self.path, error) from error
 
 

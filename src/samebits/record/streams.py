@@ -116,6 +116,8 @@ class Recorder:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._begin_in_child)
         atexit.register(self.finish)
+        # Leaving without atexit is common after training; what was recorded must not depend on how a script leaves.
+        listen(os, "_exit", before=lambda *_: self.finish())
 
     def _safely(self, hook: Callable[..., None]) -> Callable[..., None]:
         """A mistake of ours must not end the user's run: the recording ends instead, and says why."""
@@ -150,7 +152,8 @@ class Recorder:
             self.handles.pop().remove()
 
     def _begin_in_child(self) -> None:
-        handles = self.handles
+        # The parent's file must not be closed from here, not even by the garbage collector: it is kept, and left alone.
+        handles, self.inherited = self.handles, self.writer
         self._begin()
         self.handles = handles
 
@@ -385,9 +388,10 @@ class Recorder:
 
     def _stop(self) -> None:
         """End the process here: everything that was asked for is on disk."""
-        self.row = _Row()
+        self.row, self.broken = _Row(), True
         if self.writer is not None:
             self.writer.close(complete=False)
+            self.writer = None
         self.journal.note("end", stopped_after=self.step, rank=self._rank())
         for stream in (sys.stdout, sys.stderr):
             try:

@@ -1,0 +1,91 @@
+"""`import samebits` does nothing, and the command line answers at once."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import samebits
+
+IMPORT_SECONDS = 0.05
+HELP_SECONDS = 0.2
+
+
+def quickest(code: list[str], baseline: list[str], tries: int = 7) -> float:
+    """Seconds that a Python command takes more than another one: the best of several, so that a busy machine passes."""
+    best = [float("inf"), float("inf")]
+    for _ in range(tries):
+        for index, arguments in enumerate((code, baseline)):
+            start = time.perf_counter()
+            subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
+            best[index] = min(best[index], time.perf_counter() - start)
+    return best[0] - best[1]
+
+
+def modules_after(code: str) -> set[str]:
+    output = subprocess.check_output(
+        [sys.executable, "-c", f"{code}\nimport sys, json; print(json.dumps([*sys.modules]))"]
+    )
+    return set(json.loads(output.splitlines()[-1]))
+
+
+def test_importing_loads_nothing() -> None:
+    """Neither torch nor NumPy, nor anything else that is installed, nor another module of samebits."""
+    loaded = modules_after("import samebits") - modules_after("pass")
+
+    assert {name for name in loaded if name.partition(".")[0] not in sys.stdlib_module_names} == {"samebits"}
+
+
+@pytest.mark.parametrize("name", samebits.__all__)
+def test_every_public_name_is_there_without_torch(name: str) -> None:
+    """Resolved when it is first used, and the same object ever after."""
+    assert getattr(samebits, name) is getattr(samebits, name)
+    assert name in dir(samebits)
+
+
+def test_using_the_library_loads_neither_torch_nor_numpy() -> None:
+    """Only what is pinned in them needs them."""
+    code = "import samebits, samebits.cli.main; samebits.status()"
+    pin = "samebits.pin(factors=['clock', 'python-rng', 'file-order'])"
+
+    assert not {"torch", "numpy"} & modules_after(f"{code}; {pin}")
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    """With the name; and a star import gives the public names only."""
+    namespace: dict[str, object] = {}
+    exec("from samebits import *", namespace)
+
+    with pytest.raises(AttributeError, match="module 'samebits' has no attribute 'pim'"):
+        samebits.pim  # noqa: B018
+    assert {name for name in namespace if not name.startswith("__")} == {
+        name for name in samebits.__all__ if not name.startswith("__")
+    }
+
+
+def test_importing_takes_no_time() -> None:
+    """Less than 50 ms over an interpreter that does nothing."""
+    assert quickest(["-c", "import samebits"], ["-c", "pass"]) < IMPORT_SECONDS
+
+
+def test_help_takes_little_time() -> None:
+    """Less than 200 ms over an interpreter that does nothing."""
+    assert quickest(["-m", "samebits", "--help"], ["-c", "pass"], tries=5) < HELP_SECONDS
+
+
+def test_a_slow_import_would_be_noticed() -> None:
+    """The planted failure: the clock of these tests sees 50 ms."""
+    assert quickest(["-c", "import time; time.sleep(0.06)"], ["-c", "pass"], tries=3) > IMPORT_SECONDS
+
+
+def test_a_folder_in_the_way_changes_nothing(tmp_path: Path) -> None:
+    """Importing works from any folder, also one that holds a file called random.py."""
+    (tmp_path / "clock.py").write_text("raise SystemExit('wrong module')\n")
+    environment = {**os.environ, "PYTHONPATH": str(Path(samebits.__file__).parents[1])}
+    code = "import samebits; samebits.status()"
+
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True)
