@@ -143,7 +143,7 @@ def pinned(
 ) -> Iterator[Status]:
     """Like `pin`, for the length of a `with` block; afterwards everything is as before, also after an exception.
 
-    What `pin` pins inside the block ends with the block too.
+    It is the process that is pinned, not the thread; what `pin` pins inside the block ends with the block too.
 
     >>> import random
     >>> with pinned(seed=0, factors=["python-rng"]):
@@ -195,7 +195,7 @@ def _pin(
     with ExitStack() as stack:
         treatment = treat(settings, seed, rank_path() if per_rank else (), own=True)
         stack.callback(treatment.undo)
-        late = too_late(treatment)
+        late = too_late(treatment) | _taken_before(treatment)
         if late and strict:
             raise TooLateError(_late_message(late), _LATE_HINT)
         if late:
@@ -236,6 +236,12 @@ def too_late(treatment: Treatment) -> dict[str, str]:
         if why:
             found[factor.name] = why
     return found
+
+
+def _taken_before(treatment: Treatment) -> dict[str, str]:
+    """Which pinned factors the program still reaches by names that it imported too early."""
+    found = {name: scene.taken_before() for name, scene in treatment.scenes.items() if scene.mode == "pinned"}
+    return {name: why for name, why in found.items() if why}
 
 
 def rank_path() -> tuple[str | int, ...]:

@@ -5,6 +5,8 @@ import warnings
 import torch
 
 import samebits
+from samebits.factors.base import Setting, Witness
+from samebits.pinning import treat
 
 warnings.simplefilter("ignore")
 
@@ -28,6 +30,21 @@ def compiled(backend: str) -> None:
     assert torch.compile(add, backend=backend, fullgraph=True)(torch.ones(3)).tolist() == [3, 3, 3]
 
 
+def watched() -> None:
+    def drop(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.dropout(x)
+
+    seen: list[Witness] = []
+    treatment = treat({"torch-rng": Setting("pinned")}, 0, report=seen.append)
+    torch._dynamo.reset()
+    before = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    torch.compile(drop, backend="aot_eager", fullgraph=True)(torch.ones(3))
+    treatment.undo()
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == before + 1
+    # Compiled code has one line: that of its function.
+    assert [w.site and w.site.line for w in seen if w.factor == "torch-rng"] == [drop.__code__.co_firstlineno]
+
+
 with samebits.pinned(factors=["uninitialized-memory"]):
     scripted()
     compiled("aot_eager")
@@ -39,3 +56,4 @@ compiled("eager")
 with samebits.pinned(factors=["uninitialized-memory"]):
     scripted()
     compiled("eager")
+watched()

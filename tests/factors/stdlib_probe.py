@@ -102,6 +102,15 @@ def check_values() -> None:
         assert not changed, (module, changed)
 
 
+def check_deprecation() -> None:
+    # datetime.utcnow warns from 3.12 on, and the warning belongs to the line that called it.
+    with warnings.catch_warnings(record=True) as told, samebits.pinned(factors=["clock"]):
+        warnings.simplefilter("always", DeprecationWarning)
+        datetime.datetime.utcnow()
+    expected = [__file__] if sys.version_info >= (3, 12) else []
+    assert [w.filename for w in told if "utcnow" in str(w.message)] == expected, told
+
+
 def check_shutil(folder: str) -> None:
     # shutil decides when it is imported, by asking for `os.scandir in os.supports_fd`.
     with samebits.pinned(factors=["file-order"]):
@@ -127,5 +136,6 @@ if __name__ == "__main__":
         check_file_order(data)
         check_witness(data)
         check_values()
+        check_deprecation()
         check_shutil(data)
         check_status()

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 import uuid
 from collections.abc import Callable
 from enum import Enum
@@ -21,9 +22,8 @@ import samebits
 from samebits.factors import clock
 from tests.factors.scenes import here, lines, treated, watched
 
-PLAIN_DATETIME, PLAIN_DATE = datetime.datetime, datetime.date
-# These two names are just what is warned about.
-pytestmark = pytest.mark.filterwarnings("ignore:clock could not be pinned")
+# Not by names of their own here: that is just what pin() warns about.
+PLAIN = types.SimpleNamespace(datetime=datetime.datetime, date=datetime.date)
 
 READERS: list[Callable[[], Any]] = [
     lambda: time.time(),
@@ -95,8 +95,8 @@ def test_durations_are_left_alone() -> None:
 
     assert all(spent)
     assert converted == given
-    assert made == (PLAIN_DATETIME(2020, 1, 2), PLAIN_DATE(2020, 1, 2), PLAIN_DATETIME.fromtimestamp(0))
-    assert parsed == (PLAIN_DATETIME(2020, 1, 1), PLAIN_DATETIME(2020, 1, 2))
+    assert made == (PLAIN.datetime(2020, 1, 2), PLAIN.date(2020, 1, 2), PLAIN.datetime.fromtimestamp(0))
+    assert parsed == (PLAIN.datetime(2020, 1, 1), PLAIN.datetime(2020, 1, 2))
     assert seen == []
 
 
@@ -161,7 +161,7 @@ def test_what_formats_the_present_inside_the_library_is_witnessed() -> None:
 def test_the_stand_in_class_answers_like_the_class() -> None:
     """isinstance, issubclass, equality, hashing, representation, annotations, dispatch tables."""
     earlier = datetime.datetime.now()
-    table = {PLAIN_DATETIME: "moment", PLAIN_DATE: "day"}
+    table = {PLAIN.datetime: "moment", PLAIN.date: "day"}
     with samebits.pinned(factors=["clock"]):
         now, today = datetime.datetime.now(), datetime.date.today()
         assert isinstance(now, datetime.datetime)
@@ -170,16 +170,16 @@ def test_the_stand_in_class_answers_like_the_class() -> None:
         assert not isinstance(today, datetime.datetime)
         assert not isinstance(3, datetime.datetime)
         assert issubclass(datetime.datetime, datetime.date)
-        assert issubclass(PLAIN_DATETIME, datetime.datetime)
+        assert issubclass(PLAIN.datetime, datetime.datetime)
         assert not issubclass(int, datetime.date)
-        assert type(now) == datetime.datetime == PLAIN_DATETIME  # noqa: E721
+        assert type(now) == datetime.datetime == PLAIN.datetime  # noqa: E721
         assert datetime.datetime != datetime.date
         assert table[datetime.datetime] == "moment"
         assert {datetime.datetime: 1}[type(now)] == 1
         assert repr(datetime.datetime) == "<class 'datetime.datetime'>"
         assert inspect.isclass(datetime.datetime)
         assert list(inspect.signature(datetime.datetime.now).parameters) == ["tz"]
-        assert (datetime.datetime.min, datetime.datetime.max) == (PLAIN_DATETIME.min, PLAIN_DATETIME.max)
+        assert (datetime.datetime.min, datetime.datetime.max) == (PLAIN.datetime.min, PLAIN.datetime.max)
 
         @functools.singledispatch
         def name(value: object) -> str:
@@ -191,7 +191,7 @@ def test_the_stand_in_class_answers_like_the_class() -> None:
             case datetime.datetime(year=year):
                 assert year == 2001
     # The documented limit: identity cannot be had.
-    assert type(now) is PLAIN_DATETIME
+    assert type(now) is PLAIN.datetime
 
 
 def test_instances_are_plain_ones() -> None:
@@ -207,9 +207,9 @@ def test_instances_are_plain_ones() -> None:
             stand_in.now() + datetime.timedelta(1),
             stand_in.now(datetime.timezone.utc).astimezone(),
         ]
-        assert type(stand_in.now().date()) is PLAIN_DATE
+        assert type(stand_in.now().date()) is PLAIN.date
 
-    assert {type(moment) for moment in made} == {PLAIN_DATETIME}
+    assert {type(moment) for moment in made} == {PLAIN.datetime}
 
 
 @pytest.mark.filterwarnings("ignore:datetime.datetime.utcnow")
@@ -254,7 +254,7 @@ def test_subclasses_of_datetime_are_their_own() -> None:
         assert not isinstance(datetime.datetime.now(), Stamp)
         assert issubclass(Stamp, datetime.datetime)
         assert issubclass(Stamp, datetime.date)
-        assert not issubclass(PLAIN_DATETIME, Stamp)
+        assert not issubclass(PLAIN.datetime, Stamp)
         assert Stamp != datetime.datetime
         assert type(Stamp(2020, 1, 1)) is type(Stamp.today()) is Stamp
         assert isinstance(Moment(2020, 1, 1), datetime.datetime)
@@ -277,7 +277,7 @@ def test_a_metaclass_beside_it_is_a_known_limit() -> None:
 def test_dates_are_pickled_to_the_same_bytes(protocol: int) -> None:
     """While the clock is pinned and afterwards, nested too; what is read back is plain."""
     utc = datetime.timezone.utc
-    values = [PLAIN_DATETIME(2020, 1, 2, 3, 4, 5, 6), PLAIN_DATE(2020, 1, 2), PLAIN_DATETIME(2020, 1, 2, tzinfo=utc)]
+    values = [PLAIN.datetime(2020, 1, 2, 3, 4, 5, 6), PLAIN.date(2020, 1, 2), PLAIN.datetime(2020, 1, 2, tzinfo=utc)]
     expected = pickle.dumps(values, protocol)
     with samebits.pinned(factors=["clock"]):
         pinned = pickle.dumps(values, protocol)
@@ -289,8 +289,8 @@ def test_dates_are_pickled_to_the_same_bytes(protocol: int) -> None:
 
     assert pinned == nested == expected == pickle.dumps(values, protocol)
     assert loaded == values == copied[0]
-    assert {type(value) for value in (*loaded, *copied[0], copied[1])} == {PLAIN_DATETIME, PLAIN_DATE}
-    assert classes[0] == PLAIN_DATETIME
+    assert {type(value) for value in (*loaded, *copied[0], copied[1])} == {PLAIN.datetime, PLAIN.date}
+    assert classes[0] == PLAIN.datetime
 
 
 def test_folded_times_survive_pickling() -> None:

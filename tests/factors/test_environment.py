@@ -243,6 +243,13 @@ def test_the_users_own_instruction_set_is_kept() -> None:
     assert varied["ATEN_CPU_CAPABILITY"] != ISA["ATEN_CPU_CAPABILITY"]
 
 
+def test_varied_instructions_arrive_in_the_child() -> None:
+    """What torch made of the variable, it tells itself."""
+    code = "import torch\nprint(json.dumps(torch.backends.cpu.get_cpu_capability()))"
+
+    assert python(code, **asked("cpu-isa", {}, "varied")) == "DEFAULT"
+
+
 def test_pinned_before_torch_is_imported_it_takes() -> None:
     """Also when another pinned factor imports torch: variables are set first, whatever the order of the catalogue."""
     code = """

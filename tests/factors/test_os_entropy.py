@@ -1,11 +1,12 @@
 """os-entropy: everything that asks the operating system for random numbers."""
 
 import copy
-import multiprocessing
 import os
 import pickle
 import random
 import secrets
+import subprocess
+import sys
 import tempfile
 import threading
 import uuid
@@ -183,30 +184,43 @@ def test_background_threads_do_not_shift_what_this_one_gets() -> None:
     assert alone == together
 
 
-def forked(_: int) -> bytes:
-    return os.urandom(8)
-
-
-def test_forked_children_have_streams_of_their_own() -> None:
-    """Two children and their parent get three different sequences, the same ones in the next run."""
-
-    def program() -> list[bytes]:
-        found = [forked(0)]
-        context = multiprocessing.get_context("fork")
+PROCESSES = """
+import multiprocessing, os, sys, samebits
+def ask(_):
+    if sys.argv[1] == "fork":
+        return os.urandom(4).hex()
+    with samebits.pinned(factors=["os-entropy"]):
+        return os.urandom(4).hex()
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[1])
+    with samebits.pinned(factors=["os-entropy"]):
+        found = [os.urandom(4).hex()]
         for _ in range(2):
             with context.Pool(1) as pool:
-                found += pool.map(forked, [0])
-        return [*found, forked(0)]
+                found += pool.map(ask, [0])
+        if os.fork() == 0:
+            print(os.urandom(4).hex(), flush=True)
+            os._exit(0)
+        os.wait()
+        print(*found, os.urandom(4).hex())
+"""
 
-    lineage = os_entropy._Lineage.of_process()
-    runs = []
-    for _ in range(2):
-        lineage._forks = 0
-        with samebits.pinned(factors=["os-entropy"]):
-            runs.append(program())
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_every_process_has_streams_of_its_own(start: str, tmp_path: Path) -> None:
+    """Ranks, workers and forked children: what is unique stays unique, and the next run gives each the same."""
+    script = tmp_path / "ask.py"
+    script.write_text(PROCESSES)
+
+    def run(**variables: str) -> list[str]:
+        environment = {name: value for name, value in os.environ.items() if name != "RANK"}
+        command = [sys.executable, str(script), start]
+        return subprocess.check_output(command, env={**environment, **variables}, text=True).split()
+
+    runs = [run(), run(), run(RANK="0"), run(RANK="1")]
 
     assert runs[0] == runs[1]
-    assert len(set(runs[0])) == 4
+    assert len({*runs[0], *runs[2], *runs[3]}) == 15
 
 
 def test_pinning_many_times_leaves_no_hook_behind() -> None:

@@ -155,7 +155,6 @@ def test_variables_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (set_again, os.environ["CUBLAS_WORKSPACE_CONFIG"]) == (":4096:8", ":4096:2")
 
 
-@pytest.mark.filterwarnings("ignore:clock could not be pinned")
 def test_a_stand_in_taken_along_goes_back_to_the_original() -> None:
     """`from time import time` inside the block outlives it, and tells the real time again."""
     with samebits.pinned(factors=["clock", "os-entropy", "file-order"]):

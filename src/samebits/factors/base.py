@@ -310,6 +310,3 @@ class CallFactor(Factor):
 
     def witness(self, scene: Scene) -> None:
         self.install(scene)
-
-    def verify(self, scene: Scene) -> str:
-        return super().verify(scene) or scene.taken_before()

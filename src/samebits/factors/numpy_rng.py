@@ -65,7 +65,7 @@ def _watch(module: Any, scene: Scene) -> None:
     for owner in (module, module.mtrand):
         for name, value in list(vars(owner).items()):
             if getattr(value, "__self__", None) is plain:
-                scene.set(owner, name, getattr(watched, name))
+                scene.replace(owner, name, getattr(watched, name))
         scene.replace(owner, "set_bit_generator", _chosen(vars(owner)["set_bit_generator"], watched._seeding))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 from collections.abc import Callable
 from functools import cache, wraps
 from typing import Any
@@ -20,7 +21,7 @@ class OsEntropy(CallFactor):
     without an argument all ask the operating system. Pinned, every process gets derived streams of its own; that
     takes away the unpredictability that keys and tokens need, so it is pinned only when asked for. Not seen:
     `/dev/urandom` opened as a file, `uuid.uuid1()`, `torch.Generator.seed()`, and C extensions that ask the kernel
-    themselves.
+    themselves. Witnessed although harmless: `np.random.RandomState(3)` asks first and throws the answer away.
     """
 
     name = "os-entropy"
@@ -61,17 +62,23 @@ class OsEntropy(CallFactor):
 
 
 class _Lineage:
-    """Which fork of which fork this process is: a forked child goes on with streams of its own."""
+    """Which process of the program this is: every rank, worker and forked child goes on with streams of its own."""
 
     def __init__(self) -> None:
-        self.path: tuple[str | int, ...] = ()
+        self._path: tuple[str | int, ...] = ("rank", os.environ["RANK"]) if "RANK" in os.environ else ()
         self._forks = 0
+
+    @property
+    def path(self) -> tuple[str | int, ...]:
+        """Words for this process; multiprocessing numbers its own, also those that it spawns."""
+        module: Any = sys.modules.get("multiprocessing.process")
+        return self._path if module is None else (*self._path, *module.current_process()._identity)
 
     def _count(self) -> None:
         self._forks += 1
 
     def _descend(self) -> None:
-        self.path, self._forks = (*self.path, "fork", self._forks), 0
+        self._path, self._forks = (*self._path, "fork", self._forks), 0
 
     @classmethod
     @cache

@@ -55,6 +55,8 @@ def _library_folders() -> tuple[str, ...]:
 
 
 _LIBRARIES = _library_folders()
+# Installed for another Python, and what torch.compile wrote.
+_ELSEWHERE = tuple(f"{os.sep}{part}" for part in (f"site-packages{os.sep}", f"dist-packages{os.sep}", "torchinductor_"))
 _known: dict[str, bool] = {}
 
 
@@ -77,8 +79,8 @@ def _is_user_file(path: str) -> bool:
         # The code of `python -c` and of a pipe; in a script it is text that a library made up, such as a dataclass.
         return path in ("<string>", "<stdin>") and getattr(sys.modules["__main__"], "__file__", path) == path
     full = os.path.abspath(path)
-    installed = f"{os.sep}site-packages{os.sep}" in full or f"{os.sep}dist-packages{os.sep}" in full
-    return not (installed or full.startswith(_OWN) or full.startswith(_LIBRARIES))
+    elsewhere = any(part in full for part in _ELSEWHERE)
+    return not (elsewhere or full.startswith(_OWN) or full.startswith(_LIBRARIES))
 
 
 def user_site(frame: FrameType | None = None) -> Site | None:

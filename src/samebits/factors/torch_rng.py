@@ -9,6 +9,8 @@ from typing import Any
 from samebits.factors.base import Factor, Observation, Scene, import_if_installed
 from samebits.factors.seeding import Seeding
 
+States = list[tuple[Callable[[Any], None], Any]]
+
 
 class TorchRng(Factor):
     """The generators behind `torch.rand()`, `nn.init`, dropout, and the shuffling of a DataLoader without `generator=`.
@@ -16,7 +18,8 @@ class TorchRng(Factor):
     torch seeds them from the operating system when it is imported, so parameters made before `torch.manual_seed(...)`
     are other parameters in every run. `torch.manual_seed` seeds the CPU and every accelerator at once. The CPU
     generator looks at the low 32 bits of a seed only (`at::CPUGeneratorImpl` keeps a Mersenne Twister), so 32 bits
-    are what is derived.
+    are what is derived. Not seen: draws on a thread of the program's own; and a draw in compiled code is known by the
+    first line of its function only.
     """
 
     name = "torch-rng"
@@ -32,7 +35,7 @@ class TorchRng(Factor):
         scene.when_loaded("torch", lambda torch: self._start(torch, scene, scene.other(bits=32)))
 
     def witness(self, scene: Scene) -> None:
-        scene.when_loaded("torch", lambda torch: _watch(torch, scene))
+        scene.when_loaded("torch", lambda torch: _Watch(torch, scene).install())
 
     def observe(self, scene: Scene | None = None) -> Observation:
         torch = sys.modules.get("torch")
@@ -44,28 +47,28 @@ class TorchRng(Factor):
 
     def _start(self, torch: Any, scene: Scene, seed: int) -> None:
         scene.undo.callback(_restore_queues, _queues(torch))
-        scene.undo.callback(_restore, _states(torch))
+        # By the public names: a program that pins inside a watched run is seen to take its seed back.
+        states = [(torch.set_rng_state, torch.get_rng_state()), *_accelerator_states(torch)]
+        scene.undo.callback(_restore, states)
         torch.manual_seed(seed)
         if scene.watches_sites and scene.mode == "pinned":
-            _watch(torch, scene)
+            _Watch(torch, scene).install()
 
 
 def _accelerators(torch: Any) -> list[Any]:
-    return [module for name in ("cuda", "xpu", "mtia") if (module := getattr(torch, name, None)) is not None]
+    return [torch.cuda, torch.xpu]
 
 
-def _states(torch: Any) -> list[tuple[Callable[[Any], None], Any]]:
-    """Every generator's state and how to set it; an accelerator not in use yet would be initialised by asking."""
-    states = [(torch.set_rng_state, torch.get_rng_state())]
-    for module in _accelerators(torch):
-        if module.is_initialized() and hasattr(module, "get_rng_state_all"):
-            states.append((module.set_rng_state_all, module.get_rng_state_all()))
+def _accelerator_states(torch: Any) -> States:
+    """Their generators' states and how to set them; one that is not in use yet would be initialised by asking."""
+    in_use = [module for module in _accelerators(torch) if module.is_initialized()]
+    states: States = [(module.set_rng_state_all, module.get_rng_state_all()) for module in in_use]
     if torch.backends.mps.is_available():
         states.append((torch.mps.set_rng_state, torch.mps.get_rng_state()))
     return states
 
 
-def _restore(states: list[tuple[Callable[[Any], None], Any]]) -> None:
+def _restore(states: States) -> None:
     for set_state, state in states:
         set_state(state)
 
@@ -89,93 +92,112 @@ def _restore_queues(queues: list[tuple[Any, Any, dict[str, Any]]]) -> None:
                 module.seed_all()
 
 
-def _watch(torch: Any, scene: Scene) -> None:
-    """Watch every random operation until the generators are seeded by the program; then get out of the way."""
-    mode = _mode_class(torch)(scene)
-    mode.follow()
-    scene.undo.callback(mode.leave)
-    for owner in (torch, torch.random):
-        for name in ("manual_seed", "get_rng_state", "set_rng_state"):
-            scene.replace(owner, name, getattr(mode, name))
+FOLLOWED = ("manual_seed", "get_rng_state", "set_rng_state")
 
 
-def _mode_class(torch: Any) -> Any:
-    python_dispatch: Any = import_if_installed("torch.utils._python_dispatch")
-    random_op = torch.Tag.nondeterministic_seeded
-    plain = torch.random
-    manual_seed, get_rng_state, set_rng_state = plain.manual_seed, plain.get_rng_state, plain.set_rng_state
+class _Watch:
+    """Watches every random operation until the program has seeded; changes nothing unless a line was released."""
 
-    class WatchDraws(python_dispatch.TorchDispatchMode):  # type: ignore[misc]
-        """Sees operations that draw from a global generator; changes nothing unless their line was released."""
+    def __init__(self, torch: Any, scene: Scene) -> None:
+        self.torch, self.scene, self.seeding = torch, scene, Seeding()
+        self.generator, self.start = torch.default_generator, torch.initial_seed()
+        self.originals = {name: getattr(torch.random, name) for name in FOLLOWED}
+        self.random_tag = torch.Tag.nondeterministic_seeded
+        self.current_mode, self.mode = _mode_calling(self.operation)
+        self.is_on = False
+        self.redrawn = 0
 
-        def __init__(self, scene: Scene) -> None:
-            super().__init__()
-            self.scene = scene
-            self.seeding = Seeding()
-            self.start = torch.initial_seed()
-            self.released = 0
+    def install(self) -> None:
+        """Begin to watch, and follow the functions through which a program seeds."""
+        self.follow()
+        self.scene.undo.callback(self.leave)
+        for owner in (self.torch, self.torch.random):
+            for name in self.originals:
+                self.scene.replace(owner, name, getattr(self, name))
+
+    def operation(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Do what torch is about to do."""
+        if self.random_tag not in func.tags or self.is_seeded():
+            return func(*args, **kwargs)
+        before = self.states()
+        result = func(*args, **kwargs)
+        if not self.has_drawn(before) or self.scene.enter(f"torch.{func.overloadpacket.__name__}") != "varied":
+            return result
+        return self.drawn_again(func, args, kwargs)
+
+    def drawn_again(self, func: Any, args: Any, kwargs: Any) -> Any:
+        # The global streams stand where they always stand after this call; only its answer is another one.
+        states = self.states()
+        self.originals["manual_seed"](self.scene.other("site", self.redrawn, bits=32))
+        self.redrawn += 1
+        try:
+            return func(*args, **kwargs)
+        finally:
+            _restore(states)
+
+    def states(self) -> States:
+        return [(self.generator.set_state, self.generator.get_state()), *_accelerator_states(self.torch)]
+
+    def has_drawn(self, before: States) -> bool:
+        # Attention without dropout could draw and does not; with `generator=` another generator moves.
+        pairs = zip(before, self.states(), strict=False)
+        return any(not _same(self.torch, old, new) for (_, old), (_, new) in pairs)
+
+    def is_seeded(self) -> bool:
+        # The way around our functions is `torch.default_generator.manual_seed`.
+        return self.seeding.is_done or bool(self.generator.initial_seed() != self.start)
+
+    def manual_seed(self, seed: Any) -> Any:
+        generator = self.originals["manual_seed"](seed)
+        self.seeding.is_done = True
+        self.follow()
+        return generator
+
+    def get_rng_state(self) -> Any:
+        state = self.originals["get_rng_state"]()
+        self.seeding.saved(bytes(state.tolist()))
+        return state
+
+    def set_rng_state(self, new_state: Any) -> None:
+        self.originals["set_rng_state"](new_state)
+        self.seeding.restored(bytes(new_state.tolist()))
+        self.follow()
+
+    def follow(self) -> None:
+        """Be there as long as the program has not seeded; under a mode of its own, neither leave nor come."""
+        if self.is_seeded():
+            self.leave()
+        elif not self.is_on and self.current_mode() is None:
+            self.is_on = True
+            self.mode.__enter__()
+
+    def leave(self) -> None:
+        """Get out of the way: a seeded program pays nothing."""
+        if self.is_on and self.current_mode() is self.mode:
             self.is_on = False
-
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            kwargs = kwargs or {}
-            if random_op not in func.tags or self.is_seeded():
-                return func(*args, **kwargs)
-            before = _states(torch)
-            result = func(*args, **kwargs)
-            if not self.has_drawn(before) or self.scene.enter(f"torch.{func.overloadpacket.__name__}") != "varied":
-                return result
-            return self.redraw(func, args, kwargs)
-
-        def is_seeded(self) -> bool:
-            # The second way around us is `torch.default_generator.manual_seed`.
-            return self.seeding.is_done or bool(torch.initial_seed() != self.start)
-
-        def has_drawn(self, before: list[tuple[Callable[[Any], None], Any]]) -> bool:
-            # Attention without dropout could draw and does not; with `generator=` another generator moves.
-            return any(not _same(torch, old, new) for (_, old), (_, new) in zip(before, _states(torch), strict=False))
-
-        def redraw(self, func: Any, args: Any, kwargs: Any) -> Any:
-            # The global streams stand where they always stand after this call; only its answer is another one.
-            states = _states(torch)
-            manual_seed(self.scene.other("site", self.released, bits=32))
-            self.released += 1
-            try:
-                return func(*args, **kwargs)
-            finally:
-                _restore(states)
-
-        def manual_seed(self, seed: Any) -> Any:
-            generator = manual_seed(seed)
-            self.seeding.is_done = True
-            self.follow()
-            return generator
-
-        def get_rng_state(self) -> Any:
-            state = get_rng_state()
-            self.seeding.saved(bytes(state.tolist()))
-            return state
-
-        def set_rng_state(self, new_state: Any) -> None:
-            set_rng_state(new_state)
-            self.seeding.restored(bytes(new_state.tolist()))
-            self.follow()
-
-        def follow(self) -> None:
-            """Be there as long as the program has not seeded; under a mode of its own, neither leave nor come."""
-            current = python_dispatch._get_current_dispatch_mode()
-            if self.is_on and self.is_seeded():
-                self.leave()
-            elif not self.is_on and not self.is_seeded() and current is None:
-                self.is_on = True
-                self.__enter__()
-
-        def leave(self) -> None:
-            if self.is_on and python_dispatch._get_current_dispatch_mode() is self:
-                self.is_on = False
-                self.__exit__(None, None, None)
-
-    return WatchDraws
+            self.mode.__exit__(None, None, None)
 
 
 def _same(torch: Any, a: Any, b: Any) -> bool:
     return all(torch.equal(x, y) for x, y in zip(a, b, strict=True)) if isinstance(a, list) else bool(torch.equal(a, b))
+
+
+def _mode_calling(operation: Callable[[Any, Any, Any], Any]) -> tuple[Callable[[], Any], Any]:
+    """How to ask for the innermost dispatch mode, and one that hands every operation of torch to `operation`."""
+    python_dispatch: Any = import_if_installed("torch.utils._python_dispatch")
+
+    class EveryOperation(python_dispatch.TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return operation(func, args, kwargs or {})
+
+        @classmethod
+        def is_infra_mode(cls) -> bool:
+            # Under any other mode torch.compile leaves code uncompiled.
+            return True
+
+        @classmethod
+        def ignore_compile_internals(cls) -> bool:
+            # The same, as newer versions ask it.
+            return True
+
+    return python_dispatch._get_current_dispatch_mode, EveryOperation()

@@ -5,11 +5,8 @@ from __future__ import annotations
 import hashlib
 import random
 import sys
-from array import array
 
 import torch
-
-from samebits.record.digest import digests
 
 
 def generator_states() -> dict[str, int]:
@@ -19,8 +16,9 @@ def generator_states() -> dict[str, int]:
 
 
 def _python_state() -> int:
+    # The hash of a tuple of numbers does not depend on the hash seed, and is quicker than making bytes of it.
     _, words, cached = random.getstate()
-    return _digest_bytes(array("Q", words).tobytes() + repr(cached).encode())
+    return hash((words, 0.0 if cached is None else cached)) & (2**64 - 1)
 
 
 def _numpy_state() -> int | None:
@@ -33,7 +31,8 @@ def _numpy_state() -> int | None:
 
 
 def _torch_state() -> int:
-    return digests([torch.default_generator.get_state()])[0]
+    words = torch.default_generator.get_state().view(torch.int64).tolist()
+    return hash(tuple(words)) & (2**64 - 1)
 
 
 def _digest_bytes(raw: bytes) -> int:

@@ -103,8 +103,8 @@ class Writer:
             self._db.close()
 
     def _commit_when_due(self) -> None:
-        # A commit may take one part in a hundred of the time: slow steps are committed one by one, quick ones together.
-        if time.perf_counter() - self._committed >= 100 * self._commit_seconds:
+        # A commit may take 0.3 % of the time: slow steps are committed one by one, quick ones together.
+        if time.perf_counter() - self._committed >= 300 * self._commit_seconds:
             self.commit()
 
     def _packed(self, stream: str, column: Column) -> bytes:

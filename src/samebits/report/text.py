@@ -61,6 +61,7 @@ def _cause_rows(verdict: Verdict) -> list[tuple[str, str]]:
         if cause.site is not None and cause.site.source:
             rows.append(("", f"    {cause.site.source}"))
         rows += [("", f"or {place_of(site)}  {site.source}") for site in cause.others]
+        rows.append(("", f"{'confirmed' if cause.confirmed else 'suspected'}: {cause.evidence}"))
         if cause.distance is not None and cause.distance.is_rounding:
             rows.append(("", str(cause.distance)))
         if not cause.drifts:
@@ -85,8 +86,7 @@ def _cause_line(cause: Cause) -> str:
     place = ""
     if cause.site is not None:
         place = f", {'likely ' if cause.likely else ''}{place_of(cause.site)}"
-    evidence = f" (confirmed: {cause.evidence})" if cause.confirmed else ""
-    return f"{cause.factor}: {cause.what}{place}{evidence}"
+    return f"{cause.factor}: {cause.what}{place}"
 
 
 def _remedy_rows(verdict: Verdict) -> list[tuple[str, str]]:

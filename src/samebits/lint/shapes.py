@@ -1,0 +1,96 @@
+"""The shape of a value: all that reading knows of it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+DEEPEST_SHAPE = 4
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What is known of a value.
+
+    Attributes:
+        kind: set, list (anything with an order of its own), tuple (of known length), dict, view (of a dict), int,
+            number, plain (certainly none of these), function, maker (a function whose result is `of`), class,
+            instance, module, never (in an empty container), unknown.
+        of: shapes of the members; for a dict, of its values.
+        name: which function, class or module.
+    """
+
+    kind: str
+    of: tuple[Shape, ...] = ()
+    name: str = ""
+
+    @property
+    def depth(self) -> int:
+        return 1 + max((shape.depth for shape in self.of), default=0)
+
+    @property
+    def member(self) -> Shape:
+        """The shape of what a loop over it gives."""
+        if self.kind in ("set", "list", "view"):
+            return self.of[0]
+        return joined(self.of) if self.kind == "tuple" else UNKNOWN
+
+    @property
+    def has_seedless_hash(self) -> bool:
+        if self.kind in ("tuple", "list", "set"):
+            return all(shape.has_seedless_hash for shape in self.of)
+        return self.kind in ("int", "number")
+
+    @property
+    def is_hash_ordered(self) -> bool:
+        return self.kind == "set" and not self.of[0].has_seedless_hash
+
+
+UNKNOWN, NEVER, PLAIN, INT, NUMBER = map(Shape, ("unknown", "never", "plain", "int", "number"))
+RANKS = {"never": 0, "int": 1, "number": 1, "plain": 2, "unknown": 3, "set": 5}
+
+
+def container(kind: str, *of: Shape) -> Shape:
+    """A shape that holds others; what is nested too deep is forgotten."""
+    return Shape(kind, tuple(UNKNOWN if shape.depth >= DEEPEST_SHAPE else shape for shape in of))
+
+
+def join(a: Shape, b: Shape) -> Shape:
+    """What a value is that is one or the other; suspicion wins."""
+    if a == b:
+        return a
+    if {a.kind, b.kind} == {"int", "number"}:
+        return NUMBER
+    if (a.kind, a.name, len(a.of)) == (b.kind, b.name, len(b.of)):
+        return Shape(a.kind, tuple(map(join, a.of, b.of)), a.name)
+    return max(a, b, key=lambda shape: RANKS.get(shape.kind, 4))
+
+
+def joined(shapes: Iterable[Shape]) -> Shape:
+    """What a value is that is one of several."""
+    whole = NEVER
+    for shape in shapes:
+        whole = join(whole, shape)
+    return whole
+
+
+def entry(owner: Shape, index: ast.expr) -> Shape:
+    """The shape of `owner[index]`."""
+    if isinstance(index, ast.Slice):
+        return container("list", owner.member) if owner.kind in ("list", "tuple") else UNKNOWN
+    if owner.kind == "tuple" and isinstance(index, ast.Constant) and isinstance(index.value, int):
+        return owner.of[index.value] if -len(owner.of) <= index.value < len(owner.of) else UNKNOWN
+    return owner.of[0] if owner.kind == "dict" else owner.member
+
+
+def operated(operator: ast.operator, left: Shape, right: Shape) -> Shape:
+    """The shape of what a binary operator gives."""
+    kinds = {left.kind, right.kind}
+    if isinstance(operator, ast.BitOr | ast.BitAnd | ast.BitXor | ast.Sub) and kinds & {"set", "view"}:
+        return container("set", left.member if isinstance(operator, ast.Sub) else join(left.member, right.member))
+    if kinds <= {"int", "number"}:
+        return NUMBER if "number" in kinds or isinstance(operator, ast.Div | ast.Pow) else INT
+    if isinstance(operator, ast.Add) and "list" in kinds:
+        return container("list", join(left.member, right.member))
+    return UNKNOWN
