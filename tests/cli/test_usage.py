@@ -250,7 +250,7 @@ def test_a_script_that_fails_once_differs(tmp_path: Path) -> None:
     verdict = json.loads(done.out)
     assert (done.status, verdict["verdict"], verdict["error"]) == (1, "different", None)
     assert verdict["first_divergence"]["stream"] == "outcome"
-    assert verdict["first_divergence"]["detail"] == "run 2 ended with exit status 1 after 3 steps"
+    assert verdict["first_divergence"]["detail"].startswith("run 2 ended with exit status 1 after 3 steps, saying: ")
     assert [run["exit_code"] for run in verdict["runs"]] == [0, 1]
 
 

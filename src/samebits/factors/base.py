@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from samebits.factors.imports import forget, when_loaded
 from samebits.factors.sites import Site, user_modules, user_site
+from samebits.factors.stand_in import StandIn
 from samebits.seeds import derive
 
 Mode = Literal["natural", "pinned", "varied"]
@@ -66,37 +67,6 @@ class Observation:
     held: bool | None
     can_pin: bool = True
     reason: str = ""
-
-
-class StandIn:
-    """Takes the place of a function, and behaves like it as far as Python lets an object do so.
-
-    A class does not turn it into a method, pickle finds it under its name, and it equals the original: torch, shutil
-    and others keep tables of functions, which must know either under the other.
-    """
-
-    def __init__(self, home: str, name: str, original: Any, call: Callable[..., Any]) -> None:
-        self.__wrapped__ = original
-        self.__module__, self.__doc__ = home, original.__doc__
-        self._name, self._call = name, call
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._call(*args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__wrapped__, name)
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or bool(self.__wrapped__ == other)
-
-    def __hash__(self) -> int:
-        return hash(self.__wrapped__)
-
-    def __repr__(self) -> str:
-        return repr(self.__wrapped__)
-
-    def __reduce__(self) -> str:
-        return self._name
 
 
 @dataclass

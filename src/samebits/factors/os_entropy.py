@@ -71,8 +71,9 @@ class _Lineage:
     @property
     def path(self) -> tuple[str | int, ...]:
         """Words for this process; multiprocessing numbers its own, also those that it spawns."""
-        module: Any = sys.modules.get("multiprocessing.process")
-        return self._path if module is None else (*self._path, *module.current_process()._identity)
+        # While that module is being imported it asks for entropy itself, before it knows of any process.
+        process: Any = getattr(sys.modules.get("multiprocessing.process"), "_current_process", None)
+        return self._path if process is None else (*self._path, *process._identity)
 
     def _count(self) -> None:
         self._forks += 1

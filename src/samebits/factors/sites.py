@@ -6,7 +6,6 @@ import linecache
 import os
 import sys
 import sysconfig
-import traceback
 from dataclasses import asdict, dataclass
 from types import FrameType, ModuleType
 from typing import Any
@@ -101,10 +100,11 @@ def user_site(frame: FrameType | None = None) -> Site | None:
 
 def error_site(error: BaseException) -> Site | None:
     """The user's line nearest to where an exception was raised; None when it passed none."""
-    found = None
-    for frame, line in traceback.walk_tb(error.__traceback__):
-        if is_user_file(frame.f_code.co_filename):
-            found = _site_of(frame, line)
+    found, step = None, error.__traceback__
+    while step is not None:
+        if is_user_file(step.tb_frame.f_code.co_filename):
+            found = _site_of(step.tb_frame, step.tb_lineno)
+        step = step.tb_next
     return found
 
 

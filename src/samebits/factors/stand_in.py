@@ -1,0 +1,37 @@
+"""StandIn: what takes the place of a library's function while a factor is treated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class StandIn:
+    """Takes the place of a function, and behaves like it as far as Python lets an object do so.
+
+    A class does not turn it into a method, pickle finds it under its name, and it equals the original: torch, shutil
+    and others keep tables of functions, which must know either under the other.
+    """
+
+    def __init__(self, home: str, name: str, original: Any, call: Callable[..., Any]) -> None:
+        self.__wrapped__ = original
+        self.__module__, self.__doc__ = home, original.__doc__
+        self._name, self._call = name, call
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__wrapped__, name)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or bool(self.__wrapped__ == other)
+
+    def __hash__(self) -> int:
+        return hash(self.__wrapped__)
+
+    def __repr__(self) -> str:
+        return repr(self.__wrapped__)
+
+    def __reduce__(self) -> str:
+        return self._name
