@@ -20,7 +20,7 @@ test: .venv/installed-dev
 	ruff format --check
 	mypy
 	lint-imports
-	pytest -n auto
+	pytest -n auto --dist worksteal
 
 # Installs the extra that the target's name ends with, again whenever what it was installed from has changed.
 .venv/installed-%: pyproject.toml constraints.txt | .venv/bin/python

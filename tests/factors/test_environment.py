@@ -247,7 +247,7 @@ def test_varied_instructions_arrive_in_the_child() -> None:
     """What torch made of the variable, it tells itself."""
     code = "import torch\nprint(json.dumps(torch.backends.cpu.get_cpu_capability()))"
 
-    assert python(code, **asked("cpu-isa", {}, "varied")) == "DEFAULT"
+    assert python(code, **asked("cpu-isa", {}, "varied")) in ("DEFAULT", "NO AVX")
 
 
 def test_pinned_before_torch_is_imported_it_takes() -> None:
@@ -270,7 +270,7 @@ def test_after_the_import_of_torch_it_is_too_late(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
     monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")
-    differs = torch.backends.cpu.get_cpu_capability() != "DEFAULT"
+    differs = torch.backends.cpu.get_cpu_capability() not in ("DEFAULT", "NO AVX")
 
     assert (samebits.status()["cpu-isa"].observation.held is False) == differs
 
@@ -297,10 +297,12 @@ def test_the_workspace_is_set_from_inside(monkeypatch: pytest.MonkeyPatch) -> No
         kept = os.environ["CUBLAS_WORKSPACE_CONFIG"]
     with samebits.pinned(factors=[], values={"cublas-workspace": ":4096:8"}, strict=True) as status:
         replaced = os.environ["CUBLAS_WORKSPACE_CONFIG"]
+        monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
+        changed = samebits.status()["cublas-workspace"]
     back = os.environ["CUBLAS_WORKSPACE_CONFIG"]
 
     assert (kept, replaced, back) == (":16:8", ":4096:8", ":16:8")
-    assert status["cublas-workspace"].is_pinned
+    assert (status["cublas-workspace"].is_pinned, changed.is_pinned) == (True, False)
     with pytest.raises(UsageError, match="takes :4096:8 or :16:8"):
         samebits.pin(values={"cublas-workspace": ":4096:2"})
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from torch import nn
 from torch.utils.data import DataLoader
 
@@ -356,6 +358,70 @@ def test_releasing_a_line_changes_that_line_alone(factor: str) -> None:
     assert found[0] != found[1]
 
 
+EXPRESSIONS = {
+    "python-rng": (
+        "random.random()",
+        "random.shuffle(cards := list(range(52))) or cards",
+        "random.sample(range(100), 9)",
+        "random.gauss(0, 1)",
+        "random.normalvariate(0, 1)",
+        "random.gammavariate(0.5, 1)",
+        "random.vonmisesvariate(0, 4)",
+        "random.randrange(3 * 2**40)",
+        "random.choices(range(9), k=3)",
+    ),
+    "numpy-rng": (
+        "np.random.randn(3).tolist()",
+        "np.random.standard_gamma(0.3)",
+        "np.random.binomial(100, 0.3)",
+        "np.random.zipf(1.5)",
+        "np.random.permutation(9).tolist()",
+        "np.random.shuffle(cards := list(range(52))) or cards",
+        "np.random.choice(50, 5, replace=False).tolist()",
+        "np.random.multivariate_normal([0, 0], [[1, 0], [0, 1]]).tolist()",
+        "np.random.randint(0, 10**12)",
+    ),
+    "torch-rng": (
+        "torch.randn(3).tolist()",
+        "torch.randn(17).tolist()",
+        "torch.randperm(9).tolist()",
+        "torch.multinomial(torch.ones(9), 3).tolist()",
+        "torch.empty(5).exponential_().tolist()",
+        "torch.normal(torch.zeros(5), 1).tolist()",
+        "nn.functional.dropout(torch.ones(9)).tolist()",
+        "torch._standard_gamma(torch.full((3,), 0.3)).tolist()",
+        "torch.randint(0, 2**40, (3,)).tolist()",
+    ),
+}
+PROGRAM = "/home/user/program.py"
+
+
+def values(factor: str, expressions: list[str], **setting: Any) -> list[Any]:
+    """What each line of a program gives."""
+    source = "\n".join(["values = []", *(f"values.append({text})" for text in expressions)])
+    namespace: dict[str, Any] = {"random": random, "np": np, "torch": torch, "nn": nn}
+    with treated(factor, **setting):
+        exec(compile(source, PROGRAM, "exec"), namespace)
+    return list(namespace["values"])
+
+
+@each_generator
+@given(data=st.data())
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_releasing_any_line_of_any_program_changes_no_other(factor: str, data: st.DataObject) -> None:
+    """However many numbers a draw takes, and however it rejects: the lines after it find the stream where it was."""
+    expressions = data.draw(st.lists(st.sampled_from(EXPRESSIONS[factor]), min_size=2, max_size=7))
+    chosen = data.draw(st.integers(0, len(expressions) - 1))
+    pinned = values(factor, expressions)
+    released = values(factor, expressions, released=((PROGRAM, chosen + 2),), variant=2)
+
+    # A shuffled list stays shuffled otherwise, so what is made of it later is not compared.
+    apart = [
+        i for i, (a, b) in enumerate(zip(pinned, released, strict=True)) if a != b and "cards" not in expressions[i]
+    ]
+    assert set(apart) <= {chosen}
+
+
 def test_dropout_released_is_consistent_with_its_gradient() -> None:
     """Forward and backward use the same mask, the released one."""
     with treated("torch-rng", released=((__file__, here() + 2),)):
@@ -389,7 +455,11 @@ def test_the_watched_numpy_generator_is_a_generator() -> None:
 
     from sklearn.utils import check_random_state
 
+    plain = np.random.rand
     with watched("numpy-rng") as seen:
+        # numba looks functions up in a table of NumPy's.
+        assert {plain: 1}[np.random.rand] == 1
+        assert pickle.loads(pickle.dumps(np.random.rand)) == plain
         generator = check_random_state(None)
         isinstance_holds = isinstance(generator, np.random.RandomState)
         copied, pickled = copy.deepcopy(generator), pickle.loads(pickle.dumps(generator))

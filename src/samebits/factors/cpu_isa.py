@@ -18,7 +18,7 @@ class CpuIsa(Factor):
     It never changes between two runs on one machine, and holding it down to what most machines have costs speed; so
     it is pinned only when asked for, for bits that travel. It narrows the difference between machines, it does not
     remove it: 54 of 812 measured outputs still differed under the best combination (MKL on AMD honours only
-    `MKL_CBWR=COMPATIBLE`).
+    `MKL_CBWR=COMPATIBLE`). For x86 processors; others do not know these names.
     """
 
     name = "cpu-isa"
@@ -49,7 +49,8 @@ class CpuIsa(Factor):
         if torch is None:
             return Observation("torch is not loaded", is_asked)
         capability = torch.backends.cpu.get_cpu_capability()
-        # torch tells the one of the three choices that it made itself.
-        held = is_asked and capability.lower() == os.environ["ATEN_CPU_CAPABILITY"].lower()
+        # Of the three choices torch tells the one that it made itself; its older versions say NO AVX for the default.
+        made = "default" if capability == "NO AVX" else capability.lower()
+        held = is_asked and made == os.environ["ATEN_CPU_CAPABILITY"].lower()
         reason = "" if held else "torch was imported before, and chose its kernels then"
         return Observation(capability, held, can_pin=False, reason=reason)

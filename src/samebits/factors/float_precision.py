@@ -44,8 +44,8 @@ class FloatPrecision(Factor):
 
 def _set(torch: Any, scene: Scene, precision: str, reduced: bool) -> None:
     owners = list(_precisions(torch).values())
-    for owner in reversed(owners):
-        # A general one sets the particular ones under it, so those are put back after it.
+    for owner in owners:
+        # All are read before any is set: a particular one may read as the general one above it.
         _remember(scene, owner, "fp32_precision")
     for owner in owners:
         # Before the older settings: these can be read only while they do not contradict the newer ones.

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from samebits.lint.callables import MADE
 from samebits.lint.calls import Calls
 from samebits.lint.findings import LISTS, LOOPS, NUMBERS, SILENT
-from samebits.lint.shapes import INT, NUMBER, PLAIN, UNKNOWN, Shape, container, entry, join, joined, operated
+from samebits.lint.shapes import INT, NUMBER, PLAIN, UNKNOWN, Shape, container, entry, join, joined, operated, uniform
+from samebits.lint.source import parameters
 
 
 class Expressions(Calls):
     """Reads expressions."""
 
     def shape(self, node: ast.expr | None, cap: int = NUMBERS) -> Shape:
-        """The shape of an expression; see `Names.shape`."""
         match node:
             case None:
                 return UNKNOWN
@@ -36,7 +36,11 @@ class Expressions(Calls):
                 self.assign(node.target, shape)
                 return shape
             case ast.Lambda():
-                return self.function_of(node)
+                unknown = dict.fromkeys([each.arg for each in parameters(node.args)], UNKNOWN)
+                saved, self.scope.names = self.scope.names, {**self.scope.names, **unknown}
+                made = self.shape(node.body)
+                self.scope.names = saved
+                return container("maker", made)
             case ast.Yield():
                 self.scope.yielded.append(self.shape(node.value))
                 return UNKNOWN
@@ -54,8 +58,11 @@ class Expressions(Calls):
                 return container("tuple", *[self.shape(element) for element in node.elts])
             case ast.List() | ast.Tuple():
                 return container("list", self.members(node.elts, cap))
+            case ast.Starred():
+                return self.iterated(node.value, min(cap, LISTS), "unpacks a set")
             case ast.Dict():
-                return self.dict_display(node)
+                shapes = [self.shape(part) for part in [*node.keys, *node.values]][len(node.keys) :]
+                return container("dict", UNKNOWN if None in node.keys else uniform(shapes))
             case ast.SetComp():
                 return container("set", self.comprehension(node.generators, [node.elt], SILENT))
             case ast.ListComp():
@@ -64,22 +71,15 @@ class Expressions(Calls):
                 return container("list", self.comprehension(node.generators, [node.elt], min(cap, LOOPS)))
             case ast.DictComp():
                 return container("dict", self.comprehension(node.generators, [node.key, node.value], min(cap, LOOPS)))
-            case ast.Starred():
-                shape = self.shape(node.value, cap)
-                if shape.is_hash_ordered:
-                    self.report(node, "unpacks a set", min(cap, LISTS))
-                return shape.member
         return self.operation(node, cap)
 
     def operation(self, node: ast.expr, cap: int) -> Shape:
         """The shape of what operators give."""
         match node:
             case ast.BinOp():
-                passed = cap if isinstance(node.op, ast.Add | ast.Mod) else NUMBERS
-                return operated(node.op, self.shape(node.left, passed), self.shape(node.right, passed))
+                return operated(node.op, self.shape(node.left, cap), self.shape(node.right, cap))
             case ast.UnaryOp():
-                shape = self.shape(node.operand)
-                return INT if isinstance(node.op, ast.Not) else shape
+                return self.shape(node.operand)
             case ast.BoolOp():
                 return joined([self.shape(value, cap) for value in node.values])
             case ast.IfExp():
@@ -96,39 +96,19 @@ class Expressions(Calls):
         return PLAIN if isinstance(node, ast.JoinedStr) else UNKNOWN
 
     def name(self, node: ast.Name) -> Shape:
-        """The shape of a name; one of Python's own may be passed along to be called."""
         known = self.lookup(node.id)
         if known is None and node.id == "hash" and isinstance(node.ctx, ast.Load):
             self.report(node, "depends on hash()", NUMBERS)
-        made = MADE.get(node.id)
-        return known or (Shape("maker", (made,)) if made is not None else UNKNOWN)
-
-    def function_of(self, node: ast.Lambda) -> Shape:
-        """The shape of a lambda."""
-        saved = dict(self.scope.names)
-        parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-        self.scope.names.update((parameter.arg, UNKNOWN) for parameter in parameters)
-        made = self.shape(node.body)
-        self.scope.names = saved
-        return container("maker", made)
+        return known or (Shape("maker", (MADE[node.id],)) if node.id in MADE else UNKNOWN)
 
     def members(self, elements: Sequence[ast.expr], cap: int) -> Shape:
-        """The shape of the members of a container that is written out."""
         return joined([self.shape(node, cap if isinstance(node, ast.Starred) else NUMBERS) for node in elements])
 
-    def dict_display(self, node: ast.Dict) -> Shape:
-        """The shape of a dict; a record of mixed values says nothing about any one of them."""
-        for key in node.keys:
-            self.shape(key)
-        shapes = [self.shape(value) for value in node.values]
-        is_record = None in node.keys or len({shape.kind for shape in shapes}) > 1
-        return container("dict", UNKNOWN if is_record else joined(shapes))
-
-    def iterated(self, node: ast.expr, weight: int) -> Shape:
+    def iterated(self, node: ast.expr, weight: int, reason: str = "iterates over a set") -> Shape:
         """The shape of what a loop over an expression gives."""
         shape = self.shape(node, weight)
         if shape.is_hash_ordered:
-            self.report(node, "iterates over a set", weight)
+            self.report(node, reason, weight)
         return shape.member
 
     def comprehension(

@@ -1,4 +1,4 @@
-"""What a round of reading learned, and the names of the scope being read."""
+"""What a round of reading learned, and what the names of a scope stand for."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ class Facts:
     def learn_attribute(self, class_key: str, name: str, shape: Shape) -> None:
         """Note what is assigned; a set that is replaced by a list, maybe in another method, was put in order there."""
         before = self.attributes.get((class_key, name), NEVER)
-        lists = [each for each in (before, shape) if each.kind == "list"]
-        is_ordered = {before.kind, shape.kind} == {"set", "list"}
-        self.attributes[class_key, name] = lists[0] if is_ordered else join(before, shape)
+        if {before.kind, shape.kind} == {"set", "list"}:
+            self.attributes[class_key, name] = before if before.kind == "list" else shape
+        else:
+            self.attributes[class_key, name] = join(before, shape)
 
     def learn_argument(self, key: str, name: str, shape: Shape) -> None:
         """Note what a function is given."""
@@ -44,26 +45,14 @@ class Facts:
 
 @dataclass
 class Scope:
-    """A module, class or function, and what its names stand for.
-
-    Attributes:
-        node: the definition.
-        qualname: `<module>` for a module.
-        parent: where names are looked up that are not found here.
-        class_key: the class that this is, or is a method of.
-        names: shapes of the names, and of attributes of names.
-        shared: names declared `global` or `nonlocal`.
-        returned: shapes of what `return` gives.
-        yielded: shapes of what `yield` gives.
-        is_looping: whether a loop is being read.
-    """
+    """A module, class or function; a method, too, has the `class_key` of its class."""
 
     node: ast.AST
     qualname: str
     parent: Scope | None = None
     class_key: str = ""
-    names: dict[str, Shape] = field(default_factory=dict)
-    shared: set[str] = field(default_factory=set)
+    names: dict[str, Shape] = field(default_factory=dict)  # also of attributes of names: `a.b`
+    shared: set[str] = field(default_factory=set)  # declared `global` or `nonlocal`
     returned: list[Shape] = field(default_factory=list)
     yielded: list[Shape] = field(default_factory=list)
     is_looping: bool = False

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from samebits.lint.facts import Facts, Scope
 from samebits.lint.findings import LOOPS, NUMBERS, SILENT, Finding
-from samebits.lint.shapes import UNKNOWN, Shape, container, entry, join
+from samebits.lint.shapes import UNKNOWN, Shape, container, entry, joined, uniform
 from samebits.lint.source import Source, dotted
 
 
@@ -30,13 +30,11 @@ class Names(ABC):
         """
 
     def report(self, node: ast.expr | ast.stmt, reason: str, weight: int) -> None:
-        """Note a finding, unless it does not matter."""
         if weight > SILENT:
             line = self.source.lines[node.lineno - 1].strip()
             self.found.append(Finding(self.source.path, node.lineno, self.scope.qualname, line, reason, weight))
 
     def key(self, qualname: str) -> str:
-        """What a function or class of this file goes by."""
         return f"{self.source.path}:{qualname}"
 
     def lookup(self, name: str) -> Shape | None:
@@ -57,7 +55,6 @@ class Names(ABC):
         return self.lookup(dotted(node)) or UNKNOWN
 
     def assign(self, target: ast.expr, shape: Shape) -> None:
-        """Note what a target of an assignment becomes."""
         match target:
             case ast.Name(id=name):
                 home = (self.scope.home(name) or self.top) if name in self.scope.shared else self.scope
@@ -80,7 +77,6 @@ class Names(ABC):
             self.scope.names[name] = shape
 
     def unpack(self, target: ast.Tuple | ast.List, shape: Shape) -> None:
-        """Note what several targets become."""
         # A set with a single member has no order: `(only,) = found`.
         is_single = len(target.elts) == 1 and not isinstance(target.elts[0], ast.Starred)
         if shape.is_hash_ordered and not is_single:
@@ -94,7 +90,8 @@ class Names(ABC):
         shape = self.peek(place)
         if shape.kind not in ("set", "list", "dict"):
             return
-        grown = container(shape.kind, join(shape.of[0], member))
+        members = [shape.of[0], member]
+        grown = container(shape.kind, uniform(members) if shape.kind == "dict" else joined(members))
         if isinstance(place, ast.Name):
             (self.scope.home(place.id) or self.scope).names[place.id] = grown
         elif isinstance(place, ast.Attribute):

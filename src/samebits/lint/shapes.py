@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 DEEPEST_SHAPE = 4
@@ -73,6 +73,11 @@ def joined(shapes: Iterable[Shape]) -> Shape:
     for shape in shapes:
         whole = join(whole, shape)
     return whole
+
+
+def uniform(values: Sequence[Shape]) -> Shape:
+    """What each value of a dict is; a record of mixed values says nothing about any one of them."""
+    return joined(values) if len({value.kind for value in values} - {"never"}) <= 1 else UNKNOWN
 
 
 def entry(owner: Shape, index: ast.expr) -> Shape:

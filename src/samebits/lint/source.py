@@ -7,20 +7,15 @@ import tokenize
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import PurePath
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True)
 class Source:
-    """A parsed file.
-
-    Attributes:
-        path: as it was given.
-        tree: what the parser made of it.
-        lines: its text.
-        parents: the node around each node.
-        mentions: where each name, or attribute of a name, is written, in the order of the file.
-    """
+    """A parsed file: `mentions` says where each name, or attribute of a name, is written, in the order of the file."""
 
     path: str
     tree: ast.Module
@@ -28,7 +23,7 @@ class Source:
     parents: dict[ast.AST, ast.AST]
     mentions: dict[str, list[ast.expr]]
 
-    @property
+    @cached_property
     def parts(self) -> tuple[str, ...]:
         """`pkg/data.py` and `pkg/data/__init__.py` are imported as `pkg.data`."""
         parts = PurePath(self.path).with_suffix("").parts
@@ -38,7 +33,7 @@ class Source:
         """The innermost function around a node, else the module."""
         while node in self.parents:
             node = self.parents[node]
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            if isinstance(node, Function | ast.Lambda):
                 break
         return node
 
@@ -82,6 +77,10 @@ def dotted(node: ast.AST) -> str:
 
 def last_name(node: ast.AST) -> str:
     """`c` for `a.b.c` and `a().c`, `a` for `a`, else nothing."""
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def parameters(arguments: ast.arguments) -> list[ast.arg]:
+    """All parameters, those that take what is left over last."""
+    rest = [each for each in (arguments.vararg, arguments.kwarg) if each is not None]
+    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *rest]

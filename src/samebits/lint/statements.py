@@ -13,10 +13,8 @@ from samebits.lint.expressions import Expressions
 from samebits.lint.facts import Scope
 from samebits.lint.findings import LISTS, LOOPS, NUMBERS, SILENT, Finding
 from samebits.lint.shapes import NEVER, UNKNOWN, Shape, container, join, joined, operated
-from samebits.lint.source import dotted, last_name
+from samebits.lint.source import Function, dotted, last_name, parameters
 from samebits.lint.uses import is_numbering, is_sorted_later
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Reader(Expressions):
@@ -35,7 +33,6 @@ class Reader(Expressions):
         return self.found
 
     def read_scope(self, scope: Scope, body: Iterable[ast.stmt]) -> None:
-        """Read the body of a module, a class or a function."""
         outer = self.scope
         for statement in body:
             self.scope = scope
@@ -48,70 +45,56 @@ class Reader(Expressions):
     # ---- definitions
 
     def define_function(self, node: Function) -> None:
-        """Note a function, and what its defaults and decorators say; its body is read later."""
-        qualname = self.scope.qualname_of(node.name)
-        key, arguments = self.key(qualname), node.args
-        positional = [*arguments.posonlyargs, *arguments.args]
-        defaults = [*zip(reversed(positional), reversed(arguments.defaults), strict=False)]
-        for parameter, default in [*defaults, *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]:
-            self.learned.learn_argument(key, parameter.arg, self.shape(default))
+        """Note a function; its body is read later."""
+        scope, key = self.scope, self.key(self.scope.qualname_of(node.name))
+        decorators = {last_name(decorator) for decorator in node.decorator_list}
         for decorator in node.decorator_list:
             self.shape(decorator)
-        decorators = {last_name(decorator) for decorator in node.decorator_list}
-        self.learned.signatures[key] = tuple(each.arg for each in [*positional, *arguments.kwonlyargs])
-        shape = Shape("function", name=key)
-        if decorators & {"property", "cached_property"}:
-            shape = self.known.returns.get(key, UNKNOWN)
-        self.scope.names[node.name] = shape
-        class_key = self.scope.class_key if isinstance(self.scope.node, ast.ClassDef) else ""
-        parent: Scope | None = self.scope
-        while parent is not None and isinstance(parent.node, ast.ClassDef):  # methods do not see the names of theirs
-            parent = parent.parent
-        self.waiting[node] = Scope(node, qualname, parent, "" if "staticmethod" in decorators else class_key)
+        self.learn_defaults(node.args, key)
+        self.learned.signatures[key] = tuple(parameter.arg for parameter in parameters(node.args))
+        is_property = decorators & {"property", "cached_property"}
+        scope.names[node.name] = self.known.returns.get(key, UNKNOWN) if is_property else Shape("function", name=key)
+        is_method = isinstance(scope.node, ast.ClassDef)
+        parent = scope.parent if is_method else scope  # methods do not see the names of their class
+        class_key = scope.class_key if is_method and "staticmethod" not in decorators else ""
+        self.waiting[node] = Scope(node, scope.qualname_of(node.name), parent, class_key)
+
+    def learn_defaults(self, arguments: ast.arguments, key: str) -> None:
+        positional = [*arguments.posonlyargs, *arguments.args]
+        defaults = zip(reversed(positional), reversed(arguments.defaults), strict=False)
+        for parameter, default in [*defaults, *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]:
+            self.learned.learn_argument(key, parameter.arg, self.shape(default))
 
     def define_class(self, node: ast.ClassDef) -> None:
-        """Read a class."""
-        qualname = self.scope.qualname_of(node.name)
-        key = self.key(qualname)
+        scope = Scope(node, self.scope.qualname_of(node.name), self.scope)
+        scope.class_key = self.key(scope.qualname)
         bases = [self.shape(base) for base in node.bases]
-        self.learned.bases[key] = tuple(base.name for base in bases if base.kind == "class")
-        scope = Scope(node, qualname, self.scope, key)
+        self.learned.bases[scope.class_key] = tuple(base.name for base in bases if base.kind == "class")
         self.read_scope(scope, node.body)
         for name, shape in scope.names.items():
-            self.learned.learn_attribute(key, name, shape)
-        self.scope.names[node.name] = Shape("class", name=key)
+            self.learned.learn_attribute(scope.class_key, name, shape)
+        self.scope.names[node.name] = Shape("class", name=scope.class_key)
 
     def read_function(self, node: Function, scope: Scope) -> None:
-        """Read the body of a function, and learn what it returns."""
         self.scope, key = scope, self.key(scope.qualname)
-        self.bind_parameters(node.args, key)
+        for position, parameter in enumerate(parameters(node.args)):
+            shape = promised(parameter.annotation, self.lookup)
+            if position == 0 and scope.class_key:
+                shape = Shape("instance", name=scope.class_key)
+            elif shape == UNKNOWN:
+                shape = join(UNKNOWN, self.known.arguments.get((key, parameter.arg), NEVER))
+            scope.names[parameter.arg] = shape
         self.read_scope(scope, node.body)
-        promise = promised(node.returns, self.lookup)
         returned = container("list", joined(scope.yielded)) if scope.yielded else joined(scope.returned)
+        promise = promised(node.returns, self.lookup)
         self.learned.returns[key] = returned if promise == UNKNOWN else promise
 
-    def bind_parameters(self, arguments: ast.arguments, key: str) -> None:
-        """Give parameters the shape that is promised, else that of what they were given."""
-        parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-        for position, parameter in enumerate(parameters):
-            shape = promised(parameter.annotation, self.lookup)
-            if shape == UNKNOWN:
-                shape = join(UNKNOWN, self.known.arguments.get((key, parameter.arg), NEVER))
-            if position == 0 and self.scope.class_key:
-                shape = Shape("class" if parameter.arg == "cls" else "instance", name=self.scope.class_key)
-            self.scope.names[parameter.arg] = shape
-        for rest in (arguments.vararg, arguments.kwarg):
-            if rest is not None:
-                self.scope.names[rest.arg] = UNKNOWN
-
     def imports(self, node: ast.Import) -> None:
-        """Names for modules."""
         for alias in node.names:
             name = alias.name if alias.asname else alias.name.partition(".")[0]
             self.scope.names[alias.asname or name] = self.module(name)
 
     def imports_from(self, node: ast.ImportFrom) -> None:
-        """Names for what modules hold."""
         exports = self.known.exports.get(self.source.path_of(node.module or "", self.sources), {})
         for alias in node.names:
             if alias.name == "*":
@@ -121,14 +104,12 @@ class Reader(Expressions):
                 self.scope.names[alias.asname or alias.name] = exports.get(alias.name, inner)
 
     def module(self, name: str) -> Shape:
-        """The shape of a module by the name it is imported under."""
         path = self.source.path_of(name, self.sources)
         return Shape("module", name=path) if path else UNKNOWN
 
     # ---- statements
 
     def statement(self, node: ast.stmt) -> None:
-        """Read a statement."""
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self.define_function(node)
@@ -143,6 +124,9 @@ class Reader(Expressions):
                 self.loop(node.body, node.orelse)
             case ast.If():
                 self.branches(self.alternatives(node))
+            case ast.Match():
+                self.shape(node.subject)
+                self.branches([*(case.body for case in node.cases), []])
             case _ if hasattr(node, "handlers"):  # `try`, also with `except*`, which Python 3.10 does not know
                 attempt = cast(ast.Try, node)
                 self.branches([[*attempt.body, *attempt.orelse], *(handler.body for handler in attempt.handlers)])
@@ -165,7 +149,7 @@ class Reader(Expressions):
                 self.parts(node)
 
     def parts(self, node: ast.AST) -> None:
-        """Read what a statement is made of, as in `with` and `match`."""
+        """Read what a statement is made of, as in `with`."""
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 self.shape(child)
@@ -175,7 +159,6 @@ class Reader(Expressions):
                 self.parts(child)
 
     def assignment(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> None:
-        """Read an assignment."""
         match node:
             case ast.Assign():
                 shape = self.assigned(node, node.targets, node.value)
@@ -202,7 +185,6 @@ class Reader(Expressions):
         return shape
 
     def block(self, body: Iterable[ast.stmt]) -> None:
-        """Read statements one after the other."""
         for statement in body:
             self.statement(statement)
 
@@ -232,12 +214,13 @@ class Reader(Expressions):
         """Read a body twice, so that its top sees what its end assigned; inner loops are so read by the outermost."""
         is_outermost, self.scope.is_looping = not self.scope.is_looping, True
         for _ in range(1 + is_outermost):
-            self.branches([body, []])
+            before = dict(self.scope.names)
+            self.block(body)
+            self.scope.names = _merged([before, self.scope.names])
         self.scope.is_looping = not is_outermost
         self.block(orelse)
 
     def for_loop(self, node: ast.For | ast.AsyncFor) -> None:
-        """Read a loop, and say what it does with the order of a set."""
         weight, reason = LOOPS, "iterates over a set"
         if self.is_blind(node.body):
             weight = SILENT
@@ -254,24 +237,21 @@ class Reader(Expressions):
         return all(self.is_blind_statement(statement) for statement in body)
 
     def is_blind_statement(self, node: ast.stmt) -> bool:
-        """Whether a statement in a loop does the same in any order."""
         match node:
             case ast.Pass() | ast.Continue() | ast.Assert() | ast.Raise() | ast.Delete():
                 return True
-            case ast.Return(value=value):
-                return value is None or isinstance(value, ast.Constant)
+            case ast.Return(value=None | ast.Constant()):
+                return True
             case ast.If() | ast.For():
                 return self.is_blind([*node.body, *node.orelse])
             case ast.AugAssign(op=ast.Add() | ast.Sub(), target=ast.Name(), value=ast.Constant()):
                 return True
-            case ast.AugAssign(op=ast.BitOr() | ast.BitAnd() | ast.Sub() | ast.BitXor()):
+            case ast.AugAssign(op=ast.BitOr() | ast.BitAnd() | ast.Sub()):
                 return self.peek(node.target).kind == "set"
-            case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=name))) if name in SET_CHANGES:
-                return self.peek(owner).kind == "set"
-            case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr="append"))):
-                return is_sorted_later(self.source, dotted(owner), node)
-            case ast.Expr(value=ast.Call(func=ast.Attribute(attr=name), args=[_, *_])):
-                return name in LOGGING | {"pop"}
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=name))):
+                if name == "append":
+                    return is_sorted_later(self.source, dotted(owner), node)
+                return name in LOGGING | {"pop"} or (name in SET_CHANGES and self.peek(owner).kind == "set")
             case ast.Expr(value=ast.Call(func=ast.Name(id="print")) | ast.Constant()):
                 return True
         return False

@@ -59,10 +59,11 @@ def is_numbering(body: Sequence[ast.stmt]) -> bool:
     counters = {dotted(node.target) for node in nodes if isinstance(node, ast.AugAssign)}
     for node in nodes:
         match node:
-            case ast.Assign(targets=[ast.Subscript()], value=ast.Call(func=ast.Name(id="len"))):
-                return True
             case ast.Assign(targets=[ast.Subscript()], value=ast.Name(id=name)) if name in counters:
                 return True
-            case ast.Call(func=ast.Attribute(attr="setdefault"), args=[_, ast.Call(func=ast.Name(id="len"))]):
+            case (
+                ast.Assign(targets=[ast.Subscript()], value=ast.Call(func=ast.Name(id="len")))
+                | ast.Call(func=ast.Attribute(attr="setdefault"), args=[_, ast.Call(func=ast.Name(id="len"))])
+            ):
                 return True
     return False
