@@ -232,7 +232,7 @@ def too_late(treatment: Treatment) -> dict[str, str]:
     found = {}
     for factor in CATALOG:
         scene = treatment.scenes[factor.name]
-        why = factor.verify(scene) if scene.mode == "pinned" else ""
+        why = (scene.failed or factor.verify(scene)) if scene.mode == "pinned" else ""
         if why:
             found[factor.name] = why
     return found

@@ -195,7 +195,6 @@ CASES = {
         sys.modules["lazy"], sys.modules["mock"], sys.modules["none"] = Lazy(), Mock(), None
         """
     ),
-    "a stub called torch": Case((PYTHON, "it.py"), {"torch.py": "", "it.py": "import torch; print(torch.__name__)"}),
     "processes": script(
         """
         import multiprocessing as mp, sys
@@ -225,13 +224,8 @@ for case in CASES.values():
 MODES = {"run": under_run, "check": under_check}
 
 
-UNGUARDED = pytest.mark.xfail(reason="factors/imports.py lets what an action raises into the program's import")
-
-
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=UNGUARDED if name == "a stub called torch" else ()) for name in CASES]
-)
+@pytest.mark.parametrize("name", CASES)
 def test_same_as_without_us(name: str, mode: str, tmp_path: Path) -> None:
     """Exit status and every byte of output are those of a plain run."""
     case = CASES[name]
@@ -243,6 +237,24 @@ def test_same_as_without_us(name: str, mode: str, tmp_path: Path) -> None:
     with_us = MODES[mode](case.words, tmp_path, env=case.env)
 
     assert with_us == alone
+
+
+@pytest.mark.parametrize(
+    ("torch", "says"),
+    [("", "is not PyTorch"), ("__version__ = '1.13.1'", "torch 1.13.1 is too old: samebits needs 2.6")],
+)
+def test_a_torch_that_cannot_be_treated(torch: str, says: str, tmp_path: Path) -> None:
+    """A stub called torch, or an old one, is imported as without us; `run` says in one line that it is not pinned."""
+    write(tmp_path, {"torch.py": torch, "it.py": "import torch; print(torch.__name__)"})
+    words = (PYTHON, "it.py")
+
+    alone, checked, run = plain(words, tmp_path), under_check(words, tmp_path), under_run(words, tmp_path)
+
+    assert checked == alone
+    assert (run.status, run.stdout) == (alone.status, alone.stdout)
+    assert run.stderr.decode().startswith("samebits: ")
+    assert says in run.stderr.decode()
+    assert len(run.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize("mode", MODES)

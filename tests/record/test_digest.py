@@ -19,8 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from samebits.record import digest as module
-from samebits.record.digest import NotEvidenceError, digest, digests, is_evidence, pending
+from samebits.record.digest import NotEvidenceError, digest, digests, is_evidence, keys, packs, pending, sums
 
 MASK = (1 << 64) - 1
 BLOCK = 1 << 15
@@ -324,18 +323,18 @@ def test_the_accelerators_path_equals_the_cpus(count: int) -> None:
     """Multiplying and adding up, in slabs, is the dot product, in blocks."""
     words = bytes_tensor(8 * count).view(torch.int64)
 
-    assert module._dot_sum(words) & MASK == int(module._product_sum(words)) & MASK
+    assert sums._dot_sum(words) & MASK == int(sums._product_sum(words)) & MASK
 
 
 def test_nothing_but_the_accelerators_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole call with sums left on the device finds what the CPU's way found."""
     tensors = [random_bits((count,), seed=count) for count in (1, 700, 20_000, 100_001, 9)]
     expected = digests(tensors)
-    monkeypatch.setattr(module, "_sum", lambda tensor: module._product_sum(module._words(tensor)))
-    monkeypatch.setattr(module, "_PACKING", {})
-    module._plan.cache_clear()
+    monkeypatch.setattr(packs, "sum_of", lambda tensor: sums._product_sum(sums.words_of(tensor)))
+    monkeypatch.setattr(packs, "_PACKING", {})
+    packs._plan.cache_clear()
     found = digests(tensors)
-    module._plan.cache_clear()
+    packs._plan.cache_clear()
 
     assert found == expected
 
@@ -382,7 +381,7 @@ def test_streams_do_not_meet(monkeypatch: pytest.MonkeyPatch) -> None:
     streams = iter([1, 2, 1])
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: SimpleNamespace(cuda_stream=next(streams)))
-    plans = [module._plan_of([torch.ones(3), torch.ones(4)]) for _ in range(3)]
+    plans = [packs.plan_of([torch.ones(3), torch.ones(4)]) for _ in range(3)]
 
     assert plans[0] is plans[2]
     assert plans[0] is not plans[1]
@@ -605,9 +604,9 @@ class CountingFunctions(TorchFunctionMode):
 
 
 def digest_everything(tensors: list[Tensor]) -> list[int]:
-    module._plan.cache_clear()
-    module._scratch.cache_clear()
-    module._table.cache_clear()
+    packs._plan.cache_clear()
+    sums._scratch.cache_clear()
+    keys.table.cache_clear()
     assert all(map(is_evidence, tensors))
     return pending(tensors).result()
 

@@ -76,10 +76,12 @@ class Attribution:
     def _pinned_twice(self, plan: RunPlan) -> list[Run]:
         runs = self.lab.run_all([plan, plan])
         refused = next(read_notes(runs[0].path, "refused"), None)
-        if refused is not None and "torch-algorithms" in plan.settings:
+        refusing = [name for name in plan.named("pinned") if find(name).refuses]
+        if refused is not None and refusing:
             # An operation without a deterministic kernel stops this run; the other factors can still be told apart.
-            self.untested.append(f"torch-algorithms: {refused['message'].splitlines()[0]} ({refused['where']})")
-            settings = {name: setting for name, setting in plan.settings.items() if name != "torch-algorithms"}
+            why = f"{refused['message'].splitlines()[0]} ({refused['where']})"
+            self.untested.append(f"{', '.join(refusing)}: {why}")
+            settings = {name: setting for name, setting in plan.settings.items() if name not in refusing}
             runs = self.lab.run_all([replace(plan, settings=settings)] * 2)
         if not runs[0].outcome.succeeded:
             status, path = runs[0].outcome.exit_code, runs[0].path

@@ -11,6 +11,7 @@ from samebits.check.plan import Request
 from samebits.check.trouble import trouble_with
 from samebits.check.verdict import Parting, Run
 from samebits.errors import SamebitsError
+from samebits.factors.catalog import find
 from samebits.factors.sites import Site, is_user_file
 from samebits.lint.hash_order import find_hash_order
 from samebits.record.journal import read_notes
@@ -45,11 +46,12 @@ def earliest(runs: Sequence[Run]) -> Parting | None:
 
 def _look_again(request: Request, lab: Lab, runs: Sequence[Run]) -> Parting | None:
     """Small sets often come out in the same order by luck: where the code orders a set, other hash seeds are tried."""
-    if "hash-seed" not in request.varied or lab.left < LOOK_AGAIN_RUNS or not hash_lines(runs[0]):
+    chosen = [name for name in request.varied if find(name).read_in_code]
+    if not chosen or lab.left < LOOK_AGAIN_RUNS or not hash_lines(runs[0]):
         return None
-    others = [name for name in request.varied if name != "hash-seed"]
+    others = [name for name in request.varied if name not in chosen]
     for variant in range(request.runs, request.runs + LOOK_AGAIN_RUNS):
-        plan = replace(plans.varied_run(request, variant, leave=others), role="hash-seed varied")
+        plan = replace(plans.varied_run(request, variant, leave=others), role=f"{chosen[0]} varied")
         run = lab.run(stopping_after(plan, LOOK_AGAIN_STEPS))
         place = parts(runs[0], run)
         if place is not None:

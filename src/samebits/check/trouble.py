@@ -19,6 +19,8 @@ from samebits.record.journal import read_notes
 STDERR_LINES = 8
 NO_TORCH = "ModuleNotFoundError: No module named 'torch'"
 
+_KINDS = {"storage": StorageError, "not_injected": InjectionError, "no_torch": NoTorchError}
+
 
 def trouble_with(runs: Sequence[Run], final: bool = True) -> SamebitsError | None:
     """Why these runs cannot be judged; None when they can.
@@ -45,8 +47,7 @@ def _broken(run: Run) -> SamebitsError | None:
     for note in read_notes(run.path, "error"):
         if note["kind"] == "not_injected" and run.steps:
             continue
-        kind = {"storage": StorageError, "not_injected": InjectionError}.get(note["kind"], SamebitsError)
-        return kind(note["message"], note["hint"])
+        return _KINDS.get(note["kind"], SamebitsError)(note["message"], note["hint"])
     return None
 
 

@@ -124,11 +124,10 @@ def _tell(error: SamebitsError, words: list[str]) -> None:
 def _document(error: SamebitsError, words: list[str]) -> str | None:
     if words[:1] not in (["check"], ["diff"]) or not _asks_for_json(words):
         return None
-    from samebits.report.json import diff_json, dumped, error_json, failed_check_json
+    from samebits.report.json import dumped, failed_check_json, failed_diff_json
 
-    if words[0] == "check":
-        return dumped(failed_check_json(error))
-    return dumped({**diff_json("", "", None, None, []), "verdict": "undecided", "runs": [], "error": error_json(error)})
+    failed = failed_check_json if words[0] == "check" else failed_diff_json
+    return dumped(failed(error))
 
 
 def _asks_for_json(words: list[str]) -> bool:

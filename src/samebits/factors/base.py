@@ -9,7 +9,8 @@ the interpreter starts.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, MutableMapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -80,6 +81,7 @@ class Scene:
         report: takes what was witnessed; None when nobody listens.
         undo: everything that must be put back, in order.
         awaited: modules on which something is to be done as soon as they are there.
+        failed: why a module could not be treated (it only has the name, or is too old), as a clause; else empty.
         ended: everything was put back. Whoever took a stand-in along (`from time import time`) gets the original then.
     """
 
@@ -91,6 +93,7 @@ class Scene:
     undo: ExitStack = field(default_factory=ExitStack)
     awaited: list[str] = field(default_factory=list)
     ended: bool = False
+    failed: str = ""
     _seen: set[SiteKey | None] = field(default_factory=set)
     _replaced: dict[int, str] = field(default_factory=dict)
 
@@ -152,18 +155,30 @@ class Scene:
 
     def set_environment(self, name: str, value: str) -> None:
         """Set an environment variable for this process and its children; put back when the scene ends."""
-        before = os.environ.get(name)
-        os.environ[name] = value
+        self.put(os.environ, name, value)
+
+    def put(self, table: MutableMapping[Any, Any], key: Any, value: Any) -> None:
+        """Change one entry of a table; put back when the scene ends."""
+        before = table.get(key)
+        table[key] = value
         if before is None:
-            self.undo.callback(os.environ.pop, name, None)
+            self.undo.callback(table.pop, key, None)
         else:
-            self.undo.callback(os.environ.__setitem__, name, before)
+            self.undo.callback(table.__setitem__, key, before)
 
     def when_loaded(self, module: str, action: Callable[[Any], None]) -> None:
         """Act on a module once it is there; `awaited` tells `samebits.pin` to import it."""
+
+        def act(loaded: Any) -> None:
+            # This runs inside the user's import: a module that only has the name must be imported as it is without us.
+            try:
+                action(loaded)
+            except Exception as error:
+                self.failed = f"{type(error).__name__} while treating {module}: {error}"
+
         self.awaited.append(module)
-        self.undo.callback(forget, module, action)
-        when_loaded(module, action)
+        self.undo.callback(forget, module, act)
+        when_loaded(module, act)
 
     def taken_before(self) -> str:
         """Which of the user's modules imported a replaced function by name too early, as a clause; empty if none."""
@@ -185,7 +200,7 @@ def import_if_installed(name: str) -> ModuleType | None:
     return importlib.import_module(name)
 
 
-class Factor:
+class Factor(ABC):
     """One thing that can change the bits of a run whose code did not change.
 
     Subclasses fill in the attributes and the verbs; the docstring is the factor's page in the reference.
@@ -202,6 +217,7 @@ class Factor:
         is_mode: its settings choose between algorithms, each with bits of its own, so a released run is compared with
             another released run, not with a pinned one.
         has_sites: it enters through calls that can be witnessed.
+        refuses: pinned, it makes operations raise that cannot repeat.
         read_in_code: it leaves no call to witness; its lines are found by reading the user's code, and another value of
             it may by luck change nothing.
         needs_cuda: it can matter only where CUDA is.
@@ -218,6 +234,7 @@ class Factor:
     drifts: bool = True
     is_mode: bool = False
     has_sites: bool = False
+    refuses: bool = False
     read_in_code: bool = False
     needs_cuda: bool = False
 
@@ -240,9 +257,9 @@ class Factor:
     def witness(self, scene: Scene) -> None:
         """Note where the factor enters, and change nothing."""
 
+    @abstractmethod
     def observe(self, scene: Scene | None = None) -> Observation:
         """What is in effect; `scene` is where it was pinned, if it was."""
-        raise NotImplementedError
 
     def verify(self, scene: Scene) -> str:
         """Empty when the pin took; else what was done too early, as a clause."""
@@ -268,9 +285,9 @@ class CallFactor(Factor):
 
     has_sites = True
 
+    @abstractmethod
     def install(self, scene: Scene) -> None:
         """Replace the functions through which the factor enters."""
-        raise NotImplementedError
 
     def pin(self, scene: Scene) -> None:
         self.install(scene)

@@ -29,12 +29,7 @@ def knowing_another_now(scene: Scene, plain: Any, now: Now) -> None:
         # pickle wants to find the class under its name; with the stand-in it writes the same bytes as ever.
         return (stand_in, *plain.__reduce_ex__(moment, 4)[1:])
 
-    before = copyreg.dispatch_table.get(plain)
-    copyreg.dispatch_table[plain] = reduce
-    if before is None:
-        scene.undo.callback(copyreg.dispatch_table.pop, plain, None)
-    else:
-        scene.undo.callback(copyreg.dispatch_table.__setitem__, plain, before)
+    scene.put(copyreg.dispatch_table, plain, reduce)
 
 
 class _LikePlain(type):

@@ -26,6 +26,7 @@ class TorchAlgorithms(Factor):
     story = "an operation whose result depends on timing"
     cure = "call torch.use_deterministic_algorithms(True) at the start"
     is_mode = True
+    refuses = True
 
     def check_value(self, value: str) -> None:
         if value not in ("strict", "warn"):

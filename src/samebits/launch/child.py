@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import platform
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,8 @@ from samebits.factors.sites import user_files
 from samebits.launch.plan import RunPlan, read_plan
 from samebits.pinning import Treatment, adopt, current_rank, line_of_refusal, rank_path, status, too_late, treat
 from samebits.record.journal import Journal
+
+OLDEST_TORCH = (2, 6)
 
 
 def start(plan_path: str) -> None:
@@ -41,6 +44,19 @@ def _reporter(journal: Journal) -> Any:
     return report
 
 
+def _unusable(torch: Any) -> tuple[str, str]:
+    """Why nothing can be recorded with this torch, and what to do; empty when it can."""
+    version = str(getattr(torch, "__version__", ""))
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    if numbers is None:
+        place = getattr(torch, "__file__", None) or "this process"
+        return f"the module torch of {place} is not PyTorch", "give a file of yours that is called torch another name"
+    if tuple(map(int, numbers.groups())) < OLDEST_TORCH:
+        oldest = ".".join(map(str, OLDEST_TORCH))
+        return f"torch {version} is too old: samebits needs {oldest} or newer", f"pip install 'torch>={oldest}'"
+    return "", ""
+
+
 class _Guest:
     """samebits in one process of somebody else's program."""
 
@@ -63,6 +79,10 @@ class _Guest:
 
     def meet_torch(self, torch: Any) -> None:
         """Note what is in effect, and begin to record."""
+        why, hint = _unusable(torch)
+        if why:
+            self.journal.note("error", kind="no_torch", message=why, hint=hint)
+            return
         self.has_met_torch = True
         numpy = sys.modules.get("numpy")
         versions = {"python": platform.python_version(), "torch": torch.__version__, "cuda": torch.version.cuda}
@@ -83,7 +103,7 @@ class _Guest:
             self._note_refusal()
             self._note_overridden()
             self._note_compiled()
-        elif "torch" in sys.modules:
+        elif "torch" in sys.modules and not _unusable(sys.modules["torch"])[0]:
             self._note_bypass()
         self.journal.note("files", files=user_files())
         self.journal.note("end", rank=current_rank())

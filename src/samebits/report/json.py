@@ -74,6 +74,12 @@ def diff_json(a: str, b: str, place: Divergence | None, distance: Distance | Non
     }
 
 
+def failed_diff_json(error: SamebitsError) -> dict[str, Any]:
+    """Two runs that could not be compared, in the same shape."""
+    empty = diff_json("", "", None, None, [])
+    return {**empty, "verdict": "undecided", "runs": [], "error": error_json(error)}
+
+
 def factors_json(status: Status) -> dict[str, Any]:
     """`samebits.factors/1`."""
     return {

@@ -127,10 +127,11 @@ def plan_text(request: Request, first: Sequence[RunPlan]) -> str:
         treated = [f"{mode} {', '.join(plan.named(mode))}" for mode in ("pinned", "varied") if plan.named(mode)]
         rows.append((f"run {number}", f"{plan.role}: {'; '.join(treated) or 'nothing pinned, nothing varied'}"))
     pinnable = ", ".join(request.pinnable())
+    read = ", ".join(name for name in request.pinnable() if find(name).read_in_code)
     rows += [
         ("if they", "part, the following runs end just after the step at which they parted:"),
         ("pinned", f"twice, with {pinnable}"),
-        ("released", "one factor at a time: those that entered the pinned run, and hash-seed"),
+        ("released", f"one factor at a time: those that entered the pinned run{f', and {read}' if read else ''}"),
         ("sites", "one half of a guilty factor's call sites at a time, until its lines are known"),
         ("remedy", "the guilty factors pinned, twice, to the end; once with the rest varied"),
         ("bounds", _bounds(request)),
