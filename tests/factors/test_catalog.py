@@ -10,7 +10,7 @@ import pytest
 import samebits
 from samebits.errors import UnknownFactorError, UsageError
 from samebits.factors import base
-from samebits.factors.base import CallFactor, Factor, Scene, Setting
+from samebits.factors.base import CallFactor, Factor, Observation, Scene, Setting
 from samebits.factors.catalog import CATALOG, find, in_order, names
 
 SOURCE = Path(samebits.__file__).parent
@@ -130,7 +130,7 @@ def _has_docstring(node: ast.AST) -> bool:
 
 
 def test_a_factor_of_ones_own_needs_no_more_than_the_base() -> None:
-    """The verbs have defaults that do nothing, and apply() chooses between them."""
+    """apply() chooses between the verbs; what is in effect is the one thing that every factor has to say."""
 
     class Mine(base.Factor):
         name, summary, story = "mine", "mine", "mine"
@@ -145,10 +145,13 @@ def test_a_factor_of_ones_own_needs_no_more_than_the_base() -> None:
         def witness(self, scene: Scene) -> None:
             self.done.append("witness")
 
+        def observe(self, scene: Scene | None = None) -> Observation:
+            return Observation("mine", held=None)
+
     for setting in (Setting("pinned"), Setting("varied"), Setting()):
         Mine().apply(Scene("mine", setting, report=print))
     Mine().apply(Scene("mine", Setting()))
 
     assert Mine.done == ["pin", "vary", "witness"]
-    with pytest.raises(NotImplementedError):
-        Mine().observe()
+    with pytest.raises(TypeError, match="observe"):
+        type("Mute", (base.Factor,), {})()

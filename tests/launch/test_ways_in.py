@@ -143,7 +143,7 @@ def test_torch_behind_an_import_hook_is_not_missed(tmp_path: Path) -> None:
             find_spec = staticmethod(importlib.machinery.PathFinder.find_spec)
         sys.meta_path.insert(0, Hook)
     """
-    write(tmp_path, {"hook.py": hook, "it.py": "import hook, torch", "torch.py": "# stands for the real one"})
+    write(tmp_path, {"hook.py": hook, "it.py": "import hook, torch", "torch.py": "__version__ = '2.13.0'"})
 
     done = samebits("check", "it.py", cwd=tmp_path)
 
