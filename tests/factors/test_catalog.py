@@ -86,6 +86,9 @@ def test_observing_needs_no_scene_and_no_torch(factor: Factor, monkeypatch: pyte
     """A value as text, whatever is loaded."""
     import sys
 
+    import numpy.random  # noqa: F401 - whatever ran before this test: first they are there
+    import torch  # noqa: F401
+
     seen = [factor.observe(), factor.observe(Scene(factor.name, Setting("pinned")))]
     monkeypatch.delitem(sys.modules, "torch")
     monkeypatch.delitem(sys.modules, "numpy.random")

@@ -220,7 +220,9 @@ def test_every_rank_of_torchrun_has_a_recording(tmp_path: Path) -> None:
     write(tmp_path, {"it.py": f"import os, sys\nprint(os.environ['RANK'], sys.argv[1:])\n{TRAIN}"})
     torchrun = str(Path(PYTHON).with_name("torchrun"))
 
-    done = samebits("run", "--out", "run", torchrun, "--nproc-per-node", "2", "it.py", "--pin", "x", cwd=tmp_path)
+    done = samebits(
+        "run", "--out", "run", torchrun, "--standalone", "--nproc-per-node", "2", "it.py", "--pin", "x", cwd=tmp_path
+    )
 
     recordings = RunFolder(tmp_path / "run").recordings()
     assert done.status == 0
