@@ -90,7 +90,8 @@ class _Guest:
         factors = {s.name: {"mode": s.mode, "value": s.observation.value} for s in status()}
         self.journal.note("observed", versions=versions, factors=factors, rank=current_rank())
         if self.plan.record:
-            from samebits.record.streams import Recorder, Wish
+            from samebits.record.streams import Recorder
+            from samebits.record.wish import Wish
 
             wish = Wish(self.plan.stop_after, self.plan.keep_step, self.plan.keep_streams)
             Recorder(self.journal.folder, wish, self.journal).install()

@@ -7,13 +7,11 @@ graph, waits for no device, and uses only hooks that are known to be neutral (no
 from __future__ import annotations
 
 import atexit
-import multiprocessing.util
 import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,58 +19,16 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils.data import get_worker_info
 
-from samebits.errors import StorageError
-from samebits.factors.sites import user_files
-from samebits.pinning import current_rank
-from samebits.record import values
-from samebits.record.digest import Pending, digests, is_evidence, pending
-from samebits.record.generators import generator_states
 from samebits.record.journal import Journal
-from samebits.record.listening import as_tensor, gradients, graph_leaves, listen, named_state
-from samebits.record.store import Column, Writer
-from samebits.record.trees import leaves, plain_digest
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What to record.
-
-    Attributes:
-        stop_after: end the process once this step has been written; None lets it run to its end.
-        keep_step: keep whole tensors of this step; None keeps none.
-        keep_streams: of these streams.
-    """
-
-    stop_after: int | None = None
-    keep_step: int | None = None
-    keep_streams: tuple[str, ...] = ()
-
+from samebits.record.listening import gradients, graph_leaves, listen, named_state
+from samebits.record.log import Log
+from samebits.record.trees import leaves
+from samebits.record.wish import Wish
 
 # An optimizer's state is the largest stream and the last to tell anything new: it follows from gradients, and whatever
 # is in it reaches the parameters. It is digested in the first steps, in every tenth, and when the process ends.
 STATE_FIRST_STEPS = 3
 STATE_EVERY = 10
-
-
-@dataclass
-class _Row:
-    """The step in the making: what each stream holds so far."""
-
-    names: dict[str, list[str]] = field(default_factory=dict)
-    parts: dict[str, list[Sequence[int] | Pending]] = field(default_factory=dict)
-
-    def add(self, stream: str, names: Iterable[str], part: Sequence[int] | Pending) -> None:
-        self.names.setdefault(stream, []).extend(names)
-        self.parts.setdefault(stream, []).append(part)
-
-    def columns(self) -> dict[str, Column]:
-        return {stream: Column(tuple(names), self._digests(stream)) for stream, names in self.names.items()}
-
-    def _digests(self, stream: str) -> list[int]:
-        found: list[int] = []
-        for part in self.parts[stream]:
-            found.extend(part.result() if isinstance(part, Pending) else part)
-        return found
 
 
 class Recorder:
@@ -84,17 +40,12 @@ class Recorder:
 
     def _begin(self) -> None:
         self.pid = os.getpid()
-        self.step = 0
-        self.row = _Row()
-        self.queue: list[tuple[int, str, _Row]] = []
-        self.writer: Writer | None = None
-        self.broken = False
-        self.cut = ""
+        self.log = Log(self.folder, self.wish, self.journal)
+        self.log.when_opened(self.finish)
         self.modules: dict[int, str] = {}
         self.seen: set[int] = set()
         self.params: dict[int, list[tuple[str, Any]]] = {}
         self.has_optimizer = self.has_backward = self.has_loader = self.forward_open = False
-        self.counts: dict[str, int] = {}
         self.optimizers: dict[int, Callable[[], Any]] = {}
         self.inside = threading.local()
         self.handles: list[Any] = []
@@ -126,7 +77,7 @@ class Recorder:
             try:
                 hook(*args, **kwargs)
             except Exception as error:
-                self.broken = True
+                self.log.broken = True
                 self.journal.note("error", kind="recording", message=f"{type(error).__name__}: {error}", hint="")
 
         return safe
@@ -153,13 +104,13 @@ class Recorder:
 
     def _begin_in_child(self) -> None:
         # The parent's file must not be closed from here, not even by the garbage collector: it is kept, and left alone.
-        handles, self.inherited = self.handles, self.writer
+        handles, self.inherited = self.handles, self.log
         self._begin()
         self.handles = handles
 
     def is_active(self) -> bool:
         """Whether this process trains: not a DataLoader worker, not broken by a full disk."""
-        return not self.broken and get_worker_info() is None
+        return not self.log.broken and get_worker_info() is None
 
     def optimizer_made(self, *_: Any) -> None:
         self.has_optimizer = True
@@ -183,8 +134,8 @@ class Recorder:
             self._end_step("forward")
         self._meet(module)
         if not self.has_loader:
-            number = self._count("batch")
-            self._add_tree("batch", args, f"{number}")
+            number = self.log.count("batch")
+            self.log.add_tree("batch", args, f"{number}")
         self.forward_open = torch.is_grad_enabled() or not self.has_backward
 
     def _meet(self, module: Any) -> None:
@@ -198,7 +149,7 @@ class Recorder:
         prefix = "" if len(self.modules) == 1 else f"{top}{len(self.modules) - 1}."
         named = [(f"{prefix}{name}", tensor) for name, tensor in found]
         self.params.setdefault(-1, []).extend(named)
-        self._add("init", named)
+        self.log.add("init", named)
 
     def before_backward(self, *args: Any, **kwargs: Any) -> None:
         if torch.compiler.is_compiling() or not self.is_active():
@@ -206,8 +157,8 @@ class Recorder:
         tensors = args[0] if args else kwargs.get("tensors", kwargs.get("outputs"))
         self.has_backward, self.forward_open = True, False
         losses = [t for t in (tensors if isinstance(tensors, list | tuple) else [tensors]) if torch.is_tensor(t)]
-        number = self._count("loss")
-        self._add("loss", [(f"{number}[{i}]" if len(losses) > 1 else f"{number}", t) for i, t in enumerate(losses)])
+        number = self.log.count("loss")
+        self.log.add("loss", [(f"{number}[{i}]" if len(losses) > 1 else f"{number}", t) for i, t in enumerate(losses)])
         if not self.has_optimizer and not self.params:
             self.params[-1] = [(f"leaf{i}", leaf) for i, leaf in enumerate(graph_leaves(losses))]
 
@@ -215,8 +166,8 @@ class Recorder:
         if torch.compiler.is_compiling() or not self.is_active() or self.has_optimizer:
             return
         named = self.params.get(-1, [])
-        self._add("grad", gradients(named))
-        self._add("param", named)
+        self.log.add("grad", gradients(named))
+        self.log.add("param", named)
         self._end_step("backward")
 
     def before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -225,19 +176,19 @@ class Recorder:
         named = self._params_of(optimizer)
         unborn = [(name, p) for name, p in named if id(p) not in self.seen]
         self.seen.update(id(p) for _, p in unborn)
-        self._add("init", unborn)
-        self._add("grad", gradients(named))
+        self.log.add("init", unborn)
+        self.log.add("grad", gradients(named))
 
     def after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if torch.compiler.is_compiling() or not self.is_active():
             return
         named = self._params_of(optimizer)
-        if "grad" not in self.row.names:
+        if not self.log.has("grad"):
             # A closure (LBFGS) calls backward inside the step: what it left behind is the gradient of this step.
-            self._add("grad", gradients(named))
-        self._add("param", named)
+            self.log.add("grad", gradients(named))
+        self.log.add("param", named)
         self.optimizers[id(optimizer)] = weakref.ref(optimizer)
-        if self.step < STATE_FIRST_STEPS or self.step % STATE_EVERY == 0:
+        if self.log.step < STATE_FIRST_STEPS or self.log.step % STATE_EVERY == 0:
             self._add_optimizer(optimizer)
         self._end_step("optimizer")
         if self.has_loader and self.handles:
@@ -266,11 +217,11 @@ class Recorder:
                 held.extend((f"{name}.{key}", value) for key, value in state.items())
         tensors = [(name, value) for name, value in held if torch.is_tensor(value)]
         others = [(name, value) for name, value in held if not torch.is_tensor(value)]
-        self._add("optimizer", tensors)
+        self.log.add("optimizer", tensors)
         for name, value in others:
-            self._add_tree("optimizer", value, name)
+            self.log.add_tree("optimizer", value, name)
         for index, group in enumerate(optimizer.param_groups):
-            self._add_tree("optimizer", {k: v for k, v in group.items() if k != "params"}, f"group{index}")
+            self.log.add_tree("optimizer", {k: v for k, v in group.items() if k != "params"}, f"group{index}")
 
     def before_batch(self, *_: Any) -> None:
         self.inside.loading = True
@@ -282,92 +233,23 @@ class Recorder:
         self.inside.loading = False
         if self.is_active():
             self.has_loader = True
-            self._add_tree("batch", batch, f"{self._count('batch')}")
+            self.log.add_tree("batch", batch, f"{self.log.count('batch')}")
 
     def saved(self, *args: Any, **kwargs: Any) -> None:
         if self.is_active():
             # Only tensors: checkpoints carry dates and host names, and nobody calls them other bits for that.
             thing = args[0] if args else kwargs.get("obj")
             named = [
-                (path, leaf) for path, leaf in leaves(thing, f"{self._count('artifact')}") if torch.is_tensor(leaf)
+                (path, leaf) for path, leaf in leaves(thing, f"{self.log.count('artifact')}") if torch.is_tensor(leaf)
             ]
-            self._add("artifact", named)
+            self.log.add("artifact", named)
 
-    # ---- the row -----------------------------------------------------------------------------------------------------
-
-    def _count(self, stream: str) -> int:
-        number = self.counts.get(stream, 0)
-        self.counts[stream] = number + 1
-        return number
-
-    def _add_tree(self, stream: str, tree: Any, prefix: str) -> None:
-        tensors: list[tuple[str, Any]] = []
-        plain: list[tuple[str, int]] = []
-        for path, leaf in leaves(tree, prefix):
-            tensor = as_tensor(leaf)
-            if tensor is not None:
-                tensors.append((path, tensor))
-            elif (digest := plain_digest(leaf)) is not None:
-                plain.append((path, digest))
-        self._add(stream, tensors)
-        if plain:
-            self.row.add(stream, [name for name, _ in plain], [digest for _, digest in plain])
-
-    def _add(self, stream: str, named: Iterable[tuple[str, Any]]) -> None:
-        held = [(name, tensor) for name, tensor in named if is_evidence(tensor)]
-        if not held:
-            return
-        tensors = [tensor for _, tensor in held]
-        on_cpu = all(tensor.device.type == "cpu" for tensor in tensors)
-        self.row.add(stream, [name for name, _ in held], digests(tensors) if on_cpu else pending(tensors))
-        if self.step == self.wish.keep_step and stream in self.wish.keep_streams:
-            values.keep(self.folder / "values", self._rank(), self.step, stream, held)
+    # ---- the end of a step, and of the process ----------------------------------------------------------------------
 
     def _end_step(self, cut: str) -> None:
-        self._add_rng()
-        self.queue.append((self.step, "step", self.row))
-        self.row, self.counts, self.forward_open = _Row(), {}, False
-        if not self.cut:
-            self.cut = cut
-            self.journal.note("cut", cut=cut, rank=self._rank())
-            self.journal.note("files", files=user_files())
-        self._flush_when_due()
-        if self.wish.stop_after is not None and self.step >= self.wish.stop_after:
+        self.forward_open = False
+        if self.log.end_step(cut):
             self._stop()
-        self.step += 1
-
-    def _add_rng(self) -> None:
-        states = generator_states()
-        self.row.add("rng", states, list(states.values()))
-
-    # ---- writing -----------------------------------------------------------------------------------------------------
-
-    def _flush_when_due(self) -> None:
-        # Digests that still lie on an accelerator come over together, so the device is waited for once in a while only.
-        parts = (part for _, _, row in self.queue for some in row.parts.values() for part in some)
-        waiting = any(isinstance(part, Pending) for part in parts)
-        if not waiting or len(self.queue) >= 16 or self.step == self.wish.stop_after:
-            self._flush()
-
-    def _flush(self) -> None:
-        queue, self.queue = self.queue, []
-        try:
-            if self.writer is None and queue:
-                self._open()
-            for step, kind, row in queue:
-                assert self.writer is not None
-                self.writer.write(step, kind, row.columns())
-        except StorageError as error:
-            self.broken = True
-            self.journal.note("error", kind=error.kind, message=error.message, hint=error.hint)
-
-    def _open(self) -> None:
-        self.writer = Writer(self.folder, self._rank())
-        # Children of multiprocessing leave without atexit; they do run these.
-        multiprocessing.util.Finalize(self, self.finish, exitpriority=100)
-
-    def _rank(self) -> int:
-        return current_rank() or 0
 
     def finish(self) -> None:
         """Write what came after the last step, and mark the recording as complete."""
@@ -375,24 +257,15 @@ class Recorder:
             return
         if self.forward_open and not self.has_optimizer:
             self._end_step("forward")
-        if self.writer is not None or self.queue:
+        if self.log.is_begun:
             for optimizer in filter(None, (alive() for alive in self.optimizers.values())):
                 self._add_optimizer(optimizer)
-            if self.row.parts:
-                self.queue.append((self.step, "end", self.row))
-            self._flush()
-        if self.writer is not None:
-            self.writer.close()
-            self.writer = None
-            self.broken = True
+        self.log.close()
 
     def _stop(self) -> None:
         """End the process here: everything that was asked for is on disk."""
-        self.row, self.broken = _Row(), True
-        if self.writer is not None:
-            self.writer.close(complete=False)
-            self.writer = None
-        self.journal.note("end", stopped_after=self.step, rank=self._rank())
+        self.log.close(complete=False)
+        self.journal.note("end", stopped_after=self.log.step - 1, rank=self.log.rank)
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()

@@ -1,0 +1,161 @@
+"""What one process has to write of its run: rows in the making, rows that wait, and the file they go to."""
+
+from __future__ import annotations
+
+import multiprocessing.util
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from samebits.errors import StorageError
+from samebits.factors.sites import user_files
+from samebits.pinning import current_rank
+from samebits.record import values
+from samebits.record.digest import Pending, digests, is_evidence, pending
+from samebits.record.generators import generator_states
+from samebits.record.journal import Journal
+from samebits.record.listening import as_tensor
+from samebits.record.store import Column, Writer
+from samebits.record.trees import leaves, plain_digest
+from samebits.record.wish import Wish
+
+# Digests that still lie on an accelerator come over together, so the device is waited for once in a while only.
+ROWS_WAITING = 16
+
+
+@dataclass
+class _Row:
+    """The step in the making: what each stream holds so far."""
+
+    names: dict[str, list[str]] = field(default_factory=dict)
+    parts: dict[str, list[Sequence[int] | Pending]] = field(default_factory=dict)
+
+    def add(self, stream: str, names: Iterable[str], part: Sequence[int] | Pending) -> None:
+        self.names.setdefault(stream, []).extend(names)
+        self.parts.setdefault(stream, []).append(part)
+
+    def columns(self) -> dict[str, Column]:
+        return {stream: Column(tuple(names), self._digests(stream)) for stream, names in self.names.items()}
+
+    def is_waiting(self) -> bool:
+        return any(isinstance(part, Pending) for parts in self.parts.values() for part in parts)
+
+    def _digests(self, stream: str) -> list[int]:
+        found: list[int] = []
+        for part in self.parts[stream]:
+            found.extend(part.result() if isinstance(part, Pending) else part)
+        return found
+
+
+class Log:
+    """Takes what a step holds, stream by stream, and writes a row at its end.
+
+    Attributes:
+        step: the one in the making; counts from 0.
+        broken: nothing can be written any more, or everything has been.
+    """
+
+    def __init__(self, folder: Path, wish: Wish, journal: Journal) -> None:
+        self.folder, self.wish, self.journal = folder, wish, journal
+        self.step = 0
+        self.broken = False
+        self.writer: Writer | None = None
+        self._row = _Row()
+        self._queue: list[tuple[int, str, _Row]] = []
+        self._counts: dict[str, int] = {}
+        self._at_end: Callable[[], None] | None = None
+
+    @property
+    def rank(self) -> int:
+        return current_rank() or 0
+
+    def count(self, stream: str) -> int:
+        """How many came before in this step: the name of what has no name of its own."""
+        number = self._counts.get(stream, 0)
+        self._counts[stream] = number + 1
+        return number
+
+    def has(self, stream: str) -> bool:
+        return stream in self._row.names
+
+    def add(self, stream: str, named: Iterable[tuple[str, Any]]) -> None:
+        """Digest tensors as they are now."""
+        held = [(name, tensor) for name, tensor in named if is_evidence(tensor)]
+        if not held:
+            return
+        tensors = [tensor for _, tensor in held]
+        on_cpu = all(tensor.device.type == "cpu" for tensor in tensors)
+        self._row.add(stream, [name for name, _ in held], digests(tensors) if on_cpu else pending(tensors))
+        if self.step == self.wish.keep_step and stream in self.wish.keep_streams:
+            values.keep(self.folder / "values", self.rank, self.step, stream, held)
+
+    def add_tree(self, stream: str, tree: Any, prefix: str) -> None:
+        """Digest whatever can be digested in a container."""
+        tensors: list[tuple[str, Any]] = []
+        plain: list[tuple[str, int]] = []
+        for path, leaf in leaves(tree, prefix):
+            tensor = as_tensor(leaf)
+            if tensor is not None:
+                tensors.append((path, tensor))
+            elif (digest := plain_digest(leaf)) is not None:
+                plain.append((path, digest))
+        self.add(stream, tensors)
+        if plain:
+            self._row.add(stream, [name for name, _ in plain], [digest for _, digest in plain])
+
+    def end_step(self, cut: str) -> bool:
+        """Close the row; True when this was the last step that was asked for."""
+        states = generator_states()
+        self._row.add("rng", states, list(states.values()))
+        self._queue.append((self.step, "step", self._row))
+        self._row, self._counts = _Row(), {}
+        if self.step == 0:
+            self.journal.note("cut", cut=cut, rank=self.rank)
+            self.journal.note("files", files=user_files())
+        is_last = self.wish.stop_after is not None and self.step >= self.wish.stop_after
+        if is_last or len(self._queue) >= ROWS_WAITING or not any(row.is_waiting() for _, _, row in self._queue):
+            self.flush()
+        self.step += 1
+        return is_last
+
+    def flush(self) -> None:
+        """Write all rows that wait."""
+        queue, self._queue = self._queue, []
+        try:
+            for step, kind, row in queue:
+                self.opened().write(step, kind, row.columns())
+        except StorageError as error:
+            self.storage_failed(error)
+
+    def opened(self) -> Writer:
+        """The file, made when the first row is there: by then the rank is known."""
+        if self.writer is None:
+            self.writer = Writer(self.folder, self.rank)
+            if self._at_end is not None:
+                # Children of multiprocessing leave without atexit; they do run these.
+                multiprocessing.util.Finalize(self, self._at_end, exitpriority=100)
+        return self.writer
+
+    def storage_failed(self, error: StorageError) -> None:
+        """A full disk ends the recording, not the run."""
+        self.broken = True
+        self.journal.note("error", kind=error.kind, message=error.message, hint=error.hint)
+
+    def when_opened(self, at_end: Callable[[], None]) -> None:
+        """What to do when a child of multiprocessing ends."""
+        self._at_end = at_end
+
+    def close(self, complete: bool = True) -> None:
+        """Write what came after the last step, and no more."""
+        if complete and self._row.parts:
+            self._queue.append((self.step, "end", self._row))
+        self.flush()
+        if self.writer is not None:
+            self.writer.close(complete=complete)
+            self.writer = None
+            self.broken = True
+
+    @property
+    def is_begun(self) -> bool:
+        return self.writer is not None or bool(self._queue)
