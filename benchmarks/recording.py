@@ -45,27 +45,37 @@ class Worker:
         self.process.wait()
 
 
-def step_ratio(kind: str) -> tuple[list[float], float, float]:
-    """Recorded over plain, pair by pair; milliseconds of a plain step; bytes of recording per step."""
+def step_ratios(kind: str) -> tuple[float, dict[str, tuple[list[float], float]]]:
+    """Milliseconds of a plain step; for every way to observe it the ratios, round by round, and bytes per step."""
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "run"
+        out = Path(folder)
         script = [str(HERE / "workload.py"), kind]
-        plain = Worker([sys.executable, *script])
-        recorded = Worker([*SAMEBITS, "--out", str(out), *script])
-        for worker in (plain, recorded):
+        commands = {
+            "plain": [sys.executable, *script],
+            "step": [*SAMEBITS, "--out", str(out / "step"), *script],
+            "op": [*SAMEBITS, "--level", "op", "--out", str(out / "op"), *script],
+            "DebugMode": [sys.executable, *script, "debug"],
+        }
+        workers = {name: Worker(command) for name, command in commands.items()}
+        for worker in workers.values():
             worker.take(WARM_UP[kind])
-        ratios, seconds = [], []
-        for pair in range(PAIRS):
-            # Whoever goes second meets a warmer machine, so they take turns at that as well.
-            first, second = (plain, recorded) if pair % 2 else (recorded, plain)
-            times = {first: first.take(BLOCKS[kind]), second: second.take(BLOCKS[kind])}
-            ratios.append(times[recorded] / times[plain])
-            seconds.append(times[plain] / BLOCKS[kind])
-        for worker in (plain, recorded):
+        seconds: dict[str, list[float]] = {name: [] for name in workers}
+        for turn in range(PAIRS):
+            # Whoever goes later meets a warmer machine, so they take turns at that as well.
+            names = list(workers)[turn % len(workers) :] + list(workers)[: turn % len(workers)]
+            for name in names:
+                seconds[name].append(workers[name].take(BLOCKS[kind]))
+        for worker in workers.values():
             worker.close()
-        steps = RunFolder(out).recordings()[0].steps
-        size = (out / "recording.sqlite").stat().st_size / steps
-    return ratios, statistics.median(seconds) * 1000, size
+        found = {}
+        for name in list(workers)[1:]:
+            ratios = [own / plain for own, plain in zip(seconds[name], seconds["plain"], strict=True)]
+            found[name] = ratios, bytes_per_step(out / name) if (out / name).exists() else 0.0
+        return statistics.median(seconds["plain"]) / BLOCKS[kind] * 1000, found
+
+
+def bytes_per_step(folder: Path) -> float:
+    return (folder / "recording.sqlite").stat().st_size / RunFolder(folder).recordings()[0].steps
 
 
 def start_up() -> list[float]:
@@ -90,10 +100,11 @@ def spread(values: list[float]) -> str:
 
 def main() -> None:
     print(f"torch {torch.__version__}, Python {platform.python_version()}, {torch.get_num_threads()} threads\n")
-    print("step level           plain ms   bytes/step   recorded / plain")
+    print("               plain ms   level          bytes/step   over plain")
     for kind in BLOCKS:
-        ratios, milliseconds, size = step_ratio(kind)
-        print(f"  {kind:<18} {milliseconds:>8.1f}   {size:>10.0f}   {spread(ratios)}")
+        milliseconds, found = step_ratios(kind)
+        for name, (ratios, size) in found.items():
+            print(f"{kind:<14} {milliseconds:>8.1f}   {name:<12} {size:>12.0f}   {spread(ratios)}")
     print(f"\nstart-up added, s    {spread(start_up())}")
     torch.set_num_threads(1)
     print_throughput()

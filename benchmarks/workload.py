@@ -1,11 +1,12 @@
 """A small CNN or a four-layer transformer that takes some steps whenever it is told to, and says how long they took.
 
-    workload.py cnn|transformer
+    workload.py cnn|transformer [debug]
 
 Reads a number of steps per line from standard input; answers with the seconds they took. Started by `recording.py`,
-once plainly and once under samebits, so that both can take turns on the same machine.
+plainly, under samebits and (`debug`) under torch's own DebugMode, so that all can take turns on the same machine.
 """
 
+import contextlib
 import sys
 import time
 
@@ -30,7 +31,17 @@ def transformer():
     return model, tokens, tokens.roll(-1, 1)
 
 
+@contextlib.contextmanager
+def debug_mode():
+    """Digests of the inputs and results of every operation, as torch itself offers them."""
+    from torch.utils._debug_mode import DebugMode
+
+    with DebugMode() as mode, mode.log_tensor_hashes(hash_fn="hash_tensor", hash_inputs=True):
+        yield
+
+
 def main():
+    observer = debug_mode if sys.argv[2:] == ["debug"] else contextlib.nullcontext
     torch.manual_seed(0)
     model, x, y = {"cnn": cnn, "transformer": transformer}[sys.argv[1]]()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
@@ -38,9 +49,10 @@ def main():
     for line in sys.stdin:
         start = time.perf_counter()
         for _ in range(int(line)):
-            optimizer.zero_grad()
-            criterion(model(x).flatten(0, -2), y.flatten()).backward()
-            optimizer.step()
+            with observer():
+                optimizer.zero_grad()
+                criterion(model(x).flatten(0, -2), y.flatten()).backward()
+                optimizer.step()
         print(time.perf_counter() - start, flush=True)
 
 

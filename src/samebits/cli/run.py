@@ -18,6 +18,7 @@ from samebits.launch.process import Outcome, run_transparent
 from samebits.pinning import settings_for
 from samebits.record.folder import mark_busy, mark_done, new_home
 from samebits.record.journal import read_notes
+from samebits.record.wish import OpWish
 
 
 @click.command(context_settings=COMMAND_LINE, short_help="Run once with every factor pinned.")
@@ -29,6 +30,10 @@ from samebits.record.journal import read_notes
 @click.option(
     "--keep-values", type=int, metavar="STEP", help="Keep the whole tensors of this step, for `samebits diff`."
 )
+@click.option(
+    "--level", type=click.Choice(["step", "op"]), default="step", help="Record steps, or every operation too."
+)
+@click.option("--steps", metavar="FIRST[:LAST]", help="With --level op: of these steps only, both included.")
 @click.option("-v", "--verbose", is_flag=True, help="Say afterwards what was pinned and where the recording is.")
 @out_option
 @command_argument
@@ -39,6 +44,8 @@ def command(
     per_rank: bool,
     no_record: bool,
     keep_values: int | None,
+    level: str,
+    steps: str | None,
     verbose: bool,
     out: Path | None,
     command: tuple[str, ...],
@@ -48,14 +55,29 @@ def command(
     \b
     samebits run train.py --lr 3
     samebits run --pin torch-rng --pin hash-seed train.py
+    samebits run --level op --steps 0:1 train.py
     samebits run torchrun --nproc-per-node 2 train.py
 
     Exit status: the command's own; 125 when samebits itself failed.
     """  # noqa: D301 - click wants the character itself
-    outcome = _run(pins, no_pin, seed, per_rank, no_record, keep_values, out, command)
+    ops = _window(level, steps)
+    outcome = _run(pins, no_pin, seed, per_rank, no_record, keep_values, ops, out, command)
     with contextlib.suppress(OSError):  # nobody listens any more; the status counts all the same
         _say_afterwards(outcome, verbose)
     end_like(outcome.exit_code)
+
+
+def _window(level: str, steps: str | None) -> OpWish | None:
+    if steps is None:
+        return OpWish() if level == "op" else None
+    first, _, last = steps.partition(":")
+    if level != "op":
+        raise UsageError("--steps chooses the steps whose operations are recorded", "add --level op")
+    if not first.isdecimal() or (last and not last.isdecimal()) or int(last or first) < int(first):
+        raise UsageError(
+            f"--steps takes a step or FIRST:LAST, counted from 0, got {steps!r}", "for example --steps 3:5"
+        )
+    return OpWish(int(first), int(last or first))
 
 
 def _run(
@@ -65,6 +87,7 @@ def _run(
     per_rank: bool,
     no_record: bool,
     keep_values: int | None,
+    ops: OpWish | None,
     out: Path | None,
     words: tuple[str, ...],
 ) -> Outcome:
@@ -83,6 +106,7 @@ def _run(
         per_rank=per_rank,
         keep_step=keep_values,
         keep_streams=streams,
+        ops=ops,
     )
     home = new_home(out, config.keep)
     mark_busy(home)

@@ -93,7 +93,7 @@ class _Guest:
             from samebits.record.streams import Recorder
             from samebits.record.wish import Wish
 
-            wish = Wish(self.plan.stop_after, self.plan.keep_step, self.plan.keep_streams)
+            wish = Wish(self.plan.stop_after, self.plan.keep_step, self.plan.keep_streams, self.plan.ops)
             Recorder(self.journal.folder, wish, self.journal).install()
 
     def at_end(self) -> None:

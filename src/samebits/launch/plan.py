@@ -6,9 +6,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from samebits.factors.base import Setting
 from samebits.factors.catalog import CATALOG
+from samebits.record.wish import OpWish
 
 VARIABLE = "SAMEBITS_PLAN"
 
@@ -26,6 +28,7 @@ class RunPlan:
         per_rank: give every rank streams of its own.
         stop_after: end the run after this step.
         keep_step, keep_streams: keep whole tensors of one step.
+        ops: record every operation of some steps.
     """
 
     role: str = "run"
@@ -37,6 +40,7 @@ class RunPlan:
     stop_after: int | None = None
     keep_step: int | None = None
     keep_streams: tuple[str, ...] = ()
+    ops: OpWish | None = None
 
     def named(self, mode: str) -> list[str]:
         """The factors treated so, in catalogue order."""
@@ -62,7 +66,13 @@ def read_plan(path: str | Path) -> RunPlan:
     content = json.loads(Path(path).read_text(encoding="utf-8"))
     settings = {name: _setting(given) for name, given in content.pop("settings").items()}
     content["keep_streams"] = tuple(content["keep_streams"])
-    return RunPlan(settings=settings, **content)
+    wish = content.pop("ops", None)
+    return RunPlan(settings=settings, ops=None if wish is None else _op_wish(wish), **content)
+
+
+def _op_wish(given: dict[str, Any]) -> OpWish:
+    keep = tuple((step, index) for step, index in given["keep"])
+    return OpWish(**{**given, "keep": keep, "grafts": tuple(given["grafts"])})
 
 
 def _setting(given: dict[str, object]) -> Setting:

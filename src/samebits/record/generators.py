@@ -35,5 +35,10 @@ def _torch_state() -> int:
     return hash(tuple(words)) & (2**64 - 1)
 
 
+def digest_of_state(generator: torch.Generator) -> int:
+    """Of any torch generator; an accelerator's lies on the host, so nothing is waited for."""
+    return hash(tuple(generator.get_state().tolist())) & (2**64 - 1)
+
+
 def _digest_bytes(raw: bytes) -> int:
     return int.from_bytes(hashlib.blake2b(raw, digest_size=8).digest(), "little")

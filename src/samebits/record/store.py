@@ -3,6 +3,7 @@
     meta(key, value)              schema, rank, sequence, complete
     layouts(id, names)            a list of tensor names, as JSON; most steps share one
     steps(step, kind, root, streams)
+    op_kinds, ops                 operations, where they were asked for (`record/ops/table.py`)
 
 `root` is a chain: it digests the row's streams and the root before it. So two recordings agree up to and including
 step s exactly when their roots at s are equal, and the first divergence is found by halving, reading a handful of
@@ -23,6 +24,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from samebits.errors import NewerSchemaError, RecordingError, StorageError
 
@@ -38,6 +40,8 @@ _TABLES = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE layouts(id INTEGER PRIMARY KEY, names TEXT);
 CREATE TABLE steps(step INTEGER PRIMARY KEY, kind TEXT, root BLOB, streams BLOB);
+CREATE TABLE op_kinds(id INTEGER PRIMARY KEY, content TEXT);
+CREATE TABLE ops(chunk INTEGER PRIMARY KEY, step INTEGER, first INTEGER, count INTEGER, root BLOB, packed BLOB);
 """
 
 
@@ -84,6 +88,12 @@ class Writer:
         self._root = hashlib.blake2b(self._root + kind.encode() + compared, digest_size=8).digest()
         with _storage_errors(self.path):
             self._db.execute("INSERT INTO steps VALUES(?, ?, ?, ?)", (step, kind, self._root, packed))
+            self._commit_when_due()
+
+    def insert(self, statement: str, *values: object) -> None:
+        """Append one row to a table that somebody else knows the meaning of."""
+        with _storage_errors(self.path):
+            self._db.execute(statement, values)
             self._commit_when_due()
 
     def commit(self) -> None:
@@ -206,6 +216,10 @@ class Recording:
         """Every stream of one step."""
         (packed,) = self._db.execute("SELECT streams FROM steps WHERE step=?", (step,)).fetchone()
         return dict(self._unpacked(packed))
+
+    def query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Rows of a table that somebody else knows the meaning of."""
+        return self._db.execute(statement, values).fetchall()
 
     def close(self) -> None:
         self._db.close()

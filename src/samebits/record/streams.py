@@ -22,6 +22,7 @@ from torch.utils.data import get_worker_info
 from samebits.record.journal import Journal
 from samebits.record.listening import gradients, graph_leaves, listen, named_state
 from samebits.record.log import Log
+from samebits.record.ops.mode import OpRecorder
 from samebits.record.trees import leaves
 from samebits.record.wish import Wish
 
@@ -48,6 +49,9 @@ class Recorder:
         self.has_optimizer = self.has_backward = self.has_loader = self.forward_open = False
         self.optimizers: dict[int, Callable[[], Any]] = {}
         self.inside = threading.local()
+        self.ops: OpRecorder | None = None
+        if self.wish.ops is not None and get_worker_info() is None:
+            self.ops = OpRecorder(self.log, self.wish.ops)
         self.handles: list[Any] = []
 
     # ---- hooks -------------------------------------------------------------------------------------------------------
@@ -69,6 +73,8 @@ class Recorder:
         atexit.register(self.finish)
         # Leaving without atexit is common after training; what was recorded must not depend on how a script leaves.
         listen(os, "_exit", before=lambda *_: self.finish())
+        if self.ops is not None:
+            self.ops.begin_step(0)
 
     def _safely(self, hook: Callable[..., None]) -> Callable[..., None]:
         """A mistake of ours must not end the user's run: the recording ends instead, and says why."""
@@ -94,7 +100,7 @@ class Recorder:
 
     def _has_global_hooks_of_others(self) -> bool:
         hooks: Any = torch.nn.modules.module
-        ours = {handle.id for handle in self.handles}
+        ours = {handle.id for handle in self.handles} | (self.ops.hook_ids if self.ops is not None else set())
         kinds = ("backward_pre", "backward", "forward_pre", "forward")
         return any(not ours.issuperset(getattr(hooks, f"_global_{kind}_hooks")) for kind in kinds)
 
@@ -173,6 +179,8 @@ class Recorder:
     def before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if torch.compiler.is_compiling() or not self.is_active():
             return
+        if self.ops is not None:
+            self.ops.places.optimizer_called(optimizer)
         named = self._params_of(optimizer)
         unborn = [(name, p) for name, p in named if id(p) not in self.seen]
         self.seen.update(id(p) for _, p in unborn)
@@ -182,6 +190,8 @@ class Recorder:
     def after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if torch.compiler.is_compiling() or not self.is_active():
             return
+        if self.ops is not None:
+            self.ops.places.optimizer_returned()
         named = self._params_of(optimizer)
         if not self.log.has("grad"):
             # A closure (LBFGS) calls backward inside the step: what it left behind is the gradient of this step.
@@ -248,8 +258,12 @@ class Recorder:
 
     def _end_step(self, cut: str) -> None:
         self.forward_open = False
+        if self.ops is not None:
+            self.ops.end_step()
         if self.log.end_step(cut):
             self._stop()
+        if self.ops is not None:
+            self.ops.begin_step(self.log.step)
 
     def finish(self) -> None:
         """Write what came after the last step, and mark the recording as complete."""
@@ -257,6 +271,8 @@ class Recorder:
             return
         if self.forward_open and not self.has_optimizer:
             self._end_step("forward")
+        if self.ops is not None:
+            self.ops.close()
         if self.log.is_begun:
             for optimizer in filter(None, (alive() for alive in self.optimizers.values())):
                 self._add_optimizer(optimizer)

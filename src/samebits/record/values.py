@@ -5,6 +5,7 @@ Written inside the user's program, with torch; read outside, without it.
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import json
 import struct
@@ -40,6 +41,23 @@ def file_name(rank: int, step: int, stream: str, part: int = 0) -> str:
 def keep(folder: Path, rank: int, step: int, stream: str, named: Iterable[tuple[str, Any]]) -> None:
     """Write tensors beside the recording. A stream met several times in one step gets several files."""
     folder.mkdir(exist_ok=True)
+    encoded = _encoded(named)
+    # Names are tried one after the other: listing the folder would count as a listing made by the user's program.
+    for part in itertools.count():
+        try:
+            with (folder / file_name(rank, step, stream, part)).open("xb") as file:
+                file.write(encoded)
+            return
+        except FileExistsError:
+            continue
+
+
+def write_tensors(path: Path, named: Iterable[tuple[str, Any]]) -> None:
+    """Write tensors to a file of this name."""
+    path.write_bytes(_encoded(named))
+
+
+def _encoded(named: Iterable[tuple[str, Any]]) -> bytes:
     head: dict[str, Any] = {}
     data: list[bytes] = []
     at = 0
@@ -50,14 +68,7 @@ def keep(folder: Path, rank: int, step: int, stream: str, named: Iterable[tuple[
         data.append(raw)
         at += len(raw)
     encoded = json.dumps(head).encode()
-    # Names are tried one after the other: listing the folder would count as a listing made by the user's program.
-    for part in itertools.count():
-        try:
-            with (folder / file_name(rank, step, stream, part)).open("xb") as file:
-                file.write(_LENGTH.pack(len(encoded)) + encoded + b"".join(data))
-            return
-        except FileExistsError:
-            continue
+    return _LENGTH.pack(len(encoded)) + encoded + b"".join(data)
 
 
 def _bytes_of(tensor: Any) -> bytes:
@@ -68,7 +79,7 @@ def _bytes_of(tensor: Any) -> bytes:
         flat = flat.resolve_conj().resolve_neg().contiguous().reshape(-1)
         if flat.numel() == 0:
             return b""
-        return bytes(flat.view(torch.uint8).numpy().tobytes())
+        return ctypes.string_at(flat.data_ptr(), flat.numel() * flat.itemsize)
 
 
 def read_kept(folder: Path, rank: int, step: int, stream: str) -> dict[str, Kept]:
@@ -76,10 +87,17 @@ def read_kept(folder: Path, rank: int, step: int, stream: str) -> dict[str, Kept
     found: dict[str, Kept] = {}
     pattern = file_name(rank, step, stream).replace(".0.", ".*.")
     for path in sorted((folder / "values").glob(pattern)):
-        raw = path.read_bytes()
-        (length,) = _LENGTH.unpack_from(raw)
-        start = _LENGTH.size + length
-        for name, entry in json.loads(raw[_LENGTH.size : start]).items():
-            begin, end = entry["data_offsets"]
-            found[name] = Kept(entry["dtype"], tuple(entry["shape"]), raw[start + begin : start + end])
+        found |= read_tensors(path)
+    return found
+
+
+def read_tensors(path: Path) -> dict[str, Kept]:
+    """Every tensor of one file."""
+    raw = path.read_bytes()
+    (length,) = _LENGTH.unpack_from(raw)
+    start = _LENGTH.size + length
+    found: dict[str, Kept] = {}
+    for name, entry in json.loads(raw[_LENGTH.size : start]).items():
+        begin, end = entry["data_offsets"]
+        found[name] = Kept(entry["dtype"], tuple(entry["shape"]), raw[start + begin : start + end])
     return found

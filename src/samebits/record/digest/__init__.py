@@ -41,7 +41,7 @@ from samebits.record.digest.keys import salt
 from samebits.record.digest.packs import Plan, Sum, on_host, plan_of
 from samebits.record.digest.parts import LOW_ADDRESS, Index, NotEvidenceError, flattened
 
-__all__ = ["NotEvidenceError", "Pending", "digest", "digests", "is_evidence", "pending"]
+__all__ = ["NotEvidenceError", "Pending", "digest", "digests", "is_evidence", "pending", "results", "unobserved"]
 
 _MASK = (1 << 64) - 1
 
@@ -77,7 +77,7 @@ def pending(tensors: Sequence[Tensor]) -> Pending:
     Raises:
         NotEvidenceError: if one of them is no evidence (`is_evidence`).
     """
-    with _unobserved():
+    with unobserved():
         plan = plan_of(tensors)
         if plan:
             return _started(plan, tensors, None)
@@ -110,13 +110,29 @@ class Pending:
 
     def result(self) -> list[int]:
         """The digests, in the order of the tensors."""
-        found = list(self._salts)
-        with _unobserved():
-            if self._event:
-                self._event.synchronize()
-            for position, value in on_host(self._sums):
-                found[position] = (found[position] + value) & _MASK
-        return found if self._tree is None else [_combined(node, found) for node in self._tree]
+        return results([self])[0]
+
+
+def results(waiting: Sequence[Pending]) -> list[list[int]]:
+    """The digests of many calls at once: one copy brings all that is on one device."""
+    found = [list(some._salts) for some in waiting]
+    where: list[tuple[int, int]] = []
+    sums: list[Sum] = []
+    for number, some in enumerate(waiting):
+        for positions, value in some._sums:
+            sums.append((range(len(where), len(where) + len(positions)), value))
+            where.extend((number, position) for position in positions)
+    with unobserved():
+        for some in waiting:
+            if some._event:
+                some._event.synchronize()
+        for at, value in on_host(sums):
+            number, position = where[at]
+            found[number][position] = (found[number][position] + value) & _MASK
+    return [
+        own if some._tree is None else [_combined(node, own) for node in some._tree]
+        for some, own in zip(waiting, found, strict=True)
+    ]
 
 
 def _started(plan: Plan, tensors: Sequence[Tensor], tree: list[Index] | None) -> Pending:
@@ -127,7 +143,8 @@ def _started(plan: Plan, tensors: Sequence[Tensor], tree: list[Index] | None) ->
 
 
 @contextmanager
-def _unobserved() -> Iterator[None]:
+def unobserved() -> Iterator[None]:
+    """Torch operations inside are nobody's business: no graph, no mode of the user's, no transform sees them."""
     # Below autograd nothing enters a graph and tangents stay out; the others hide what we do from the user's dispatch
     # and function modes (a default device is one) and from vmap and its kin.
     core: Any = torch._C
@@ -148,7 +165,7 @@ def _combined(node: Index, found: list[int]) -> int:
 
 
 def _has_parts_with_bits(tensor: Tensor) -> bool:
-    with _unobserved():
+    with unobserved():
         try:
             flattened(tensor, [])
         except NotEvidenceError:

@@ -1,0 +1,114 @@
+"""What is known of the memory behind tensors, so that nothing is digested twice.
+
+A result is digested when it is made. Until a recorded operation writes to it again, an input that lies in the same
+memory is known by where it came from: which operation, which result, which look at it. That is as good as a digest,
+because two runs whose recordings agree so far made the same bits there, and it costs nothing. What wrote past the
+dispatcher (NumPy through shared memory, a kernel of the user's own) is not known here; so before an operation is
+accused, its inputs are compared bit by bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+_weak_reference: Any = StorageWeakRef
+
+_SWEEP_EVERY = 4096
+_MASK = (1 << 64) - 1
+
+
+@dataclass(slots=True)
+class _Held:
+    """One storage.
+
+    Attributes:
+        alive: keeps the storage's address from being used again, and nothing else.
+        base: where its memory lay.
+        whole: stands for all that it holds; None when only some looks at it are known.
+        looks: offset, shape and strides → what stands for what is seen so.
+        producer: what wrote there last, for reports.
+        is_unwritten: nobody has written there since it was made.
+    """
+
+    alive: Any
+    base: int
+    whole: int | None = None
+    looks: dict[Any, int] = field(default_factory=dict)
+    producer: Any = None
+    is_unwritten: bool = False
+
+
+class Memory:
+    """The storages met in this window."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, _Held] = {}
+        self._until_sweep = _SWEEP_EVERY
+
+    def known(self, tensor: Any) -> int | None:
+        """What stands for the tensor's bits; None if they have to be digested."""
+        held = self._find(tensor)
+        if held is None:
+            return None
+        look = _look(tensor)
+        if held.whole is None:
+            return held.looks.get(look)
+        return hash((held.whole, look)) & _MASK
+
+    def digested(self, tensor: Any, digest: int) -> None:
+        """The tensor came from outside; this is its digest."""
+        held = self._find(tensor) or self._new(tensor)
+        if _is_whole(tensor, held):
+            held.whole = digest
+        else:
+            held.looks[_look(tensor)] = digest
+
+    def written(self, tensor: Any, stamp: int, producer: Any, is_unwritten: bool = False) -> None:
+        """An operation wrote the tensor; `stamp` tells this writing from all others of the window."""
+        held = self._find(tensor) or self._new(tensor)
+        if held.is_unwritten or _is_whole(tensor, held):
+            held.whole, held.looks = stamp, {}
+        elif held.whole is not None:
+            held.whole = hash((held.whole, stamp, _look(tensor)))
+        else:
+            held.looks = {_look(tensor): stamp}
+        held.producer, held.is_unwritten = producer, is_unwritten
+        if is_unwritten:
+            held.whole = None
+
+    def lost(self, tensor: Any, producer: Any) -> None:
+        """Something is writing there that nobody waited for yet."""
+        held = self._find(tensor) or self._new(tensor)
+        held.whole, held.looks, held.producer, held.is_unwritten = None, {}, producer, False
+
+    def producer(self, tensor: Any) -> tuple[Any, bool]:
+        """Who wrote the tensor's memory last (None if nobody in this window), and whether it was never written."""
+        held = self._find(tensor)
+        return (None, False) if held is None else (held.producer, held.is_unwritten)
+
+    def _find(self, tensor: Any) -> _Held | None:
+        storage = tensor.untyped_storage()
+        held = self._held.get(storage._cdata)
+        # Memory may be given back and taken anew under the same storage (FSDP does).
+        return held if held is not None and held.base == storage.data_ptr() else None
+
+    def _new(self, tensor: Any) -> _Held:
+        self._until_sweep -= 1
+        if self._until_sweep == 0:
+            self._held = {key: held for key, held in self._held.items() if not held.alive.expired()}
+            self._until_sweep = max(_SWEEP_EVERY, len(self._held))
+        storage = tensor.untyped_storage()
+        held = self._held[storage._cdata] = _Held(_weak_reference(storage), storage.data_ptr())
+        return held
+
+
+def _look(tensor: Any) -> tuple[Any, ...]:
+    return tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.is_conj(), tensor.is_neg()
+
+
+def _is_whole(tensor: torch.Tensor, held: _Held) -> bool:
+    return tensor.nbytes == tensor.untyped_storage().nbytes() and not tensor.is_conj() and not tensor.is_neg()

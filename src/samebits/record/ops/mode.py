@@ -1,0 +1,459 @@
+"""One dispatch mode that writes down every operation of a window of steps.
+
+What it must never do: change bits, draw, wait for a device once per tensor, or keep a tensor alive.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack, _pop_mode, _push_mode
+
+from samebits.record.digest import Pending, is_evidence, pending, results, unobserved
+from samebits.record.generators import digest_of_state
+from samebits.record.log import Log
+from samebits.record.ops.evidence import evidence_of
+from samebits.record.ops.follow import Follower
+from samebits.record.ops.memory import Memory
+from samebits.record.ops.operands import Operands, keep_operands, read_results
+from samebits.record.ops.places import Place, Places
+from samebits.record.ops.schemas import OpSchema, schema_of
+from samebits.record.ops.table import OpKind, OpRow, OpSheet
+from samebits.record.wish import OpWish
+
+OPERANDS = "operands"
+_MASK = (1 << 64) - 1
+# How many operations may wait for digests that lie on an accelerator.
+ROWS_WAITING = 256
+
+
+class _Seen(NamedTuple):
+    """One call before it is made."""
+
+    schema: OpSchema
+    place: Place
+    signature: tuple[Any, ...]
+    tensors: list[tuple[str, Any]]
+    names: list[str]
+    evidence: list[int]
+    late: list[tuple[int, Any]]
+    operands: Operands | None
+
+
+class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Records the operations of this process.
+
+    Args:
+        log: where rows of this process go.
+        wish: which operations.
+    """
+
+    def __init__(self, log: Log, wish: OpWish) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.log, self.wish = log, wish
+        self.places = Places()
+        self.memory = Memory()
+        self.sheet = OpSheet()
+        self.is_on = False
+        self._made = 0
+        self._kinds: dict[tuple[Any, ...], int] = {}
+        self._rows: list[tuple[int, list[int]]] = []
+        self._waiting: list[tuple[list[int], Sequence[int], Pending]] = []
+        self._handles: list[Any] = []
+        self._follower = Follower(Path(wish.against)) if wish.against else None
+        self._grafts = {place_in(path): Path(path) for path in wish.grafts}
+        self._unseen: set[str] = set()
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """torch.compile goes on as if this mode were not there; what it made is one invisible step to us."""
+        return True
+
+    # ---- the window
+
+    def begin_step(self, step: int) -> None:
+        """Turn on or off, as this step asks for."""
+        wanted = self.wish.first <= step and (self.wish.last is None or step <= self.wish.last)
+        if wanted and not self.is_on:
+            self.sheet.begin_at(step)
+            self._switch_on()
+        elif self.is_on and not wanted:
+            self._switch_off()
+
+    def end_step(self) -> None:
+        """The step is over; its operations go to disk."""
+        if self.is_on:
+            self._settle()
+            self.sheet.end_step()
+            self.write()
+
+    def write(self) -> None:
+        """Everything that waits goes to disk."""
+        self._settle()
+        if not self.sheet.is_empty:
+            self.sheet.write(self.log.opened())
+
+    def _switch_on(self) -> None:
+        hooks = torch.nn.modules.module
+        self._handles = [
+            hooks.register_module_forward_pre_hook(self.places.module_called),
+            hooks.register_module_forward_hook(self.places.module_returned, always_call=True),
+        ]
+        self.is_on = True
+        self.__enter__()  # type: ignore[no-untyped-call]
+
+    def _switch_off(self) -> None:
+        self.is_on = False
+        # The user's own modes may stand above this one, and stay.
+        if self in _get_current_dispatch_mode_stack():
+            above = []
+            while (mode := _pop_mode()) is not self:
+                above.append(mode)
+            _push_mode(self)
+            self.__exit__(None, None, None)
+            for mode in reversed(above):
+                _push_mode(mode)
+        while self._handles:
+            self._handles.pop().remove()
+
+    def close(self) -> None:
+        """No more operations; those of a step that was not finished are written too."""
+        if self.is_on:
+            self._switch_off()
+            if not self.log.broken:
+                self.write()
+
+    @property
+    def hook_ids(self) -> set[int]:
+        return {handle.id for handle in self._handles}
+
+    # ---- one operation
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if types and any(kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ for kind in types):
+            # A class with a dispatch of its own (DTensor, a fake tensor): what it calls inside comes by here again.
+            return NotImplemented
+        kwargs = kwargs or {}
+        schema = schema_of(func)
+        if schema.is_silent or self.log.broken or self._is_captured():
+            return func(*args, **kwargs)
+        seen = self._safely(self._before, schema, args, kwargs)
+        result = func(*args, **kwargs)
+        if seen is not None:
+            self._safely(self._after, seen, result)
+        return result
+
+    def _safely(self, action: Callable[..., Any], *args: Any) -> Any:
+        """A mistake of ours must not end the user's run: the recording ends instead, and says why."""
+        try:
+            return action(*args)
+        except Exception as error:
+            self.log.broken = True
+            message = f"at level op: {type(error).__name__}: {error}"
+            self.log.journal.note("error", kind="recording", message=message, hint="please report this")
+            return None
+
+    def _is_captured(self) -> bool:
+        cuda: Any = torch.cuda
+        if cuda.is_initialized() and cuda.is_current_stream_capturing():
+            self._note_unseen("operations captured in a CUDA graph")
+            return True
+        return False
+
+    def _note_unseen(self, what: str) -> None:
+        if what not in self._unseen:
+            self._unseen.add(what)
+            self.log.journal.note("unseen", what=what)
+
+    def _before(self, schema: OpSchema, args: Any, kwargs: Any) -> _Seen:
+        place = self.places.place_of(schema.short, bool(schema.writes))
+        tensors: list[tuple[str, Any]] = []
+        signature: list[Any] = [schema.name, place]
+        floats: list[float] = []
+        generator = None
+        for name, value in (*zip(schema.arguments, args, strict=False), *kwargs.items()):
+            if isinstance(value, torch.Tensor):
+                tensors.append((name, value))
+                signature.append((name, value.dtype, value.shape))
+            elif isinstance(value, float):
+                # Step sizes change from step to step: that is evidence, not another kind of call.
+                floats.append(value)
+                signature.append((name, float))
+            elif isinstance(value, list | tuple):
+                signature.append((name, self._listed(name, value, tensors, floats)))
+            elif isinstance(value, torch.Generator):
+                generator = value
+            else:
+                signature.append((name, value))
+        names, evidence, late = self._read(schema, tensors)
+        if floats:
+            names.append("numbers")
+            evidence.append(_exact(floats))
+        if schema.is_random:
+            names.append("generator")
+            evidence.append(_state_digest(generator, tensors, kwargs))
+        operands = self._operands(schema, args, kwargs)
+        return _Seen(schema, place, tuple(signature), tensors, names, evidence, late, operands)
+
+    def _listed(self, name: str, values: Any, tensors: list[tuple[str, Any]], floats: list[float]) -> tuple[Any, ...]:
+        signature: list[Any] = []
+        for number, value in enumerate(values):
+            if isinstance(value, torch.Tensor):
+                tensors.append((f"{name}[{number}]", value))
+                signature.append((value.dtype, value.shape))
+            elif isinstance(value, float):
+                floats.append(value)
+                signature.append(float)
+            elif isinstance(value, list | tuple):
+                signature.append(self._listed(f"{name}[{number}]", value, tensors, floats))
+            else:
+                signature.append(value)
+        return tuple(signature)
+
+    def _read(
+        self, schema: OpSchema, tensors: list[tuple[str, Any]]
+    ) -> tuple[list[str], list[int], list[tuple[int, Any]]]:
+        """What is known of the inputs, and what has to be digested now."""
+        names: list[str] = []
+        evidence: list[int] = []
+        late: list[tuple[int, Any]] = []
+        if schema.is_view or schema.is_unwritten:
+            return names, evidence, late
+        for name, tensor in tensors:
+            if (schema.write_only and name.partition("[")[0] in schema.write_only) or not is_evidence(tensor):
+                continue
+            known = self.memory.known(tensor) if tensor.layout is torch.strided else None
+            if known is None:
+                late.append((len(names), tensor))
+            names.append(name)
+            evidence.append(known or 0)
+        if late:
+            self._digest_now(late, evidence)
+        return names, evidence, late
+
+    def _digest_now(self, late: list[tuple[int, Any]], evidence: list[int]) -> None:
+        tensors = [tensor for _, tensor in late]
+        if _on_cpu(tensors):
+            found = [evidence_of(tensor) for tensor in tensors]
+        else:
+            found = self._later(evidence, [at for at, _ in late], tensors)
+        for (at, tensor), digest in zip(late, found, strict=True):
+            evidence[at] = digest
+            if tensor.layout is torch.strided:
+                self.memory.digested(tensor, digest or self._stamp(at))
+
+    def _later(self, evidence: list[int], positions: Sequence[int], tensors: list[Any]) -> list[int]:
+        """Digests that stay on the accelerator until many come over together; zeros stand for them until then."""
+        self._waiting.append((evidence, positions, pending(tensors)))
+        return [0] * len(tensors)
+
+    def _settle(self) -> None:
+        """Fetch the digests that wait, and pass on the operations that waited for them."""
+        found = results([some for _, _, some in self._waiting])
+        for (evidence, positions, _), own in zip(self._waiting, found, strict=True):
+            for position, digest in zip(positions, own, strict=True):
+                evidence[position] = digest
+        for kind, evidence in self._rows:
+            self.sheet.add(kind, evidence)
+        self._waiting, self._rows = [], []
+
+    def _stamp(self, number: int) -> int:
+        # Not 0, which stands for "not known yet".
+        return (hash((self._made, number)) & _MASK) or 1
+
+    @property
+    def _place(self) -> tuple[int, int]:
+        return self.sheet.step, self.sheet.index + len(self._rows)
+
+    def _operands(self, schema: OpSchema, args: Any, kwargs: Any) -> Operands | None:
+        if self._follower is None and self._place not in self.wish.keep:
+            return None
+        return Operands(schema.arguments, args, kwargs, schema.writes)
+
+    def _after(self, seen: _Seen, result: Any) -> None:
+        schema = seen.schema
+        self._made += 1
+        made = self._made_by(seen, result)
+        if schema.is_view:
+            self._append(seen, [], [])
+            return
+        producer = (*self._place, schema.name, seen.place)
+        if schema.is_collective:
+            for _, tensor in made:
+                self.memory.lost(tensor, producer)
+            self._append(seen, [], [])
+            return
+        if schema.is_unwritten:
+            for number, (_, tensor) in enumerate(made):
+                if is_evidence(tensor) and tensor.layout is torch.strided:
+                    self.memory.written(tensor, self._stamp(number), producer, is_unwritten=True)
+            self._append(seen, [], [])
+            return
+        evident = [(name, tensor) for name, tensor in made if is_evidence(tensor)]
+        self._graft(evident)
+        for number, (_, tensor) in enumerate(evident):
+            if tensor.layout is torch.strided:
+                self.memory.written(tensor, self._stamp(number), producer)
+        self._append(seen, [name for name, _ in evident], [tensor for _, tensor in evident])
+
+    def _made_by(self, seen: _Seen, result: Any) -> list[tuple[str, Any]]:
+        """What the call wrote: arguments that it changed, and new tensors."""
+        writes = seen.schema.writes
+        made = [(name, tensor) for name, tensor in seen.tensors if writes and name.partition("[")[0] in writes]
+        known = {id(tensor) for _, tensor in made}
+        fresh = [tensor for tensor in _tensors_in(result) if id(tensor) not in known]
+        if seen.schema.is_view:
+            return []
+        return made + [(f"result[{i}]" if len(fresh) > 1 else "result", t) for i, t in enumerate(fresh)]
+
+    def _append(self, seen: _Seen, names: list[str], tensors: list[Any]) -> None:
+        key = (seen.signature, tuple(seen.names), tuple(names))
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds[key] = self.sheet.add_kind(_kind_of(seen, tuple(names)))
+        evidence = seen.evidence
+        if tensors:
+            if _on_cpu(tensors):
+                evidence += [evidence_of(tensor) for tensor in tensors]
+            else:
+                start = len(evidence)
+                evidence += self._later(evidence, list(range(start, start + len(tensors))), tensors)
+        if seen.operands is not None:
+            self._look_closely(seen, kind, evidence, tensors)
+        if self._waiting:
+            self._rows.append((kind, evidence))
+            if len(self._rows) >= ROWS_WAITING:
+                self._settle()
+        elif self.sheet.add(kind, evidence) and self.log.writer is not None:
+            self.write()
+
+    def _look_closely(self, seen: _Seen, kind: int, evidence: list[int], made: list[Any]) -> None:
+        """Compare with the other run, and keep the operands where the two part or where it was asked for."""
+        self._settle()
+        step, index = self._place
+        row = OpRow(step, index, self.sheet.kinds[kind], tuple(evidence))
+        parts = self._follower is not None and not self._follower.agrees(row, self.log.rank)
+        if parts:
+            self._follower = None
+            self.log.journal.note("op_parted", rank=self.log.rank, step=step, index=index)
+        if parts or (step, index) in self.wish.keep:
+            self._keep(seen, row, made)
+
+    def _keep(self, seen: _Seen, row: OpRow, made: list[Any]) -> None:
+        assert seen.operands is not None
+        producers = {name: _told(*self.memory.producer(t)) for name, t in seen.tensors if t.layout is torch.strided}
+        call = {
+            "kind": json.loads(row.kind.as_json()),
+            "op": seen.schema.name,
+            "is_builtin": seen.schema.is_builtin,
+            "is_random": seen.schema.is_random,
+            "writes": sorted(seen.schema.writes),
+            "producers": {name: told for name, told in producers.items() if told is not None},
+        }
+        with unobserved():
+            keep_operands(self.log.folder / OPERANDS, self.log.rank, (row.step, row.index), call, seen.operands, made)
+
+    def _graft(self, made: list[tuple[str, Any]]) -> None:
+        """Put another run's results in place of these."""
+        path = self._grafts.get((self.log.rank, *self._place)) if self._grafts else None
+        if path is None:
+            return
+        with unobserved():
+            for (_, tensor), other in zip(made, read_results(path), strict=True):
+                tensor.copy_(other)
+
+
+def place_in(path: str) -> tuple[int, int, int]:
+    """Rank, step and index, from the name of a file with operands."""
+    found = re.search(r"rank(\d+)\.step(\d+)\.op(\d+)", Path(path).name)
+    assert found is not None, path
+    rank, step, index = found.groups()
+    return int(rank), int(step), int(index)
+
+
+def _exact(floats: list[float]) -> int:
+    """Every bit of every number counts."""
+    raw = struct.pack(f"<{len(floats)}d", *floats)
+    return int.from_bytes(raw if len(floats) == 1 else hashlib.blake2b(raw, digest_size=8).digest(), "little")
+
+
+def _told(producer: Any, is_unwritten: bool) -> dict[str, Any] | None:
+    if producer is None:
+        return None
+    step, index, op, place = producer
+    path, line, function = place.line
+    return {
+        "step": step,
+        "index": index,
+        "op": op,
+        "module": place.module,
+        "path": path,
+        "line": line,
+        "function": function,
+        "unwritten": is_unwritten,
+    }
+
+
+def _on_cpu(tensors: Iterable[Any]) -> bool:
+    return not any(tensor.is_cuda or tensor.device.type != "cpu" for tensor in tensors)
+
+
+def _tensors_in(result: Any) -> list[Any]:
+    if isinstance(result, torch.Tensor):
+        return [result]
+    if isinstance(result, list | tuple):
+        return [tensor for one in result for tensor in _tensors_in(one)]
+    return []
+
+
+def _state_digest(generator: Any, tensors: list[tuple[str, Any]], kwargs: Any) -> int:
+    """Of the generator that a random operation is about to draw from."""
+    if generator is None:
+        device = torch.device(kwargs.get("device") or (tensors[0][1].device if tensors else "cpu"))
+        if device.type == "cuda":
+            index = torch.cuda.current_device() if device.index is None else device.index
+            generator = torch.cuda.default_generators[index]
+        else:
+            generator = torch.default_generator
+    return digest_of_state(generator)
+
+
+def _kind_of(seen: _Seen, outs: tuple[str, ...]) -> OpKind:
+    path, line, function = seen.place.line
+    return OpKind(
+        seen.schema.name,
+        seen.place.pass_,
+        seen.place.module,
+        os.path.abspath(path) if path and not path.startswith("<") else path,
+        line,
+        function,
+        seen.place.backward_of,
+        arguments=f"({', '.join(_argument(*given) for given in seen.signature[2:])})",
+        ins=tuple(seen.names),
+        outs=outs,
+        is_view=seen.schema.is_view,
+    )
+
+
+def _argument(name: str, *what: Any) -> str:
+    return f"{name}={_value(what if len(what) > 1 else what[0])}"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], torch.dtype):
+        return f"{str(value[0]).removeprefix('torch.')}{list(value[1])}"
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    if value is float:
+        return "…"
+    if isinstance(value, bool | int | str) or value is None or type(value).__module__ == "torch":
+        return str(value).removeprefix("torch.")
+    return type(value).__name__

@@ -1,0 +1,144 @@
+"""The operands of one operation on disk: everything that is needed to call it again, anywhere.
+
+`rank0.step3.op1482.json` holds the call, `….safetensors` beside it the bytes: what it was called with as `in.0`,
+`in.1` …, what it made as `out.0` …. A tensor is kept with its strides, because kernels are chosen by them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from samebits.record.digest import digests, is_evidence, unobserved
+from samebits.record.values import write_tensors
+
+_ENVIRONMENT = ("ATEN_CPU_CAPABILITY", "MKL_CBWR", "ONEDNN_MAX_CPU_ISA", "CUBLAS_WORKSPACE_CONFIG", "OMP_NUM_THREADS")
+
+
+def base_name(rank: int, step: int, index: int) -> str:
+    """The files' name without suffix."""
+    return f"rank{rank}.step{step}.op{index}"
+
+
+class Operands:
+    """One call, taken apart before it is made.
+
+    Args:
+        names: of the positional arguments.
+        copied: arguments that the call will change; they are copied now.
+    """
+
+    def __init__(self, names: tuple[str, ...], args: Any, kwargs: Any, copied: frozenset[str]) -> None:
+        self.tensors: list[Any] = []
+        self.labels: list[str] = []
+        self._copies: dict[int, Any] = {}
+        self._numbers: dict[int, int] = {}
+        self.arguments = [self._encoded(a, name, name in copied) for name, a in zip(names, args, strict=False)]
+        self.keywords = {name: self._encoded(a, name, name in copied) for name, a in kwargs.items()}
+
+    def _encoded(self, value: Any, name: str, is_copied: bool) -> Any:
+        if isinstance(value, torch.Tensor):
+            number = self._numbers.get(id(value))
+            if number is None:
+                number = self._numbers[id(value)] = len(self.tensors)
+                self.tensors.append(_copied(value) if is_copied and is_evidence(value) else value)
+                self.labels.append(name)
+            return {"tensor": number}
+        if isinstance(value, list | tuple):
+            return {"list": [self._encoded(v, f"{name}[{i}]", is_copied) for i, v in enumerate(value)]}
+        if isinstance(value, torch.Generator):
+            return {"generator": str(value.device)}
+        if isinstance(value, bool | int | str) or value is None:
+            return {"value": value}
+        if isinstance(value, float):
+            return {"float": value.hex()}
+        if isinstance(value, torch.dtype | torch.layout | torch.memory_format):
+            return {"torch": str(value)}
+        if isinstance(value, torch.device):
+            return {"device": str(value)}
+        return {"unknown": repr(value)}
+
+
+def keep_operands(
+    folder: Path, rank: int, place: tuple[int, int], call: dict[str, Any], operands: Operands, results: list[Any]
+) -> None:
+    """Write the call and its results; what was there before is replaced."""
+    folder.mkdir(exist_ok=True)
+    step, index = place
+    name = base_name(rank, step, index)
+    kept = [(f"in.{i}", tensor) for i, tensor in enumerate(operands.tensors)]
+    kept += [(f"out.{i}", tensor) for i, tensor in enumerate(results)]
+    evident = [(label, tensor) for label, tensor in kept if is_evidence(tensor)]
+    looks = {label: _look(tensor) for label, tensor in evident}
+    content = {
+        **call,
+        "step": step,
+        "index": index,
+        "rank": rank,
+        "arguments": operands.arguments,
+        "keywords": operands.keywords,
+        "labels": operands.labels,
+        "looks": looks,
+        "digests": dict(zip([label for label, _ in evident], digests([t for _, t in evident]), strict=True)),
+        "results": len(results),
+        "settings": _settings(),
+    }
+    write_tensors(folder / f"{name}.safetensors", evident)
+    (folder / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def read_results(path: Path) -> list[Any]:
+    """The results kept in such a file, as tensors."""
+    from samebits.record.values import read_tensors
+
+    found = []
+    for label, kept in read_tensors(path.with_suffix(".safetensors")).items():
+        if label.startswith("out."):
+            flat = torch.frombuffer(bytearray(kept.raw), dtype=torch.uint8) if kept.raw else torch.empty(0)
+            found.append(flat.view(getattr(torch, kept.dtype)).view(kept.shape))
+    return found
+
+
+def _copied(tensor: Any) -> Any:
+    with unobserved():
+        plain = tensor.detach()
+        if plain.layout is not torch.strided:
+            return plain.clone()
+        # As it lies: `clone` makes dense what is not.
+        copy = torch.empty_strided(plain.shape, plain.stride(), dtype=plain.dtype, device=plain.device)
+        return copy.copy_(plain) if 0 not in plain.stride() else plain.clone()
+
+
+def _look(tensor: Any) -> dict[str, Any]:
+    strided = tensor.layout is torch.strided
+    return {
+        "dtype": str(tensor.dtype).removeprefix("torch."),
+        "shape": list(tensor.shape),
+        "stride": list(tensor.stride()) if strided else None,
+        "device": str(tensor.device),
+        "alignment": tensor.data_ptr() % 64 if strided else None,
+        "conj": tensor.is_conj(),
+        "neg": tensor.is_neg(),
+    }
+
+
+def _settings() -> dict[str, Any]:
+    return {
+        "threads": torch.get_num_threads(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "warn_only": torch.is_deterministic_algorithms_warn_only_enabled(),
+        "matmul_precision": torch.get_float32_matmul_precision(),
+        "mkldnn": torch.backends.mkldnn.enabled,
+        "cudnn": {
+            "enabled": torch.backends.cudnn.enabled,
+            "benchmark": torch.backends.cudnn.benchmark,
+            "deterministic": torch.backends.cudnn.deterministic,
+            "allow_tf32": torch.backends.cudnn.allow_tf32,
+        },
+        "torch": torch.__version__,
+        "environment": {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+    }

@@ -1,0 +1,206 @@
+"""Where an operation belongs: its pass, its module, the user's line, and the forward operation of a backward one."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+from weakref import ref
+
+import torch
+from torch.autograd import graph
+
+from samebits.factors.sites import is_user_file
+
+# Above this frame lies whoever called backward; below it, what autograd itself calls.
+_ENGINE: CodeType | None = getattr(getattr(graph, "_engine_run_backward", None), "__code__", None)
+# Nodes between two operations that made none of their own operations known; more than that is another thread's doing.
+_MAX_GAP = 64
+_MAX_NODES = 1 << 18
+
+_next_node: Any = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
+
+Line = tuple[str, int, str]
+NOWHERE: Line = ("", 0, "")
+
+
+class Place(NamedTuple):
+    """Where one operation belongs; see `OpKind`."""
+
+    pass_: str
+    module: str
+    line: Line
+    backward_of: str
+
+
+@dataclass(frozen=True)
+class _Forward:
+    op: str
+    module: str
+    line: Line
+
+
+@dataclass(slots=True)
+class _Called:
+    """A module whose forward is under way.
+
+    Attributes:
+        number: its id.
+        name: its path.
+        is_library: its forward is no code of the user's, so that all of it belongs to one line: the one that called it.
+        line: that line, once it is known.
+    """
+
+    number: int
+    name: str
+    is_library: bool
+    line: Line | None = None
+
+
+class Places:
+    """Follows modules and autograd nodes as they come."""
+
+    def __init__(self) -> None:
+        self._optimizer: _Called | None = None
+        self._stack: list[_Called] = []
+        self._names: dict[int, tuple[Any, str]] = {}
+        self._parameters: dict[int, tuple[Any, str]] = {}
+        self._forward: dict[int, _Forward] = {}
+        self._last_node: int = _next_node()
+        self._before: _Forward | None = None
+
+    # ---- optimizers and modules
+
+    def optimizer_called(self, optimizer: Any) -> None:
+        code = getattr(inspect.unwrap(type(optimizer).step), "__code__", None)
+        is_library = code is not None and not is_user_file(code.co_filename)
+        self._optimizer = _Called(id(optimizer), "", is_library)
+
+    def optimizer_returned(self) -> None:
+        self._optimizer = None
+
+    def module_called(self, module: Any, args: Any) -> None:
+        # Inside a compiled region this must vanish: the compiler folds the test and never looks further.
+        if torch.compiler.is_compiling():
+            return
+        self._stack.append(_Called(id(module), self._name_of(module), _is_library_code(module)))
+
+    def module_returned(self, module: Any, args: Any, result: Any) -> None:
+        if torch.compiler.is_compiling():
+            return
+        # A forward that was left by an exception may have skipped this call for modules inside.
+        if any(called.number == id(module) for called in self._stack):
+            while self._stack.pop().number != id(module):
+                pass
+
+    def _name_of(self, module: Any) -> str:
+        found = self._names.get(id(module))
+        if found is None or found[0]() is not module:
+            self._meet(module)
+            found = self._names[id(module)]
+        return found[1]
+
+    def _meet(self, module: Any) -> None:
+        root, name = _as_the_user_calls_it(module) or (module, type(module).__name__)
+        for path, inner in root.named_modules(prefix=name):
+            self._names[id(inner)] = (ref(inner), path)
+        for path, parameter in root.named_parameters(prefix=name):
+            self._parameters[id(parameter)] = (ref(parameter), path)
+
+    # ---- operations
+
+    def place_of(self, short: str, writes: bool) -> Place:
+        """Of the operation that is called right now, whose name is `short`."""
+        node = torch._C._current_autograd_node()
+        if node is None:
+            return self._in_forward(short, writes)
+        module = self._stack[-1].name if self._stack else ""
+        number = node._sequence_nr()
+        forward = self._forward.get(number)
+        if forward is not None:
+            own = _line(sys._getframe(3), _ENGINE)
+            return Place("backward", module or forward.module, own or forward.line, forward.op)
+        line = _line(sys._getframe(3), None) or NOWHERE
+        variable = getattr(node, "variable", None)
+        if variable is not None:
+            known = self._parameters.get(id(variable))
+            name = known[1] if known is not None and known[0]() is variable else ""
+            return Place("backward", name.rpartition(".")[0], line, f"gradient of {name or 'a leaf'}")
+        return Place("backward", module, line, node.name())
+
+    def _in_forward(self, short: str, writes: bool) -> Place:
+        line = self._line_in_forward()
+        module = self._stack[-1].name if self._stack else ""
+        makes_node = self._note_nodes(_Forward(short, module, line), writes)
+        if self._optimizer is not None and not self._stack and not makes_node:
+            return Place("optimizer", module, line, "")
+        return Place("forward" if module or makes_node else "none", module, line, "")
+
+    def _line_in_forward(self) -> Line:
+        """Looked up once for all operations of a library's module, and of an optimizer's step."""
+        called = self._stack[-1] if self._stack else self._optimizer
+        if called is None or not called.is_library:
+            return _line(sys._getframe(5), None) or NOWHERE
+        if called.line is None:
+            called.line = _line(sys._getframe(5), None) or NOWHERE
+        return called.line
+
+    def _note_nodes(self, forward: _Forward, writes: bool) -> bool:
+        """Remember which nodes are this operation's: those made since the one before it."""
+        following: int = _next_node()
+        made = following - self._last_node
+        if made > 0:
+            self._last_node = following
+            if len(self._forward) > _MAX_NODES:
+                self._forward.clear()
+            self._forward[following - 1] = forward
+            # An in-place operation on a view makes one more node after it was done.
+            gap = self._before if self._before is not None else forward
+            for number in range(following - min(made, _MAX_GAP), following - 1):
+                self._forward[number] = gap
+        self._before = forward if writes else None
+        return made > 0
+
+
+def _line(frame: FrameType | None, stop: CodeType | None) -> Line | None:
+    """The user's line nearest to `frame`, looking no further than a frame that runs `stop`."""
+    while frame is not None:
+        code = frame.f_code
+        if code is stop:
+            return None
+        if is_user_file(code.co_filename):
+            return code.co_filename, frame.f_lineno, getattr(code, "co_qualname", code.co_name)
+        frame = frame.f_back
+    return None
+
+
+def _is_library_code(module: Any) -> bool:
+    forward = vars(module).get("forward", type(module).forward)
+    code = getattr(inspect.unwrap(forward), "__code__", None)
+    return code is not None and not is_user_file(code.co_filename)
+
+
+def _as_the_user_calls_it(module: Any) -> tuple[Any, str] | None:
+    """The outermost module that holds this one, under the name it has where it is called from."""
+    frame: FrameType | None = sys._getframe(3)
+    while frame is not None:
+        if is_user_file(frame.f_code.co_filename):
+            for name, root in _modules_in(frame):
+                if any(inner is module for inner in root.modules()):
+                    return root, name
+        frame = frame.f_back
+    return None
+
+
+def _modules_in(frame: FrameType) -> Iterator[tuple[str, Any]]:
+    # Values that are asked for nothing: a property or a lazy attribute of the user's must not run for our sake.
+    for name, value in [*frame.f_locals.items(), *frame.f_globals.items()]:
+        if isinstance(value, torch.nn.Module):
+            yield name, value
+        elif name == "self" and hasattr(value, "__dict__"):
+            yield from (
+                (f"self.{key}", inner) for key, inner in vars(value).items() if isinstance(inner, torch.nn.Module)
+            )

@@ -1,0 +1,101 @@
+"""What the schema of an operation says, and what some schemas keep to themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+
+# They make memory without writing to it: what it holds is nobody's result.
+_UNWRITTEN = ("empty", "new_empty", "resize", "_empty", "_efficientzerotensor")
+# They write to their first argument without reading it.
+_WRITE_ONLY = {
+    f"aten::{name}"
+    for name in (
+        *("copy_", "fill_", "zero_", "bernoulli_", "normal_", "uniform_", "random_", "exponential_", "geometric_"),
+        *("cauchy_", "log_normal_", "set_", "_foreach_copy_", "_foreach_zero_"),
+    )
+}
+# Views that do not say so.
+_VIEWS = {"aten::_unsafe_view", "aten::_reshape_alias", "aten::lift_fresh"}
+# Running statistics, updated in place behind a schema that says nothing of it.
+_HIDDEN_WRITES = {
+    "aten::native_batch_norm": ("running_mean", "running_var"),
+    "aten::cudnn_batch_norm": ("running_mean", "running_var"),
+    "aten::miopen_batch_norm": ("running_mean", "running_var"),
+}
+# They make no bits and consume none: profiler marks, questions about sizes, wrapping of what Python made.
+_SILENT = ("profiler::", "prim::", "aten::sym_", "aten::is_", "aten::_has_compatible", "aten::record_stream")
+
+
+@dataclass(frozen=True)
+class OpSchema:
+    """One overload, as far as recording it needs to know.
+
+    Attributes:
+        name: `aten::add_.Tensor`; the default overload has no suffix.
+        base: `aten::add_`.
+        arguments: their names, in the order of positions.
+        writes: those that it changes.
+        write_only: those that it changes without reading them.
+        is_view: its results are other looks at its input.
+        is_random: it draws from a generator.
+        is_unwritten: its results hold no values yet.
+        is_collective: its results are there only once somebody waits for them.
+        is_silent: nothing to record.
+        is_builtin: torch itself has it, so it can be replayed in another process.
+    """
+
+    name: str
+    base: str
+    arguments: tuple[str, ...]
+    writes: frozenset[str]
+    write_only: frozenset[str]
+    is_view: bool
+    is_random: bool
+    is_unwritten: bool
+    is_collective: bool
+    is_silent: bool
+    is_builtin: bool
+
+    @property
+    def short(self) -> str:
+        """`add_`."""
+        return self.base.partition("::")[2]
+
+
+@cache
+def schema_of(func: Any) -> OpSchema:
+    """What there is to know of `torch.ops.aten.add.Tensor`."""
+    schema = func._schema
+    base, overload = schema.name, schema.overload_name
+    short = base.partition("::")[2]
+    arguments = schema.arguments
+    names = tuple(argument.name for argument in arguments)
+    writes = {a.name for a in arguments if a.alias_info is not None and a.alias_info.is_write}
+    write_only = {a.name for a in arguments if a.name in writes and a.kwarg_only and a.is_out}
+    if base in _WRITE_ONLY:
+        write_only.add(names[0])
+    writes.update(_HIDDEN_WRITES.get(base, ()))
+    collective = base.startswith(("c10d::", "_c10d_functional::", "_c10d_functional_autograd::", "fsdp::"))
+    collective = collective and short not in ("wait_tensor", "split_with_sizes_copy", "chunk_cat", "all_gather_copy_in")
+    if collective and base.startswith("c10d::"):
+        # Their schemas name no writes at all; what is called an output holds nothing before.
+        writes.update(name for name in names if "tensor" in name or name in ("output", "input"))
+        write_only.update(name for name in names if "output" in name or (short.startswith("recv") and "tensor" in name))
+    aliases = any(r.alias_info is not None and not r.alias_info.is_write for r in schema.returns)
+    return OpSchema(
+        name=f"{base}.{overload}" if overload else base,
+        base=base,
+        arguments=names,
+        writes=frozenset(writes),
+        write_only=frozenset(write_only),
+        is_view=(aliases and not writes) or base in _VIEWS,
+        is_random=torch.Tag.nondeterministic_seeded in func.tags,
+        is_unwritten=base.startswith("aten::") and short.startswith(_UNWRITTEN),
+        is_collective=collective,
+        is_silent=base.startswith(_SILENT),
+        is_builtin=base.partition("::")[0] in ("aten", "prims", "mkldnn", "mkldnn_prepacked", "quantized", "onednn"),
+    )
