@@ -154,7 +154,12 @@ class Attribution:
 
     def _causes(self, name: str, run: Run, place: Divergence) -> list[Cause]:
         factor = find(name)
-        shown = {"evidence": _evidence(place, factor.is_mode), "distance": _apart(self.base, run, place)}
+        other = run if factor.is_mode else self.base
+        shown = {
+            "evidence": _evidence(place, factor.is_mode),
+            "distance": _apart(self.base, run, place),
+            "parting": Parting(other.id, run.id, place),
+        }
         if factor.has_sites:
             sites, others = self._guilty(name)
             what = {site.key: text for text, site in self.entries.get(name, [])}

@@ -19,8 +19,9 @@ from samebits.check import plan as plans
 from samebits.check.attribution import Attribution
 from samebits.check.first import earliest, first_parting
 from samebits.check.lab import BudgetSpentError, Lab
+from samebits.check.origin import MAX_PAIRS, find_origin
 from samebits.check.plan import Request
-from samebits.check.verdict import Cause, Parting, Remedy, Run, Verdict
+from samebits.check.verdict import Cause, Origin, Parting, Remedy, Run, Verdict
 from samebits.errors import SamebitsError
 from samebits.factors.catalog import find, in_order, names
 from samebits.record.journal import read_notes
@@ -45,6 +46,7 @@ def _explained(request: Request, lab: Lab, parting: Parting) -> Verdict:
     found = _Found()
     try:
         _explain(request, lab, parting, found)
+        found.origin = _origin(request, lab, parting, found)
     except BudgetSpentError:
         found.untested.append(_stopped(request))
     if not found.causes and found.unknown is None and not found.untested:
@@ -56,6 +58,7 @@ def _explained(request: Request, lab: Lab, parting: Parting) -> Verdict:
         parting=parting,
         causes=tuple(sorted(found.causes, key=lambda cause: not cause.drifts)),
         unknown=found.unknown,
+        origin=found.origin,
         remedy=None if found.remedy is None else replace(found.remedy, code=_code(found.causes)),
         untested=tuple(found.untested),
         notes=(*found.notes, *_bounds(request)),
@@ -69,6 +72,7 @@ class _Found:
     causes: list[Cause] = field(default_factory=list)
     remedy: Remedy | None = None
     unknown: Parting | None = None
+    origin: Origin | None = None
     untested: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -94,6 +98,20 @@ def _explain(request: Request, lab: Lab, parting: Parting, found: _Found) -> Non
         if later is None:
             return
         at, suspects = later, names()
+
+
+def _origin(request: Request, lab: Lab, parting: Parting, found: _Found) -> Origin | None:
+    """The operation: of runs that part with everything pinned, or as algorithms are left alone, or if asked for."""
+    chosen = next((cause for cause in found.causes if cause.parting is not None and find(cause.factor).is_mode), None)
+    asked = parting if request.level == "op" else None
+    at = found.unknown or (chosen.parting if chosen is not None else None) or asked
+    if at is None or at.divergence.stream == "outcome":
+        return None
+    a, b = (next(run.plan for run in lab.runs if run.id == number) for number in (at.a, at.b))
+    origin = find_origin(lab, a, b, at.divergence.step)
+    if origin is None:
+        found.notes.append(f"with operations recorded, {MAX_PAIRS} pairs of runs agreed: the operation is not known")
+    return origin
 
 
 def _suspects(request: Request, lab: Lab, parting: Parting) -> list[str]:

@@ -29,6 +29,7 @@ class Request:
         jobs: how many side by side.
         max_steps: look at so many steps only; None looks at all.
         timeout: seconds for one run.
+        level: `op` locates the operation wherever runs part; `step` only where no factor but the operation is to blame.
     """
 
     command: Command
@@ -40,6 +41,7 @@ class Request:
     jobs: int = 1
     max_steps: int | None = None
     timeout: float | None = None
+    level: str = "step"
 
     def __post_init__(self) -> None:
         for name, value, least in (
@@ -55,6 +57,8 @@ class Request:
                 f"--max-runs {self.max_runs} leaves no room for the first {self.runs} runs",
                 f"give --max-runs {self.runs} or more, or fewer --runs",
             )
+        if self.level not in ("step", "op"):
+            raise UsageError(f"--level takes step or op, got {self.level!r}")
         if self.timeout is not None and self.timeout <= 0:
             raise UsageError(f"--timeout must be more than 0 seconds, got {self.timeout:g}")
         both = [name for name in self.vary if name in self.pins]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from samebits.compare.locate import Divergence
+from samebits.compare.ops import OpDivergence
 from samebits.compare.values import Distance
 from samebits.errors import SamebitsError
 from samebits.factors.sites import Site
 from samebits.launch.plan import RunPlan
 from samebits.launch.process import Outcome
+from samebits.launch.replay import Replay
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,60 @@ class Parting:
 
 
 @dataclass(frozen=True)
+class OriginOnRank:
+    """Where the operations of one rank part first.
+
+    Attributes:
+        place: the operation.
+        producer: with an input that arrived different, the operation that wrote there last, as plain data; None if no
+            recorded one did.
+    """
+
+    place: OpDivergence
+    producer: dict[str, Any] | None = None
+
+    @property
+    def is_received(self) -> bool:
+        """Whether the difference came from another rank."""
+        return self.producer is not None and "c10d" in self.producer["op"]
+
+    @property
+    def is_unwritten(self) -> bool:
+        """Whether memory was read that nobody had written."""
+        return self.producer is not None and bool(self.producer["unwritten"])
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The first operation at which two runs part.
+
+    Attributes:
+        a, b: the runs.
+        pairs: how many pairs it took until one parted.
+        ranks: for each rank that parts, where.
+        distance: how far the results lie apart; None where that could not be measured.
+        changed_unseen: inputs that something changed past the dispatcher; then that is the origin, not the operation.
+        replay: what calling the operation again showed.
+        operands: the file that holds the call.
+    """
+
+    a: int
+    b: int
+    pairs: int
+    ranks: tuple[OriginOnRank, ...]
+    distance: Distance | None = None
+    changed_unseen: tuple[str, ...] = ()
+    replay: Replay | None = None
+    operands: Path | None = None
+
+    @property
+    def first(self) -> OriginOnRank:
+        """The rank to speak of: one whose difference was not received from another."""
+        own = [rank for rank in self.ranks if not rank.is_received] or list(self.ranks)
+        return min(own, key=lambda rank: (rank.place.step, rank.place.index, rank.place.rank))
+
+
+@dataclass(frozen=True)
 class Cause:
     """A factor that parts the runs when it alone is released.
 
@@ -55,6 +111,7 @@ class Cause:
         evidence: what was run to know it.
         others: further sites that cannot be told apart from this one.
         distance: how far the first differing tensor lies from the pinned run's.
+        parting: the runs that showed it.
     """
 
     factor: str
@@ -66,6 +123,7 @@ class Cause:
     likely: bool = False
     others: tuple[Site, ...] = ()
     distance: Distance | None = None
+    parting: Parting | None = None
 
 
 @dataclass(frozen=True)
@@ -86,6 +144,7 @@ class Verdict:
         parting: the first two runs that differ.
         varied: the factors that were changed on purpose without changing the bits, or in search of what does.
         unknown: the runs differ even with everything pinned; then this is where.
+        origin: the operation at which they part, where it was looked for and found.
         untested: what was left out, and why.
         not_observed: what the recordings cannot see in this command.
     """
@@ -99,6 +158,7 @@ class Verdict:
     parting: Parting | None = None
     causes: tuple[Cause, ...] = ()
     unknown: Parting | None = None
+    origin: Origin | None = None
     remedy: Remedy | None = None
     untested: tuple[str, ...] = ()
     not_observed: tuple[str, ...] = ()

@@ -41,6 +41,7 @@ from samebits.report.text import check_text, plan_text
 @click.option("--runs", type=int, help="Runs before anything is judged: two controls, the rest varied (default 3).")
 @click.option("--max-runs", type=int, help="At most so many runs altogether (default 40).")
 @click.option("--jobs", type=int, help="So many runs side by side (default 1).")
+@click.option("--level", type=click.Choice(["step", "op"]), help="`op`: name the operation, too (default step).")
 @click.option("--max-steps", type=int, help="Look at the first so many steps only.")
 @click.option("--timeout", type=float, metavar="S", help="End a run after so many seconds.")
 @click.option("--dry-run", is_flag=True, help="Print what would be run, and run nothing.")

@@ -19,7 +19,7 @@ class Config:
 
     Attributes:
         seed: root of all pinned streams.
-        runs, max_runs, jobs, max_steps, timeout: as the options of `samebits check`.
+        runs, max_runs, jobs, max_steps, timeout, level: as the options of `samebits check`.
         keep: how many folders stay under `.samebits/`.
         pin, vary: factors, as the options.
     """
@@ -30,6 +30,7 @@ class Config:
     jobs: int = 1
     max_steps: int | None = None
     timeout: float | None = None
+    level: str = "step"
     keep: int = 20
     pin: tuple[str, ...] = ()
     vary: tuple[str, ...] = ()
@@ -85,6 +86,7 @@ def _toml() -> Any:
 
 
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "level": ((str,), '"step" or "op"'),
     "timeout": ((int, float), "a number of seconds"),
     "pin": ((list,), "a list of factors"),
     "vary": ((list,), "a list of factors"),

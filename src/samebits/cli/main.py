@@ -18,6 +18,7 @@ COMMANDS = {
     "run": "Run once with every factor pinned.",
     "check": "Same bits? If not: where, why, and what cures it.",
     "diff": "Compare two recorded runs.",
+    "replay": "Call a recorded operation again and again.",
     "factors": "What can change bits here, and what is in effect.",
 }
 # The statuses of `samebits run` are the command's own; this one says that samebits itself failed, as with env and nice.

@@ -62,7 +62,7 @@ def _encoded(named: Iterable[tuple[str, Any]]) -> bytes:
     data: list[bytes] = []
     at = 0
     for name, tensor in named:
-        raw = _bytes_of(tensor)
+        raw = bytes_of(tensor)
         dtype = str(tensor.dtype).removeprefix("torch.")
         head[name] = {"dtype": dtype, "shape": list(tensor.shape), "data_offsets": [at, at + len(raw)]}
         data.append(raw)
@@ -71,7 +71,8 @@ def _encoded(named: Iterable[tuple[str, Any]]) -> bytes:
     return _LENGTH.pack(len(encoded)) + encoded + b"".join(data)
 
 
-def _bytes_of(tensor: Any) -> bytes:
+def bytes_of(tensor: Any) -> bytes:
+    """Row-major, little-endian; of a DTensor the local part."""
     torch = sys.modules["torch"]
     with torch.no_grad():
         local = getattr(tensor, "_local_tensor", tensor)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
-from samebits.check.verdict import Cause, Parting, Run, Verdict
+from samebits.check.verdict import Cause, Origin, OriginOnRank, Parting, Run, Verdict
 from samebits.compare.locate import Divergence
 from samebits.compare.values import Distance
 from samebits.errors import SamebitsError
 from samebits.factors.catalog import find
 from samebits.factors.sites import Site
+from samebits.launch.replay import Replay
 from samebits.pinning import Status
+from samebits.report.origins import site_of
 from samebits.report.text import remedy_command
 
 
@@ -30,7 +33,8 @@ def check_json(verdict: Verdict) -> dict[str, Any]:
         "runs": [_run(run) for run in verdict.runs],
         "varied": list(verdict.varied),
         "pinned": list(verdict.pinned),
-        "first_divergence": _parting(verdict.parting),
+        "first_divergence": _first(verdict),
+        "origin": origin_json(verdict.origin),
         "causes": [_cause(cause) for cause in verdict.causes] + _unknown(verdict),
         "remedy": _remedy(verdict),
         "untested": list(verdict.untested),
@@ -51,6 +55,7 @@ def failed_check_json(error: SamebitsError) -> dict[str, Any]:
         "command": None,
         "folder": None,
         "first_divergence": None,
+        "origin": None,
         "remedy": None,
         **empty,
         "error": error_json(error),
@@ -121,6 +126,72 @@ def _parting(parting: Parting | None) -> dict[str, Any] | None:
     if parting is None:
         return None
     return {**_divergence(parting.divergence, parting.distance), "runs": [parting.a, parting.b]}
+
+
+def _first(verdict: Verdict) -> dict[str, Any] | None:
+    """The place in the recorded streams; and, where the operation is known, which one it is."""
+    found = _parting(verdict.parting)
+    if found is None or verdict.origin is None:
+        return found
+    kind = verdict.origin.first.place.row.kind
+    return {**found, "op": kind.op, "pass": kind.pass_, "location": _location(site_of(kind))}
+
+
+def origin_json(origin: Origin | None) -> dict[str, Any] | None:
+    """The operation at which two runs part."""
+    if origin is None:
+        return None
+    return {
+        "runs": [origin.a, origin.b],
+        "pairs": origin.pairs,
+        **_op_place(origin.first),
+        "distance": None if origin.distance is None else _distance(origin.distance),
+        "changed_unseen": list(origin.changed_unseen),
+        "replay": None if origin.replay is None else replay_json(origin.replay),
+        "operands": None if origin.operands is None else str(origin.operands),
+        "ranks": [_op_place(rank) for rank in origin.ranks],
+    }
+
+
+def _op_place(on_rank: OriginOnRank) -> dict[str, Any]:
+    place = on_rank.place
+    kind = place.row.kind
+    return {
+        "finding": place.finding,
+        "rank": place.rank,
+        "step": place.step,
+        "index": place.index,
+        "op": kind.op,
+        "pass": kind.pass_,
+        "backward_of": kind.backward_of or None,
+        "module": kind.module,
+        "location": _location(site_of(kind)),
+        "names": list(place.names),
+        "extra_in": place.extra_in or None,
+        "extra": [{"op": row.kind.op, "location": _location(site_of(row.kind))} for row in place.extra],
+        "received": on_rank.is_received,
+        "unwritten": on_rank.is_unwritten,
+        "producer": on_rank.producer,
+    }
+
+
+def replay_json(replay: Replay) -> dict[str, Any]:
+    """What calling an operation again showed."""
+    return {
+        "confirmed": replay.is_confirmed,
+        "racy": replay.is_racy,
+        "distinct": replay.distinct,
+        "gives_recorded": replay.gives_recorded,
+        "conditions": [asdict(condition) for condition in replay.conditions],
+        "script": str(replay.script),
+        "failure": replay.failure or None,
+    }
+
+
+def replayed_json(operands: str, replay: Replay) -> dict[str, Any]:
+    """`samebits.replay/1`."""
+    verdict = "undecided" if replay.failure else "different" if replay.is_confirmed else "same"
+    return {"schema": "samebits.replay/1", "verdict": verdict, "operands": operands, **replay_json(replay)}
 
 
 def _divergence(place: Divergence, distance: Distance | None) -> dict[str, Any]:

@@ -11,7 +11,9 @@ from samebits.compare.locate import Divergence
 from samebits.compare.values import Distance
 from samebits.factors.catalog import find, in_order
 from samebits.launch.plan import RunPlan
+from samebits.launch.replay import Replay
 from samebits.pinning import Status
+from samebits.report.origins import origin_place, origin_rows
 from samebits.report.places import counted, path_of, place_of, where, which
 
 LABEL = 10
@@ -29,6 +31,9 @@ def check_text(verdict: Verdict) -> str:
     rows: list[tuple[str, str]] = []
     if which(place):
         rows.append(("first", which(place)))
+    if verdict.origin is not None:
+        headline = f"different bits: runs {verdict.origin.a} and {verdict.origin.b} part {origin_place(verdict.origin)}"
+        rows = origin_rows(verdict.origin)
     rows += _cause_rows(verdict)
     rows += _remedy_rows(verdict)
     return _lines(headline, [*rows, *_left_out(verdict)])
@@ -118,6 +123,20 @@ def diff_text(
         rows.append(("rng", f"already elsewhere at the end of step {place.step - 1}: {', '.join(place.generators)}"))
     rows += [("runs", f"{path_of(a)} and {path_of(b)}"), *(("note", note) for note in notes)]
     return _lines(f"different bits: the runs part {where(place)}", rows)
+
+
+def replay_text(call: str, replay: Replay) -> str:
+    """The answer of `samebits replay`."""
+    if replay.failure:
+        return _lines(f"undecided: {call} cannot be called again: {replay.failure}", [])
+    calls = sum(condition.calls for condition in replay.conditions)
+    rows = [("", f"{c.name:<16} {counted(c.calls, 'call')}, {counted(c.results, 'result')}") for c in replay.conditions]
+    rows.append(("script", str(replay.script)))
+    if replay.is_confirmed:
+        return _lines(
+            f"different bits: {calls} calls on the same inputs gave {replay.distinct} different results", rows
+        )
+    return _lines(f"same bits: {calls} calls on the same inputs gave one result", rows)
 
 
 def plan_text(request: Request, first: Sequence[RunPlan]) -> str:

@@ -198,9 +198,10 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             names.append("numbers")
             evidence.append(_exact(floats))
         if schema.is_random:
+            generator = _generator(generator, tensors, kwargs)
             names.append("generator")
-            evidence.append(_state_digest(generator, tensors, kwargs))
-        operands = self._operands(schema, args, kwargs)
+            evidence.append(digest_of_state(generator))
+        operands = self._operands(schema, args, kwargs, generator)
         return _Seen(schema, place, tuple(signature), tensors, names, evidence, late, operands)
 
     def _listed(self, name: str, values: Any, tensors: list[tuple[str, Any]], floats: list[float]) -> tuple[Any, ...]:
@@ -273,10 +274,11 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _place(self) -> tuple[int, int]:
         return self.sheet.step, self.sheet.index + len(self._rows)
 
-    def _operands(self, schema: OpSchema, args: Any, kwargs: Any) -> Operands | None:
+    def _operands(self, schema: OpSchema, args: Any, kwargs: Any, generator: Any) -> Operands | None:
         if self._follower is None and self._place not in self.wish.keep:
             return None
-        return Operands(schema.arguments, args, kwargs, schema.writes)
+        state = generator.get_state() if generator is not None else None
+        return Operands(schema.arguments, args, kwargs, schema.writes, state)
 
     def _after(self, seen: _Seen, result: Any) -> None:
         schema = seen.schema
@@ -355,11 +357,15 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             "op": seen.schema.name,
             "is_builtin": seen.schema.is_builtin,
             "is_random": seen.schema.is_random,
-            "writes": sorted(seen.schema.writes),
+            "write_only": sorted(seen.schema.write_only),
+            "written": [
+                i for i, label in enumerate(seen.operands.labels) if label.partition("[")[0] in seen.schema.writes
+            ],
             "producers": {name: told for name, told in producers.items() if told is not None},
         }
         with unobserved():
-            keep_operands(self.log.folder / OPERANDS, self.log.rank, (row.step, row.index), call, seen.operands, made)
+            place = (row.step, row.index)
+            keep_operands(self.log.folder / OPERANDS, self.log.rank, place, call, seen.operands, made)
 
     def _graft(self, made: list[tuple[str, Any]]) -> None:
         """Put another run's results in place of these."""
@@ -414,16 +420,14 @@ def _tensors_in(result: Any) -> list[Any]:
     return []
 
 
-def _state_digest(generator: Any, tensors: list[tuple[str, Any]], kwargs: Any) -> int:
-    """Of the generator that a random operation is about to draw from."""
-    if generator is None:
-        device = torch.device(kwargs.get("device") or (tensors[0][1].device if tensors else "cpu"))
-        if device.type == "cuda":
-            index = torch.cuda.current_device() if device.index is None else device.index
-            generator = torch.cuda.default_generators[index]
-        else:
-            generator = torch.default_generator
-    return digest_of_state(generator)
+def _generator(given: Any, tensors: list[tuple[str, Any]], kwargs: Any) -> Any:
+    """The one that a random operation is about to draw from."""
+    if given is not None:
+        return given
+    device = torch.device(kwargs.get("device") or (tensors[0][1].device if tensors else "cpu"))
+    if device.type != "cuda":
+        return torch.default_generator
+    return torch.cuda.default_generators[torch.cuda.current_device() if device.index is None else device.index]
 
 
 def _kind_of(seen: _Seen, outs: tuple[str, ...]) -> OpKind:

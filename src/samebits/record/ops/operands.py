@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import torch
 
 from samebits.record.digest import digests, is_evidence, unobserved
-from samebits.record.values import write_tensors
+from samebits.record.values import bytes_of, read_tensors, write_tensors
 
 _ENVIRONMENT = ("ATEN_CPU_CAPABILITY", "MKL_CBWR", "ONEDNN_MAX_CPU_ISA", "CUBLAS_WORKSPACE_CONFIG", "OMP_NUM_THREADS")
 
@@ -30,9 +31,13 @@ class Operands:
     Args:
         names: of the positional arguments.
         copied: arguments that the call will change; they are copied now.
+        state: of the generator that it will draw from; None if it draws from none.
     """
 
-    def __init__(self, names: tuple[str, ...], args: Any, kwargs: Any, copied: frozenset[str]) -> None:
+    def __init__(
+        self, names: tuple[str, ...], args: Any, kwargs: Any, copied: frozenset[str], state: Any = None
+    ) -> None:
+        self.state = state
         self.tensors: list[Any] = []
         self.labels: list[str] = []
         self._copies: dict[int, Any] = {}
@@ -72,6 +77,8 @@ def keep_operands(
     name = base_name(rank, step, index)
     kept = [(f"in.{i}", tensor) for i, tensor in enumerate(operands.tensors)]
     kept += [(f"out.{i}", tensor) for i, tensor in enumerate(results)]
+    if operands.state is not None:
+        kept.append(("state", operands.state))
     evident = [(label, tensor) for label, tensor in kept if is_evidence(tensor)]
     looks = {label: _look(tensor) for label, tensor in evident}
     content = {
@@ -85,6 +92,7 @@ def keep_operands(
         "looks": looks,
         "digests": dict(zip([label for label, _ in evident], digests([t for _, t in evident]), strict=True)),
         "results": len(results),
+        "sha256": _sha256(results),
         "settings": _settings(),
     }
     write_tensors(folder / f"{name}.safetensors", evident)
@@ -93,14 +101,21 @@ def keep_operands(
 
 def read_results(path: Path) -> list[Any]:
     """The results kept in such a file, as tensors."""
-    from samebits.record.values import read_tensors
-
     found = []
     for label, kept in read_tensors(path.with_suffix(".safetensors")).items():
         if label.startswith("out."):
             flat = torch.frombuffer(bytearray(kept.raw), dtype=torch.uint8) if kept.raw else torch.empty(0)
             found.append(flat.view(getattr(torch, kept.dtype)).view(kept.shape))
     return found
+
+
+def _sha256(tensors: list[Any]) -> str:
+    """Of dtype, shape and every bit, as the reproducer computes it."""
+    found = hashlib.sha256()
+    for tensor in tensors:
+        found.update(f"{tensor.dtype}{list(tensor.shape)}".encode())
+        found.update(bytes_of(tensor))
+    return found.hexdigest()
 
 
 def _copied(tensor: Any) -> Any:

@@ -1,0 +1,150 @@
+"""Which operation it is: two plans that part in some step are run again, with every operation of that step recorded.
+
+    recorded    one run under the first plan
+    followed    runs under the second plan that read along, until one parts from the recorded run
+    kept        one more run under the first plan that keeps the operands of the operation at which they parted
+
+Then the operands of both are compared bit by bit, and the operation is called again and again on them by itself.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from samebits.check.lab import Lab
+from samebits.check.verdict import Origin, OriginOnRank, Run
+from samebits.compare.ops import OpDivergence, first_op_divergence
+from samebits.compare.values import Distance, distance
+from samebits.launch.plan import RunPlan
+from samebits.launch.replay import Replay, replay
+from samebits.record.values import Kept, read_tensors
+from samebits.record.wish import OpWish
+
+MAX_PAIRS = 5
+MAX_MOVES = 3
+WIDER = 8
+
+Place = tuple[int, int, int]
+
+
+def find_origin(lab: Lab, a: RunPlan, b: RunPlan, step: int) -> Origin | None:
+    """The first operation at which a run under plan `a` and one under plan `b` part; None if none could be found.
+
+    Args:
+        lab: where runs are made.
+        a: one plan.
+        b: the other; the same where a run parts from itself.
+        step: the first step in which they were seen to part.
+    """
+    first = step
+    for _ in range(MAX_MOVES):
+        found = _in_window(lab, a, b, first, step)
+        if found is None or first == 0 or not _came_from_before(found):
+            return found
+        # What arrives different was made before the window: look further back, and then from the beginning.
+        first = max(0, first - WIDER) if first == step else 0
+    return found
+
+
+def _in_window(lab: Lab, a: RunPlan, b: RunPlan, first: int, last: int) -> Origin | None:
+    recorded = lab.run(_with_ops(a, OpWish(first, last), "operations"))
+    against = OpWish(first, last, against=str(recorded.path))
+    followed, places, pairs = recorded, dict[int, OpDivergence](), 0
+    while not places and pairs < MAX_PAIRS and lab.left:
+        followed = lab.run(_with_ops(b, against, "operations again"))
+        places, pairs = _places(recorded, followed), pairs + 1
+    if not places:
+        return None
+    origin = Origin(recorded.id, followed.id, pairs, tuple(_on_rank(place, followed) for place in places.values()))
+    if not lab.left:
+        return origin
+    kept = lab.run(_with_ops(a, replace(against, keep=_keep(places)), "operands kept"))
+    earlier = _places(recorded, kept)
+    return _measured(origin, followed, kept, earlier)
+
+
+def _with_ops(plan: RunPlan, wish: OpWish, role: str) -> RunPlan:
+    return replace(plan, role=role, ops=wish, stop_after=wish.last, keep_step=None, keep_streams=())
+
+
+def _places(a: Run, b: Run) -> dict[int, OpDivergence]:
+    """Rank → where it parts."""
+    left = {recording.rank: recording for recording in a.outcome.folder.recordings() if not recording.sequence}
+    right = {recording.rank: recording for recording in b.outcome.folder.recordings() if not recording.sequence}
+    found = {rank: first_op_divergence(left[rank], right[rank]) for rank in sorted(left.keys() & right.keys())}
+    return {rank: place for rank, place in found.items() if place is not None}
+
+
+def _keep(places: dict[int, OpDivergence]) -> tuple[tuple[int, int], ...]:
+    return tuple(dict.fromkeys((place.step, place.index) for place in places.values()))
+
+
+def _on_rank(place: OpDivergence, run: Run) -> OriginOnRank:
+    call = _call(run, _key(place))
+    producers = (call or {}).get("producers", {})
+    arrived = [producers[name] for name in place.names if name in producers]
+    return OriginOnRank(place, arrived[0] if arrived and place.finding == "input" else None)
+
+
+def _key(place: OpDivergence) -> Place:
+    return place.rank, place.step, place.index
+
+
+def _file(run: Run, key: Place) -> Path:
+    rank, step, index = key
+    return run.path / "operands" / f"rank{rank}.step{step}.op{index}.json"
+
+
+def _call(run: Run, key: Place) -> dict[str, Any] | None:
+    path = _file(run, key)
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+
+
+def _came_from_before(origin: Origin) -> bool:
+    """Whether what differed first was neither made in the window nor by a collective."""
+    first = origin.first
+    return first.place.finding == "input" and first.producer is None
+
+
+def _measured(origin: Origin, b: Run, a: Run, earlier: dict[int, OpDivergence]) -> Origin:
+    """By how much the results differ, whether the inputs are truly equal, and what replaying shows."""
+    place = origin.first.place
+    key = _key(place)
+    call_a, call_b = _call(a, key), _call(b, key)
+    if place.finding != "op" or call_b is None:
+        return origin
+    moved = earlier.get(place.rank)
+    if call_a is not None and (moved is None or (moved.step, moved.index) >= (place.step, place.index)):
+        changed = _changed_inputs(call_a, call_b)
+        apart = _apart(_file(a, key), _file(b, key))
+        origin = replace(origin, distance=apart, changed_unseen=changed)
+    if origin.changed_unseen:
+        return origin
+    return replace(origin, replay=_replayed(b, key), operands=_file(b, key))
+
+
+def _changed_inputs(a: dict[str, Any], b: dict[str, Any]) -> tuple[str, ...]:
+    """Inputs whose bits differ although every recorded operation before agreed: something wrote there unseen."""
+    labels, write_only = b["labels"], set(b["write_only"])
+    names = [f"in.{i}" for i in range(len(labels))]
+    return tuple(
+        labels[i]
+        for i, name in enumerate(names)
+        if labels[i].partition("[")[0] not in write_only and a["digests"].get(name) != b["digests"].get(name)
+    )
+
+
+def _apart(a: Path, b: Path) -> Distance | None:
+    left, right = (read_tensors(path.with_suffix(".safetensors")) for path in (a, b))
+    pairs: list[tuple[Kept, Kept]] = [
+        (kept, right[name]) for name, kept in left.items() if name.startswith("out.") and name in right
+    ]
+    found = [distance(x, y) for x, y in pairs if x.raw != y.raw]
+    return next((one for one in found if one is not None), None)
+
+
+def _replayed(run: Run, key: Place) -> Replay:
+    return replay(run.outcome.folder, _file(run, key))

@@ -1,0 +1,49 @@
+"""`samebits replay`: one recorded operation, called again and again."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from samebits.cli.options import answer, format_option
+from samebits.errors import RecordingError, UsageError
+from samebits.launch.replay import DEFAULT_TIMES, operands_of, replay
+from samebits.record.folder import RunFolder, open_run
+from samebits.report.json import dumped, replayed_json
+from samebits.report.text import replay_text
+
+
+@click.command(short_help="Call a recorded operation again and again.")
+@click.option("--times", type=int, default=DEFAULT_TIMES, show_default=True, help="Calls as they were recorded.")
+@format_option
+@click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
+def command(times: int, form: str, run: Path) -> None:
+    """Call the operation whose operands RUN kept again and again, and say whether its bits repeat.
+
+    RUN is a run folder whose operands were kept, or one file of its `operands/`. A script that does the same with plain
+    torch is written beside them, fit for a bug report.
+
+    Exit status: 0 one result, 1 different results, 2 when nothing can be replayed.
+    """
+    if times < 1:
+        raise UsageError(f"--times must be at least 1, got {times}")
+    folder, operands = _found(run)
+    found = replay(folder, operands, times)
+    call = f"{operands.stem.replace('.', ' ')}"
+    answer(dumped(replayed_json(str(operands), found)) if form == "json" else replay_text(call, found))
+    sys.exit(2 if found.failure else int(found.is_confirmed))
+
+
+def _found(run: Path) -> tuple[RunFolder, Path]:
+    if run.suffix in (".json", ".safetensors") and run.exists():
+        return open_run(run.parent.parent), run.with_suffix(".json")
+    folder = open_run(run)
+    kept = operands_of(folder)
+    if not kept:
+        raise RecordingError(
+            f"{folder.path} kept the operands of no operation",
+            "`samebits check --level op` keeps those of the operation at which runs part",
+        )
+    return folder, kept[0]

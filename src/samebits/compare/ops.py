@@ -1,0 +1,121 @@
+"""The first operation at which two recordings part, and what it is that parts there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal
+
+from samebits.record.ops.table import OpRow, Ops
+from samebits.record.store import Recording
+
+# How far to look for where two runs come together again, and how many equal operations in a row count as together.
+LOOK_AHEAD = 2000
+TOGETHER = 3
+
+OpFinding = Literal["op", "input", "argument", "generator", "control flow"]
+
+
+@dataclass(frozen=True)
+class OpDivergence:
+    """The earliest operation that is not the same in two runs of one rank.
+
+    Attributes:
+        finding: `op` – inputs equal, results differ; `input` – something arrived different that no recorded operation
+            made; `argument` – a number or a shape that Python passed differs; `generator` – a random operation, about
+            to draw from another state; `control flow` – another operation altogether.
+        step, index: where; index counts the operations of the step in the first run.
+        rank: whose.
+        a, b: the operation in either run; None where a run has none left.
+        names: which inputs or results differ.
+        extra: with `control flow`, the operations that only one run made, in order.
+        extra_in: which run made them: `first`, `second`, or `both` when some were replaced by others.
+    """
+
+    finding: OpFinding
+    step: int
+    index: int
+    rank: int = 0
+    a: OpRow | None = None
+    b: OpRow | None = None
+    names: tuple[str, ...] = ()
+    extra: tuple[OpRow, ...] = ()
+    extra_in: Literal["first", "second", "both", ""] = ""
+
+    @property
+    def row(self) -> OpRow:
+        """The operation to speak of."""
+        found = self.extra[0] if self.extra else self.b or self.a
+        assert found is not None
+        return found
+
+
+def first_op_divergence(a: Recording, b: Recording) -> OpDivergence | None:
+    """Where the operations of two recordings part; None when they agree as far as both go."""
+    left, right = Ops(a), Ops(b)
+    chunk = _first_unequal(left, right)
+    pairs = zip(_padded(left.rows(chunk)), _padded(right.rows(chunk)), strict=False)
+    for position, (x, y) in enumerate(pairs):
+        if x is None and y is None:
+            return None
+        if x is None or y is None or (x.kind is not y.kind and x.kind != y.kind) or x.evidence != y.evidence:
+            return _judged(x, y, a.rank, (left, right), (chunk, position))
+    return None
+
+
+def _padded(rows: Iterator[OpRow]) -> Iterator[OpRow | None]:
+    yield from rows
+    yield None
+
+
+def _first_unequal(a: Ops, b: Ops) -> int:
+    low, high = 0, min(a.chunks, b.chunks)
+    while low < high:
+        middle = (low + high) // 2
+        if a.root(middle) == b.root(middle):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _judged(x: OpRow | None, y: OpRow | None, rank: int, both: tuple[Ops, Ops], at: tuple[int, int]) -> OpDivergence:
+    here = x or y
+    assert here is not None
+    step, index = here.step, here.index
+    if x is None or y is None or x.kind.identity != y.kind.identity or x.step != y.step:
+        extra, extra_in = _apart(*(list(islice(ops.rows(at[0]), at[1], at[1] + LOOK_AHEAD)) for ops in both))
+        return OpDivergence("control flow", step, index, rank, x, y, (), tuple(extra), extra_in)
+    if x.kind.ins == y.kind.ins and x.ins != y.ins:
+        names = tuple(name for name, digest in x.ins.items() if y.ins[name] != digest)
+        finding: OpFinding = "input"
+        if "numbers" in names:
+            finding = "argument"
+        elif names == ("generator",):
+            finding = "generator"
+        return OpDivergence(finding, step, index, rank, x, y, names)
+    if x.kind.arguments != y.kind.arguments or x.kind.ins != y.kind.ins:
+        return OpDivergence("argument", step, index, rank, x, y)
+    if x.kind != y.kind:
+        return OpDivergence("control flow", step, index, rank, x, y, (), (y,), "both")
+    names = tuple(name for name, digest in x.outs.items() if y.outs.get(name) != digest)
+    return OpDivergence("op", step, index, rank, x, y, names)
+
+
+def _apart(a: Sequence[OpRow], b: Sequence[OpRow]) -> tuple[list[OpRow], Literal["first", "second", "both"]]:
+    """What only one of the two has before they go on together."""
+    ids_a, ids_b = [row.kind.identity for row in a], [row.kind.identity for row in b]
+    for distance in range(1, max(len(a), len(b)) + 1):
+        if _together(ids_a, 0, ids_b, distance):
+            return list(b[:distance]), "second"
+        if _together(ids_a, distance, ids_b, 0):
+            return list(a[:distance]), "first"
+        if distance <= min(len(a), len(b)) and _together(ids_a, distance, ids_b, distance):
+            return list(b[:distance]), "both"
+    return list((b or a)[:1]), "both"
+
+
+def _together(a: Sequence[object], at_a: int, b: Sequence[object], at_b: int) -> bool:
+    left, right = a[at_a : at_a + TOGETHER], b[at_b : at_b + TOGETHER]
+    return left == right and (bool(left) or (at_a == len(a) and at_b == len(b)))

@@ -1,0 +1,118 @@
+"""Calling one recorded operation again and again, in a fresh process that knows nothing of samebits."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from samebits.errors import RecordingError, SamebitsError
+from samebits.launch.reproducer import reproducer
+from samebits.record.folder import RunFolder, write_whole
+from samebits.record.journal import read_notes
+
+DEFAULT_TIMES = 20
+TIMEOUT_SECONDS = 300.0
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One way to call the operation.
+
+    Attributes:
+        name: `as recorded`, `1 thread`, `other alignment` …
+        calls: how often.
+        results: how many different results that gave.
+    """
+
+    name: str
+    calls: int
+    results: int
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What came of it.
+
+    Attributes:
+        script: the reproducer; plain torch, fit for a bug report.
+        conditions: in the order they were tried; empty if the operation could not be called.
+        distinct: different results under all conditions together.
+        gives_recorded: the result of the run was among them.
+        failure: why the operation could not be called, as a clause; else empty.
+    """
+
+    script: Path
+    conditions: tuple[Condition, ...] = ()
+    distinct: int = 0
+    gives_recorded: bool = False
+    failure: str = ""
+
+    @property
+    def is_racy(self) -> bool:
+        """Whether calls under the very same conditions differ."""
+        return any(condition.results > 1 for condition in self.conditions)
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether the same inputs gave different results."""
+        return self.distinct > 1
+
+
+def operands_of(folder: RunFolder) -> list[Path]:
+    """The operations of a run whose operands were kept, in the order of ranks, steps and operations."""
+    found = (folder.path / "operands").glob("*.json")
+    return sorted(found, key=lambda path: (json.loads(path.read_text())["rank"], path.stat().st_mtime_ns, path.name))
+
+
+def replay(folder: RunFolder, operands: Path, times: int = DEFAULT_TIMES) -> Replay:
+    """Write the reproducer beside the run's other files and run it with the run's own Python.
+
+    Raises:
+        RecordingError: the operands cannot be read.
+    """
+    call = _read(operands)
+    script = operands.with_name(f"reproduce-{operands.stem}.py")
+    if not call["is_builtin"]:
+        return Replay(script, failure=f"{call['op']} is an operation of the program's own, unknown outside of it")
+    try:
+        write_whole(script, reproducer(call, operands.with_suffix(".safetensors")))
+    except ValueError as error:
+        return Replay(script, failure=str(error))
+    return _run(script, _interpreter(folder), times)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise RecordingError(f"{path} cannot be read: {error}", "was it edited?") from error
+
+
+def _interpreter(folder: RunFolder) -> str:
+    start = next(read_notes(folder.path, "start"), None)
+    if start is None:
+        raise RecordingError(f"{folder.path} does not say which Python it ran", "was its journal removed?")
+    return str(start["executable"])
+
+
+def _run(script: Path, python: str, times: int) -> Replay:
+    try:
+        done = subprocess.run(
+            [python, str(script), "--json", "--times", str(times)],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Replay(script, failure=f"calling it took more than {TIMEOUT_SECONDS:.0f} seconds")
+    except OSError as error:
+        raise SamebitsError(f"cannot start {python}: {error.strerror}", "was its environment removed?") from error
+    if done.returncode:
+        return Replay(script, failure=(done.stderr.strip().splitlines() or ["it failed"])[-1])
+    said = json.loads(done.stdout.splitlines()[-1])
+    conditions = tuple(Condition(c["name"], c["calls"], c["results"]) for c in said["conditions"])
+    return Replay(script, conditions, said["distinct"], said["gives_recorded"])

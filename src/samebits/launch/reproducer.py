@@ -1,0 +1,238 @@
+"""Writes a script that calls one recorded operation again: plain torch, no samebits, fit for a bug report."""
+
+from __future__ import annotations
+
+import base64
+import pprint
+import zlib
+from pathlib import Path
+from typing import Any
+
+# Operands that pack into so little travel inside the script.
+INLINE_BYTES = 1 << 16
+
+_SCRIPT = '''"""{op}: does it give the same bits for the same inputs?
+
+Taken from a run of a training script, {where}.
+torch {version}. {needs}
+
+    python {name}              calls it again and again, under several conditions
+    python {name} --times 100  more often
+
+Exit status: 0 if all results were the same, 1 if not.
+"""
+
+import argparse
+import base64
+import hashlib
+import json
+import os
+import struct
+import threading
+import zlib
+from pathlib import Path
+
+os.environ.update({environment})
+
+import torch  # noqa: E402
+
+SETTINGS = {settings}
+LOOKS = {looks}
+RECORDED = {recorded}  # digest of what the run got
+DATA = {data}
+
+
+def raw_bytes():
+    """Bytes of every tensor, by name."""
+    raw = zlib.decompress(base64.b64decode(DATA)) if DATA else Path(__file__).with_name({beside}).read_bytes()
+    (length,) = struct.unpack_from("<Q", raw)
+    head = json.loads(raw[8 : 8 + length])
+    start = 8 + length
+    return {{name: raw[start + e["data_offsets"][0] : start + e["data_offsets"][1]] for name, e in head.items()}}
+
+
+def as_it_lay(name, raw, shift):
+    """The tensor with its dtype, shape, strides and device, `shift` bytes further on in memory."""
+    look = LOOKS[name]
+    dtype = getattr(torch, look["dtype"])
+    shape, stride = look["shape"], look["stride"]
+    dense = torch.frombuffer(bytearray(raw), dtype=torch.uint8) if raw else torch.empty(0, dtype=torch.uint8)
+    dense = dense.view(dtype).view(shape)
+    if stride is None:
+        return dense.to(look["device"])
+    reach = 1 + sum((n - 1) * s for n, s in zip(shape, stride)) if dense.numel() else 0
+    room = torch.empty(reach + 64, dtype=dtype, device=look["device"])
+    skip = ((look["alignment"] + shift) - room.data_ptr()) % 64 // room.itemsize
+    tensor = torch.as_strided(room, shape, stride, skip)
+    if 0 in stride:
+        once = [slice(0, 1) if s == 0 else slice(None) for s in stride]
+        tensor[tuple(once)].copy_(dense[tuple(once)])
+    else:
+        tensor.copy_(dense)
+    return tensor
+
+
+def call(t):
+    """The operation, as it was called: what it wrote, and what it returned besides."""
+    result = {call}
+    written = [t[i] for i in {written}]
+    return written + [one for one in flat(result) if not any(one is other for other in written)]
+
+
+def flat(result):
+    if isinstance(result, torch.Tensor):
+        return [result]
+    return [t for one in result for t in flat(one)] if isinstance(result, (list, tuple)) else []
+
+
+def digest(tensors):
+    """Of dtype, shape and every bit."""
+    found = hashlib.sha256()
+    for tensor in tensors:
+        dense = tensor.detach().cpu().contiguous().reshape(-1)
+        found.update(f"{{tensor.dtype}}{{list(tensor.shape)}}".encode())
+        if dense.numel():
+            found.update(dense.view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()
+
+
+def replay(raw, times, threads=None, shift=0):
+    torch.set_num_threads(threads or SETTINGS["threads"])
+    found = {{}}
+    for _ in range(times):
+        names = [f"in.{{i}}" for i in range({inputs})]
+        inputs = [as_it_lay(name, raw[name], shift) if name in raw else None for name in names]
+        {restore}
+        got = digest(call(inputs))
+        found[got] = found.get(got, 0) + 1
+    return found
+
+
+def with_load(raw, times):
+    """While other threads keep the machine busy."""
+    done = threading.Event()
+
+    def work():
+        x = torch.randn(256, 256)
+        while not done.is_set():
+            x @ x
+
+    workers = [threading.Thread(target=work, daemon=True) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    try:
+        return replay(raw, times)
+    finally:
+        done.set()
+        for worker in workers:
+            worker.join()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--times", type=int, default=20)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    torch.use_deterministic_algorithms(SETTINGS["deterministic"], warn_only=SETTINGS["warn_only"])
+    torch.set_float32_matmul_precision(SETTINGS["matmul_precision"])
+    torch.backends.mkldnn.enabled = SETTINGS["mkldnn"]
+    for name, value in SETTINGS["cudnn"].items():
+        setattr(torch.backends.cudnn, name, value)
+    raw = raw_bytes()
+    few = max(2, options.times // 4)
+    conditions = [("as recorded", replay(raw, options.times))]
+    for threads in (1, 2, 4, 8):
+        conditions.append((f"{{threads}} thread{{'s' if threads > 1 else ''}}", replay(raw, few, threads)))
+    conditions.append(("other alignment", replay(raw, few, shift=16)))
+    conditions.append(("under load", with_load(raw, few)))
+    results = sorted(set().union(*(found for _, found in conditions)))
+    if options.json:
+        told = [{{"name": name, "calls": sum(f.values()), "results": len(f)}} for name, f in conditions]
+        print(json.dumps({{"conditions": told, "distinct": len(results), "gives_recorded": RECORDED in results}}))
+        return 0
+    print({title})
+    for name, found in conditions:
+        which = "" if len(results) > 9 else ", ".join(f"#{{results.index(r) + 1}} x {{n}}" for r, n in found.items())
+        print(f"  {{name:<16}} {{sum(found.values()):>3}} calls, {{len(found):>2}} results  {{which}}".rstrip())
+    print(f"different results: {{len(results)}}")
+    return 1 if len(results) > 1 else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
+'''
+
+
+def reproducer(call: dict[str, Any], tensors: Path) -> str:
+    """The script for a call that `record.ops.operands` kept, with its tensors in the file beside it.
+
+    Raises:
+        ValueError: the call holds something that cannot be written down.
+    """
+    packed = zlib.compress(tensors.read_bytes(), 9)
+    data = base64.b64encode(packed).decode() if len(packed) <= INLINE_BYTES else ""
+    name = f"reproduce-{tensors.stem}.py"
+    kind = call["kind"]
+    where = f"line {kind['line']} of {Path(kind['path']).name}" if kind["path"] else "no line of its own"
+    settings = dict(call["settings"])
+    environment = settings.pop("environment")
+    version = settings.pop("torch")
+    return _SCRIPT.format(
+        op=call["op"],
+        where=f"{kind['pass_']} pass, {where}",
+        version=version,
+        needs="Nothing else is needed." if data else f"Needs the file {tensors.name} beside it.",
+        name=name,
+        environment=repr(environment),
+        settings=pprint.pformat(settings, width=100, sort_dicts=False),
+        looks=pprint.pformat(call["looks"], width=110, sort_dicts=False),
+        recorded=repr(call["sha256"]),
+        data=repr(data),
+        beside=repr(tensors.name),
+        call=_call(call),
+        written=repr(call["written"]),
+        inputs=len(call["labels"]),
+        restore=_restore(call),
+        title=repr(call["op"]),
+    )
+
+
+def _call(call: dict[str, Any]) -> str:
+    base, _, overload = call["op"].partition(".")
+    namespace, _, name = base.partition("::")
+    given = [_source(argument) for argument in call["arguments"]]
+    given += [f"{key}={_source(argument)}" for key, argument in call["keywords"].items()]
+    return f"torch.ops.{namespace}.{name}.{overload or 'default'}({', '.join(given)})"
+
+
+def _restore(call: dict[str, Any]) -> str:
+    if not call["is_random"]:
+        return "pass"
+    on_cuda = any(look["device"].startswith("cuda") for name, look in call["looks"].items() if name != "state")
+    generator = "torch.cuda.default_generators[torch.cuda.current_device()]" if on_cuda else "torch.default_generator"
+    return f"{generator}.set_state(torch.frombuffer(bytearray(raw['state']), dtype=torch.uint8).clone())"
+
+
+def _source(argument: dict[str, Any]) -> str:
+    """An argument as Python source."""
+    ((kind, value),) = argument.items()
+    if kind == "tensor":
+        return f"t[{value}]"
+    if kind == "list":
+        return f"[{', '.join(map(_source, value))}]"
+    if kind == "value":
+        return repr(value)
+    if kind == "float":
+        return _float(float.fromhex(value))
+    if kind == "torch":
+        return str(value)
+    if kind == "device":
+        return f"torch.device({value!r})"
+    if kind == "generator":
+        return "torch.default_generator"
+    raise ValueError(f"it was called with something that cannot be written down: {value}")
+
+
+def _float(value: float) -> str:
+    text = repr(value)
+    return text if text.lstrip("-")[0].isdigit() else f"float({text!r})"

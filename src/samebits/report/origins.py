@@ -1,0 +1,144 @@
+"""How the operation at which runs part is told in text."""
+
+from __future__ import annotations
+
+from samebits.check.verdict import Origin, OriginOnRank
+from samebits.compare.ops import OpDivergence
+from samebits.factors.sites import Site
+from samebits.launch.replay import Replay
+from samebits.record.ops.table import OpKind
+from samebits.report.places import counted, place_of
+
+Rows = list[tuple[str, str]]
+
+
+def origin_rows(origin: Origin) -> Rows:
+    """The operation, its module, its line, and what replaying it showed."""
+    first = origin.first
+    place = first.place
+    rows: Rows = [("op", f"{_called(place)}      {_finding(origin)}")]
+    if place.names and place.finding in ("input", "argument"):
+        rows.append(("", _arrived(first)))
+    kind = place.row.kind
+    if place.finding == "control flow":
+        rows += [("", f"{row.kind.op}{_at(row.kind)}") for row in place.extra[1:4]]
+    if kind.module:
+        rows.append(("module", kind.module))
+    site = site_of(kind)
+    if site is not None:
+        rows.append(("source", f"{place_of(site)}  {site.source}".rstrip()))
+    if origin.replay is not None:
+        rows += replay_rows(origin.replay)
+    if origin.pairs > 1:
+        rows.append(("", f"seen in 1 of {origin.pairs} pairs of runs"))
+    rows += [("rank", _other_rank(other)) for other in origin.ranks if other is not first]
+    return rows
+
+
+def origin_place(origin: Origin) -> str:
+    """`step 0, op 1482`."""
+    place = origin.first.place
+    rank = f" of rank {place.rank}" if place.rank or len(origin.ranks) > 1 else ""
+    return f"at step {place.step}, op {place.index}{rank}"
+
+
+def site_of(kind: OpKind) -> Site | None:
+    """The user's line that an operation belongs to."""
+    return Site(kind.path, kind.line, kind.function) if kind.path else None
+
+
+def _called(place: OpDivergence) -> str:
+    kind = place.row.kind
+    if not kind.backward_of:
+        return kind.op if kind.pass_ in ("forward", "none") else f"{kind.op} ({kind.pass_})"
+    return f"{kind.op} ({kind.backward_of if ' ' in kind.backward_of else f'backward of {kind.backward_of}'})"
+
+
+def _finding(origin: Origin) -> str:
+    place = origin.first.place
+    if origin.changed_unseen:
+        inputs = ", ".join(origin.changed_unseen)
+        return f"its input {inputs} was changed past the dispatcher (NumPy, a kernel of its own), so it is not to blame"
+    if place.finding == "op":
+        return f"inputs equal, {_by(origin)}"
+    if place.finding == "generator":
+        return "about to draw from a generator that stands elsewhere"
+    if place.finding == "input":
+        return f"its input {', '.join(place.names)} arrives different"
+    if place.finding == "argument":
+        return f"called with other arguments: {_arguments(place)}"
+    return _flow(place)
+
+
+def _by(origin: Origin) -> str:
+    found = origin.distance
+    if found is None:
+        return f"{', '.join(origin.first.place.names)} differs"
+    text = f"outputs differ in {found.elements} of {found.total} elements"
+    if found.max_ulp is not None and found.is_rounding:
+        return f"{text}, at most {found.max_ulp} ULP"
+    return text
+
+
+def _arguments(place: OpDivergence) -> str:
+    assert place.a is not None
+    assert place.b is not None
+    if place.a.kind.arguments == place.b.kind.arguments:
+        return "a number that Python computed differs"
+    return f"{place.a.kind.arguments} and {place.b.kind.arguments}"
+
+
+def _flow(place: OpDivergence) -> str:
+    count, kind = len(place.extra), place.row.kind
+    if place.a is None or place.b is None or place.extra_in == "both":
+        a, b = (row.kind.op + _at(row.kind) if row else "nothing" for row in (place.a, place.b))
+        return f"control flow diverged here: the first run goes on with {a}, the second with {b}"
+    extra = f"an extra {kind.op}" if count == 1 else f"{counted(count, 'extra operation')}, the first of them {kind.op}"
+    return f"control flow diverged here: the {place.extra_in} run did {extra}{_at(kind)}"
+
+
+def _at(kind: OpKind) -> str:
+    site = site_of(kind)
+    return "" if site is None else f" at {place_of(site)}"
+
+
+def _arrived(first: OriginOnRank) -> str:
+    producer = first.producer
+    if producer is None:
+        return "no recorded operation made it: it comes from NumPy, a file, a kernel of its own, or another process"
+    site = Site(producer["path"], producer["line"], producer["function"])
+    where = f" at {place_of(site)}" if producer["path"] else ""
+    if first.is_received:
+        return f"received from another rank by {producer['op']}{where}"
+    if first.is_unwritten:
+        return f"memory that nobody has written since {producer['op']}{where} made it"
+    return f"the last operation that wrote there, {producer['op']}{where}, agreed: something else has since"
+
+
+def _other_rank(other: OriginOnRank) -> str:
+    place = other.place
+    what = "received" if other.is_received else f"parts by itself, {_called(place)}"
+    return f"{place.rank}: at step {place.step}, op {place.index}, {what}"
+
+
+def replay_rows(replay: Replay) -> Rows:
+    """What calling the operation again showed, and the script that does it."""
+    rows: Rows = []
+    if replay.failure:
+        rows.append(("replay", f"not possible: {replay.failure}"))
+    elif replay.is_racy:
+        racy = next(c for c in replay.conditions if c.results > 1)
+        how = "" if racy is replay.conditions[0] else f", {racy.name}"
+        text = f"replayed {racy.calls} times on its captured inputs{how}: {racy.results} different results"
+        rows.append(("confirmed", text))
+    elif replay.is_confirmed:
+        calls = sum(condition.calls for condition in replay.conditions)
+        names = ", ".join(condition.name for condition in replay.conditions)
+        text = f"replayed {calls} times on its captured inputs: {replay.distinct} different results ({names})"
+        rows.append(("confirmed", text))
+    else:
+        calls = sum(condition.calls for condition in replay.conditions)
+        rows.append(("replay", f"not reproduced: {calls} calls on its captured inputs gave one result"))
+    if not replay.failure:
+        rows.append(("script", str(replay.script)))
+    return rows
