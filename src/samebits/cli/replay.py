@@ -22,11 +22,15 @@ from samebits.report.text import replay_text
 def command(times: int, form: str, run: Path) -> None:
     """Call the operation whose operands RUN kept again and again, and say whether its bits repeat.
 
+    \b
+    samebits replay .samebits/20260131-120000-4711/12-operations-again
+    samebits replay --times 100 RUN/operands/rank0.step0.op10.json
+
     RUN is a run folder whose operands were kept, or one file of its `operands/`. A script that does the same with plain
     torch is written beside them, fit for a bug report.
 
     Exit status: 0 one result, 1 different results, 2 when nothing can be replayed.
-    """
+    """  # noqa: D301 - click wants the character itself
     if times < 1:
         raise UsageError(f"--times must be at least 1, got {times}")
     folder, operands = _found(run)
