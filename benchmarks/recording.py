@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from digest_speed import print_throughput  # the sibling script
 
-from samebits.record.folder import RunFolder
+from samebits.recording.folder import RunFolder
 
 HERE = Path(__file__).parent
 PAIRS = 15

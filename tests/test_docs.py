@@ -39,7 +39,7 @@ def test_the_tour_shows_output() -> None:
     assert "same bits: 3 runs of 120 steps agree" in readme
 
 
-@pytest.mark.parametrize("name", ["samebits.seeds", "samebits.pinning", "samebits.record.trees"])
+@pytest.mark.parametrize("name", ["samebits.seeds", "samebits.pinning", "samebits.recording.trees"])
 def test_examples_in_docstrings_are_true(name: str) -> None:
     """Doctests run, and there are some."""
     results = doctest.testmod(importlib.import_module(name))

@@ -14,7 +14,7 @@ from samebits.factors.catalog import CATALOG
 from samebits.launch.command import understand
 from samebits.launch.plan import RunPlan
 from samebits.launch.process import run_recorded
-from samebits.record.journal import read_notes
+from samebits.recording.journal import read_notes
 
 SAMEBITS = str(Path(sys.executable).with_name("samebits"))
 PYTHON = sys.executable

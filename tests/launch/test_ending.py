@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.record.folder import RunFolder
+from samebits.recording.folder import RunFolder
 from tests.launch.conftest import PATIENCE_SECONDS, PYTHON, SAMEBITS, TRAIN, only_run, plain, samebits, write
 
 # A program with a child and a grandchild that left its group, all of which can only be killed; each says who it is.

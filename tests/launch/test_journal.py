@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from samebits.record.journal import Journal, read_notes
+from samebits.recording.journal import Journal, read_notes
 
 
 def _whats(folder: Path) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 from samebits.launch.command import Command
 from samebits.launch.plan import RunPlan
 from samebits.launch.process import run_recorded
-from samebits.record.journal import read_notes
+from samebits.recording.journal import read_notes
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"

@@ -8,8 +8,8 @@ import pytest
 
 from samebits.check.plan import Request, first_runs
 from samebits.check.verdict import Cause, Parting, Remedy, Run, Verdict
-from samebits.compare.locate import Divergence
-from samebits.compare.values import Distance
+from samebits.comparison.locate import Divergence
+from samebits.comparison.values import Distance
 from samebits.errors import ScriptFailedError
 from samebits.factors.base import Setting
 from samebits.factors.sites import Site
@@ -17,7 +17,7 @@ from samebits.launch.command import Command
 from samebits.launch.plan import RunPlan
 from samebits.launch.process import Outcome
 from samebits.pinning import status
-from samebits.record.folder import RunFolder
+from samebits.recording.folder import RunFolder
 from samebits.report.json import check_json, diff_json, factors_json, failed_check_json
 from samebits.report.text import check_text, diff_text, factors_text, plan_text
 from tests.schemas import assert_valid

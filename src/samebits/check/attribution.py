@@ -11,14 +11,14 @@ from samebits.check.first import earliest, hash_lines
 from samebits.check.lab import Lab, parts
 from samebits.check.plan import Request
 from samebits.check.verdict import Cause, Parting, Run
-from samebits.compare.locate import Divergence
-from samebits.compare.values import Distance, distance
+from samebits.comparison.locate import Divergence
+from samebits.comparison.values import Distance, distance
 from samebits.factors.base import Setting
 from samebits.factors.catalog import find
 from samebits.factors.sites import Site
 from samebits.launch.plan import RunPlan
-from samebits.record.journal import read_notes
-from samebits.record.values import read_kept
+from samebits.recording.journal import read_notes
+from samebits.recording.values import read_kept
 
 # What is released takes its second other value: the first one was used by the varied run, and may have changed nothing.
 RELEASED = 2

@@ -24,7 +24,7 @@ from samebits.check.plan import Request
 from samebits.check.verdict import Cause, Origin, Parting, Remedy, Run, Verdict
 from samebits.errors import SamebitsError
 from samebits.factors.catalog import find, in_order, names
-from samebits.record.journal import read_notes
+from samebits.recording.journal import read_notes
 
 MAX_ROUNDS = 3
 

@@ -14,7 +14,7 @@ from samebits.errors import SamebitsError
 from samebits.factors.catalog import find
 from samebits.factors.sites import Site, is_user_file
 from samebits.lint.hash_order import find_hash_order
-from samebits.record.journal import read_notes
+from samebits.recording.journal import read_notes
 
 LOOK_AGAIN_STEPS = 10
 LOOK_AGAIN_RUNS = 2

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from samebits.check.plan import Request
 from samebits.check.verdict import Run
-from samebits.compare.locate import Divergence, first_divergence
+from samebits.comparison.locate import Divergence, first_divergence
 from samebits.launch.plan import RunPlan
 from samebits.launch.process import Outcome, run_recorded
 

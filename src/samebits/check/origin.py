@@ -16,12 +16,12 @@ from typing import Any
 
 from samebits.check.lab import Lab
 from samebits.check.verdict import Origin, OriginOnRank, Run
-from samebits.compare.ops import OpDivergence, first_op_divergence
-from samebits.compare.values import Distance, distance
+from samebits.comparison.ops import OpDivergence, first_op_divergence
+from samebits.comparison.values import Distance, distance
 from samebits.launch.plan import RunPlan
 from samebits.launch.replay import Replay, replay
-from samebits.record.values import Kept, read_tensors
-from samebits.record.wish import OpWish
+from samebits.recording.values import Kept, read_tensors
+from samebits.recording.wish import OpWish
 
 MAX_PAIRS = 5
 MAX_MOVES = 3

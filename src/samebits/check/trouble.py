@@ -14,7 +14,7 @@ from samebits.errors import (
     ScriptHangsError,
     StorageError,
 )
-from samebits.record.journal import read_notes
+from samebits.recording.journal import read_notes
 
 STDERR_LINES = 8
 NO_TORCH = "ModuleNotFoundError: No module named 'torch'"

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from samebits.compare.locate import Divergence
-from samebits.compare.ops import OpDivergence
-from samebits.compare.values import Distance
+from samebits.comparison.locate import Divergence
+from samebits.comparison.ops import OpDivergence
+from samebits.comparison.values import Distance
 from samebits.errors import SamebitsError
 from samebits.factors.sites import Site
 from samebits.launch.plan import RunPlan

@@ -30,7 +30,7 @@ from samebits.errors import InterruptError
 from samebits.factors.catalog import find, in_order
 from samebits.launch.command import understand
 from samebits.launch.ending import signals_end_runs
-from samebits.record.folder import mark_busy, mark_done, new_home
+from samebits.recording.folder import mark_busy, mark_done, new_home
 from samebits.report.json import check_json, dumped
 from samebits.report.text import check_text, plan_text
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 
 from samebits.cli.options import answer, format_option
-from samebits.compare.locate import Divergence, first_divergence
-from samebits.compare.values import Distance, distance
+from samebits.comparison.locate import Divergence, first_divergence
+from samebits.comparison.values import Distance, distance
 from samebits.errors import RecordingError
-from samebits.record.folder import RunFolder, open_run
-from samebits.record.store import Recording
-from samebits.record.values import read_kept
+from samebits.recording.folder import RunFolder, open_run
+from samebits.recording.store import Recording
+from samebits.recording.values import read_kept
 from samebits.report.json import diff_json, dumped
 from samebits.report.text import diff_text
 

@@ -10,7 +10,7 @@ import click
 from samebits.cli.options import answer, format_option
 from samebits.errors import RecordingError, UsageError
 from samebits.launch.replay import DEFAULT_TIMES, operands_of, replay
-from samebits.record.folder import RunFolder, open_run
+from samebits.recording.folder import RunFolder, open_run
 from samebits.report.json import dumped, replayed_json
 from samebits.report.text import replay_text
 

@@ -16,9 +16,9 @@ from samebits.launch.ending import end_like
 from samebits.launch.plan import RunPlan
 from samebits.launch.process import Outcome, run_transparent
 from samebits.pinning import settings_for
-from samebits.record.folder import mark_busy, mark_done, new_home
-from samebits.record.journal import read_notes
-from samebits.record.wish import OpWish
+from samebits.recording.folder import mark_busy, mark_done, new_home
+from samebits.recording.journal import read_notes
+from samebits.recording.wish import OpWish
 
 
 @click.command(context_settings=COMMAND_LINE, short_help="Run once with every factor pinned.")

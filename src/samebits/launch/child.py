@@ -16,7 +16,7 @@ from samebits.factors.imports import when_loaded
 from samebits.factors.sites import user_files
 from samebits.launch.plan import RunPlan, read_plan
 from samebits.pinning import Treatment, adopt, current_rank, line_of_refusal, rank_path, status, too_late, treat
-from samebits.record.journal import Journal
+from samebits.recording.journal import Journal
 
 OLDEST_TORCH = (2, 6)
 
@@ -90,8 +90,8 @@ class _Guest:
         factors = {s.name: {"mode": s.mode, "value": s.observation.value} for s in status()}
         self.journal.note("observed", versions=versions, factors=factors, rank=current_rank())
         if self.plan.record:
-            from samebits.record.streams import Recorder
-            from samebits.record.wish import Wish
+            from samebits.recording.streams import Recorder
+            from samebits.recording.wish import Wish
 
             wish = Wish(self.plan.stop_after, self.plan.keep_step, self.plan.keep_streams, self.plan.ops)
             Recorder(self.journal.folder, wish, self.journal).install()

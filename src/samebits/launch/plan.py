@@ -10,7 +10,7 @@ from typing import Any
 
 from samebits.factors.base import Setting
 from samebits.factors.catalog import CATALOG
-from samebits.record.wish import OpWish
+from samebits.recording.wish import OpWish
 
 VARIABLE = "SAMEBITS_PLAN"
 

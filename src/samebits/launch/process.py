@@ -18,8 +18,8 @@ from samebits.errors import CommandNotFoundError, StorageError
 from samebits.launch.command import Command
 from samebits.launch.ending import end_group, end_strays, raise_if_signalled, signals_passed_on
 from samebits.launch.plan import VARIABLE, RunPlan
-from samebits.record.folder import RunFolder
-from samebits.record.journal import read_notes
+from samebits.recording.folder import RunFolder
+from samebits.recording.journal import read_notes
 
 INJECTED = str(Path(__file__).parent / "inject")
 

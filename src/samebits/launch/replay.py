@@ -10,8 +10,8 @@ from typing import Any
 
 from samebits.errors import RecordingError, SamebitsError
 from samebits.launch.reproducer import reproducer
-from samebits.record.folder import RunFolder, write_whole
-from samebits.record.journal import read_notes
+from samebits.recording.folder import RunFolder, write_whole
+from samebits.recording.journal import read_notes
 
 DEFAULT_TIMES = 20
 TIMEOUT_SECONDS = 300.0

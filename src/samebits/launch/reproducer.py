@@ -164,7 +164,7 @@ if __name__ == "__main__":
 
 
 def reproducer(call: dict[str, Any], tensors: Path) -> str:
-    """The script for a call that `record.ops.operands` kept, with its tensors in the file beside it.
+    """The script for a call that `recording.ops.operands` kept, with its tensors in the file beside it.
 
     Raises:
         ValueError: the call holds something that cannot be written down.

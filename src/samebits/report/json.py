@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from samebits.check.verdict import Cause, Origin, OriginOnRank, Parting, Run, Verdict
-from samebits.compare.locate import Divergence
-from samebits.compare.values import Distance
+from samebits.comparison.locate import Divergence
+from samebits.comparison.values import Distance
 from samebits.errors import SamebitsError
 from samebits.factors.catalog import find
 from samebits.factors.sites import Site

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from samebits.check.verdict import Origin, OriginOnRank
-from samebits.compare.ops import OpDivergence
+from samebits.comparison.ops import OpDivergence
 from samebits.factors.sites import Site
 from samebits.launch.replay import Replay
-from samebits.record.ops.table import OpKind
+from samebits.recording.ops.table import OpKind
 from samebits.report.places import counted, place_of
 
 Rows = list[tuple[str, str]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from samebits.compare.locate import Divergence
+from samebits.comparison.locate import Divergence
 from samebits.factors.sites import Site
 
 _STREAMS = {

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from samebits.check.plan import Request
 from samebits.check.verdict import Cause, Parting, Verdict
-from samebits.compare.locate import Divergence
-from samebits.compare.values import Distance
+from samebits.comparison.locate import Divergence
+from samebits.comparison.values import Distance
 from samebits.factors.catalog import find, in_order
 from samebits.launch.plan import RunPlan
 from samebits.launch.replay import Replay

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
-from samebits.record.ops.table import OpRow, Ops
-from samebits.record.store import Recording
+from samebits.recording.ops.table import OpRow, Ops
+from samebits.recording.store import Recording
 
 # How far to look for where two runs come together again, and how many equal operations in a row count as together.
 LOOK_AHEAD = 2000

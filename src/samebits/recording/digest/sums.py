@@ -8,7 +8,7 @@ from threading import get_ident
 import torch
 from torch import Tensor
 
-from samebits.record.digest.keys import BLOCK_WORDS, bits_for, block_keys, block_keys_on, even, table, words_for
+from samebits.recording.digest.keys import BLOCK_WORDS, bits_for, block_keys, block_keys_on, even, table, words_for
 
 # What one launch on an accelerator works on: 32 MB of temporary memory, whatever the size of the tensor.
 _SLAB_BLOCKS = 128

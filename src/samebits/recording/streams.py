@@ -19,12 +19,12 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils.data import get_worker_info
 
-from samebits.record.journal import Journal
-from samebits.record.listening import gradients, graph_leaves, listen, named_state
-from samebits.record.log import Log
-from samebits.record.ops.mode import OpRecorder
-from samebits.record.trees import leaves
-from samebits.record.wish import Wish
+from samebits.recording.journal import Journal
+from samebits.recording.listening import gradients, graph_leaves, listen, named_state
+from samebits.recording.log import Log
+from samebits.recording.ops.mode import OpRecorder
+from samebits.recording.trees import leaves
+from samebits.recording.wish import Wish
 
 # An optimizer's state is the largest stream and the last to tell anything new: it follows from gradients, and whatever
 # is in it reaches the parameters. It is digested in the first steps, in every tenth, and when the process ends.

@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from samebits.record.digest import digests, is_evidence, unobserved
-from samebits.record.values import bytes_of, read_tensors, write_tensors
+from samebits.recording.digest import digests, is_evidence, unobserved
+from samebits.recording.values import bytes_of, read_tensors, write_tensors
 
 _ENVIRONMENT = ("ATEN_CPU_CAPABILITY", "MKL_CBWR", "ONEDNN_MAX_CPU_ISA", "CUBLAS_WORKSPACE_CONFIG", "OMP_NUM_THREADS")
 

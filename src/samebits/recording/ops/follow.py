@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from samebits.record.ops.table import OpKind, OpRow, Ops
-from samebits.record.store import Recording, file_name
+from samebits.recording.ops.table import OpKind, OpRow, Ops
+from samebits.recording.store import Recording, file_name
 
 
 class Follower:

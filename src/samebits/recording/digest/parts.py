@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from samebits.errors import SamebitsError
-from samebits.record.digest.keys import dtype_text
+from samebits.recording.digest.keys import dtype_text
 
 # What torch can copy element by element. Others (sub-byte integers, whatever comes next) are digested as bytes.
 _PLAIN_DTYPES = {

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from samebits.compare.values import distance
-from samebits.record.values import Kept, keep, read_kept
+from samebits.comparison.values import distance
+from samebits.recording.values import Kept, keep, read_kept
 
 
 def kept(tensor: torch.Tensor) -> Kept:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from samebits.record.store import Recording
+from samebits.recording.store import Recording
 
 
 @dataclass(frozen=True)

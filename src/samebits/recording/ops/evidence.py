@@ -3,7 +3,7 @@
     small (up to 4 KB)       BLAKE2b of the bytes
     larger, on the CPU       BLAKE2b of the sums modulo 2⁶⁴ of all rows and of all columns, once the 8-byte words are
                              laid out as a matrix with an odd number of columns, and of the words and bytes left over
-    8-byte and complex numbers, and whatever lies elsewhere or in several parts: the digest of `record.digest`
+    8-byte and complex numbers, and whatever lies elsewhere or in several parts: the digest of `recording.digest`
 
 Rows and columns are summed at the speed of memory, four times as fast as a keyed sum, and integers may be added in any
 order. A change to up to three words is always seen: some row or some column then holds exactly one of them. Larger
@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from samebits.record.digest import digest
+from samebits.recording.digest import digest
 
 _MASK = (1 << 64) - 1
 _SMALL_BYTES = 1 << 12

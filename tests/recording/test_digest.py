@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from samebits.record.digest import NotEvidenceError, digest, digests, is_evidence, keys, packs, pending, sums
+from samebits.recording.digest import NotEvidenceError, digest, digests, is_evidence, keys, packs, pending, sums
 
 MASK = (1 << 64) - 1
 BLOCK = 1 << 15

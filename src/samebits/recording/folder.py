@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from samebits.errors import NewerSchemaError, RecordingError, StorageError
-from samebits.record.store import Recording
+from samebits.recording.store import Recording
 
 HOME = ".samebits"
 MANIFEST_SCHEMA = 1

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from samebits.compare.locate import first_divergence
-from samebits.record.store import Column, Recording, Writer
+from samebits.comparison.locate import first_divergence
+from samebits.recording.store import Column, Recording, Writer
 
 STEPS = 20
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
-from samebits.record.store import Recording, Writer
+from samebits.recording.store import Recording, Writer
 
 CHUNK = 512
 

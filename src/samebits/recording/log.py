@@ -11,14 +11,14 @@ from typing import Any
 from samebits.errors import StorageError
 from samebits.factors.sites import user_files
 from samebits.pinning import current_rank
-from samebits.record import values
-from samebits.record.digest import Pending, digests, is_evidence, pending
-from samebits.record.generators import generator_states
-from samebits.record.journal import Journal
-from samebits.record.listening import as_tensor
-from samebits.record.store import Column, Writer
-from samebits.record.trees import leaves, plain_digest
-from samebits.record.wish import Wish
+from samebits.recording import values
+from samebits.recording.digest import Pending, digests, is_evidence, pending
+from samebits.recording.generators import generator_states
+from samebits.recording.journal import Journal
+from samebits.recording.listening import as_tensor
+from samebits.recording.store import Column, Writer
+from samebits.recording.trees import leaves, plain_digest
+from samebits.recording.wish import Wish
 
 # Digests that still lie on an accelerator come over together, so the device is waited for once in a while only.
 ROWS_WAITING = 16

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from samebits.record.digest.keys import BLOCK_WORDS, block_keys_on, dtype_text, even, salt, table, words_for
-from samebits.record.digest.parts import LOW_ADDRESS, holds_bits, is_plain, not_evidence
-from samebits.record.digest.sums import sum_of
+from samebits.recording.digest.keys import BLOCK_WORDS, block_keys_on, dtype_text, even, salt, table, words_for
+from samebits.recording.digest.parts import LOW_ADDRESS, holds_bits, is_plain, not_evidence
+from samebits.recording.digest.sums import sum_of
 
 # How large a tensor may be to go into a pack, and a pack. On the CPU a small tensor is cheaper to pack (1.4 µs each,
 # 0.4 ns a byte) than to sum alone (13 µs, 0.18 ns a byte); an accelerator's launches make that so for longer.

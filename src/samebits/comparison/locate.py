@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from samebits.compare.align import Pair, align
-from samebits.record.store import COMPARED, Column, Recording
+from samebits.comparison.align import Pair, align
+from samebits.recording.store import COMPARED, Column, Recording
 
 Position = tuple[int, int]
 

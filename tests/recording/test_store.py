@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from samebits.errors import NewerSchemaError, RecordingError, StorageError
-from samebits.record.folder import RunFolder, mark_busy, new_home, open_run
-from samebits.record.journal import Journal, read_notes
-from samebits.record.store import Column, Recording, Writer, file_name
+from samebits.recording.folder import RunFolder, mark_busy, new_home, open_run
+from samebits.recording.journal import Journal, read_notes
+from samebits.recording.store import Column, Recording, Writer, file_name
 
 
 def columns(*digests: int) -> dict[str, Column]:
@@ -80,7 +80,7 @@ def test_every_process_of_a_rank_has_a_file_of_its_own(tmp_path: Path) -> None:
 WRITE_FOREVER = """
 import sys
 from pathlib import Path
-from samebits.record.store import Column, Writer
+from samebits.recording.store import Column, Writer
 writer = Writer(Path(sys.argv[1]), 0)
 step = 0
 while True:
@@ -131,7 +131,7 @@ def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
 def test_a_full_disk_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     """Writing fails like on a full disk (the file may not grow): StorageError, and what was there stays readable."""
     script = (
-        "import resource, sys; from pathlib import Path; from samebits.record.store import Column, Writer\n"
+        "import resource, sys; from pathlib import Path; from samebits.recording.store import Column, Writer\n"
         "from samebits.errors import StorageError\n"
         "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))\n"

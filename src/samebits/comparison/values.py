@@ -7,7 +7,7 @@ import importlib.util
 from dataclasses import dataclass
 from typing import Any
 
-from samebits.record.values import Kept
+from samebits.recording.values import Kept
 
 # Values farther apart than this are other values; counting the floats between them tells nobody anything.
 ROUNDING = 0.01

@@ -17,17 +17,17 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack, _pop_mode, _push_mode
 
-from samebits.record.digest import Pending, is_evidence, pending, results, unobserved
-from samebits.record.generators import digest_of_state
-from samebits.record.log import Log
-from samebits.record.ops.evidence import evidence_of
-from samebits.record.ops.follow import Follower
-from samebits.record.ops.memory import Memory
-from samebits.record.ops.operands import Operands, keep_operands, read_results
-from samebits.record.ops.places import Place, Places
-from samebits.record.ops.schemas import OpSchema, schema_of
-from samebits.record.ops.table import OpKind, OpRow, OpSheet
-from samebits.record.wish import OpWish
+from samebits.recording.digest import Pending, is_evidence, pending, results, unobserved
+from samebits.recording.generators import digest_of_state
+from samebits.recording.log import Log
+from samebits.recording.ops.evidence import evidence_of
+from samebits.recording.ops.follow import Follower
+from samebits.recording.ops.memory import Memory
+from samebits.recording.ops.operands import Operands, keep_operands, read_results
+from samebits.recording.ops.places import Place, Places
+from samebits.recording.ops.schemas import OpSchema, schema_of
+from samebits.recording.ops.table import OpKind, OpRow, OpSheet
+from samebits.recording.wish import OpWish
 
 OPERANDS = "operands"
 _MASK = (1 << 64) - 1

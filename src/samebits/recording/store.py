@@ -3,7 +3,7 @@
     meta(key, value)              schema, rank, sequence, complete
     layouts(id, names)            a list of tensor names, as JSON; most steps share one
     steps(step, kind, root, streams)
-    op_kinds, ops                 operations, where they were asked for (`record/ops/table.py`)
+    op_kinds, ops                 operations, where they were asked for (`recording/ops/table.py`)
 
 `root` is a chain: it digests the row's streams and the root before it. So two recordings agree up to and including
 step s exactly when their roots at s are equal, and the first divergence is found by halving, reading a handful of

@@ -37,9 +37,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from samebits.record.digest.keys import salt
-from samebits.record.digest.packs import Plan, Sum, on_host, plan_of
-from samebits.record.digest.parts import LOW_ADDRESS, Index, NotEvidenceError, flattened
+from samebits.recording.digest.keys import salt
+from samebits.recording.digest.packs import Plan, Sum, on_host, plan_of
+from samebits.recording.digest.parts import LOW_ADDRESS, Index, NotEvidenceError, flattened
 
 __all__ = ["NotEvidenceError", "Pending", "digest", "digests", "is_evidence", "pending", "results", "unobserved"]
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from samebits.record.folder import RunFolder
-from samebits.record.store import Recording
-from tests.record import styles
+from samebits.recording.folder import RunFolder
+from samebits.recording.store import Recording
+from tests.recording import styles
 
 STEPS = styles.STEPS
 
