@@ -10,21 +10,31 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from samebits.comparison.runs import Comparison as Comparison
+    from samebits.comparison.runs import compare as compare
+    from samebits.errors import DivergenceError as DivergenceError
     from samebits.errors import SamebitsError as SamebitsError
     from samebits.errors import TooLateError as TooLateError
     from samebits.errors import TooLateWarning as TooLateWarning
     from samebits.pinning import pin as pin
     from samebits.pinning import pinned as pinned
     from samebits.pinning import status as status
+    from samebits.recording.session import record as record
     from samebits.seeds import derive as derive
+    from samebits.testing import assert_repeats as assert_repeats
 
 _HOMES = {
+    "Comparison": "samebits.comparison.runs",
+    "DivergenceError": "samebits.errors",
     "SamebitsError": "samebits.errors",
     "TooLateError": "samebits.errors",
     "TooLateWarning": "samebits.errors",
+    "assert_repeats": "samebits.testing",
+    "compare": "samebits.comparison.runs",
     "derive": "samebits.seeds",
     "pin": "samebits.pinning",
     "pinned": "samebits.pinning",
+    "record": "samebits.recording.session",
     "status": "samebits.pinning",
 }
 

@@ -95,6 +95,13 @@ class NewerSchemaError(RecordingError):
     kind = "newer_schema"
 
 
+class DivergenceError(SamebitsError, AssertionError):
+    """What was to repeat did not; raised by `assert_repeats`."""
+
+    kind = "divergence"
+    exit_code = 1
+
+
 class TooLateError(SamebitsError, RuntimeError):
     """A factor could not be pinned because something was done too early."""
 

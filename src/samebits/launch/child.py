@@ -94,7 +94,9 @@ class _Guest:
             from samebits.recording.wish import Wish
 
             wish = Wish(self.plan.stop_after, self.plan.keep_step, self.plan.keep_streams, self.plan.ops)
-            Recorder(self.journal.folder, wish, self.journal).install()
+            recorder = Recorder(self.journal.folder, wish, self.journal)
+            recorder.install()
+            recorder.stay_to_the_end()
 
     def at_end(self) -> None:
         """Note what can only be known now. A forked child has nothing to say here that its parent does not."""

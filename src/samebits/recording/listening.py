@@ -18,8 +18,12 @@ def listen(
     before: Callable[..., None] | None = None,
     after: Callable[..., None] | None = None,
     failed: Callable[..., None] | None = None,
-) -> None:
-    """Put a listener around a function: `before(*args)`, `after(result, *args)`, `failed(*args)` when it raises."""
+) -> Callable[[], None]:
+    """Put a listener around a function: `before(*args)`, `after(result, *args)`, `failed(*args)` when it raises.
+
+    Returns:
+        What takes it away again, unless something else has been put around it since.
+    """
     original = getattr(owner, name)
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -35,8 +39,13 @@ def listen(
             after(result, *args)
         return result
 
+    def undo() -> None:
+        if getattr(owner, name) is wrapped:
+            setattr(owner, name, original)
+
     functools.update_wrapper(wrapped, original)
     setattr(owner, name, wrapped)
+    return undo
 
 
 def gradients(named: Iterable[Named]) -> list[Named]:

@@ -12,6 +12,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ class Recorder:
 
     def __init__(self, folder: Path, wish: Wish, journal: Journal) -> None:
         self.folder, self.wish, self.journal = folder, wish, journal
+        self.installed = ExitStack()
         self._begin()
 
     def _begin(self) -> None:
@@ -57,24 +59,36 @@ class Recorder:
     # ---- hooks -------------------------------------------------------------------------------------------------------
 
     def install(self) -> None:
-        """Hook torch. Call once, right after torch was imported."""
-        safely = self._safely
-        register_optimizer_step_pre_hook(safely(self.before_step))
-        register_optimizer_step_post_hook(safely(self.after_step))
+        """Hook torch. Call once; what a process has to do at its end is done by `finish`."""
+        safely, undo = self._safely, self.installed.callback
+        for handle in (
+            register_optimizer_step_pre_hook(safely(self.before_step)),
+            register_optimizer_step_post_hook(safely(self.after_step)),
+        ):
+            undo(handle.remove)
         self._watch_modules()
-        listen(torch.optim.Optimizer, "__init__", after=self.optimizer_made)
+        undo(listen(torch.optim.Optimizer, "__init__", after=self.optimizer_made))
         for name in ("backward", "grad"):
-            listen(torch.autograd, name, before=safely(self.before_backward), after=safely(self.after_backward))
-        listen(torch, "save", before=safely(self.saved))
+            undo(listen(torch.autograd, name, before=safely(self.before_backward), after=safely(self.after_backward)))
+        undo(listen(torch, "save", before=safely(self.saved)))
         iterator = torch.utils.data.dataloader._BaseDataLoaderIter
-        listen(iterator, "__next__", before=self.before_batch, after=safely(self.batch_made), failed=self.batch_failed)
+        made, failed = safely(self.batch_made), self.batch_failed
+        undo(listen(iterator, "__next__", before=self.before_batch, after=made, failed=failed))
+        if self.ops is not None:
+            self.ops.begin_step(0)
+
+    def uninstall(self) -> None:
+        """Leave torch as it was."""
+        self._unwatch_modules()
+        self.installed.close()
+
+    def stay_to_the_end(self) -> None:
+        """Record until the process ends, however it does, and in children that it forks."""
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._begin_in_child)
         atexit.register(self.finish)
         # Leaving without atexit is common after training; what was recorded must not depend on how a script leaves.
         listen(os, "_exit", before=lambda *_: self.finish())
-        if self.ops is not None:
-            self.ops.begin_step(0)
 
     def _safely(self, hook: Callable[..., None]) -> Callable[..., None]:
         """A mistake of ours must not end the user's run: the recording ends instead, and says why."""
@@ -96,6 +110,7 @@ class Recorder:
         ]
         if hasattr(hooks, "_has_any_global_hook"):
             # torch.compile warns of global hooks; ours vanish in compiled code and are nobody's business.
+            self.installed.callback(setattr, hooks, "_has_any_global_hook", hooks._has_any_global_hook)
             hooks._has_any_global_hook = self._has_global_hooks_of_others
 
     def _has_global_hooks_of_others(self) -> bool:
@@ -111,6 +126,8 @@ class Recorder:
     def _begin_in_child(self) -> None:
         # The parent's file must not be closed from here, not even by the garbage collector: it is kept, and left alone.
         handles, self.inherited = self.handles, self.log
+        if self.ops is not None:
+            self.ops.abandon()
         self._begin()
         self.handles = handles
 
@@ -138,6 +155,9 @@ class Recorder:
     def _outermost_called(self, module: Any, args: Any) -> None:
         if self.forward_open and not self.has_optimizer:
             self._end_step("forward")
+        if self.ops is not None:
+            # A forked child that trains itself begins here, and not when it is forked: it may be no such child.
+            self.ops.begin_step(self.log.step)
         self._meet(module)
         if not self.has_loader:
             number = self.log.count("batch")

@@ -131,6 +131,11 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if not self.log.broken:
                 self.write()
 
+    def abandon(self) -> None:
+        """In a forked child: what the parent has recorded is the parent's."""
+        if self.is_on:
+            self._switch_off()
+
     @property
     def hook_ids(self) -> set[int]:
         return {handle.id for handle in self._handles}
