@@ -102,9 +102,12 @@ def _explain(request: Request, lab: Lab, parting: Parting, found: _Found) -> Non
 
 def _origin(request: Request, lab: Lab, parting: Parting, found: _Found) -> Origin | None:
     """The operation: of runs that part with everything pinned, or as algorithms are left alone, or if asked for."""
-    chosen = next((cause for cause in found.causes if cause.parting is not None and find(cause.factor).is_mode), None)
-    asked = parting if request.level == "op" else None
-    at = found.unknown or (chosen.parting if chosen is not None else None) or asked
+    if found.unknown is not None:
+        at: Parting | None = found.unknown
+    else:
+        # Runs that part in one factor only tell more than the first ones, in which several were changed.
+        shown = [cause.parting for cause in found.causes if request.level == "op" or find(cause.factor).is_mode]
+        at = next(filter(None, shown), parting if request.level == "op" else None)
     if at is None or at.divergence.stream == "outcome":
         return None
     a, b = (next(run.plan for run in lab.runs if run.id == number) for number in (at.a, at.b))

@@ -85,6 +85,10 @@ def _keep(places: dict[int, OpDivergence]) -> tuple[tuple[int, int], ...]:
 def _on_rank(place: OpDivergence, run: Run) -> OriginOnRank:
     call = _call(run, _key(place))
     producers = (call or {}).get("producers", {})
+    if place.finding == "op":
+        # An operation that changed memory which nobody had written is not to blame for what it found there.
+        told = next((one for one in producers.values() if one["unwritten"]), None)
+        return OriginOnRank(place, told if told and _key(place) != (told["step"], told["index"]) else None)
     arrived = [producers[name] for name in place.names if name in producers]
     return OriginOnRank(place, arrived[0] if arrived and place.finding == "input" else None)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import wraps
 from typing import Any
 
@@ -70,7 +71,9 @@ def _has_memory(torch: Any, result: Any) -> bool:
 
 
 def _fill(torch: Any, memory: Any, value: int) -> None:
-    with torch.no_grad():
+    # Not an operation of the program's: whoever records those must not see it. Other classes need their own dispatch.
+    unseen = torch._C._DisableTorchDispatch() if type(memory) is torch.Tensor else nullcontext()
+    with torch.no_grad(), unseen:
         try:
             memory.fill_(value)
         except RuntimeError:

@@ -25,11 +25,13 @@ class Condition:
         name: `as recorded`, `1 thread`, `other alignment` …
         calls: how often.
         results: how many different results that gave.
+        which: numbers that tell the results apart, also between conditions.
     """
 
     name: str
     calls: int
     results: int
+    which: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -114,5 +116,5 @@ def _run(script: Path, python: str, times: int) -> Replay:
     if done.returncode:
         return Replay(script, failure=(done.stderr.strip().splitlines() or ["it failed"])[-1])
     said = json.loads(done.stdout.splitlines()[-1])
-    conditions = tuple(Condition(c["name"], c["calls"], c["results"]) for c in said["conditions"])
+    conditions = tuple(Condition(c["name"], c["calls"], c["results"], tuple(c["which"])) for c in said["conditions"])
     return Replay(script, conditions, said["distinct"], said["gives_recorded"])

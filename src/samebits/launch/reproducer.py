@@ -147,7 +147,10 @@ def main():
     conditions.append(("under load", with_load(raw, few)))
     results = sorted(set().union(*(found for _, found in conditions)))
     if options.json:
-        told = [{{"name": name, "calls": sum(f.values()), "results": len(f)}} for name, f in conditions]
+        told = [
+            {{"name": name, "calls": sum(f.values()), "results": len(f), "which": sorted(map(results.index, f))}}
+            for name, f in conditions
+        ]
         print(json.dumps({{"conditions": told, "distinct": len(results), "gives_recorded": RECORDED in results}}))
         return 0
     print({title})

@@ -133,9 +133,12 @@ def replay_rows(replay: Replay) -> Rows:
         rows.append(("confirmed", text))
     elif replay.is_confirmed:
         calls = sum(condition.calls for condition in replay.conditions)
-        names = ", ".join(condition.name for condition in replay.conditions)
-        text = f"replayed {calls} times on its captured inputs: {replay.distinct} different results ({names})"
+        same: dict[tuple[int, ...], list[str]] = {}
+        for condition in replay.conditions:
+            same.setdefault(condition.which, []).append(condition.name)
+        text = f"replayed {calls} times on its captured inputs: {replay.distinct} different results"
         rows.append(("confirmed", text))
+        rows.append(("", f"the same each time, but not for {'; '.join(' = '.join(names) for names in same.values())}"))
     else:
         calls = sum(condition.calls for condition in replay.conditions)
         rows.append(("replay", f"not reproduced: {calls} calls on its captured inputs gave one result"))

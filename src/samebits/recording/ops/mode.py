@@ -35,6 +35,11 @@ _MASK = (1 << 64) - 1
 ROWS_WAITING = 256
 
 
+_active_mode: Any = torch._C._get_dispatch_mode
+_Key: Any = torch._C._TorchDispatchModeKey
+_TRACERS = (_Key.FAKE, _Key.FUNCTIONAL, _Key.PROXY)
+
+
 class _Seen(NamedTuple):
     """One call before it is made."""
 
@@ -44,8 +49,8 @@ class _Seen(NamedTuple):
     tensors: list[tuple[str, Any]]
     names: list[str]
     evidence: list[int]
-    late: list[tuple[int, Any]]
     operands: Operands | None
+    producers: dict[str, Any]
 
 
 class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -143,10 +148,13 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     # ---- one operation
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if any(map(_active_mode, _TRACERS)):
+            # Somebody traces with fake or functional tensors: no bits are made.
+            return func(*args, **kwargs)
         if types and any(kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ for kind in types):
             # A class with a dispatch of its own (DTensor, a fake tensor): what it calls inside comes by here again.
             return NotImplemented
-        kwargs = kwargs or {}
         schema = schema_of(func)
         if schema.is_silent or self.log.broken or self._is_captured():
             return func(*args, **kwargs)
@@ -198,7 +206,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 generator = value
             else:
                 signature.append((name, value))
-        names, evidence, late = self._read(schema, tensors)
+        names, evidence = self._read(schema, tensors)
         if floats:
             names.append("numbers")
             evidence.append(_exact(floats))
@@ -207,7 +215,13 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             names.append("generator")
             evidence.append(digest_of_state(generator))
         operands = self._operands(schema, args, kwargs, generator)
-        return _Seen(schema, place, tuple(signature), tensors, names, evidence, late, operands)
+        producers = self._producers(tensors) if operands is not None else {}
+        return _Seen(schema, place, tuple(signature), tensors, names, evidence, operands, producers)
+
+    def _producers(self, tensors: list[tuple[str, Any]]) -> dict[str, Any]:
+        """For each input, who wrote its memory last."""
+        told = {name: _told(*self.memory.producer(t)) for name, t in tensors if t.layout is torch.strided}
+        return {name: one for name, one in told.items() if one is not None}
 
     def _listed(self, name: str, values: Any, tensors: list[tuple[str, Any]], floats: list[float]) -> tuple[Any, ...]:
         signature: list[Any] = []
@@ -224,17 +238,15 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 signature.append(value)
         return tuple(signature)
 
-    def _read(
-        self, schema: OpSchema, tensors: list[tuple[str, Any]]
-    ) -> tuple[list[str], list[int], list[tuple[int, Any]]]:
-        """What is known of the inputs, and what has to be digested now."""
+    def _read(self, schema: OpSchema, tensors: list[tuple[str, Any]]) -> tuple[list[str], list[int]]:
+        """Names and evidence of the inputs: what is known of them, and what has to be digested now."""
         names: list[str] = []
         evidence: list[int] = []
         late: list[tuple[int, Any]] = []
         if schema.is_view or schema.is_unwritten:
-            return names, evidence, late
+            return names, evidence
         for name, tensor in tensors:
-            if (schema.write_only and name.partition("[")[0] in schema.write_only) or not is_evidence(tensor):
+            if self._is_only_written(schema, name, tensor) or not is_evidence(tensor):
                 continue
             known = self.memory.known(tensor) if tensor.layout is torch.strided else None
             if known is None:
@@ -243,7 +255,14 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             evidence.append(known or 0)
         if late:
             self._digest_now(late, evidence)
-        return names, evidence, late
+        return names, evidence
+
+    def _is_only_written(self, schema: OpSchema, name: str, tensor: Any) -> bool:
+        """Whether what the tensor holds is no evidence: the operation does not read it, or nobody has written it yet."""
+        argument = name.partition("[")[0]
+        if argument in schema.write_only:
+            return True
+        return argument in schema.writes and tensor.layout is torch.strided and self.memory.producer(tensor)[1]
 
     def _digest_now(self, late: list[tuple[int, Any]], evidence: list[int]) -> None:
         tensors = [tensor for _, tensor in late]
@@ -356,7 +375,6 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _keep(self, seen: _Seen, row: OpRow, made: list[Any]) -> None:
         assert seen.operands is not None
-        producers = {name: _told(*self.memory.producer(t)) for name, t in seen.tensors if t.layout is torch.strided}
         call = {
             "kind": json.loads(row.kind.as_json()),
             "op": seen.schema.name,
@@ -366,7 +384,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             "written": [
                 i for i, label in enumerate(seen.operands.labels) if label.partition("[")[0] in seen.schema.writes
             ],
-            "producers": {name: told for name, told in producers.items() if told is not None},
+            "producers": seen.producers,
         }
         with unobserved():
             place = (row.step, row.index)

@@ -78,6 +78,9 @@ def schema_of(func: Any) -> OpSchema:
     write_only = {a.name for a in arguments if a.name in writes and a.kwarg_only and a.is_out}
     if base in _WRITE_ONLY:
         write_only.add(names[0])
+    if base == "fsdp::all_gather_copy_in":
+        writes.add("all_gather_output")
+        write_only.add("all_gather_output")
     writes.update(_HIDDEN_WRITES.get(base, ()))
     collective = base.startswith(("c10d::", "_c10d_functional::", "_c10d_functional_autograd::", "fsdp::"))
     collective = collective and short not in ("wait_tensor", "split_with_sizes_copy", "chunk_cat", "all_gather_copy_in")
