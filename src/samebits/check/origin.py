@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from samebits.check.lab import Lab
-from samebits.check.verdict import Origin, OriginOnRank, Run
+from samebits.check.verdict import Origin, OriginOnRank, Run, is_collective
 from samebits.comparison.ops import OpDivergence, first_op_divergence
 from samebits.comparison.values import Distance, distance
 from samebits.launch.plan import RunPlan
@@ -88,9 +88,13 @@ def _on_rank(place: OpDivergence, run: Run) -> OriginOnRank:
     if place.finding == "op":
         # An operation that changed memory which nobody had written is not to blame for what it found there.
         told = next((one for one in producers.values() if one["unwritten"]), None)
-        return OriginOnRank(place, told if told and _key(place) != (told["step"], told["index"]) else None)
+        return OriginOnRank(place, told)
+    if place.finding != "input":
+        return OriginOnRank(place)
     arrived = [producers[name] for name in place.names if name in producers]
-    return OriginOnRank(place, arrived[0] if arrived and place.finding == "input" else None)
+    # Collectives work in buffers of their own, and hand over with a copy into what they were given.
+    arrived += [one for one in producers.values() if is_collective(one["op"])]
+    return OriginOnRank(place, arrived[0] if arrived else None)
 
 
 def _key(place: OpDivergence) -> Place:

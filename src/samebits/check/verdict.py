@@ -59,12 +59,17 @@ class OriginOnRank:
     @property
     def is_received(self) -> bool:
         """Whether the difference came from another rank."""
-        return self.producer is not None and "c10d" in self.producer["op"]
+        return self.producer is not None and is_collective(self.producer["op"])
 
     @property
     def is_unwritten(self) -> bool:
         """Whether memory was read that nobody had written."""
         return self.producer is not None and bool(self.producer["unwritten"])
+
+
+def is_collective(op: str) -> bool:
+    """Whether an operation exchanges values between ranks."""
+    return op.startswith(("c10d::", "_c10d_functional"))
 
 
 @dataclass(frozen=True)

@@ -258,7 +258,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return names, evidence
 
     def _is_only_written(self, schema: OpSchema, name: str, tensor: Any) -> bool:
-        """Whether what the tensor holds is no evidence: the operation does not read it, or nobody has written it yet."""
+        """Whether the tensor is no evidence: the operation does not read it, or nobody has written it yet."""
         argument = name.partition("[")[0]
         if argument in schema.write_only:
             return True
