@@ -19,7 +19,7 @@ from samebits.check import plan as plans
 from samebits.check.attribution import Attribution
 from samebits.check.first import earliest, first_parting
 from samebits.check.lab import BudgetSpentError, Lab
-from samebits.check.origin import MAX_PAIRS, find_origin
+from samebits.check.origin import MAX_PAIRS, find_origins
 from samebits.check.plan import Request
 from samebits.check.verdict import Cause, Origin, Parting, Remedy, Run, Verdict
 from samebits.errors import SamebitsError
@@ -27,6 +27,7 @@ from samebits.factors.catalog import find, in_order, names
 from samebits.recording.journal import read_notes
 
 MAX_ROUNDS = 3
+MAX_ORIGINS = 8
 
 
 def run_check(request: Request, lab: Lab) -> Verdict:
@@ -46,7 +47,7 @@ def _explained(request: Request, lab: Lab, parting: Parting) -> Verdict:
     found = _Found()
     try:
         _explain(request, lab, parting, found)
-        found.origin = _origin(request, lab, parting, found)
+        _locate(request, lab, parting, found)
     except BudgetSpentError:
         found.untested.append(_stopped(request))
     if not found.causes and found.unknown is None and not found.untested:
@@ -58,7 +59,7 @@ def _explained(request: Request, lab: Lab, parting: Parting) -> Verdict:
         parting=parting,
         causes=tuple(sorted(found.causes, key=lambda cause: not cause.drifts)),
         unknown=found.unknown,
-        origin=found.origin,
+        origins=tuple(found.origins),
         remedy=None if found.remedy is None else replace(found.remedy, code=_code(found.causes)),
         untested=tuple(found.untested),
         notes=(*found.notes, *_bounds(request)),
@@ -72,7 +73,7 @@ class _Found:
     causes: list[Cause] = field(default_factory=list)
     remedy: Remedy | None = None
     unknown: Parting | None = None
-    origin: Origin | None = None
+    origins: list[Origin] = field(default_factory=list)
     untested: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -100,7 +101,7 @@ def _explain(request: Request, lab: Lab, parting: Parting, found: _Found) -> Non
         at, suspects = later, names()
 
 
-def _origin(request: Request, lab: Lab, parting: Parting, found: _Found) -> Origin | None:
+def _locate(request: Request, lab: Lab, parting: Parting, found: _Found) -> None:
     """The operation: of runs that part with everything pinned, or as algorithms are left alone, or if asked for."""
     if found.unknown is not None:
         at: Parting | None = found.unknown
@@ -109,12 +110,13 @@ def _origin(request: Request, lab: Lab, parting: Parting, found: _Found) -> Orig
         shown = [cause.parting for cause in found.causes if request.level == "op" or find(cause.factor).is_mode]
         at = next(filter(None, shown), parting if request.level == "op" else None)
     if at is None or at.divergence.stream == "outcome":
-        return None
+        return
     a, b = (next(run.plan for run in lab.runs if run.id == number) for number in (at.a, at.b))
-    origin = find_origin(lab, a, b, at.divergence.step)
-    if origin is None:
+    most = MAX_ORIGINS if request.all_origins else 1
+    for origin in find_origins(lab, a, b, at.divergence.step, most):
+        found.origins.append(origin)
+    if not found.origins:
         found.notes.append(f"with operations recorded, {MAX_PAIRS} pairs of runs agreed: the operation is not known")
-    return origin
 
 
 def _suspects(request: Request, lab: Lab, parting: Parting) -> list[str]:

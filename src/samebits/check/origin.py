@@ -10,6 +10,7 @@ Then the operands of both are compared bit by bit, and the operation is called a
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,34 +25,54 @@ from samebits.recording.values import Kept, read_tensors
 from samebits.recording.wish import OpWish
 
 MAX_PAIRS = 5
-MAX_MOVES = 3
 WIDER = 8
+FAR = 100
 
 Place = tuple[int, int, int]
 
 
-def find_origin(lab: Lab, a: RunPlan, b: RunPlan, step: int) -> Origin | None:
-    """The first operation at which a run under plan `a` and one under plan `b` part; None if none could be found.
+def find_origins(lab: Lab, a: RunPlan, b: RunPlan, step: int, most: int = 1) -> Iterator[Origin]:
+    """The operations at which runs under plan `a` and plan `b` part, the first one first.
+
+    To find one more, both runs are given the first run's results at every origin found so far, and go on from there.
 
     Args:
         lab: where runs are made.
         a: one plan.
         b: the other; the same where a run parts from itself.
         step: the first step in which they were seen to part.
+        most: how many to look for.
+
+    Yields:
+        One origin after the other, each as soon as it is known.
     """
-    first = step
-    for _ in range(MAX_MOVES):
-        found = _in_window(lab, a, b, first, step)
-        if found is None or first == 0 or not _came_from_before(found):
-            return found
-        # What arrives different was made before the window: look further back, and then from the beginning.
-        first = max(0, first - WIDER) if first == step else 0
-    return found
+    window, found = _window(lab, a, b, step)
+    grafts: tuple[str, ...] = ()
+    while found is not None:
+        yield found
+        most -= 1
+        if most <= 0 or found.operands is None or found.first.place.finding == "control flow":
+            return
+        grafts = (*grafts, str(found.operands))
+        found = _in_window(lab, a, b, replace(window, grafts=grafts))
 
 
-def _in_window(lab: Lab, a: RunPlan, b: RunPlan, first: int, last: int) -> Origin | None:
-    recorded = lab.run(_with_ops(a, OpWish(first, last), "operations"))
-    against = OpWish(first, last, against=str(recorded.path))
+def _window(lab: Lab, a: RunPlan, b: RunPlan, step: int) -> tuple[OpWish, Origin | None]:
+    """The first origin, and the window of steps in which it lies."""
+    window = OpWish(step, step)
+    found = _in_window(lab, a, b, window)
+    while found is not None and window.first > 0 and _came_from_before(found):
+        # What arrives different was made before the window: look further back, and where that is not far, to the start.
+        if window.first < step and step > FAR:
+            break
+        window = replace(window, first=max(0, step - WIDER) if window.first == step else 0)
+        found = _in_window(lab, a, b, window) or found
+    return window, found
+
+
+def _in_window(lab: Lab, a: RunPlan, b: RunPlan, window: OpWish) -> Origin | None:
+    recorded = lab.run(_with_ops(a, window, "operations"))
+    against = replace(window, against=str(recorded.path))
     followed, places, pairs = recorded, dict[int, OpDivergence](), 0
     while not places and pairs < MAX_PAIRS and lab.left:
         followed = lab.run(_with_ops(b, against, "operations again"))
@@ -62,8 +83,7 @@ def _in_window(lab: Lab, a: RunPlan, b: RunPlan, first: int, last: int) -> Origi
     if not lab.left:
         return origin
     kept = lab.run(_with_ops(a, replace(against, keep=_keep(places)), "operands kept"))
-    earlier = _places(recorded, kept)
-    return _measured(origin, followed, kept, earlier)
+    return _measured(origin, followed, kept, _places(recorded, kept))
 
 
 def _with_ops(plan: RunPlan, wish: OpWish, role: str) -> RunPlan:
@@ -122,16 +142,15 @@ def _measured(origin: Origin, b: Run, a: Run, earlier: dict[int, OpDivergence]) 
     place = origin.first.place
     key = _key(place)
     call_a, call_b = _call(a, key), _call(b, key)
-    if place.finding != "op" or call_b is None:
-        return origin
     moved = earlier.get(place.rank)
     if call_a is not None and (moved is None or (moved.step, moved.index) >= (place.step, place.index)):
-        changed = _changed_inputs(call_a, call_b)
-        apart = _apart(_file(a, key), _file(b, key))
-        origin = replace(origin, distance=apart, changed_unseen=changed)
-    if origin.changed_unseen:
+        origin = replace(origin, operands=_file(a, key))
+        if place.finding == "op" and call_b is not None:
+            changed = _changed_inputs(call_a, call_b)
+            origin = replace(origin, distance=_apart(_file(a, key), _file(b, key)), changed_unseen=changed)
+    if place.finding != "op" or call_b is None or origin.changed_unseen:
         return origin
-    return replace(origin, replay=_replayed(b, key), operands=_file(b, key))
+    return replace(origin, replay=_replayed(b, key))
 
 
 def _changed_inputs(a: dict[str, Any], b: dict[str, Any]) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ class Request:
         max_steps: look at so many steps only; None looks at all.
         timeout: seconds for one run.
         level: `op` locates the operation wherever runs part; `step` only where no factor but the operation is to blame.
+        all_origins: go on after the first such operation and name the others too.
     """
 
     command: Command
@@ -42,6 +43,7 @@ class Request:
     max_steps: int | None = None
     timeout: float | None = None
     level: str = "step"
+    all_origins: bool = False
 
     def __post_init__(self) -> None:
         for name, value, least in (

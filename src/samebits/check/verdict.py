@@ -149,7 +149,7 @@ class Verdict:
         parting: the first two runs that differ.
         varied: the factors that were changed on purpose without changing the bits, or in search of what does.
         unknown: the runs differ even with everything pinned; then this is where.
-        origin: the operation at which they part, where it was looked for and found.
+        origins: the operations at which they part, where that was looked for, the first one first.
         untested: what was left out, and why.
         not_observed: what the recordings cannot see in this command.
     """
@@ -163,12 +163,17 @@ class Verdict:
     parting: Parting | None = None
     causes: tuple[Cause, ...] = ()
     unknown: Parting | None = None
-    origin: Origin | None = None
+    origins: tuple[Origin, ...] = ()
     remedy: Remedy | None = None
     untested: tuple[str, ...] = ()
     not_observed: tuple[str, ...] = ()
     error: SamebitsError | None = None
     notes: tuple[str, ...] = field(default=())
+
+    @property
+    def origin(self) -> Origin | None:
+        """The first operation at which runs part."""
+        return self.origins[0] if self.origins else None
 
     @property
     def exit_code(self) -> int:

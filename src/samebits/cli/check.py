@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from samebits.cli.options import (
     settings_from,
 )
 from samebits.cli.progress import progress
-from samebits.errors import InterruptError
+from samebits.errors import InterruptError, UsageError
 from samebits.factors.catalog import find, in_order
 from samebits.launch.command import understand
 from samebits.launch.ending import signals_end_runs
@@ -42,6 +43,7 @@ from samebits.report.text import check_text, plan_text
 @click.option("--max-runs", type=int, help="At most so many runs altogether (default 40).")
 @click.option("--jobs", type=int, help="So many runs side by side (default 1).")
 @click.option("--level", type=click.Choice(["step", "op"]), help="`op`: name the operation, too (default step).")
+@click.option("--all", "all_origins", is_flag=True, help="With --level op: name further operations, too.")
 @click.option("--max-steps", type=int, help="Look at the first so many steps only.")
 @click.option("--timeout", type=float, metavar="S", help="End a run after so many seconds.")
 @click.option("--dry-run", is_flag=True, help="Print what would be run, and run nothing.")
@@ -49,7 +51,9 @@ from samebits.report.text import check_text, plan_text
 @out_option
 @format_option
 @command_argument
-def command(form: str, command: tuple[str, ...], dry_run: bool, out: Path | None, **options: Any) -> None:
+def command(
+    form: str, command: tuple[str, ...], dry_run: bool, all_origins: bool, out: Path | None, **options: Any
+) -> None:
     """Does COMMAND repeat bit for bit? If not: where the runs part, which line lets it in, and what cures it.
 
     \b
@@ -60,7 +64,9 @@ def command(form: str, command: tuple[str, ...], dry_run: bool, out: Path | None
     Standard input is passed on when it is a file. Exit status: 0 same bits, 1 different bits, 2 undecided.
     """  # noqa: D301 - click wants the character itself
     config = read_config()
-    request = _request(command, config, **options)
+    request = replace(_request(command, config, **options), all_origins=all_origins)
+    if all_origins and request.level != "op":
+        raise UsageError("--all names operations", "add --level op")
     if dry_run:
         answer(plan_text(request, first_runs(request)))
         return

@@ -35,6 +35,13 @@ def origin_rows(origin: Origin) -> Rows:
     return rows
 
 
+def other_origin(origin: Origin) -> str:
+    """One line for an operation that parts the runs, too, once the first one is out of the way."""
+    place = origin.first.place
+    module = f" in {place.row.kind.module}" if place.row.kind.module else ""
+    return f"{origin_place(origin)}: {_called(place)}{module}{_at(place.row.kind)}, {_finding(origin)}"
+
+
 def origin_place(origin: Origin) -> str:
     """`step 0, op 1482`."""
     place = origin.first.place

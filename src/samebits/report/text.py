@@ -13,7 +13,7 @@ from samebits.factors.catalog import find, in_order
 from samebits.launch.plan import RunPlan
 from samebits.launch.replay import Replay
 from samebits.pinning import Status
-from samebits.report.origins import origin_place, origin_rows
+from samebits.report.origins import origin_place, origin_rows, other_origin
 from samebits.report.places import counted, path_of, place_of, where, which
 
 LABEL = 10
@@ -33,7 +33,7 @@ def check_text(verdict: Verdict) -> str:
         rows.append(("first", which(place)))
     if verdict.origin is not None:
         headline = f"different bits: runs {verdict.origin.a} and {verdict.origin.b} part {origin_place(verdict.origin)}"
-        rows = origin_rows(verdict.origin)
+        rows = [*origin_rows(verdict.origin), *(("also", other_origin(origin)) for origin in verdict.origins[1:])]
     rows += _cause_rows(verdict)
     rows += _remedy_rows(verdict)
     return _lines(headline, [*rows, *_left_out(verdict)])
