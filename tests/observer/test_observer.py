@@ -12,19 +12,24 @@ from samebits.launch.command import Command
 from samebits.launch.plan import RunPlan
 from samebits.launch.process import run_recorded
 from samebits.recording.journal import read_notes
+from samebits.recording.ops.table import Ops
+from samebits.recording.wish import OpWish
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"
 SCRIPTS = [*sorted(EXAMPLES.glob("*.py")), HERE / "transformer.py"]
 
 
-def watched(script: Path, folder: Path) -> list[str]:
+def watched(script: Path, folder: Path, ops: OpWish | None = None) -> list[str]:
     """One line per step, with samebits recording every stream and witnessing every factor."""
     lines = folder / "watched.txt"
     argv = (sys.executable, str(HERE / "probe.py"), str(lines), str(script))
-    outcome = run_recorded(Command(argv, argv), RunPlan(witness=True), folder / "run")
+    outcome = run_recorded(Command(argv, argv), RunPlan(witness=True, ops=ops), folder / "run")
     assert outcome.succeeded, outcome.folder.stderr.read_text()
-    assert outcome.folder.recordings()[0].steps == len(lines.read_text().splitlines())
+    recording = outcome.folder.recordings()[0]
+    assert recording.steps == len(lines.read_text().splitlines())
+    assert (len(Ops(recording)) > 50) == (ops is not None)
+    assert next(read_notes(outcome.folder.path, "error"), None) is None
     assert next(read_notes(outcome.folder.path, "witness"), None) is not None
     return lines.read_text().splitlines()
 
@@ -38,14 +43,17 @@ def alone(script: Path, folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_bits_are_the_same_with_and_without(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every parameter and gradient after every step, for each example and a transformer."""
+    """Every parameter and gradient after every step, for each example and a transformer, at both levels."""
     monkeypatch.setenv("PYTHONHASHSEED", "0")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    (tmp_path / "ops").mkdir()
 
-    with_samebits, without = watched(script, tmp_path), alone(script, tmp_path)
+    without = alone(script, tmp_path)
 
     assert len(without) > 5
-    assert with_samebits == without
+    assert watched(script, tmp_path) == without
+    # On for some steps and off again: neither switch may be felt.
+    assert watched(script, tmp_path / "ops", OpWish(0, 4)) == without
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler, and there is no g++")
@@ -53,9 +61,13 @@ def test_compiled_code_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """The same bits and one whole graph with recording on; and the compiled region is reported as not seen."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     script = HERE / "compiled.py"
+    (tmp_path / "ops").mkdir()
+    without = alone(script, tmp_path)
 
-    assert watched(script, tmp_path) == alone(script, tmp_path)
-    assert "1 compiled region" in next(read_notes(tmp_path / "run", "unseen"))["what"]
+    assert watched(script, tmp_path) == without
+    assert watched(script, tmp_path / "ops", OpWish()) == without
+    for folder in (tmp_path, tmp_path / "ops"):
+        assert "1 compiled region" in next(read_notes(folder / "run", "unseen"))["what"]
 
 
 def test_the_probe_sees_a_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
