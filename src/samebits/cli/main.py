@@ -123,12 +123,12 @@ def _tell(error: SamebitsError, words: list[str]) -> None:
 
 
 def _document(error: SamebitsError, words: list[str]) -> str | None:
-    if words[:1] not in (["check"], ["diff"]) or not _asks_for_json(words):
+    if words[:1] not in (["check"], ["diff"], ["replay"]) or not _asks_for_json(words):
         return None
-    from samebits.report.json import dumped, failed_check_json, failed_diff_json
+    from samebits.report import json
 
-    failed = failed_check_json if words[0] == "check" else failed_diff_json
-    return dumped(failed(error))
+    failed = {"check": json.failed_check_json, "diff": json.failed_diff_json, "replay": json.failed_replay_json}
+    return json.dumped(failed[words[0]](error))
 
 
 def _asks_for_json(words: list[str]) -> bool:

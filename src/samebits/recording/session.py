@@ -60,6 +60,8 @@ def _made(path: Path) -> Path:
         path.mkdir(parents=True, exist_ok=True)
         if any(path.iterdir()):
             raise StorageError(f"{path} is not empty", "give a folder that does not exist yet, or an empty one")
+    except StorageError:
+        raise
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror}", "choose another place") from error
     return path.resolve()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from samebits.check.verdict import Cause, Origin, OriginOnRank, Parting, Run, Verdict
@@ -193,7 +194,19 @@ def replay_json(replay: Replay) -> dict[str, Any]:
 def replayed_json(operands: str, replay: Replay) -> dict[str, Any]:
     """`samebits.replay/1`."""
     verdict = "undecided" if replay.failure else "different" if replay.is_confirmed else "same"
-    return {"schema": "samebits.replay/1", "verdict": verdict, "operands": operands, **replay_json(replay)}
+    return {
+        "schema": "samebits.replay/1",
+        "verdict": verdict,
+        "operands": operands,
+        **replay_json(replay),
+        "error": None,
+    }
+
+
+def failed_replay_json(error: SamebitsError) -> dict[str, Any]:
+    """Nothing could be called, in the same shape."""
+    empty = replayed_json("", Replay(Path(), failure=error.message))
+    return {**empty, "operands": None, "script": None, "error": error_json(error)}
 
 
 def _divergence(place: Divergence, distance: Distance | None) -> dict[str, Any]:

@@ -1,0 +1,156 @@
+"""The first operation at which two recordings part, and what it is that parts there."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from samebits.comparison.ops import OpDivergence, first_op_divergence
+from samebits.recording.ops.table import CHUNK, OpKind, Ops, OpSheet
+from samebits.recording.store import Recording, Writer
+
+Row = tuple[OpKind, Sequence[int]]
+
+
+def kind(op: str, **more: object) -> OpKind:
+    return replace(OpKind(f"aten::{op}", ins=("self",), outs=("result",)), **more)
+
+
+MM, RELU, SELECT = kind("mm", module="net.fc"), kind("relu"), kind("masked_select")
+DROP = kind("bernoulli_", ins=("generator",), outs=("self",))
+STEP = kind("add_.Tensor", pass_="optimizer", ins=("self", "numbers"), outs=("self",))
+
+
+def rows(count: int = 40) -> list[Row]:
+    """A step as it is told when nothing goes wrong."""
+    kinds = [MM, RELU, DROP, STEP]
+    return [(k, [i] * (len(k.ins) + len(k.outs))) for i, k in enumerate(kinds * (count // 4))]
+
+
+def recorded(folder: Path, steps: Sequence[Sequence[Row]]) -> Recording:
+    folder.mkdir()
+    writer, sheet, ids = Writer(folder, 0), OpSheet(), dict[OpKind, int]()
+    for step in steps:
+        for op, evidence in step:
+            if op not in ids:
+                ids[op] = sheet.add_kind(op)
+            sheet.add(ids[op], evidence)
+        sheet.end_step()
+        sheet.write(writer)
+    writer.close()
+    return Recording(writer.path)
+
+
+def parting(tmp_path: Path, a: Sequence[Sequence[Row]], b: Sequence[Sequence[Row]]) -> OpDivergence | None:
+    return first_op_divergence(recorded(tmp_path / "a", a), recorded(tmp_path / "b", b))
+
+
+def changed(at: int, evidence: Sequence[int], op: OpKind | None = None) -> list[Row]:
+    found = rows()
+    found[at] = (op or found[at][0], evidence)
+    return found
+
+
+def test_what_was_written_is_read_back(tmp_path: Path) -> None:
+    """Every operation, in order, over steps and chunks."""
+    steps = [rows(4 * CHUNK), rows(8)]
+    read = Ops(recorded(tmp_path / "a", steps))
+
+    assert len(read) == 4 * CHUNK + 8
+    assert [(row.step, row.index) for row in read.rows()][-2:] == [(1, 6), (1, 7)]
+    assert [(row.kind, list(row.evidence)) for row in read.rows()] == [row for step in steps for row in step]
+
+
+def test_equal_runs_do_not_part(tmp_path: Path) -> None:
+    """The twin of all the cases below."""
+    assert parting(tmp_path, [rows(), rows(2000)], [rows(), rows(2000)]) is None
+
+
+@pytest.mark.parametrize(
+    ("at", "evidence", "finding", "names"),
+    [
+        (5, [5, 99], "op", ("result",)),
+        (5, [99, 99], "input", ("self",)),
+        (6, [99, 6], "generator", ("generator",)),
+        (7, [7, 99, 7], "argument", ("numbers",)),
+    ],
+)
+def test_one_changed_digest(at: int, evidence: list[int], finding: str, names: tuple[str, ...], tmp_path: Path) -> None:
+    """Which one it is says whether the operation, its input, its generator or Python is to blame."""
+    found = parting(tmp_path, [rows(), rows()], [rows(), changed(at, evidence)])
+
+    assert found is not None
+    assert (found.step, found.index, found.finding, found.names) == (1, at, finding, names)
+    assert found.row.kind == rows()[at][0]
+
+
+def test_the_earliest_is_found(tmp_path: Path) -> None:
+    """A difference in a later operation or step says nothing new."""
+    early = changed(9, [9, 99])
+    early[12] = (MM, [99, 99])
+    found = parting(tmp_path, [rows(), rows()], [early, changed(3, [1, 1, 1])])
+
+    assert found is not None
+    assert (found.step, found.index) == (0, 9)
+
+
+def test_another_shape_is_another_argument(tmp_path: Path) -> None:
+    """The same operation on the same line, called with something else."""
+    found = parting(tmp_path, [rows()], [changed(8, [8, 8], replace(MM, arguments="(float32[3])"))])
+
+    assert found is not None
+    assert (found.finding, found.index) == ("argument", 8)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "extra", "extra_in"),
+    [
+        (0, 1, ["masked_select"], "second"),
+        (1, 0, ["masked_select"], "first"),
+        (0, 3, ["masked_select"] * 3, "second"),
+    ],
+)
+def test_an_extra_operation(a: int, b: int, extra: list[str], extra_in: str, tmp_path: Path) -> None:
+    """It is named, with the run that did it; those that follow are not blamed."""
+    left, right = ([*rows()[:10], *[(SELECT, [1, 1])] * count, *rows()[10:]] for count in (a, b))
+    found = parting(tmp_path, [left], [right])
+
+    assert found is not None
+    assert (found.finding, found.index, found.extra_in) == ("control flow", 10, extra_in)
+    assert [row.kind.op.removeprefix("aten::") for row in found.extra] == extra
+
+
+def test_operations_in_another_order(tmp_path: Path) -> None:
+    """Both runs did something that the other did not do there."""
+    swapped = rows()
+    swapped[4], swapped[5] = swapped[5], swapped[4]
+    found = parting(tmp_path, [rows()], [swapped])
+
+    assert found is not None
+    assert (found.finding, found.index, found.extra_in) == ("control flow", 4, "both")
+
+
+def test_one_run_goes_on(tmp_path: Path) -> None:
+    """What it did beyond the other is control flow, too."""
+    found = parting(tmp_path, [rows()], [[*rows(), (SELECT, [1, 1])]])
+
+    assert found is not None
+    assert (found.finding, found.index, found.row.kind) == ("control flow", 40, SELECT)
+
+
+def test_a_million_operations_are_searched_in_no_time(tmp_path: Path) -> None:
+    """Roots are halved and two chunks are read: less than 0.2 s."""
+    steps = [rows(10_000)] * 100
+    a = recorded(tmp_path / "a", steps)
+    late = list(rows(10_000))
+    late[777] = (RELU, [777, 99])
+    b = recorded(tmp_path / "b", [*steps[:77], late, *steps[78:]])
+    start = time.perf_counter()
+    found = first_op_divergence(a, b)
+    seconds = time.perf_counter() - start
+
+    assert found is not None
+    assert (found.step, found.index) == (77, 777)
+    assert seconds < 0.2
