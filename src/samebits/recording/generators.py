@@ -8,6 +8,8 @@ import sys
 
 import torch
 
+from samebits.recording.digest import unobserved
+
 
 def generator_states() -> dict[str, int]:
     """Name → digest of the state, for the generators that are loaded; draws nothing."""
@@ -31,7 +33,8 @@ def _numpy_state() -> int | None:
 
 
 def _torch_state() -> int:
-    words = torch.default_generator.get_state().view(torch.int64).tolist()
+    with unobserved():
+        words = torch.default_generator.get_state().view(torch.int64).tolist()
     return hash(tuple(words)) & (2**64 - 1)
 
 

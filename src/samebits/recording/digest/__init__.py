@@ -149,12 +149,27 @@ def unobserved() -> Iterator[None]:
     # and function modes (a default device is one) and from vmap and its kin.
     core: Any = torch._C
     with (
+        _untraced(core._get_tracing_state()),
         core._AutoDispatchBelowAutograd(),
         core._DisableTorchDispatch(),
         core.DisableTorchFunction(),
         core._DisableFuncTorch(),
     ):
         yield
+
+
+@contextmanager
+def _untraced(state: Any) -> Iterator[None]:
+    # torch.jit.trace writes down what it sees. Only where it is at work: setting its state is forbidden elsewhere.
+    if state is None:
+        yield
+        return
+    core: Any = torch._C
+    core._set_tracing_state(None)
+    try:
+        yield
+    finally:
+        core._set_tracing_state(state)
 
 
 def _combined(node: Index, found: list[int]) -> int:

@@ -70,7 +70,7 @@ class Memory:
     def written(self, tensor: Any, stamp: int, producer: Any, is_unwritten: bool = False) -> None:
         """An operation wrote the tensor; `stamp` tells this writing from all others of the window."""
         held = self._find(tensor) or self._new(tensor)
-        if held.is_unwritten or _is_whole(tensor, held):
+        if is_unwritten or _is_whole(tensor, held):
             held.whole, held.looks = stamp, {}
         elif held.whole is not None:
             held.whole = hash((held.whole, stamp, _look(tensor)))

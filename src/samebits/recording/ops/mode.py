@@ -109,11 +109,20 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _switch_on(self) -> None:
         hooks = torch.nn.modules.module
         self._handles = [
-            hooks.register_module_forward_pre_hook(self.places.module_called),
-            hooks.register_module_forward_hook(self.places.module_returned, always_call=True),
+            hooks.register_module_forward_pre_hook(self._module_called),
+            hooks.register_module_forward_hook(self._module_returned, always_call=True),
         ]
         self.is_on = True
         self.__enter__()  # type: ignore[no-untyped-call]
+
+    def _module_called(self, module: Any, args: Any) -> None:
+        # Inside a compiled region this must vanish: the compiler folds the test and never looks further.
+        if not torch.compiler.is_compiling():
+            self._safely(self.places.module_called, module)
+
+    def _module_returned(self, module: Any, args: Any, result: Any) -> None:
+        if not torch.compiler.is_compiling():
+            self._safely(self.places.module_returned, module)
 
     def _switch_off(self) -> None:
         self.is_on = False
@@ -196,9 +205,9 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if isinstance(value, torch.Tensor):
                 tensors.append((name, value))
                 signature.append((name, value.dtype, value.shape))
-            elif isinstance(value, float):
+            elif isinstance(value, float | complex):
                 # Step sizes change from step to step: that is evidence, not another kind of call.
-                floats.append(value)
+                floats += (value.real, value.imag) if isinstance(value, complex) else (value,)
                 signature.append((name, float))
             elif isinstance(value, list | tuple):
                 signature.append((name, self._listed(name, value, tensors, floats)))
@@ -229,8 +238,8 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if isinstance(value, torch.Tensor):
                 tensors.append((f"{name}[{number}]", value))
                 signature.append((value.dtype, value.shape))
-            elif isinstance(value, float):
-                floats.append(value)
+            elif isinstance(value, float | complex):
+                floats += (value.real, value.imag) if isinstance(value, complex) else (value,)
                 signature.append(float)
             elif isinstance(value, list | tuple):
                 signature.append(self._listed(f"{name}[{number}]", value, tensors, floats))
@@ -258,11 +267,11 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return names, evidence
 
     def _is_only_written(self, schema: OpSchema, name: str, tensor: Any) -> bool:
-        """Whether the tensor is no evidence: the operation does not read it, or nobody has written it yet."""
+        """Whether the operation does not read the tensor; of one of the program's own, nobody knows but the writing."""
         argument = name.partition("[")[0]
-        if argument in schema.write_only:
-            return True
-        return argument in schema.writes and tensor.layout is torch.strided and self.memory.producer(tensor)[1]
+        if schema.is_builtin or argument not in schema.writes:
+            return argument in schema.write_only
+        return tensor.layout is torch.strided and self.memory.producer(tensor)[1]
 
     def _digest_now(self, late: list[tuple[int, Any]], evidence: list[int]) -> None:
         tensors = [tensor for _, tensor in late]

@@ -52,12 +52,14 @@ class _Called:
         name: its path.
         is_library: its forward is no code of the user's, so that all of it belongs to one line: the one that called it.
         line: that line, once it is known.
+        code: of an optimizer's step; what is called below it may be a closure of the user's.
     """
 
     number: int
     name: str
     is_library: bool
     line: Line | None = None
+    code: CodeType | None = None
 
 
 class Places:
@@ -77,20 +79,15 @@ class Places:
     def optimizer_called(self, optimizer: Any) -> None:
         code = getattr(inspect.unwrap(type(optimizer).step), "__code__", None)
         is_library = code is not None and not is_user_file(code.co_filename)
-        self._optimizer = _Called(id(optimizer), "", is_library)
+        self._optimizer = _Called(id(optimizer), "", is_library, code=code)
 
     def optimizer_returned(self) -> None:
         self._optimizer = None
 
-    def module_called(self, module: Any, args: Any) -> None:
-        # Inside a compiled region this must vanish: the compiler folds the test and never looks further.
-        if torch.compiler.is_compiling():
-            return
+    def module_called(self, module: Any) -> None:
         self._stack.append(_Called(id(module), self._name_of(module), _is_library_code(module)))
 
-    def module_returned(self, module: Any, args: Any, result: Any) -> None:
-        if torch.compiler.is_compiling():
-            return
+    def module_returned(self, module: Any) -> None:
         # A forward that was left by an exception may have skipped this call for modules inside.
         if any(called.number == id(module) for called in self._stack):
             while self._stack.pop().number != id(module):
@@ -117,19 +114,24 @@ class Places:
         node = torch._C._current_autograd_node()
         if node is None:
             return self._in_forward(short, writes)
-        module = self._stack[-1].name if self._stack else ""
-        number = node._sequence_nr()
-        forward = self._forward.get(number)
+        forward = self._forward.get(node._sequence_nr())
+        inside = self._stack[-1].name if self._stack else ""
+        own = _line(sys._getframe(3), _ENGINE)
         if forward is not None:
-            own = _line(sys._getframe(3), _ENGINE)
-            return Place("backward", module or forward.module, own or forward.line, forward.op)
-        line = _line(sys._getframe(3), None) or NOWHERE
+            place = Place("backward", inside or forward.module, own or forward.line, forward.op)
+        else:
+            place = self._without_forward(node, inside, _line(sys._getframe(3), None) or NOWHERE)
+        # A recomputed forward and a backward that is differentiated in its turn make nodes, too.
+        self._note_nodes(_Forward(short, place.module, place.line), writes)
+        return place
+
+    def _without_forward(self, node: Any, module: str, line: Line) -> Place:
         variable = getattr(node, "variable", None)
-        if variable is not None:
-            known = self._parameters.get(id(variable))
-            name = known[1] if known is not None and known[0]() is variable else ""
-            return Place("backward", name.rpartition(".")[0], line, f"gradient of {name or 'a leaf'}")
-        return Place("backward", module, line, node.name())
+        if variable is None:
+            return Place("backward", module, line, node.name())
+        known = self._parameters.get(id(variable))
+        name = known[1] if known is not None and known[0]() is variable else ""
+        return Place("backward", name.rpartition(".")[0], line, f"gradient of {name or 'a leaf'}")
 
     def _in_forward(self, short: str, writes: bool) -> Place:
         line = self._line_in_forward()
@@ -142,6 +144,9 @@ class Places:
     def _line_in_forward(self) -> Line:
         """Looked up once for all operations of a library's module, and of an optimizer's step."""
         called = self._stack[-1] if self._stack else self._optimizer
+        own = _line(sys._getframe(5), called.code) if called is not None and called.code is not None else None
+        if own is not None:
+            return own
         if called is None or not called.is_library:
             return _line(sys._getframe(5), None) or NOWHERE
         if called.line is None:
@@ -178,6 +183,8 @@ def _line(frame: FrameType | None, stop: CodeType | None) -> Line | None:
 
 
 def _is_library_code(module: Any) -> bool:
+    if isinstance(module, torch.jit.ScriptModule):
+        return True
     forward = vars(module).get("forward", type(module).forward)
     code = getattr(inspect.unwrap(forward), "__code__", None)
     return code is not None and not is_user_file(code.co_filename)
