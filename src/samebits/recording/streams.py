@@ -79,6 +79,8 @@ class Recorder:
 
     def uninstall(self) -> None:
         """Leave torch as it was."""
+        if self.ops is not None:
+            self.ops.abandon()
         self._unwatch_modules()
         self.installed.close()
 

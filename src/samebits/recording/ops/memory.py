@@ -17,7 +17,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 _weak_reference: Any = StorageWeakRef
 
-_SWEEP_EVERY = 4096
+_SWEEP_EVERY = 1024
 _MASK = (1 << 64) - 1
 
 
@@ -51,13 +51,13 @@ class Memory:
 
     def known(self, tensor: Any) -> int | None:
         """What stands for the tensor's bits; None if they have to be digested."""
+        if tensor.layout is not torch.strided:
+            return None
         held = self._find(tensor)
         if held is None:
             return None
-        look = _look(tensor)
-        if held.whole is None:
-            return held.looks.get(look)
-        return hash((held.whole, look)) & _MASK
+        # Which part of it is looked at was decided by views, which are recorded too.
+        return held.looks.get(_look(tensor)) if held.whole is None else held.whole
 
     def digested(self, tensor: Any, digest: int) -> None:
         """The tensor came from outside; this is its digest."""
@@ -73,7 +73,7 @@ class Memory:
         if is_unwritten or _is_whole(tensor, held):
             held.whole, held.looks = stamp, {}
         elif held.whole is not None:
-            held.whole = hash((held.whole, stamp, _look(tensor)))
+            held.whole = hash((held.whole, stamp, _look(tensor))) & _MASK
         else:
             held.looks = {_look(tensor): stamp}
         held.producer, held.is_unwritten = producer, is_unwritten

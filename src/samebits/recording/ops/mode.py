@@ -18,6 +18,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack, _pop_mode, _push_mode
 
 from samebits.recording.digest import Pending, is_evidence, pending, results, unobserved
+from samebits.recording.digest.parts import LOW_ADDRESS
 from samebits.recording.generators import digest_of_state
 from samebits.recording.log import Log
 from samebits.recording.ops.evidence import evidence_of
@@ -30,6 +31,7 @@ from samebits.recording.ops.table import OpKind, OpRow, OpSheet
 from samebits.recording.wish import OpWish
 
 OPERANDS = "operands"
+_WORD, _DOUBLE = struct.Struct("<Q"), struct.Struct("<d")
 _MASK = (1 << 64) - 1
 # How many operations may wait for digests that lie on an accelerator.
 ROWS_WAITING = 256
@@ -37,16 +39,58 @@ ROWS_WAITING = 256
 
 _active_mode: Any = torch._C._get_dispatch_mode
 _Key: Any = torch._C._TorchDispatchModeKey
-_TRACERS = (_Key.FAKE, _Key.FUNCTIONAL, _Key.PROXY)
+_FAKE, _FUNCTIONAL, _PROXY = _Key.FAKE, _Key.FUNCTIONAL, _Key.PROXY
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+class _Call:
+    """One call, looked through.
+
+    Attributes:
+        signature: what tells kinds of calls apart: dtype and shape of tensors, all else as it is, but for floats.
+        tensors: each with the argument's name.
+        floats: numbers that may change from step to step; they are evidence, not another kind of call.
+        generator: an explicit one.
+    """
+
+    __slots__ = ("floats", "generator", "place", "positional", "schema", "signature", "tensors")
+
+    def __init__(self, schema: OpSchema, place: Place, args: Any, kwargs: Any) -> None:
+        self.schema, self.place = schema, place
+        self.tensors: list[tuple[str, Any]] = []
+        self.floats: list[float] = []
+        self.generator: Any = None
+        self.positional = len(args)
+        self.signature = [self._signed(name, value) for name, value in zip(schema.arguments, args, strict=False)]
+        for name, value in kwargs.items():
+            self.signature += (name, self._signed(name, value))
+
+    def _signed(self, name: str, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            self.tensors.append((name, value))
+            return value.dtype, value.shape
+        if isinstance(value, float | complex):
+            self.floats += (value.real, value.imag) if isinstance(value, complex) else (value,)
+            return float
+        if isinstance(value, list | tuple):
+            return tuple([self._signed(f"{name}[{i}]", one) for i, one in enumerate(value)])
+        if isinstance(value, torch.Generator):
+            self.generator = value
+            return torch.Generator
+        return value
+
+    def in_words(self) -> str:
+        """`(self=float32[2, 3], 1)`."""
+        words = [f"{name}={_value(value)}" for name, value in zip(self.schema.arguments, self.signature, strict=False)]
+        named = self.signature[self.positional :]
+        words[self.positional :] = [f"{named[i]}={_value(named[i + 1])}" for i in range(0, len(named), 2)]
+        return f"({', '.join(words)})"
 
 
 class _Seen(NamedTuple):
-    """One call before it is made."""
+    """A call before it is made."""
 
-    schema: OpSchema
-    place: Place
-    signature: tuple[Any, ...]
-    tensors: list[tuple[str, Any]]
+    call: _Call
     names: list[str]
     evidence: list[int]
     operands: Operands | None
@@ -146,7 +190,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self.write()
 
     def abandon(self) -> None:
-        """In a forked child: what the parent has recorded is the parent's."""
+        """No more operations, and nothing is written: a forked child leaves the parent what is the parent's."""
         if self.is_on:
             self._switch_off()
 
@@ -158,7 +202,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if any(map(_active_mode, _TRACERS)):
+        if _active_mode(_FAKE) or _active_mode(_FUNCTIONAL) or _active_mode(_PROXY):
             # Somebody traces with fake or functional tensors: no bits are made.
             return func(*args, **kwargs)
         if types and any(kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ for kind in types):
@@ -197,55 +241,26 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _before(self, schema: OpSchema, args: Any, kwargs: Any) -> _Seen:
         place = self.places.place_of(schema.short, bool(schema.writes))
-        tensors: list[tuple[str, Any]] = []
-        signature: list[Any] = [schema.name, place]
-        floats: list[float] = []
-        generator = None
-        for name, value in (*zip(schema.arguments, args, strict=False), *kwargs.items()):
-            if isinstance(value, torch.Tensor):
-                tensors.append((name, value))
-                signature.append((name, value.dtype, value.shape))
-            elif isinstance(value, float | complex):
-                # Step sizes change from step to step: that is evidence, not another kind of call.
-                floats += (value.real, value.imag) if isinstance(value, complex) else (value,)
-                signature.append((name, float))
-            elif isinstance(value, list | tuple):
-                signature.append((name, self._listed(name, value, tensors, floats)))
-            elif isinstance(value, torch.Generator):
-                generator = value
-            else:
-                signature.append((name, value))
-        names, evidence = self._read(schema, tensors)
-        if floats:
+        call = _Call(schema, place, args, kwargs)
+        names, evidence = self._read(schema, call.tensors)
+        if call.floats:
             names.append("numbers")
-            evidence.append(_exact(floats))
+            evidence.append(_exact(call.floats))
+        generator = None
         if schema.is_random:
-            generator = _generator(generator, tensors, kwargs)
+            generator = _generator(call.generator, call.tensors, kwargs)
             names.append("generator")
             evidence.append(digest_of_state(generator))
+        if self._follower is None and not self.wish.keep:
+            return _Seen(call, names, evidence, None, {})
         operands = self._operands(schema, args, kwargs, generator)
-        producers = self._producers(tensors) if operands is not None else {}
-        return _Seen(schema, place, tuple(signature), tensors, names, evidence, operands, producers)
+        producers = self._producers(call.tensors) if operands is not None else {}
+        return _Seen(call, names, evidence, operands, producers)
 
     def _producers(self, tensors: list[tuple[str, Any]]) -> dict[str, Any]:
         """For each input, who wrote its memory last."""
         told = {name: _told(*self.memory.producer(t)) for name, t in tensors if t.layout is torch.strided}
         return {name: one for name, one in told.items() if one is not None}
-
-    def _listed(self, name: str, values: Any, tensors: list[tuple[str, Any]], floats: list[float]) -> tuple[Any, ...]:
-        signature: list[Any] = []
-        for number, value in enumerate(values):
-            if isinstance(value, torch.Tensor):
-                tensors.append((f"{name}[{number}]", value))
-                signature.append((value.dtype, value.shape))
-            elif isinstance(value, float | complex):
-                floats += (value.real, value.imag) if isinstance(value, complex) else (value,)
-                signature.append(float)
-            elif isinstance(value, list | tuple):
-                signature.append(self._listed(f"{name}[{number}]", value, tensors, floats))
-            else:
-                signature.append(value)
-        return tuple(signature)
 
     def _read(self, schema: OpSchema, tensors: list[tuple[str, Any]]) -> tuple[list[str], list[int]]:
         """Names and evidence of the inputs: what is known of them, and what has to be digested now."""
@@ -255,10 +270,12 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if schema.is_view or schema.is_unwritten:
             return names, evidence
         for name, tensor in tensors:
-            if self._is_only_written(schema, name, tensor) or not is_evidence(tensor):
+            if schema.writes and self._is_only_written(schema, name, tensor):
                 continue
-            known = self.memory.known(tensor) if tensor.layout is torch.strided else None
+            known = self.memory.known(tensor)
             if known is None:
+                if not _has_bits(tensor):
+                    continue
                 late.append((len(names), tensor))
             names.append(name)
             evidence.append(known or 0)
@@ -314,43 +331,42 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return Operands(schema.arguments, args, kwargs, schema.writes, state)
 
     def _after(self, seen: _Seen, result: Any) -> None:
-        schema = seen.schema
+        schema = seen.call.schema
         self._made += 1
-        made = self._made_by(seen, result)
         if schema.is_view:
             self._append(seen, [], [])
             return
-        producer = (*self._place, schema.name, seen.place)
+        made = self._made_by(seen, result)
+        step, index = self._place
+        producer = (step, index, schema.name, seen.call.place)
         if schema.is_collective:
             for _, tensor in made:
                 self.memory.lost(tensor, producer)
             self._append(seen, [], [])
             return
-        if schema.is_unwritten:
-            for number, (_, tensor) in enumerate(made):
-                if is_evidence(tensor) and tensor.layout is torch.strided:
-                    self.memory.written(tensor, self._stamp(number), producer, is_unwritten=True)
-            self._append(seen, [], [])
-            return
-        evident = [(name, tensor) for name, tensor in made if is_evidence(tensor)]
-        self._graft(evident)
+        evident = [(name, tensor) for name, tensor in made if _has_bits(tensor)]
+        if self._grafts:
+            self._graft(evident)
         for number, (_, tensor) in enumerate(evident):
             if tensor.layout is torch.strided:
-                self.memory.written(tensor, self._stamp(number), producer)
+                self.memory.written(tensor, self._stamp(number), producer, schema.is_unwritten)
+        if schema.is_unwritten:
+            evident = []
         self._append(seen, [name for name, _ in evident], [tensor for _, tensor in evident])
 
     def _made_by(self, seen: _Seen, result: Any) -> list[tuple[str, Any]]:
         """What the call wrote: arguments that it changed, and new tensors."""
-        writes = seen.schema.writes
-        made = [(name, tensor) for name, tensor in seen.tensors if writes and name.partition("[")[0] in writes]
+        writes = seen.call.schema.writes
+        if not writes:
+            fresh = [result] if isinstance(result, torch.Tensor) else _tensors_in(result)
+            return [("result", fresh[0])] if len(fresh) == 1 else [(f"result[{i}]", t) for i, t in enumerate(fresh)]
+        made = [(name, tensor) for name, tensor in seen.call.tensors if name.partition("[")[0] in writes]
         known = {id(tensor) for _, tensor in made}
         fresh = [tensor for tensor in _tensors_in(result) if id(tensor) not in known]
-        if seen.schema.is_view:
-            return []
         return made + [(f"result[{i}]" if len(fresh) > 1 else "result", t) for i, t in enumerate(fresh)]
 
     def _append(self, seen: _Seen, names: list[str], tensors: list[Any]) -> None:
-        key = (seen.signature, tuple(seen.names), tuple(names))
+        key = (seen.call.schema.name, seen.call.place, *seen.call.signature, *seen.names, None, *names)
         kind = self._kinds.get(key)
         if kind is None:
             kind = self._kinds[key] = self.sheet.add_kind(_kind_of(seen, tuple(names)))
@@ -386,12 +402,12 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         assert seen.operands is not None
         call = {
             "kind": json.loads(row.kind.as_json()),
-            "op": seen.schema.name,
-            "is_builtin": seen.schema.is_builtin,
-            "is_random": seen.schema.is_random,
-            "write_only": sorted(seen.schema.write_only),
+            "op": seen.call.schema.name,
+            "is_builtin": seen.call.schema.is_builtin,
+            "is_random": seen.call.schema.is_random,
+            "write_only": sorted(seen.call.schema.write_only),
             "written": [
-                i for i, label in enumerate(seen.operands.labels) if label.partition("[")[0] in seen.schema.writes
+                i for i, label in enumerate(seen.operands.labels) if label.partition("[")[0] in seen.call.schema.writes
             ],
             "producers": seen.producers,
         }
@@ -401,7 +417,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _graft(self, made: list[tuple[str, Any]]) -> None:
         """Put another run's results in place of these."""
-        path = self._grafts.get((self.log.rank, *self._place)) if self._grafts else None
+        path = self._grafts.get((self.log.rank, *self._place))
         if path is None:
             return
         with unobserved():
@@ -417,10 +433,20 @@ def place_in(path: str) -> tuple[int, int, int]:
     return int(rank), int(step), int(index)
 
 
+def _has_bits(tensor: Any) -> bool:
+    """`is_evidence`, with a short way for what is on the CPU and nothing special."""
+    if type(tensor) in _PLAIN and tensor.is_cpu and tensor.layout is torch.strided:
+        return tensor.data_ptr() >= LOW_ADDRESS or is_evidence(tensor)
+    return is_evidence(tensor)
+
+
 def _exact(floats: list[float]) -> int:
     """Every bit of every number counts."""
+    if len(floats) == 1:
+        found: int = _WORD.unpack(_DOUBLE.pack(floats[0]))[0]
+        return found
     raw = struct.pack(f"<{len(floats)}d", *floats)
-    return int.from_bytes(raw if len(floats) == 1 else hashlib.blake2b(raw, digest_size=8).digest(), "little")
+    return int.from_bytes(hashlib.blake2b(raw, digest_size=8).digest(), "little")
 
 
 def _told(producer: Any, is_unwritten: bool) -> dict[str, Any] | None:
@@ -441,7 +467,7 @@ def _told(producer: Any, is_unwritten: bool) -> dict[str, Any] | None:
 
 
 def _on_cpu(tensors: Iterable[Any]) -> bool:
-    return not any(tensor.is_cuda or tensor.device.type != "cpu" for tensor in tensors)
+    return all(tensor.is_cpu for tensor in tensors)
 
 
 def _tensors_in(result: Any) -> list[Any]:
@@ -463,24 +489,21 @@ def _generator(given: Any, tensors: list[tuple[str, Any]], kwargs: Any) -> Any:
 
 
 def _kind_of(seen: _Seen, outs: tuple[str, ...]) -> OpKind:
-    path, line, function = seen.place.line
+    place = seen.call.place
+    path, line, function = place.line
     return OpKind(
-        seen.schema.name,
-        seen.place.pass_,
-        seen.place.module,
+        seen.call.schema.name,
+        place.pass_,
+        place.module,
         os.path.abspath(path) if path and not path.startswith("<") else path,
         line,
         function,
-        seen.place.backward_of,
-        arguments=f"({', '.join(_argument(*given) for given in seen.signature[2:])})",
+        place.backward_of,
+        arguments=seen.call.in_words(),
         ins=tuple(seen.names),
         outs=outs,
-        is_view=seen.schema.is_view,
+        is_view=seen.call.schema.is_view,
     )
-
-
-def _argument(name: str, *what: Any) -> str:
-    return f"{name}={_value(what if len(what) > 1 else what[0])}"
 
 
 def _value(value: Any) -> str:
