@@ -53,6 +53,10 @@ for _ in range(3):
     assert verdict["verdict"] == "different"
     assert [cause["factor"] for cause in verdict["causes"]] == ["torch-algorithms"]
     assert verdict["first_divergence"]["stream"] == "grad"
+    origin = verdict["origin"]
+    assert (origin["op"], origin["pass"], origin["backward_of"]) == ("aten::index_put", "backward", "index")
+    assert origin["location"]["source"] == "(W[index] * weight).sum().backward()"
+    assert (origin["replay"]["confirmed"], origin["replay"]["racy"]) == (True, True)
     assert verdict["remedy"] | {"code": []} == {
         "pins": ["torch-algorithms"],
         "command": "samebits run --pin torch-algorithms train.py",
@@ -70,6 +74,7 @@ def test_what_is_outside_the_catalogue_is_called_unknown(tmp_path: Path) -> None
     assert [cause["factor"] for cause in verdict["causes"]] == ["unknown"]
     assert verdict["first_divergence"]["step"] == 2
     assert verdict["remedy"] is None
+    assert (verdict["origin"]["step"], verdict["origin"]["finding"]) == (2, "argument")
 
 
 def test_runs_of_unequal_length_part_where_one_goes_on(tmp_path: Path) -> None:
