@@ -62,11 +62,12 @@ def _section(factor) -> str:
 
 def with_tour(readme: str) -> str:
     """The README with the output of every command of the tour."""
-    for name in re.findall(r"<!-- tour:(?!end)(\w+) -->", readme):
-        command = ["samebits", "check", f"examples/{name}.py"]
+    for words in re.findall(r"<!-- tour:(?!end)([\w -]+) -->", readme):
+        *options, name = words.split()
+        command = ["samebits", "check", *options, f"examples/{name}.py"]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         shown = f"\n```console\n$ {' '.join(command)}\n{done.stdout}```\n"
-        readme = _between(readme, f"<!-- tour:{name} -->", "<!-- tour:end -->", shown)
+        readme = _between(readme, f"<!-- tour:{words} -->", "<!-- tour:end -->", shown)
     return readme
 
 

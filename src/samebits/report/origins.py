@@ -7,7 +7,7 @@ from samebits.comparison.ops import OpDivergence
 from samebits.factors.sites import Site
 from samebits.launch.replay import Replay
 from samebits.recording.ops.table import OpKind
-from samebits.report.places import counted, place_of
+from samebits.report.places import counted, path_of, place_of
 
 Rows = list[tuple[str, str]]
 
@@ -150,5 +150,5 @@ def replay_rows(replay: Replay) -> Rows:
         calls = sum(condition.calls for condition in replay.conditions)
         rows.append(("replay", f"not reproduced: {calls} calls on its captured inputs gave one result"))
     if not replay.failure:
-        rows.append(("script", str(replay.script)))
+        rows.append(("script", path_of(str(replay.script))))
     return rows

@@ -1,0 +1,153 @@
+"""On a CUDA device: digests, races, streams, and what level op costs. `pytest -m gpu tests/gpu` runs them alone."""
+
+import json
+import statistics
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import samebits
+from samebits.recording.digest import digest, digests, pending
+from samebits.recording.folder import open_run
+from samebits.recording.ops.table import Ops
+from tests.schemas import assert_valid
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")]
+
+SAMEBITS = str(Path(sys.executable).with_name("samebits"))
+DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int8, torch.bool]
+MAX_RATIO = 3.0
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("count", [0, 1, 7, 4096, 100_001, 5_000_000])
+def test_a_digest_is_the_same_on_both(dtype: torch.dtype, count: int) -> None:
+    """Where the bits lie does not count."""
+    generator = torch.Generator().manual_seed(count)
+    raw = torch.randint(0, 2 if dtype is torch.bool else 100, (count,), generator=generator).to(dtype)
+
+    assert digest(raw.cuda()) == digest(raw)
+
+
+def test_a_changed_bit_is_seen_there() -> None:
+    """The planted failure of the test above."""
+    x = torch.zeros(1_000_000, device="cuda")
+    y = x.clone()
+    y[777_777] = -0.0
+
+    assert digest(x) != digest(y)
+
+
+def test_digests_wait_for_no_stream_and_miss_no_write() -> None:
+    """Asked for on one stream while another one works, and read on a third."""
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        x = torch.ones(4_000_000, device="cuda")
+        for _ in range(50):
+            x = x * 1.0001
+        waiting = pending([x])
+        expected = x.clone()
+        x.zero_()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        found = waiting.result()
+    torch.cuda.synchronize()
+
+    assert found == digests([expected])
+
+
+def train(device: str = "cuda", steps: int = 3) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 128), nn.GELU(), nn.Dropout(0.1), nn.Linear(128, 8)).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(torch.randn(256, 64, device=device)).square().mean().backward()
+        optimizer.step()
+
+
+def test_training_repeats_and_is_recorded(tmp_path: Path) -> None:
+    """Forward, backward and optimizer, with evidence that lay on the device until the end."""
+    samebits.assert_repeats(train)
+    with samebits.record(tmp_path / "run", level="op"):
+        train()
+    (recording,) = open_run(tmp_path / "run").recordings()
+    rows = list(Ops(recording).rows())
+
+    assert {row.kind.pass_ for row in rows} >= {"forward", "backward", "optimizer"}
+    assert all(digest for row in rows for digest in row.outs.values())
+
+
+RACES = {
+    "index_add": "torch.zeros(64, 16, device='cuda').index_add(0, index, source * weight)",
+    "scatter_add": "torch.zeros(64, 16, device='cuda').scatter_add(0, index[:, None].expand(-1, 16), source * weight)",
+}
+
+
+@pytest.mark.parametrize("name", RACES)
+def test_atomics_are_located_and_confirmed(name: str, tmp_path: Path) -> None:
+    """Float atomics add in the order in which threads arrive: operation, line, replay and remedy."""
+    source = f"""
+        import torch
+        torch.manual_seed(0)
+        index = torch.randint(0, 64, (200_000,), device="cuda")
+        source = torch.randn(200_000, 16, device="cuda")
+        weight = torch.ones(16, device="cuda", requires_grad=True)
+        target = torch.randn(64, 16, device="cuda")
+        optimizer = torch.optim.SGD([weight], lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            total = {RACES[name]}  # adds by atomics
+            (total - target).square().mean().backward()
+            optimizer.step()
+    """
+    (tmp_path / "train.py").write_text(textwrap.dedent(source))
+    words = [SAMEBITS, "check", "--format", "json", "train.py"]
+    found = json.loads(subprocess.run(words, cwd=tmp_path, capture_output=True, text=True).stdout)
+    assert_valid(found)
+
+    assert [cause["factor"] for cause in found["causes"]] == ["torch-algorithms"]
+    assert found["origin"]["location"]["source"].endswith("# adds by atomics")
+    assert name in found["origin"]["op"]
+    assert found["origin"]["replay"]["racy"]
+    assert found["remedy"]["verified"]
+
+
+def seconds(work: Callable[[], None], times: int = 5) -> float:
+    found = []
+    for _ in range(times):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        work()
+        torch.cuda.synchronize()
+        found.append(time.perf_counter() - start)
+    return statistics.median(found)
+
+
+def test_level_op_is_bearable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A transformer layer's steps with every operation recorded, over the plain ones; printed, and bounded."""
+    layer = nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True, device="cuda")
+    optimizer = torch.optim.AdamW(layer.parameters(), lr=1e-4)
+    x = torch.randn(32, 256, 512, device="cuda")
+
+    def steps() -> None:
+        for _ in range(5):
+            optimizer.zero_grad()
+            layer(x).square().mean().backward()
+            optimizer.step()
+
+    steps()
+    plain = seconds(steps)
+    with samebits.record(tmp_path / "run", level="op"):
+        steps()
+        recorded = seconds(steps)
+    with capsys.disabled():
+        print(f"\nlevel op on {torch.cuda.get_device_name()}: {recorded / plain:.2f} times the plain step")
+
+    assert recorded / plain < MAX_RATIO
