@@ -128,17 +128,41 @@ def test_the_script_speaks_for_itself(tmp_path: Path) -> None:
     assert "test_replay.py" in copy.read_text()
 
 
+COUNT = [0]
+
+
 @torch.library.custom_op("samebits_tests::twice", mutates_args=())
 def twice(x: torch.Tensor) -> torch.Tensor:
     return x * 2
 
 
-def test_an_operation_of_the_programs_own_is_not_replayed(tmp_path: Path) -> None:
-    """It is unknown in another process, and the answer says so."""
-    operands = kept(lambda: twice(torch.ones(3)), "samebits_tests::twice", tmp_path)
+@torch.library.custom_op("samebits_tests::counted", mutates_args=())
+def counted(x: torch.Tensor) -> torch.Tensor:
+    COUNT[0] += 1
+    return x * COUNT[0]
+
+
+@torch.library.custom_op("samebits_tests::bump", mutates_args=("x",))
+def bump(x: torch.Tensor) -> None:
+    x.add_(1)
+
+
+@pytest.mark.parametrize(("op", "results"), [(twice, 1), (counted, 20)])
+def test_an_operation_of_the_programs_own_is_called_again_there(op: Any, results: int, tmp_path: Path) -> None:
+    """It is unknown in another process, so the run that keeps its operands tries it."""
+    operands = kept(lambda: op(torch.ones(3)), f"samebits_tests::{op._name}", tmp_path)
     found = replay(RunFolder(tmp_path / "second"), operands)
 
-    assert "samebits_tests::twice is an operation of the program's own" in found.failure
+    assert (found.script, found.failure, found.distinct) == (None, "", results)
+    assert found.is_confirmed == (results > 1)
+
+
+def test_an_operation_of_the_programs_own_that_writes_is_not(tmp_path: Path) -> None:
+    """Calling it again would change what the program goes on with, and the answer says that it was not tried."""
+    operands = kept(lambda: bump(torch.ones(3)), "samebits_tests::bump", tmp_path)
+    found = replay(RunFolder(tmp_path / "second"), operands)
+
+    assert "samebits_tests::bump is an operation of the program's own" in found.failure
 
 
 def test_a_run_without_operands(tmp_path: Path) -> None:

@@ -150,7 +150,8 @@ def _measured(origin: Origin, b: Run, a: Run, earlier: dict[int, OpDivergence]) 
             origin = replace(origin, distance=_apart(_file(a, key), _file(b, key)), changed_unseen=changed)
     if place.finding != "op" or call_b is None or origin.changed_unseen:
         return origin
-    return replace(origin, replay=_replayed(b, key))
+    # An operation of the program's own was called again by the run that kept it.
+    return replace(origin, replay=_replayed(a if call_a is not None and call_a["called_again"] else b, key))
 
 
 def _changed_inputs(a: dict[str, Any], b: dict[str, Any]) -> tuple[str, ...]:

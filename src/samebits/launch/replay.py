@@ -39,14 +39,15 @@ class Replay:
     """What came of it.
 
     Attributes:
-        script: the reproducer; plain torch, fit for a bug report.
+        script: the reproducer; plain torch, fit for a bug report. None for an operation of the program's own: it was
+            called again inside the program.
         conditions: in the order they were tried; empty if the operation could not be called.
         distinct: different results under all conditions together.
         gives_recorded: the result of the run was among them.
         failure: why the operation could not be called, as a clause; else empty.
     """
 
-    script: Path
+    script: Path | None
     conditions: tuple[Condition, ...] = ()
     distinct: int = 0
     gives_recorded: bool = False
@@ -77,8 +78,11 @@ def replay(folder: RunFolder, operands: Path, times: int = DEFAULT_TIMES) -> Rep
     """
     call = _read(operands)
     script = operands.with_name(f"reproduce-{operands.stem}.py")
+    if call.get("called_again"):
+        calls, results = call["called_again"]["calls"], call["called_again"]["results"]
+        return Replay(None, (Condition("in the program", calls, results, tuple(range(results))),), results)
     if not call["is_builtin"]:
-        return Replay(script, failure=f"{call['op']} is an operation of the program's own, unknown outside of it")
+        return Replay(None, failure=f"{call['op']} is an operation of the program's own, unknown outside of it")
     try:
         write_whole(script, reproducer(call, operands.with_suffix(".safetensors")))
     except ValueError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from samebits.check.verdict import Cause, Origin, OriginOnRank, Parting, Run, Verdict
@@ -186,7 +185,7 @@ def replay_json(replay: Replay) -> dict[str, Any]:
         "distinct": replay.distinct,
         "gives_recorded": replay.gives_recorded,
         "conditions": [asdict(condition) for condition in replay.conditions],
-        "script": str(replay.script),
+        "script": None if replay.script is None else str(replay.script),
         "failure": replay.failure or None,
     }
 
@@ -205,8 +204,8 @@ def replayed_json(operands: str, replay: Replay) -> dict[str, Any]:
 
 def failed_replay_json(error: SamebitsError) -> dict[str, Any]:
     """Nothing could be called, in the same shape."""
-    empty = replayed_json("", Replay(Path(), failure=error.message))
-    return {**empty, "operands": None, "script": None, "error": error_json(error)}
+    empty = replayed_json("", Replay(None, failure=error.message))
+    return {**empty, "operands": None, "error": error_json(error)}
 
 
 def _divergence(place: Divergence, distance: Distance | None) -> dict[str, Any]:

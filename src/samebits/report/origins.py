@@ -149,6 +149,6 @@ def replay_rows(replay: Replay) -> Rows:
     else:
         calls = sum(condition.calls for condition in replay.conditions)
         rows.append(("replay", f"not reproduced: {calls} calls on its captured inputs gave one result"))
-    if not replay.failure:
+    if replay.script is not None and not replay.failure:
         rows.append(("script", path_of(str(replay.script))))
     return rows

@@ -131,7 +131,8 @@ def replay_text(call: str, replay: Replay) -> str:
         return _lines(f"undecided: {call} cannot be called again: {replay.failure}", [])
     calls = sum(condition.calls for condition in replay.conditions)
     rows = [("", f"{c.name:<16} {counted(c.calls, 'call')}, {counted(c.results, 'result')}") for c in replay.conditions]
-    rows.append(("script", path_of(str(replay.script))))
+    if replay.script is not None:
+        rows.append(("script", path_of(str(replay.script))))
     if replay.is_confirmed:
         return _lines(
             f"different bits: {calls} calls on the same inputs gave {replay.distinct} different results", rows

@@ -11,13 +11,14 @@ import os
 import re
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack, _pop_mode, _push_mode
 
-from samebits.recording.digest import Pending, is_evidence, pending, results, unobserved
+from samebits.recording.digest import Pending, digests, is_evidence, pending, results, unobserved
 from samebits.recording.digest.parts import LOW_ADDRESS
 from samebits.recording.generators import digest_of_state
 from samebits.recording.log import Log
@@ -35,6 +36,8 @@ _WORD, _DOUBLE = struct.Struct("<Q"), struct.Struct("<d")
 _MASK = (1 << 64) - 1
 # How many operations may wait for digests that lie on an accelerator.
 ROWS_WAITING = 256
+# How often an operation of the program's own is called again.
+CALLS = 20
 
 
 _active_mode: Any = torch._C._get_dispatch_mode
@@ -88,13 +91,14 @@ class _Call:
 
 
 class _Seen(NamedTuple):
-    """A call before it is made."""
+    """A call before it is made; `again` makes it once more, where nobody can outside of the program."""
 
     call: _Call
     names: list[str]
     evidence: list[int]
-    operands: Operands | None
-    producers: dict[str, Any]
+    operands: Operands | None = None
+    producers: dict[str, Any] | None = None
+    again: Callable[[], Any] | None = None
 
 
 class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -211,7 +215,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         schema = schema_of(func)
         if schema.is_silent or self.log.broken or self._is_captured():
             return func(*args, **kwargs)
-        seen = self._safely(self._before, schema, args, kwargs)
+        seen = self._safely(self._before, func, args, kwargs)
         result = func(*args, **kwargs)
         if seen is not None:
             self._safely(self._after, seen, result)
@@ -239,7 +243,8 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._unseen.add(what)
             self.log.journal.note("unseen", what=what)
 
-    def _before(self, schema: OpSchema, args: Any, kwargs: Any) -> _Seen:
+    def _before(self, func: Any, args: Any, kwargs: Any) -> _Seen:
+        schema = schema_of(func)
         place = self.places.place_of(schema.short, bool(schema.writes))
         call = _Call(schema, place, args, kwargs)
         names, evidence = self._read(schema, call.tensors)
@@ -252,10 +257,13 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             names.append("generator")
             evidence.append(digest_of_state(generator))
         if self._follower is None and not self.wish.keep:
-            return _Seen(call, names, evidence, None, {})
+            return _Seen(call, names, evidence)
         operands = self._operands(schema, args, kwargs, generator)
         producers = self._producers(call.tensors) if operands is not None else {}
-        return _Seen(call, names, evidence, operands, producers)
+        again = None
+        if self._place in self.wish.keep and not schema.is_builtin and not schema.writes:
+            again = partial(func, *args, **kwargs)
+        return _Seen(call, names, evidence, operands, producers, again)
 
     def _producers(self, tensors: list[tuple[str, Any]]) -> dict[str, Any]:
         """For each input, who wrote its memory last."""
@@ -410,6 +418,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 i for i, label in enumerate(seen.operands.labels) if label.partition("[")[0] in seen.call.schema.writes
             ],
             "producers": seen.producers,
+            "called_again": None if seen.again is None else _called_again(seen.again),
         }
         with unobserved():
             place = (row.step, row.index)
@@ -423,6 +432,16 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         with unobserved():
             for (_, tensor), other in zip(made, read_results(path), strict=False):
                 tensor.copy_(other)
+
+
+def _called_again(again: Callable[[], Any]) -> dict[str, int]:
+    """How many different results an operation gives that only this program knows; its draws are taken back."""
+    state = torch.default_generator.get_state()
+    found = set()
+    for _ in range(CALLS):
+        torch.default_generator.set_state(state)
+        found.add(tuple(digests(_tensors_in(again()))))
+    return {"calls": CALLS, "results": len(found)}
 
 
 def place_in(path: str) -> tuple[int, int, int]:
