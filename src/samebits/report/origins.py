@@ -145,7 +145,12 @@ def replay_rows(replay: Replay) -> Rows:
             same.setdefault(condition.which, []).append(condition.name)
         text = f"replayed {calls} times on its captured inputs: {replay.distinct} different results"
         rows.append(("confirmed", text))
-        rows.append(("", f"the same each time, but not for {'; '.join(' = '.join(names) for names in same.values())}"))
+        rows.append(
+            (
+                "",
+                f"repeats under each condition, and differs between: {' | '.join(', '.join(names) for names in same.values())}",
+            )
+        )
     else:
         calls = sum(condition.calls for condition in replay.conditions)
         rows.append(("replay", f"not reproduced: {calls} calls on its captured inputs gave one result"))
