@@ -143,14 +143,10 @@ def replay_rows(replay: Replay) -> Rows:
         same: dict[tuple[int, ...], list[str]] = {}
         for condition in replay.conditions:
             same.setdefault(condition.which, []).append(condition.name)
+        between = " | ".join(", ".join(names) for names in same.values())
         text = f"replayed {calls} times on its captured inputs: {replay.distinct} different results"
         rows.append(("confirmed", text))
-        rows.append(
-            (
-                "",
-                f"repeats under each condition, and differs between: {' | '.join(', '.join(names) for names in same.values())}",
-            )
-        )
+        rows.append(("", f"repeats under each condition, and differs between: {between}"))
     else:
         calls = sum(condition.calls for condition in replay.conditions)
         rows.append(("replay", f"not reproduced: {calls} calls on its captured inputs gave one result"))
