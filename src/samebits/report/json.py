@@ -184,7 +184,7 @@ def replay_json(replay: Replay) -> dict[str, Any]:
         "racy": replay.is_racy,
         "distinct": replay.distinct,
         "gives_recorded": replay.gives_recorded,
-        "conditions": [asdict(condition) for condition in replay.conditions],
+        "conditions": [{**asdict(condition), "which": list(condition.which)} for condition in replay.conditions],
         "script": None if replay.script is None else str(replay.script),
         "failure": replay.failure or None,
     }

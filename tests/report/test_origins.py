@@ -1,0 +1,140 @@
+"""How the operation at which runs part is told: every finding in its own words, and as JSON."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from samebits.check.verdict import Origin, OriginOnRank, Parting, Verdict
+from samebits.comparison.locate import Divergence
+from samebits.comparison.ops import OpDivergence
+from samebits.comparison.values import Distance
+from samebits.launch.replay import Condition, Replay
+from samebits.recording.ops.table import OpKind, OpRow
+from samebits.report.json import check_json
+from samebits.report.text import check_text
+from tests.schemas import assert_valid
+
+PRODUCER = {"step": 0, "index": 3, "op": "aten::mul.Tensor", "module": "", "path": "", "line": 0, "function": ""}
+
+
+@pytest.fixture
+def row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OpRow:
+    """An operation of the backward pass, on a line that can be shown."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "model.py"
+    path.write_text("import torch\nh = self.tok_embeddings(tokens)\n")
+    kind = OpKind(
+        *("aten::index_add", "backward", "model.tok_embeddings", str(path), 2, "forward", "embedding"),
+        arguments="(float32[8])",
+        ins=("self", "source"),
+        outs=("result",),
+    )
+    return OpRow(0, 1482, kind, (1, 2, 3))
+
+
+def told(place: OpDivergence, producer: dict[str, Any] | None = None, **more: Any) -> Verdict:
+    origin = Origin(3, 4, 1, (OriginOnRank(place, producer),), **more)
+    parting = Parting(1, 2, Divergence(0, "grad", "weight", differing=1, total=1))
+    return Verdict("different", "train.py", Path("/runs"), parting=parting, origins=(origin,))
+
+
+def lines(verdict: Verdict) -> list[str]:
+    assert_valid(check_json(verdict))
+    return check_text(verdict).splitlines()
+
+
+def racy() -> Replay:
+    return Replay(Path("bug.py"), (Condition("as recorded", 20, 4, (0, 1, 2, 3)), Condition("1 thread", 5, 1, (4,))), 5)
+
+
+def test_an_operation_that_is_to_blame(row: OpRow) -> None:
+    """The whole answer, golden."""
+    place = OpDivergence("op", 0, 1482, 0, row, row, ("result",))
+    verdict = told(place, distance=Distance(3, 65536, 1, 1e-7), replay=racy())
+
+    assert lines(verdict)[:6] == [
+        "different bits: runs 3 and 4 part at step 0, op 1482",
+        "  op        aten::index_add (backward of embedding)      "
+        "inputs equal, outputs differ in 3 of 65536 elements, at most 1 ULP",
+        "  module    model.tok_embeddings",
+        "  source    model.py:2  h = self.tok_embeddings(tokens)",
+        "  confirmed replayed 20 times on its captured inputs: 4 different results",
+        "  script    bug.py",
+    ]
+
+
+def test_the_places_in_json(row: OpRow) -> None:
+    """first_divergence carries the operation, its pass and its location."""
+    found = check_json(told(OpDivergence("op", 0, 1482, 0, row, row, ("result",)), replay=racy()))
+
+    first = found["first_divergence"]
+    assert (first["op"], first["pass"], first["location"]["line"]) == ("aten::index_add", "backward", 2)
+    assert (found["origin"]["index"], found["origin"]["replay"]["racy"]) == (1482, True)
+
+
+@pytest.mark.parametrize(
+    ("finding", "names", "producer", "more", "says"),
+    [
+        ("input", ("source",), None, {}, "no recorded operation made it"),
+        ("input", ("source",), PRODUCER | {"unwritten": True}, {}, "memory that nobody has written since"),
+        ("input", ("source",), PRODUCER | {"op": "c10d::allreduce_", "unwritten": False}, {}, "received from another"),
+        ("input", ("source",), PRODUCER | {"unwritten": False}, {}, "the last operation that wrote there"),
+        ("generator", ("generator",), None, {}, "about to draw from a generator that stands elsewhere"),
+        ("argument", ("numbers",), None, {}, "a number that Python computed differs"),
+        ("op", ("result",), None, {"changed_unseen": ("self",)}, "its input self was changed past the dispatcher"),
+    ],
+)
+def test_findings_that_acquit_the_operation(
+    finding: Any, names: tuple[str, ...], producer: dict[str, Any] | None, more: Any, says: str, row: OpRow
+) -> None:
+    """What came in different, and from where as far as that is known."""
+    found = lines(told(OpDivergence(finding, 0, 1482, 0, row, row, names), producer, **more))
+
+    assert any(says in line for line in found)
+    assert not any("inputs equal" in line for line in found)
+
+
+def test_control_flow(row: OpRow) -> None:
+    """The extra operation and the run that did it."""
+    extra = OpRow(0, 1482, replace(row.kind, op="aten::masked_select", backward_of=""), (1, 2, 3))
+    place = OpDivergence("control flow", 0, 1482, 0, row, extra, (), (extra,), "second")
+
+    assert "control flow diverged here: the second run did an extra aten::masked_select at model.py:2" in "\n".join(
+        lines(told(place))
+    )
+
+
+@pytest.mark.parametrize(
+    ("replay", "says"),
+    [
+        (Replay(None, failure="it is unknown"), "not possible: it is unknown"),
+        (Replay(Path("x.py"), (Condition("as recorded", 20, 1, (0,)),), 1, True), "not reproduced: 20 calls"),
+        (
+            Replay(Path("x.py"), (Condition("as recorded", 9, 1, (0,)), Condition("1 thread", 9, 1, (1,))), 2, True),
+            "repeats under each condition, and differs between: as recorded | 1 thread",
+        ),
+    ],
+)
+def test_what_replaying_showed(replay: Replay, says: str, row: OpRow) -> None:
+    """Confirmed or not, and under which conditions."""
+    place = OpDivergence("op", 0, 1482, 0, row, row, ("result",))
+
+    assert any(says in line for line in lines(told(place, replay=replay)))
+
+
+def test_ranks_and_further_origins(row: OpRow) -> None:
+    """The rank to blame first, the receiving one below; further operations on a line each."""
+    own = OriginOnRank(OpDivergence("op", 0, 7, 1, row, row, ("result",)))
+    received = OriginOnRank(
+        OpDivergence("input", 0, 3, 0, row, row, ("self",)), PRODUCER | {"op": "c10d::allreduce_", "unwritten": False}
+    )
+    first = Origin(3, 4, 2, (received, own))
+    verdict = replace(told(own.place), origins=(first, Origin(5, 6, 1, (own,))))
+    text = "\n".join(lines(verdict))
+
+    assert text.startswith("different bits: runs 3 and 4 part at step 0, op 7 of rank 1")
+    assert "  rank      0: at step 0, op 3, received" in text
+    assert "seen in 1 of 2 pairs of runs" in text
+    assert "  also      at step 0, op 7" in text
