@@ -5,11 +5,8 @@ What it must never do: change bits, draw, wait for a device once per tensor, or 
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import re
-import struct
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -22,17 +19,17 @@ from samebits.recording.digest import Pending, digests, is_evidence, pending, re
 from samebits.recording.digest.parts import LOW_ADDRESS
 from samebits.recording.generators import digest_of_state
 from samebits.recording.log import Log
+from samebits.recording.ops.call import Call, exact, kind_of, tensors_in
 from samebits.recording.ops.evidence import evidence_of
 from samebits.recording.ops.follow import Follower
 from samebits.recording.ops.memory import Memory
 from samebits.recording.ops.operands import Operands, keep_operands, read_results
-from samebits.recording.ops.places import Place, Places
+from samebits.recording.ops.places import Places
 from samebits.recording.ops.schemas import OpSchema, schema_of
-from samebits.recording.ops.table import OpKind, OpRow, OpSheet
+from samebits.recording.ops.table import OpRow, OpSheet
 from samebits.recording.wish import OpWish
 
 OPERANDS = "operands"
-_WORD, _DOUBLE = struct.Struct("<Q"), struct.Struct("<d")
 _MASK = (1 << 64) - 1
 # How many operations may wait for digests that lie on an accelerator.
 ROWS_WAITING = 256
@@ -46,54 +43,10 @@ _FAKE, _FUNCTIONAL, _PROXY = _Key.FAKE, _Key.FUNCTIONAL, _Key.PROXY
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
-class _Call:
-    """One call, looked through.
-
-    Attributes:
-        signature: what tells kinds of calls apart: dtype and shape of tensors, all else as it is, but for floats.
-        tensors: each with the argument's name.
-        floats: numbers that may change from step to step; they are evidence, not another kind of call.
-        generator: an explicit one.
-    """
-
-    __slots__ = ("floats", "generator", "place", "positional", "schema", "signature", "tensors")
-
-    def __init__(self, schema: OpSchema, place: Place, args: Any, kwargs: Any) -> None:
-        self.schema, self.place = schema, place
-        self.tensors: list[tuple[str, Any]] = []
-        self.floats: list[float] = []
-        self.generator: Any = None
-        self.positional = len(args)
-        self.signature = [self._signed(name, value) for name, value in zip(schema.arguments, args, strict=False)]
-        for name, value in kwargs.items():
-            self.signature += (name, self._signed(name, value))
-
-    def _signed(self, name: str, value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            self.tensors.append((name, value))
-            return value.dtype, value.shape
-        if isinstance(value, float | complex):
-            self.floats += (value.real, value.imag) if isinstance(value, complex) else (value,)
-            return float
-        if isinstance(value, list | tuple):
-            return tuple([self._signed(f"{name}[{i}]", one) for i, one in enumerate(value)])
-        if isinstance(value, torch.Generator):
-            self.generator = value
-            return torch.Generator
-        return value
-
-    def in_words(self) -> str:
-        """`(self=float32[2, 3], 1)`."""
-        words = [f"{name}={_value(value)}" for name, value in zip(self.schema.arguments, self.signature, strict=False)]
-        named = self.signature[self.positional :]
-        words[self.positional :] = [f"{named[i]}={_value(named[i + 1])}" for i in range(0, len(named), 2)]
-        return f"({', '.join(words)})"
-
-
 class _Seen(NamedTuple):
     """A call before it is made; `again` makes it once more, where nobody can outside of the program."""
 
-    call: _Call
+    call: Call
     names: list[str]
     evidence: list[int]
     operands: Operands | None = None
@@ -246,11 +199,11 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _before(self, func: Any, args: Any, kwargs: Any) -> _Seen:
         schema = schema_of(func)
         place = self.places.place_of(schema.short, bool(schema.writes))
-        call = _Call(schema, place, args, kwargs)
+        call = Call(schema, place, args, kwargs)
         names, evidence = self._read(schema, call.tensors)
         if call.floats:
             names.append("numbers")
-            evidence.append(_exact(call.floats))
+            evidence.append(exact(call.floats))
         generator = None
         if schema.is_random:
             generator = _generator(call.generator, call.tensors, kwargs)
@@ -366,18 +319,18 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """What the call wrote: arguments that it changed, and new tensors."""
         writes = seen.call.schema.writes
         if not writes:
-            fresh = [result] if isinstance(result, torch.Tensor) else _tensors_in(result)
+            fresh = [result] if isinstance(result, torch.Tensor) else tensors_in(result)
             return [("result", fresh[0])] if len(fresh) == 1 else [(f"result[{i}]", t) for i, t in enumerate(fresh)]
         made = [(name, tensor) for name, tensor in seen.call.tensors if name.partition("[")[0] in writes]
         known = {id(tensor) for _, tensor in made}
-        fresh = [tensor for tensor in _tensors_in(result) if id(tensor) not in known]
+        fresh = [tensor for tensor in tensors_in(result) if id(tensor) not in known]
         return made + [(f"result[{i}]" if len(fresh) > 1 else "result", t) for i, t in enumerate(fresh)]
 
     def _append(self, seen: _Seen, names: list[str], tensors: list[Any]) -> None:
         key = (seen.call.schema.name, seen.call.place, *seen.call.signature, *seen.names, None, *names)
         kind = self._kinds.get(key)
         if kind is None:
-            kind = self._kinds[key] = self.sheet.add_kind(_kind_of(seen, tuple(names)))
+            kind = self._kinds[key] = self.sheet.add_kind(kind_of(seen.call, tuple(seen.names), tuple(names)))
         evidence = seen.evidence
         if tensors:
             if _on_cpu(tensors):
@@ -440,7 +393,7 @@ def _called_again(again: Callable[[], Any]) -> dict[str, int]:
     found = set()
     for _ in range(CALLS):
         torch.default_generator.set_state(state)
-        found.add(tuple(digests(_tensors_in(again()))))
+        found.add(tuple(digests(tensors_in(again()))))
     return {"calls": CALLS, "results": len(found)}
 
 
@@ -457,15 +410,6 @@ def _has_bits(tensor: Any) -> bool:
     if type(tensor) in _PLAIN and tensor.is_cpu and tensor.layout is torch.strided:
         return tensor.data_ptr() >= LOW_ADDRESS or is_evidence(tensor)
     return is_evidence(tensor)
-
-
-def _exact(floats: list[float]) -> int:
-    """Every bit of every number counts."""
-    if len(floats) == 1:
-        found: int = _WORD.unpack(_DOUBLE.pack(floats[0]))[0]
-        return found
-    raw = struct.pack(f"<{len(floats)}d", *floats)
-    return int.from_bytes(hashlib.blake2b(raw, digest_size=8).digest(), "little")
 
 
 def _told(producer: Any, is_unwritten: bool) -> dict[str, Any] | None:
@@ -489,14 +433,6 @@ def _on_cpu(tensors: Iterable[Any]) -> bool:
     return all(tensor.is_cpu for tensor in tensors)
 
 
-def _tensors_in(result: Any) -> list[Any]:
-    if isinstance(result, torch.Tensor):
-        return [result]
-    if isinstance(result, list | tuple):
-        return [tensor for one in result for tensor in _tensors_in(one)]
-    return []
-
-
 def _generator(given: Any, tensors: list[tuple[str, Any]], kwargs: Any) -> Any:
     """The one that a random operation is about to draw from."""
     if given is not None:
@@ -505,33 +441,3 @@ def _generator(given: Any, tensors: list[tuple[str, Any]], kwargs: Any) -> Any:
     if device.type != "cuda":
         return torch.default_generator
     return torch.cuda.default_generators[torch.cuda.current_device() if device.index is None else device.index]
-
-
-def _kind_of(seen: _Seen, outs: tuple[str, ...]) -> OpKind:
-    place = seen.call.place
-    path, line, function = place.line
-    return OpKind(
-        seen.call.schema.name,
-        place.pass_,
-        place.module,
-        os.path.abspath(path) if path and not path.startswith("<") else path,
-        line,
-        function,
-        place.backward_of,
-        arguments=seen.call.in_words(),
-        ins=tuple(seen.names),
-        outs=outs,
-        is_view=seen.call.schema.is_view,
-    )
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], torch.dtype):
-        return f"{str(value[0]).removeprefix('torch.')}{list(value[1])}"
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_value, value))}]"
-    if value is float:
-        return "…"
-    if isinstance(value, bool | int | str) or value is None or type(value).__module__ == "torch":
-        return str(value).removeprefix("torch.")
-    return type(value).__name__
