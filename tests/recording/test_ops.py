@@ -90,18 +90,40 @@ def test_reading_along_notes_the_first_difference(tmp_path: Path) -> None:
     assert (tmp_path / "other" / "operands" / f"rank0.step2.op{note['index']}.json").exists()
 
 
-def test_a_graft_makes_the_rest_agree(tmp_path: Path) -> None:
-    """With the first run's result in place of its own, a run goes on as the first one did."""
-    a = recorded(tmp_path / "a", train)
-    place = first_op_divergence(a, recorded(tmp_path / "b", lambda: train(noise=0.1)))
-    assert place is not None
-    # The operation that differs in its argument makes another result, which is replaced.
-    recorded(tmp_path / "kept", train, OpWish(keep=((place.step, place.index),)))
-    grafts = (str(tmp_path / "kept" / "operands" / f"rank0.step{place.step}.op{place.index}.json"),)
-    grafted = recorded(tmp_path / "grafted", lambda: train(noise=0.1), OpWish(grafts=grafts))
-    differing = [(x.step, x.index) for x, y in zip(rows(a), rows(grafted), strict=True) if x.evidence != y.evidence]
+def read_twice(source: float) -> None:
+    """What comes from outside is read by two operations, and followed by a draw."""
+    torch.manual_seed(int(source * 10))
+    outside = torch.frombuffer(bytearray(b"\1" * 32), dtype=torch.float32) * 0 + 1
+    outside = torch.from_numpy(outside.numpy() * source)
+    (outside.sin() + outside.cos() + torch.rand(8)).sum()
 
-    assert differing == [(place.step, place.index)]
+
+@pytest.mark.parametrize(
+    ("first", "second", "origins"),
+    [
+        (train, lambda: train(noise=0.1), ["argument"]),
+        (lambda: read_twice(1.0), lambda: read_twice(1.5), ["input", "generator"]),
+    ],
+    ids=["argument", "input and generator"],
+)
+def test_with_grafts_the_next_origin_shows(
+    first: Callable[[], None], second: Callable[[], None], origins: list[str], tmp_path: Path
+) -> None:
+    """Both runs get the first one's values at every origin known; what only followed from one is no other."""
+    grafts: tuple[str, ...] = ()
+    found = []
+    for number in range(len(origins) + 1):
+        home = tmp_path / str(number)
+        home.mkdir()
+        a = recorded(home / "a", first, OpWish(grafts=grafts))
+        place = first_op_divergence(a, recorded(home / "b", second, OpWish(grafts=grafts)))
+        if place is None:
+            break
+        found.append(place.finding)
+        recorded(home / "kept", first, OpWish(keep=((place.step, place.index),), grafts=grafts))
+        grafts = (*grafts, str(home / "kept" / "operands" / f"rank0.step{place.step}.op{place.index}.json"))
+
+    assert found == origins
 
 
 def test_a_users_mode_above_ours_stays(tmp_path: Path) -> None:

@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from samebits.check.lab import Lab
-from samebits.check.verdict import Origin, OriginOnRank, Run, is_collective
-from samebits.comparison.ops import OpDivergence, first_op_divergence
+from samebits.check.verdict import Origin, OriginOnRank, Run
+from samebits.comparison.ops import OpDivergence, is_collective, op_divergences
 from samebits.comparison.values import Distance, distance
 from samebits.launch.plan import RunPlan
 from samebits.launch.replay import Replay, replay
+from samebits.recording.ops.table import OPERANDS, operands_name
 from samebits.recording.values import Kept, read_tensors
 from samebits.recording.wish import OpWish
 
@@ -48,10 +49,11 @@ def find_origins(lab: Lab, a: RunPlan, b: RunPlan, step: int, most: int = 1) -> 
     """
     window, found = _window(lab, a, b, step)
     grafts: tuple[str, ...] = ()
-    while found is not None:
+    places = set()
+    while found is not None and (key := _key(found.first.place)) not in places:
         yield found
-        most -= 1
-        if most <= 0 or found.operands is None or found.first.place.finding == "control flow":
+        places.add(key)
+        if len(places) >= most or found.operands is None or found.first.place.finding == "control flow":
             return
         grafts = (*grafts, str(found.operands))
         found = _in_window(lab, a, b, replace(window, grafts=grafts))
@@ -92,10 +94,9 @@ def _with_ops(plan: RunPlan, wish: OpWish, role: str) -> RunPlan:
 
 def _places(a: Run, b: Run) -> dict[int, OpDivergence]:
     """Rank → where it parts."""
-    left = {recording.rank: recording for recording in a.outcome.folder.recordings() if not recording.sequence}
-    right = {recording.rank: recording for recording in b.outcome.folder.recordings() if not recording.sequence}
-    found = {rank: first_op_divergence(left[rank], right[rank]) for rank in sorted(left.keys() & right.keys())}
-    return {rank: place for rank, place in found.items() if place is not None}
+    found = op_divergences(a.outcome.folder.recordings(), b.outcome.folder.recordings())
+    # Of one rank's processes the first one is the training.
+    return {place.rank: place for place in reversed(found)}
 
 
 def _keep(places: dict[int, OpDivergence]) -> tuple[tuple[int, int], ...]:
@@ -122,8 +123,7 @@ def _key(place: OpDivergence) -> Place:
 
 
 def _file(run: Run, key: Place) -> Path:
-    rank, step, index = key
-    return run.path / "operands" / f"rank{rank}.step{step}.op{index}.json"
+    return run.path / OPERANDS / f"{operands_name(*key)}.json"
 
 
 def _call(run: Run, key: Place) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from samebits.comparison.locate import Divergence
-from samebits.comparison.ops import OpDivergence
+from samebits.comparison.ops import OpDivergence, is_collective
 from samebits.comparison.values import Distance
 from samebits.errors import SamebitsError
 from samebits.factors.sites import Site
@@ -65,11 +65,6 @@ class OriginOnRank:
     def is_unwritten(self) -> bool:
         """Whether memory was read that nobody had written."""
         return self.producer is not None and bool(self.producer["unwritten"])
-
-
-def is_collective(op: str) -> bool:
-    """Whether an operation exchanges values between ranks."""
-    return op.startswith(("c10d::", "_c10d_functional"))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from samebits.recording.store import Recording
@@ -23,3 +23,18 @@ def align(a: Sequence[Recording], b: Sequence[Recording]) -> list[Pair]:
     left = {(recording.rank, recording.sequence): recording for recording in a}
     right = {(recording.rank, recording.sequence): recording for recording in b}
     return [Pair(*key, left.get(key), right.get(key)) for key in sorted(left | right)]
+
+
+def first_unequal(count: int, is_same: Callable[[int], bool]) -> int:
+    """The first of `count` entries that is not the same in both; `count` if all are.
+
+    Halving works because entries are told apart by roots, which digest everything before them.
+    """
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        if is_same(middle):
+            low = middle + 1
+        else:
+            high = middle
+    return low

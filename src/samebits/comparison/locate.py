@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from samebits.comparison.align import Pair, align
+from samebits.comparison.align import Pair, align, first_unequal
 from samebits.recording.store import COMPARED, Column, Recording
 
 Position = tuple[int, int]
@@ -62,25 +62,14 @@ def _first_in(pair: Pair, until: int | None) -> Divergence | None:
     if until is not None:
         rows_a, rows_b = min(rows_a, until + 1), min(rows_b, until + 1)
     common = min(rows_a, rows_b)
-    row = _first_unequal(pair.a, pair.b, common)
+    a, b = pair.a, pair.b
+    row = first_unequal(common, lambda number: a.root(number) == b.root(number))
     if row < common:
         return _explained(pair, row)
     shorter = pair.a if rows_a < rows_b else pair.b
     if rows_a != rows_b and shorter.complete:
         return Divergence(common, "length", rank=pair.rank, detail=_lengths(pair.a, pair.b))
     return None
-
-
-def _first_unequal(a: Recording, b: Recording, rows: int) -> int:
-    """Halving works because a root digests everything before it."""
-    low, high = 0, rows
-    while low < high:
-        middle = (low + high) // 2
-        if a.root(middle) == b.root(middle):
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 def _explained(pair: Pair, row: int) -> Divergence:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
+from samebits.comparison.align import align, first_unequal
 from samebits.recording.ops.table import OpRow, Ops
 from samebits.recording.store import Recording
 
@@ -51,10 +52,21 @@ class OpDivergence:
         return found
 
 
+def op_divergences(a: Sequence[Recording], b: Sequence[Recording]) -> list[OpDivergence]:
+    """Where the operations of two runs part, for every process that did in both; by rank."""
+    pairs = [first_op_divergence(pair.a, pair.b) for pair in align(a, b) if pair.a is not None and pair.b is not None]
+    return [place for place in pairs if place is not None]
+
+
+def is_collective(op: str) -> bool:
+    """Whether an operation exchanges values between ranks."""
+    return op.startswith(("c10d::", "_c10d_functional"))
+
+
 def first_op_divergence(a: Recording, b: Recording) -> OpDivergence | None:
     """Where the operations of two recordings part; None when they agree as far as both go."""
     left, right = Ops(a), Ops(b)
-    chunk = _first_unequal(left, right)
+    chunk = first_unequal(min(left.chunks, right.chunks), lambda number: left.root(number) == right.root(number))
     pairs = zip(_padded(left.rows(chunk)), _padded(right.rows(chunk)), strict=False)
     for position, (x, y) in enumerate(pairs):
         if x is None and y is None:
@@ -67,17 +79,6 @@ def first_op_divergence(a: Recording, b: Recording) -> OpDivergence | None:
 def _padded(rows: Iterator[OpRow]) -> Iterator[OpRow | None]:
     yield from rows
     yield None
-
-
-def _first_unequal(a: Ops, b: Ops) -> int:
-    low, high = 0, min(a.chunks, b.chunks)
-    while low < high:
-        middle = (low + high) // 2
-        if a.root(middle) == b.root(middle):
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 def _judged(x: OpRow | None, y: OpRow | None, rank: int, both: tuple[Ops, Ops], at: tuple[int, int]) -> OpDivergence:

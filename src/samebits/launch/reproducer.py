@@ -24,6 +24,7 @@ Exit status: 0 if all results were the same, 1 if not.
 
 import argparse
 import base64
+import ctypes
 import hashlib
 import json
 import os
@@ -92,7 +93,7 @@ def digest(tensors):
         dense = tensor.detach().cpu().contiguous().reshape(-1)
         found.update(f"{{tensor.dtype}}{{list(tensor.shape)}}".encode())
         if dense.numel():
-            found.update(dense.view(torch.uint8).numpy().tobytes())
+            found.update(ctypes.string_at(dense.data_ptr(), dense.numel() * dense.itemsize))
     return found.hexdigest()
 
 
@@ -227,6 +228,8 @@ def _source(argument: dict[str, Any]) -> str:
         return repr(value)
     if kind == "float":
         return _float(float.fromhex(value))
+    if kind == "complex":
+        return f"complex({', '.join(_float(float.fromhex(part)) for part in value)})"
     if kind == "torch":
         return str(value)
     if kind == "device":

@@ -13,7 +13,7 @@ from samebits.recording.digest import unobserved
 
 def generator_states() -> dict[str, int]:
     """Name → digest of the state, for the generators that are loaded; draws nothing."""
-    states = {"python": _python_state(), "numpy": _numpy_state(), "torch": _torch_state()}
+    states = {"python": _python_state(), "numpy": _numpy_state(), "torch": digest_of_state(torch.default_generator)}
     return {name: digest for name, digest in states.items() if digest is not None}
 
 
@@ -32,15 +32,10 @@ def _numpy_state() -> int | None:
     return _digest_bytes(repr(state).encode() if key is None else key.tobytes() + b"%d" % state["pos"])
 
 
-def _torch_state() -> int:
-    with unobserved():
-        words = torch.default_generator.get_state().view(torch.int64).tolist()
-    return hash(tuple(words)) & (2**64 - 1)
-
-
 def digest_of_state(generator: torch.Generator) -> int:
     """Of any torch generator; an accelerator's lies on the host, so nothing is waited for."""
-    return hash(tuple(generator.get_state().tolist())) & (2**64 - 1)
+    with unobserved():
+        return hash(tuple(generator.get_state().view(torch.int64).tolist())) & (2**64 - 1)
 
 
 def _digest_bytes(raw: bytes) -> int:

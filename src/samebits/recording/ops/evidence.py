@@ -42,15 +42,23 @@ def evidence_of(tensor: Any) -> int:
         tensor = tensor.resolve_neg()
     if tensor.is_contiguous():
         return _of_memory(tensor)
-    stride = tensor.stride()
-    if _is_dense(tensor.shape, stride):
+    if is_dense(tensor):
         # Permuted: read as it lies, which is the same order in both runs if the strides are.
-        return hash((_of_memory(tensor), stride)) & _MASK
+        return hash((_of_memory(tensor), tensor.stride())) & _MASK
     return _of_memory(tensor.contiguous())
 
 
-def _is_dense(shape: Any, stride: Any) -> bool:
-    return shape.numel() == 1 + sum((n - 1) * s for n, s in zip(shape, stride, strict=True)) and 0 not in stride
+def is_dense(tensor: Any) -> bool:
+    """Whether the elements lie side by side, each once, in whatever order."""
+    if tensor.is_contiguous():
+        return True
+    reach = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size != 1:
+            if stride != reach:
+                return False
+            reach *= size
+    return True
 
 
 def _of_memory(dense: Any) -> int:

@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from samebits.recording.ops.evidence import is_dense
+
 _weak_reference: Any = StorageWeakRef
 
 _SWEEP_EVERY = 1024
@@ -56,13 +58,17 @@ class Memory:
         held = self._find(tensor)
         if held is None:
             return None
-        # Which part of it is looked at was decided by views, which are recorded too.
-        return held.looks.get(_look(tensor)) if held.whole is None else held.whole
+        if held.whole is None:
+            return held.looks.get(_look(tensor))
+        if tensor.is_contiguous() and tensor.storage_offset() == 0:
+            return held.whole
+        # Views that were made before the window may show any part of it.
+        return hash((held.whole, _look(tensor))) & _MASK
 
     def digested(self, tensor: Any, digest: int) -> None:
         """The tensor came from outside; this is its digest."""
         held = self._find(tensor) or self._new(tensor)
-        if _is_whole(tensor, held):
+        if _is_whole(tensor):
             held.whole = digest
         else:
             held.looks[_look(tensor)] = digest
@@ -70,7 +76,7 @@ class Memory:
     def written(self, tensor: Any, stamp: int, producer: Any, is_unwritten: bool = False) -> None:
         """An operation wrote the tensor; `stamp` tells this writing from all others of the window."""
         held = self._find(tensor) or self._new(tensor)
-        if is_unwritten or _is_whole(tensor, held):
+        if is_unwritten or _is_whole(tensor):
             held.whole, held.looks = stamp, {}
         elif held.whole is not None:
             held.whole = hash((held.whole, stamp, _look(tensor))) & _MASK
@@ -110,5 +116,5 @@ def _look(tensor: Any) -> tuple[Any, ...]:
     return tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.is_conj(), tensor.is_neg()
 
 
-def _is_whole(tensor: torch.Tensor, held: _Held) -> bool:
-    return tensor.nbytes == tensor.untyped_storage().nbytes() and not tensor.is_conj() and not tensor.is_neg()
+def _is_whole(tensor: Any) -> bool:
+    return tensor.nbytes == tensor.untyped_storage().nbytes() and is_dense(tensor)

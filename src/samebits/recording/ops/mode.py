@@ -5,37 +5,28 @@ What it must never do: change bits, draw, wait for a device once per tensor, or 
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack, _pop_mode, _push_mode
 
-from samebits.recording.digest import Pending, digests, is_evidence, pending, results, unobserved
+from samebits.recording.digest import Pending, is_evidence, pending, results
 from samebits.recording.digest.parts import LOW_ADDRESS
 from samebits.recording.generators import digest_of_state
 from samebits.recording.log import Log
 from samebits.recording.ops.call import Call, exact, kind_of, tensors_in
+from samebits.recording.ops.closeup import CloseUp, Taken
 from samebits.recording.ops.evidence import evidence_of
-from samebits.recording.ops.follow import Follower
 from samebits.recording.ops.memory import Memory
-from samebits.recording.ops.operands import Operands, keep_operands, read_results
 from samebits.recording.ops.places import Places
 from samebits.recording.ops.schemas import OpSchema, schema_of
 from samebits.recording.ops.table import OpRow, OpSheet
 from samebits.recording.wish import OpWish
 
-OPERANDS = "operands"
 _MASK = (1 << 64) - 1
 # How many operations may wait for digests that lie on an accelerator.
 ROWS_WAITING = 256
-# How often an operation of the program's own is called again.
-CALLS = 20
-
 
 _active_mode: Any = torch._C._get_dispatch_mode
 _Key: Any = torch._C._TorchDispatchModeKey
@@ -44,14 +35,12 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 class _Seen(NamedTuple):
-    """A call before it is made; `again` makes it once more, where nobody can outside of the program."""
+    """A call before it is made: what it read, under which names, and what has to be kept of it."""
 
     call: Call
     names: list[str]
     evidence: list[int]
-    operands: Operands | None = None
-    producers: dict[str, Any] | None = None
-    again: Callable[[], Any] | None = None
+    taken: Taken | None
 
 
 class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -68,19 +57,23 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.places = Places()
         self.memory = Memory()
         self.sheet = OpSheet()
+        self.closeup = CloseUp(log, wish)
         self.is_on = False
         self._made = 0
         self._kinds: dict[tuple[Any, ...], int] = {}
         self._rows: list[tuple[int, list[int]]] = []
         self._waiting: list[tuple[list[int], Sequence[int], Pending]] = []
         self._handles: list[Any] = []
-        self._follower = Follower(Path(wish.against)) if wish.against else None
-        self._grafts = {place_in(path): Path(path) for path in wish.grafts}
         self._unseen: set[str] = set()
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
         """torch.compile goes on as if this mode were not there; what it made is one invisible step to us."""
+        return True
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """The same, as older versions ask it."""
         return True
 
     # ---- the window
@@ -200,28 +193,20 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         schema = schema_of(func)
         place = self.places.place_of(schema.short, bool(schema.writes))
         call = Call(schema, place, args, kwargs)
+        generator = _generator(call.generator, call.tensors, kwargs) if schema.is_random else None
+        if not self.closeup.is_idle:
+            self.closeup.graft_inputs(self._place, call, generator)
         names, evidence = self._read(schema, call.tensors)
         if call.floats:
             names.append("numbers")
             evidence.append(exact(call.floats))
-        generator = None
-        if schema.is_random:
-            generator = _generator(call.generator, call.tensors, kwargs)
+        if generator is not None:
             names.append("generator")
             evidence.append(digest_of_state(generator))
-        if self._follower is None and not self.wish.keep:
-            return _Seen(call, names, evidence)
-        operands = self._operands(schema, args, kwargs, generator)
-        producers = self._producers(call.tensors) if operands is not None else {}
-        again = None
-        if self._place in self.wish.keep and not schema.is_builtin and not schema.writes:
-            again = partial(func, *args, **kwargs)
-        return _Seen(call, names, evidence, operands, producers, again)
-
-    def _producers(self, tensors: list[tuple[str, Any]]) -> dict[str, Any]:
-        """For each input, who wrote its memory last."""
-        told = {name: _told(*self.memory.producer(t)) for name, t in tensors if t.layout is torch.strided}
-        return {name: one for name, one in told.items() if one is not None}
+        taken = None
+        if not self.closeup.is_idle:
+            taken = self.closeup.begin(self._place, call, func, args, kwargs, generator, self.memory)
+        return _Seen(call, names, evidence, taken)
 
     def _read(self, schema: OpSchema, tensors: list[tuple[str, Any]]) -> tuple[list[str], list[int]]:
         """Names and evidence of the inputs: what is known of them, and what has to be digested now."""
@@ -285,12 +270,6 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _place(self) -> tuple[int, int]:
         return self.sheet.step, self.sheet.index + len(self._rows)
 
-    def _operands(self, schema: OpSchema, args: Any, kwargs: Any, generator: Any) -> Operands | None:
-        if self._follower is None and self._place not in self.wish.keep:
-            return None
-        state = generator.get_state() if generator is not None else None
-        return Operands(schema.arguments, args, kwargs, schema.writes, state)
-
     def _after(self, seen: _Seen, result: Any) -> None:
         schema = seen.call.schema
         self._made += 1
@@ -306,8 +285,8 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._append(seen, [], [])
             return
         evident = [(name, tensor) for name, tensor in made if _has_bits(tensor)]
-        if self._grafts:
-            self._graft(evident)
+        if not self.closeup.is_idle:
+            self.closeup.graft_results(self._place, evident)
         for number, (_, tensor) in enumerate(evident):
             if tensor.layout is torch.strided:
                 self.memory.written(tensor, self._stamp(number), producer, schema.is_unwritten)
@@ -338,8 +317,10 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             else:
                 start = len(evidence)
                 evidence += self._later(evidence, list(range(start, start + len(tensors))), tensors)
-        if seen.operands is not None:
-            self._look_closely(seen, kind, evidence, tensors)
+        if seen.taken is not None:
+            self._settle()
+            row = OpRow(*self._place, self.sheet.kinds[kind], tuple(evidence))
+            self.closeup.end(seen.taken, seen.call, row, tensors)
         if self._waiting:
             self._rows.append((kind, evidence))
             if len(self._rows) >= ROWS_WAITING:
@@ -347,86 +328,12 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         elif self.sheet.add(kind, evidence) and self.log.writer is not None:
             self.write()
 
-    def _look_closely(self, seen: _Seen, kind: int, evidence: list[int], made: list[Any]) -> None:
-        """Compare with the other run, and keep the operands where the two part or where it was asked for."""
-        self._settle()
-        step, index = self._place
-        row = OpRow(step, index, self.sheet.kinds[kind], tuple(evidence))
-        parts = self._follower is not None and not self._follower.agrees(row, self.log.rank)
-        if parts:
-            self._follower = None
-            self.log.journal.note("op_parted", rank=self.log.rank, step=step, index=index)
-        if parts or (step, index) in self.wish.keep:
-            self._keep(seen, row, made)
-
-    def _keep(self, seen: _Seen, row: OpRow, made: list[Any]) -> None:
-        assert seen.operands is not None
-        call = {
-            "kind": json.loads(row.kind.as_json()),
-            "op": seen.call.schema.name,
-            "is_builtin": seen.call.schema.is_builtin,
-            "is_random": seen.call.schema.is_random,
-            "write_only": sorted(seen.call.schema.write_only),
-            "written": [
-                i for i, label in enumerate(seen.operands.labels) if label.partition("[")[0] in seen.call.schema.writes
-            ],
-            "producers": seen.producers,
-            "called_again": None if seen.again is None else _called_again(seen.again),
-        }
-        with unobserved():
-            place = (row.step, row.index)
-            keep_operands(self.log.folder / OPERANDS, self.log.rank, place, call, seen.operands, made)
-
-    def _graft(self, made: list[tuple[str, Any]]) -> None:
-        """Put another run's results in place of these."""
-        path = self._grafts.get((self.log.rank, *self._place))
-        if path is None:
-            return
-        with unobserved():
-            for (_, tensor), other in zip(made, read_results(path), strict=False):
-                tensor.copy_(other)
-
-
-def _called_again(again: Callable[[], Any]) -> dict[str, int]:
-    """How many different results an operation gives that only this program knows; its draws are taken back."""
-    state = torch.default_generator.get_state()
-    found = set()
-    for _ in range(CALLS):
-        torch.default_generator.set_state(state)
-        found.add(tuple(digests(tensors_in(again()))))
-    return {"calls": CALLS, "results": len(found)}
-
-
-def place_in(path: str) -> tuple[int, int, int]:
-    """Rank, step and index, from the name of a file with operands."""
-    found = re.search(r"rank(\d+)\.step(\d+)\.op(\d+)", Path(path).name)
-    assert found is not None, path
-    rank, step, index = found.groups()
-    return int(rank), int(step), int(index)
-
 
 def _has_bits(tensor: Any) -> bool:
     """`is_evidence`, with a short way for what is on the CPU and nothing special."""
     if type(tensor) in _PLAIN and tensor.is_cpu and tensor.layout is torch.strided:
         return tensor.data_ptr() >= LOW_ADDRESS or is_evidence(tensor)
     return is_evidence(tensor)
-
-
-def _told(producer: Any, is_unwritten: bool) -> dict[str, Any] | None:
-    if producer is None:
-        return None
-    step, index, op, place = producer
-    path, line, function = place.line
-    return {
-        "step": step,
-        "index": index,
-        "op": op,
-        "module": place.module,
-        "path": path,
-        "line": line,
-        "function": function,
-        "unwritten": is_unwritten,
-    }
 
 
 def _on_cpu(tensors: Iterable[Any]) -> bool:

@@ -15,14 +15,11 @@ from typing import Any
 import torch
 
 from samebits.recording.digest import digests, is_evidence, unobserved
-from samebits.recording.values import bytes_of, read_tensors, write_tensors
+from samebits.recording.ops.call import tensors_in
+from samebits.recording.ops.table import operands_name
+from samebits.recording.values import Kept, bytes_of, read_tensors, write_tensors
 
 _ENVIRONMENT = ("ATEN_CPU_CAPABILITY", "MKL_CBWR", "ONEDNN_MAX_CPU_ISA", "CUBLAS_WORKSPACE_CONFIG", "OMP_NUM_THREADS")
-
-
-def base_name(rank: int, step: int, index: int) -> str:
-    """The files' name without suffix."""
-    return f"rank{rank}.step{step}.op{index}"
 
 
 class Operands:
@@ -40,27 +37,31 @@ class Operands:
         self.state = state
         self.tensors: list[Any] = []
         self.labels: list[str] = []
-        self._copies: dict[int, Any] = {}
         self._numbers: dict[int, int] = {}
-        self.arguments = [self._encoded(a, name, name in copied) for name, a in zip(names, args, strict=False)]
-        self.keywords = {name: self._encoded(a, name, name in copied) for name, a in kwargs.items()}
+        given = [*zip(names, args, strict=False), *kwargs.items()]
+        # A tensor that is read as one argument and written as another is one tensor.
+        self._copied = {id(t) for name, value in given if name in copied for t in tensors_in(value)}
+        self.arguments = [self._encoded(value, name) for name, value in given[: len(args)]]
+        self.keywords = {name: self._encoded(value, name) for name, value in kwargs.items()}
 
-    def _encoded(self, value: Any, name: str, is_copied: bool) -> Any:
+    def _encoded(self, value: Any, name: str) -> Any:
         if isinstance(value, torch.Tensor):
             number = self._numbers.get(id(value))
             if number is None:
                 number = self._numbers[id(value)] = len(self.tensors)
-                self.tensors.append(_copied(value) if is_copied and is_evidence(value) else value)
+                self.tensors.append(_copied(value) if id(value) in self._copied and is_evidence(value) else value)
                 self.labels.append(name)
             return {"tensor": number}
         if isinstance(value, list | tuple):
-            return {"list": [self._encoded(v, f"{name}[{i}]", is_copied) for i, v in enumerate(value)]}
+            return {"list": [self._encoded(v, f"{name}[{i}]") for i, v in enumerate(value)]}
         if isinstance(value, torch.Generator):
             return {"generator": str(value.device)}
         if isinstance(value, bool | int | str) or value is None:
             return {"value": value}
         if isinstance(value, float):
             return {"float": value.hex()}
+        if isinstance(value, complex):
+            return {"complex": [value.real.hex(), value.imag.hex()]}
         if isinstance(value, torch.dtype | torch.layout | torch.memory_format):
             return {"torch": str(value)}
         if isinstance(value, torch.device):
@@ -74,7 +75,7 @@ def keep_operands(
     """Write the call and its results; what was there before is replaced."""
     folder.mkdir(exist_ok=True)
     step, index = place
-    name = base_name(rank, step, index)
+    name = operands_name(rank, step, index)
     kept = [(f"in.{i}", tensor) for i, tensor in enumerate(operands.tensors)]
     kept += [(f"out.{i}", tensor) for i, tensor in enumerate(results)]
     if operands.state is not None:
@@ -99,14 +100,16 @@ def keep_operands(
     (folder / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
-def read_results(path: Path) -> list[Any]:
-    """The results kept in such a file, as tensors."""
-    found = []
-    for label, kept in read_tensors(path.with_suffix(".safetensors")).items():
-        if label.startswith("out."):
-            flat = torch.frombuffer(bytearray(kept.raw), dtype=torch.uint8) if kept.raw else torch.empty(0)
-            found.append(flat.view(getattr(torch, kept.dtype)).view(kept.shape))
-    return found
+def read_kept_tensors(path: Path) -> dict[str, Any]:
+    """The tensors kept with such a file: `in.0` …, `out.0` … and `state`."""
+    return {label: _tensor(kept) for label, kept in read_tensors(path.with_suffix(".safetensors")).items()}
+
+
+def _tensor(kept: Kept) -> Any:
+    dtype = getattr(torch, kept.dtype)
+    if not kept.raw:
+        return torch.empty(kept.shape, dtype=dtype)
+    return torch.frombuffer(bytearray(kept.raw), dtype=torch.uint8).view(dtype).view(kept.shape)
 
 
 def _sha256(tensors: list[Any]) -> str:

@@ -11,14 +11,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from pathlib import Path
 
 from samebits.recording.store import Recording, Writer
 
 CHUNK = 512
+# The folder in a run's folder where the operands of single operations are kept.
+OPERANDS = "operands"
 
 
 @dataclass(frozen=True)
@@ -194,3 +198,17 @@ class Ops:
             (text,) = self._recording.query("SELECT content FROM op_kinds WHERE id=?", number)[0]
             self._kinds[number] = kind_from_json(text)
         return self._kinds[number]
+
+
+def operands_name(rank: int, step: int, index: int) -> str:
+    """The name, without suffix, of the files that keep the operands of one operation."""
+    return f"rank{rank}.step{step}.op{index}"
+
+
+def place_in(path: Path) -> tuple[int, int, int]:
+    """Rank, step and index, from such a name."""
+    found = re.fullmatch(r"rank(\d+)\.step(\d+)\.op(\d+)\.\w+", path.name)
+    if found is None:
+        raise ValueError(f"{path} is no file with operands")
+    rank, step, index = found.groups()
+    return int(rank), int(step), int(index)

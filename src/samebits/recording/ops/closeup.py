@@ -1,0 +1,155 @@
+"""What a run looks at more closely than the rest: operations compared with another run's, kept whole, or replaced."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from samebits.recording.digest import digests, is_evidence, unobserved
+from samebits.recording.log import Log
+from samebits.recording.ops.call import Call, tensors_in
+from samebits.recording.ops.follow import Follower
+from samebits.recording.ops.memory import Memory
+from samebits.recording.ops.operands import Operands, keep_operands, read_kept_tensors
+from samebits.recording.ops.table import OPERANDS, OpRow, place_in
+from samebits.recording.values import bytes_of
+from samebits.recording.wish import OpWish
+
+# How often an operation of the program's own is called again.
+CALLS = 20
+
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A call before it is made; `again` makes it once more, where nobody can outside of the program."""
+
+    operands: Operands
+    producers: dict[str, Any]
+    again: Callable[[], Any] | None
+
+
+class CloseUp:
+    """Follows another run, keeps operands and puts grafts in, as the wish says.
+
+    Args:
+        log: of this process.
+        wish: what is to be done where.
+    """
+
+    def __init__(self, log: Log, wish: OpWish) -> None:
+        self._log = log
+        self._keep = frozenset(wish.keep)
+        self._follower = Follower(Path(wish.against)) if wish.against else None
+        self._grafts = {place_in(path): path for path in map(Path, wish.grafts)}
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is to be done anywhere any more."""
+        return self._follower is None and not self._keep and not self._grafts
+
+    def begin(
+        self, place: Place, call: Call, func: Any, args: Any, kwargs: Any, generator: Any, memory: Memory
+    ) -> Taken | None:
+        """Before the call, and after grafts: take it apart, if it may have to be kept."""
+        if self._follower is None and place not in self._keep:
+            return None
+        schema = call.schema
+        state = generator.get_state() if generator is not None else None
+        again = None
+        if place in self._keep and not schema.is_builtin and not schema.writes:
+            again = partial(func, *args, **kwargs)
+        return Taken(Operands(schema.arguments, args, kwargs, schema.writes, state), _producers(call, memory), again)
+
+    def end(self, taken: Taken, call: Call, row: OpRow, made: list[Any]) -> None:
+        """After the call: compare with the other run, and keep the operands where both part or where it was wished."""
+        place = (row.step, row.index)
+        parts = self._follower is not None and not self._follower.agrees(row, self._log.rank)
+        if parts:
+            self._follower = None
+            self._log.journal.note("op_parted", rank=self._log.rank, step=row.step, index=row.index)
+        if parts or place in self._keep:
+            self._write(taken, call, row, made)
+
+    def graft_inputs(self, place: Place, call: Call, generator: Any) -> bool:
+        """What came in from outside becomes what the other run had; True where this operation is grafted."""
+        path = self._path(place)
+        if path is None:
+            return False
+        kept = read_kept_tensors(path)
+        given = {id(tensor): (name, tensor) for name, tensor in call.tensors}.values()
+        with unobserved():
+            for number, (name, tensor) in enumerate(given):
+                other = kept.get(f"in.{number}")
+                if other is not None and name.partition("[")[0] not in call.schema.write_only:
+                    _become(tensor, other)
+            if generator is not None and "state" in kept:
+                generator.set_state(kept["state"])
+        # Numbers come from Python and stay; what they lead to is replaced.
+        call.floats = [0.0] * len(call.floats)
+        return True
+
+    def graft_results(self, place: Place, made: list[tuple[str, Any]]) -> None:
+        """The results become the other run's."""
+        path = self._path(place)
+        if path is None:
+            return
+        kept = read_kept_tensors(path)
+        with unobserved():
+            for number, (_, tensor) in enumerate(made):
+                if f"out.{number}" in kept:
+                    _become(tensor, kept[f"out.{number}"])
+
+    def _path(self, place: Place) -> Path | None:
+        return self._grafts.get((self._log.rank, *place)) if self._grafts else None
+
+    def _write(self, taken: Taken, call: Call, row: OpRow, made: list[Any]) -> None:
+        schema, labels = call.schema, taken.operands.labels
+        content = {
+            "kind": json.loads(row.kind.as_json()),
+            "op": schema.name,
+            "is_builtin": schema.is_builtin,
+            "is_random": schema.is_random,
+            "write_only": sorted(schema.write_only),
+            "written": [i for i, label in enumerate(labels) if label.partition("[")[0] in schema.writes],
+            "producers": taken.producers,
+            "called_again": None if taken.again is None else _called_again(taken.again),
+        }
+        with unobserved():
+            place = (row.step, row.index)
+            keep_operands(self._log.folder / OPERANDS, self._log.rank, place, content, taken.operands, made)
+
+
+def _become(tensor: Any, other: Any) -> None:
+    if is_evidence(tensor) and 0 not in tensor.stride() and bytes_of(tensor) != bytes_of(other):
+        tensor.copy_(other)
+
+
+def _producers(call: Call, memory: Memory) -> dict[str, Any]:
+    """For each input, who wrote its memory last, as plain data."""
+    told = {name: memory.producer(tensor) for name, tensor in call.tensors if tensor.layout is torch.strided}
+    return {name: _told(who, is_unwritten) for name, (who, is_unwritten) in told.items() if who is not None}
+
+
+def _told(producer: Any, is_unwritten: bool) -> dict[str, Any]:
+    step, index, op, place = producer
+    path, line, function = place.line
+    where = {"module": place.module, "path": path, "line": line, "function": function}
+    return {"step": step, "index": index, "op": op, **where, "unwritten": is_unwritten}
+
+
+def _called_again(again: Callable[[], Any]) -> dict[str, int]:
+    """How many different results an operation gives that only this program knows; its draws are taken back."""
+    state = torch.default_generator.get_state()
+    found = set()
+    for _ in range(CALLS):
+        torch.default_generator.set_state(state)
+        found.add(tuple(digests(tensors_in(again()))))
+    return {"calls": CALLS, "results": len(found)}
