@@ -10,27 +10,27 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from samebits.comparison.runs import Comparison as Comparison
-    from samebits.comparison.runs import compare as compare
     from samebits.errors import DivergenceError as DivergenceError
     from samebits.errors import SamebitsError as SamebitsError
     from samebits.errors import TooLateError as TooLateError
     from samebits.errors import TooLateWarning as TooLateWarning
+    from samebits.library import Comparison as Comparison
+    from samebits.library import assert_repeats as assert_repeats
+    from samebits.library import compare as compare
     from samebits.pinning import pin as pin
     from samebits.pinning import pinned as pinned
     from samebits.pinning import status as status
     from samebits.recording.session import record as record
     from samebits.seeds import derive as derive
-    from samebits.testing import assert_repeats as assert_repeats
 
 _HOMES = {
-    "Comparison": "samebits.comparison.runs",
+    "Comparison": "samebits.library",
     "DivergenceError": "samebits.errors",
     "SamebitsError": "samebits.errors",
     "TooLateError": "samebits.errors",
     "TooLateWarning": "samebits.errors",
-    "assert_repeats": "samebits.testing",
-    "compare": "samebits.comparison.runs",
+    "assert_repeats": "samebits.library",
+    "compare": "samebits.library",
     "derive": "samebits.seeds",
     "pin": "samebits.pinning",
     "pinned": "samebits.pinning",

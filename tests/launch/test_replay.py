@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import samebits
-from samebits.launch.replay import operands_of, replay
+from samebits.launch.replay import operands_in, replay
 from samebits.recording.folder import RunFolder
 from samebits.recording.journal import Journal
 from samebits.recording.ops.table import Ops
@@ -38,7 +38,7 @@ def kept(work: Callable[[], Any], op: str, folder: Path) -> Path:
         work()
         recorder.finish()
         recorder.uninstall()
-    return operands_of(RunFolder(folder / "second"))[0]
+    return operands_in(folder / "second")[0]
 
 
 def dropout() -> None:
@@ -104,7 +104,10 @@ def test_a_race_is_confirmed(tmp_path: Path) -> None:
         operands = kept(race, "aten::index_put", tmp_path)
     finally:
         torch.set_num_threads(threads)
-    done = command("replay", "--format", "json", str(tmp_path / "second" / "operands" / operands.name), cwd=tmp_path)
+    # The file, the run and the folder that holds the run all lead there.
+    for path in (operands, tmp_path / "second", tmp_path):
+        done = command("replay", "--format", "json", str(path), cwd=tmp_path)
+        assert json.loads(done.out)["operands"] == str(operands)
 
     found = json.loads(done.out)
     assert_valid(found)

@@ -9,7 +9,7 @@ import click
 
 from samebits.cli.options import answer, format_option
 from samebits.errors import RecordingError, UsageError
-from samebits.launch.replay import DEFAULT_TIMES, operands_of, replay
+from samebits.launch.replay import DEFAULT_TIMES, operands_in, replay
 from samebits.recording.folder import RunFolder, open_run
 from samebits.report.json import dumped, replayed_json
 from samebits.report.text import replay_text
@@ -26,7 +26,8 @@ def command(times: int, form: str, run: Path) -> None:
     samebits replay .samebits/20260131-120000-4711/12-operations-again
     samebits replay --times 100 RUN/operands/rank0.step0.op10.json
 
-    RUN is a run folder whose operands were kept, or one file of its `operands/`. A script that does the same with plain
+    RUN is a run folder whose operands were kept, or one file of its `operands/`; of a check's folder, and of .samebits,
+    the newest ones are taken. A script that does the same with plain
     torch is written beside them, fit for a bug report.
 
     Exit status: 0 one result, 1 different results, 2 when nothing can be replayed.
@@ -43,11 +44,10 @@ def command(times: int, form: str, run: Path) -> None:
 def _found(run: Path) -> tuple[RunFolder, Path]:
     if run.suffix in (".json", ".safetensors") and run.exists():
         return open_run(run.parent.parent), run.with_suffix(".json")
-    folder = open_run(run)
-    kept = operands_of(folder)
+    kept = operands_in(run)
     if not kept:
         raise RecordingError(
-            f"{folder.path} kept the operands of no operation",
+            f"{open_run(run).path} kept the operands of no operation",
             "`samebits check --level op` keeps those of the operation at which runs part",
         )
-    return folder, kept[0]
+    return open_run(kept[-1].parent.parent), kept[-1]

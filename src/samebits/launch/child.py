@@ -105,6 +105,7 @@ class _Guest:
         if self.has_met_torch:
             self._note_refusal()
             self._note_overridden()
+            self._note_untreated()
             self._note_compiled()
         elif "torch" in sys.modules and not _unusable(sys.modules["torch"])[0]:
             self._note_bypass()
@@ -123,6 +124,12 @@ class _Guest:
         if refusal:
             sys.stderr.write(f"{refusal}\n")
             self.journal.note("refused", message=str(error), where=refusal)
+
+    def _note_untreated(self) -> None:
+        for name, scene in self.treatment.scenes.items():
+            if scene.failed and scene.mode != "pinned":  # a failed pin is told with those that did not take
+                message = f"{name} could not be {scene.mode if scene.mode == 'varied' else 'witnessed'}: {scene.failed}"
+                self.journal.note("error", kind="internal", message=message, hint="please report this")
 
     def _note_overridden(self) -> None:
         for name, why in too_late(self.treatment).items():

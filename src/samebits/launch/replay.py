@@ -12,6 +12,7 @@ from samebits.errors import RecordingError, SamebitsError
 from samebits.launch.reproducer import reproducer
 from samebits.recording.folder import RunFolder, write_whole
 from samebits.recording.journal import read_notes
+from samebits.recording.ops.table import OPERANDS
 
 DEFAULT_TIMES = 20
 TIMEOUT_SECONDS = 300.0
@@ -64,10 +65,10 @@ class Replay:
         return self.distinct > 1
 
 
-def operands_of(folder: RunFolder) -> list[Path]:
-    """The operations of a run whose operands were kept, in the order of ranks, steps and operations."""
-    found = (folder.path / "operands").glob("*.json")
-    return sorted(found, key=lambda path: (json.loads(path.read_text())["rank"], path.stat().st_mtime_ns, path.name))
+def operands_in(folder: Path) -> list[Path]:
+    """The operations whose operands were kept in a run, in the runs of a check, or under `.samebits/`; newest last."""
+    found = [path for depth in ("", "*/", "*/*/") for path in folder.glob(f"{depth}{OPERANDS}/*.json")]
+    return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name))
 
 
 def replay(folder: RunFolder, operands: Path, times: int = DEFAULT_TIMES) -> Replay:

@@ -137,6 +137,12 @@ class Log:
                 multiprocessing.util.Finalize(self, self._at_end, exitpriority=100)
         return self.writer
 
+    def failed(self, error: Exception, where: str = "") -> None:
+        """A mistake of ours ends the recording, not the run, and says why."""
+        self.broken = True
+        message = f"{where}{type(error).__name__}: {error}"
+        self.journal.note("error", kind="recording", message=message, hint="please report this")
+
     def storage_failed(self, error: StorageError) -> None:
         """A full disk ends the recording, not the run."""
         self.broken = True

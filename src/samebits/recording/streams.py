@@ -99,8 +99,7 @@ class Recorder:
             try:
                 hook(*args, **kwargs)
             except Exception as error:
-                self.log.broken = True
-                self.journal.note("error", kind="recording", message=f"{type(error).__name__}: {error}", hint="")
+                self.log.failed(error)
 
         return safe
 

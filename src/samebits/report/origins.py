@@ -42,6 +42,18 @@ def other_origin(origin: Origin) -> str:
     return f"{origin_place(origin)}: {_called(place)}{module}{_at(place.row.kind)}, {_finding(origin)}"
 
 
+def op_told(place: OpDivergence) -> str:
+    """One line for where the operations of two recordings part."""
+    kind = place.row.kind
+    module = f" in {kind.module}" if kind.module else ""
+    names = f", {', '.join(place.names)} differs" if place.names else ""
+    site = site_of(kind)
+    source = "" if site is None else f"  {site.source}"
+    return (
+        f"at step {place.step}, op {place.index}: {place.finding}: {_called(place)}{module}{names}{_at(kind)}{source}"
+    )
+
+
 def origin_place(origin: Origin) -> str:
     """`step 0, op 1482`."""
     place = origin.first.place

@@ -154,9 +154,14 @@ def plan_text(request: Request, first: Sequence[RunPlan]) -> str:
         ("released", f"one factor at a time: those that entered the pinned run{f', and {read}' if read else ''}"),
         ("sites", "one half of a guilty factor's call sites at a time, until its lines are known"),
         ("remedy", "the guilty factors pinned, twice, to the end; once with the rest varied"),
+        ("operation", f"{_when_located(request)}: the step recorded, followed until it parts, and once more"),
         ("bounds", _bounds(request)),
     ]
     return _lines(f"plan: {shlex.join(request.command.argv)}", rows)
+
+
+def _when_located(request: Request) -> str:
+    return "always" if request.level == "op" else "where algorithms or nothing in the catalogue are to blame"
 
 
 def _bounds(request: Request) -> str:

@@ -172,9 +172,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         try:
             return action(*args)
         except Exception as error:
-            self.log.broken = True
-            message = f"at level op: {type(error).__name__}: {error}"
-            self.log.journal.note("error", kind="recording", message=message, hint="please report this")
+            self.log.failed(error, "at level op: ")
             return None
 
     def _is_captured(self) -> bool:
