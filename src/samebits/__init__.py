@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from samebits import data as data
     from samebits.errors import DivergenceError as DivergenceError
     from samebits.errors import SamebitsError as SamebitsError
     from samebits.errors import TooLateError as TooLateError
@@ -38,15 +39,20 @@ _HOMES = {
     "status": "samebits.pinning",
 }
 
-__all__ = [*_HOMES, "__version__"]
+# Rooms whose own names are public: `samebits.data.DataLoader`.
+_ROOMS = ("data",)
+
+__all__ = [*_HOMES, *_ROOMS, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name in _ROOMS:
+        return importlib.import_module(f"samebits.{name}")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'samebits' has no attribute {name!r}")
-    import importlib
-
     value = getattr(importlib.import_module(home), name)
     globals()[name] = value
     return value

@@ -102,6 +102,18 @@ class DivergenceError(SamebitsError, AssertionError):
     exit_code = 1
 
 
+class DataStateError(SamebitsError, ValueError):
+    """A loader's state belongs to another dataset, another seed, or a newer samebits."""
+
+    kind = "data_state"
+
+
+class WorkerDiedError(SamebitsError, RuntimeError):
+    """A DataLoader worker was killed or exited while it fetched."""
+
+    kind = "worker_died"
+
+
 class TooLateError(SamebitsError, RuntimeError):
     """A factor could not be pinned because something was done too early."""
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from samebits.errors import TooLateError, TooLateWarning, UsageError
 from samebits.factors.base import Factor, Observation, Scene, Setting, Witness, import_if_installed
 from samebits.factors.catalog import CATALOG, find
-from samebits.factors.sites import error_site
+from samebits.sites import error_site
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from samebits.comparison.locate import Divergence
 from samebits.comparison.values import Distance
 from samebits.errors import ScriptFailedError
 from samebits.factors.base import Setting
-from samebits.factors.sites import Site
 from samebits.launch.command import Command
 from samebits.launch.plan import RunPlan
 from samebits.launch.process import Outcome
@@ -20,6 +19,7 @@ from samebits.pinning import status
 from samebits.recording.folder import RunFolder
 from samebits.report.json import check_json, diff_json, factors_json, failed_check_json
 from samebits.report.text import check_text, diff_text, factors_text, plan_text
+from samebits.sites import Site
 from tests.schemas import assert_valid
 
 COMMAND = Command(("python", "train.py"), ("train.py",))

@@ -10,15 +10,15 @@ from samebits.check import plan as plans
 from samebits.check.first import earliest, hash_lines
 from samebits.check.lab import Lab, parts
 from samebits.check.plan import Request
-from samebits.check.verdict import Cause, Parting, Run
+from samebits.check.verdict import Cause, Parting, Run, Shown
 from samebits.comparison.locate import Divergence
 from samebits.comparison.values import Distance, distance
 from samebits.factors.base import Setting
 from samebits.factors.catalog import find
-from samebits.factors.sites import Site
 from samebits.launch.plan import RunPlan
 from samebits.recording.journal import read_notes
 from samebits.recording.values import read_kept
+from samebits.sites import Site
 
 # What is released takes its second other value: the first one was used by the varied run, and may have changed nothing.
 RELEASED = 2
@@ -163,7 +163,10 @@ class Attribution:
         if factor.has_sites:
             sites, others = self._guilty(name)
             what = {site.key: text for text, site in self.entries.get(name, [])}
-            found = [_cause(name, site, what[site.key], others=others, **shown) for site in sites]
+            found = [
+                _cause(name, site, what[site.key], others=others, shown_by=_shown_by(self.base, name, site), **shown)
+                for site in sites
+            ]
             return found or [_cause(name, None, "", **shown)]
         lines = hash_lines(self.base) if factor.read_in_code else []
         likely = bool(lines)
@@ -221,6 +224,18 @@ def _apart(a: Run, b: Run, place: Divergence) -> Distance | None:
     return None if left is None or right is None else distance(left, right)
 
 
+def _site(note: Any) -> Site:
+    return Site(note["path"], note["line"], note["function"])
+
+
+def _shown_by(base: Run, name: str, site: Site) -> tuple[Shown, ...]:
+    """The lines that explain how a factor enters at this one."""
+    notes = [note for note in read_notes(base.path, "witness") if note["factor"] == name and note["site"]]
+    within = [note for note in notes if tuple(note.get("within", ())) == site.key]
+    # Every worker tells of the same lines.
+    return tuple(sorted({Shown(note["what"], _site(note["site"])) for note in within}, key=lambda one: one.site.key))
+
+
 def _entries(base: Run) -> dict[str, list[Entry]]:
     """Factor → what was called and on which line, each line once, in the order of time.
 
@@ -228,10 +243,12 @@ def _entries(base: Run) -> dict[str, list[Entry]]:
     """
     found: dict[str, list[Entry]] = {}
     for note in read_notes(base.path, "witness"):
+        if "within" in note:
+            continue
         entries = found.setdefault(note["factor"], [])
         if note["site"] is None:
             continue
-        site = Site(note["site"]["path"], note["site"]["line"], note["site"]["function"])
+        site = _site(note["site"])
         if all(other.key != site.key for _, other in entries):
             entries.append((note["what"], site))
     return found

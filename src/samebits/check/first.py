@@ -12,9 +12,9 @@ from samebits.check.trouble import trouble_with
 from samebits.check.verdict import Parting, Run
 from samebits.errors import SamebitsError
 from samebits.factors.catalog import find
-from samebits.factors.sites import Site, is_user_file
 from samebits.lint.hash_order import find_hash_order
 from samebits.recording.journal import read_notes
+from samebits.sites import Site, is_user_file
 
 LOOK_AGAIN_STEPS = 10
 LOOK_AGAIN_RUNS = 2

@@ -10,10 +10,10 @@ from samebits.comparison.locate import Divergence
 from samebits.comparison.ops import OpDivergence, is_collective
 from samebits.comparison.values import Distance
 from samebits.errors import SamebitsError
-from samebits.factors.sites import Site
 from samebits.launch.plan import RunPlan
 from samebits.launch.process import Outcome
 from samebits.launch.replay import Replay
+from samebits.sites import Site
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,14 @@ class Origin:
 
 
 @dataclass(frozen=True)
+class Shown:
+    """A line that shows how a factor enters at another one: a transform that draws, for the loader that fetches."""
+
+    what: str
+    site: Site
+
+
+@dataclass(frozen=True)
 class Cause:
     """A factor that parts the runs when it alone is released.
 
@@ -110,6 +118,7 @@ class Cause:
         what: how it entered.
         evidence: what was run to know it.
         others: further sites that cannot be told apart from this one.
+        shown_by: lines that show how it enters there.
         distance: how far the first differing tensor lies from the pinned run's.
         parting: the runs that showed it.
     """
@@ -122,6 +131,7 @@ class Cause:
     evidence: str
     likely: bool = False
     others: tuple[Site, ...] = ()
+    shown_by: tuple[Shown, ...] = ()
     distance: Distance | None = None
     parting: Parting | None = None
 

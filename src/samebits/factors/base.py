@@ -17,9 +17,9 @@ from types import ModuleType
 from typing import Any, Literal
 
 from samebits.factors.imports import forget, when_loaded
-from samebits.factors.sites import Site, user_modules, user_site
 from samebits.factors.stand_in import StandIn
 from samebits.seeds import derive
+from samebits.sites import Site, user_modules, user_site
 
 Mode = Literal["natural", "pinned", "varied"]
 SiteKey = tuple[str, int]
@@ -44,12 +44,21 @@ class Setting:
 
 @dataclass(frozen=True)
 class Witness:
-    """A factor entered here: the first time at this line, in this process."""
+    """A factor entered here: the first time at this line, in this process.
+
+    Attributes:
+        factor: its name.
+        what: what was called.
+        site: the user's line; None when a library acted on its own.
+        seeded: the call was given a seed.
+        within: the site that this one explains: how the factor enters there. It cannot be released by itself.
+    """
 
     factor: str
     what: str
     site: Site | None
     seeded: bool = False
+    within: SiteKey | None = None
 
 
 @dataclass(frozen=True)

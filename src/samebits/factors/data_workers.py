@@ -6,55 +6,120 @@ import inspect
 import sys
 from functools import wraps
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from samebits.factors.base import CallFactor, Observation, Scene
+from samebits.factors.base import CallFactor, Observation, Scene, SiteKey, Witness, import_if_installed
+from samebits.seeds import derive
+from samebits.sites import Site, user_site
 
 
 class DataWorkers(CallFactor):
     """Another `num_workers` gives every sample other random numbers, and sometimes other bits without any.
 
     Workers have generators of their own, keep them from epoch to epoch when they are persistent, draw ahead by
-    `prefetch_factor`, and compute with one thread. Pinned, every DataLoader fetches in the main process, whatever
-    `num_workers` says: the batches no longer depend on it, and the price is that nothing is fetched in parallel.
-    Varied, the number of workers is another one.
+    `prefetch_factor`, and compute with one thread. Pinned, every DataLoader gives each sample the generators that
+    belong to (seed, epoch, index), and the order to (seed, epoch), as `samebits.data.DataLoader` does: the batches are
+    the same bits for any number of workers, other ones than without the pin. The seed is that of the loader's
+    `generator`, else of torch's global one, when the loader is first iterated. Varied, the number of workers is
+    another one. A loader of a class with an `__iter__` of its own that never asks torch's is left as it is.
     """
 
     name = "data-workers"
     summary = "another num_workers gives augmentation other random numbers, so the batches change"
     story = "{what} fetches with another number of workers"
-    cure = "keep num_workers fixed, or key the randomness of each sample by its index, at line {line}"
+    cure = "use samebits.data.DataLoader(..., seed=0) at line {line}, which keys each sample by its index"
     pinned_by_default = False
     drifts = False
 
     def install(self, scene: Scene) -> None:
-        scene.when_loaded("torch.utils.data", lambda data: _install(data.DataLoader, scene))
+        scene.when_loaded("torch.utils.data", lambda data: _Loaders(scene).install(data.DataLoader))
 
     def observe(self, scene: Scene | None = None) -> Observation:
         if "torch" not in sys.modules:
             return Observation("torch is not loaded", True if scene else None)
         if scene is None or scene.mode == "natural":
             return Observation("as each DataLoader asks", False)
-        value = "fetched in the main process" if scene.mode == "pinned" else "another number of workers"
+        value = "each sample keyed by its index" if scene.mode == "pinned" else "another number of workers"
         return Observation(value, True)
 
 
-def _install(loader: Any, scene: Scene) -> None:
-    plain = loader.__init__
-    signature = inspect.signature(plain)
+class _Loaders:
+    """Every DataLoader that the program makes, treated as its line asks for."""
 
-    @wraps(plain)
-    def __init__(*args: Any, **kwargs: Any) -> None:
-        mode = scene.enter("DataLoader(...)")
-        if mode == "natural":
-            plain(*args, **kwargs)
-            return
-        given = signature.bind(*args, **kwargs)
-        workers = given.arguments.get("num_workers", 0)
-        count = 0 if mode == "pinned" else _other_count(workers, scene.setting.variant)
-        given.arguments |= {"num_workers": count, **(_NO_WORKERS if count == 0 else {})}
-        plain(*given.args, **given.kwargs)
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.pinned: WeakKeyDictionary[Any, Site | None] = WeakKeyDictionary()
+        self.epochs: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+        self.drawing: dict[Any, Any] = {}
 
-    scene.set(loader, "__init__", __init__)
+    def install(self, loader: Any) -> None:
+        """Take the places of the constructor and of the iteration."""
+        plain_init, plain_iter = loader.__init__, loader.__iter__
+        signature = inspect.signature(plain_init)
+
+        @wraps(plain_init)
+        def __init__(*args: Any, **kwargs: Any) -> None:
+            if _is("epochs", "Inner", args):
+                plain_init(*args, **kwargs)
+                return
+            mode = self.scene.enter("DataLoader(...)")
+            if mode != "varied":
+                plain_init(*args, **kwargs)
+                if mode == "pinned" and not _is("loader", "DataLoader", args):
+                    self.pinned[args[0]] = user_site()
+                return
+            given = signature.bind(*args, **kwargs)
+            count = _other_count(given.arguments.get("num_workers", 0), self.scene.setting.variant)
+            given.arguments |= {"num_workers": count, **(_NO_WORKERS if count == 0 else {})}
+            plain_init(*given.args, **given.kwargs)
+
+        @wraps(plain_iter)
+        def __iter__(own: Any) -> Any:
+            if own not in self.pinned or self.scene.ended:
+                return plain_iter(own)
+            return self._epochs_of(own).begin(own, _data("ranks").Ranks())
+
+        self.scene.set(loader, "__init__", __init__)
+        self.scene.set(loader, "__iter__", __iter__)
+        if self.scene.report is not None and self.scene.mode == "pinned":
+            self.scene.set(_data("fetching").Fetcher, "onlooker", staticmethod(self._look_on))
+
+    def _epochs_of(self, loader: Any) -> Any:
+        if loader not in self.epochs:
+            generator = loader.generator
+            root = sys.modules["torch"].initial_seed() if generator is None else generator.initial_seed()
+            site = self.pinned[loader]
+            seed = derive(root, "loader", len(self.epochs)) >> 1
+            self.epochs[loader] = _data("epochs").Epochs(loader.dataset, seed, _tail(loader), label=site and site.key)
+        return self.epochs[loader]
+
+    def _look_on(self, fetcher: Any, fetch: Any) -> Any:
+        """Witness the lines of the program's own that draw while a sample is fetched."""
+        made_at: SiteKey | None = fetcher.label
+        if made_at is None or self.scene.ended:
+            return fetch()
+        if made_at not in self.drawing:
+            self.drawing[made_at] = _data("lines").Drawing(lambda site: self._drawn(site, made_at))
+        return self.drawing[made_at](fetch, fetcher.states)
+
+    def _drawn(self, site: Site, made_at: SiteKey) -> None:
+        if self.scene.report is not None:
+            self.scene.report(Witness(self.scene.factor, "drawn for a sample", site, within=made_at))
+
+
+def _data(module: str) -> Any:
+    """A module of `samebits.data`, which imports torch; this one never does."""
+    return import_if_installed(f"samebits.data.{module}")
+
+
+def _is(module: str, name: str, args: tuple[Any, ...]) -> bool:
+    """Whether the loader that is being made is one of ours."""
+    loaded = sys.modules.get(f"samebits.data.{module}")
+    return bool(args) and loaded is not None and isinstance(args[0], getattr(loaded, name))
+
+
+def _tail(loader: Any) -> str:
+    return "drop" if loader.drop_last else "keep"
 
 
 # Without workers torch refuses the options that only workers can have.

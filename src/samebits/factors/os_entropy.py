@@ -10,8 +10,8 @@ from functools import cache, wraps
 from typing import Any
 
 from samebits.factors.base import CallFactor, Observation, Scene
-from samebits.factors.sites import user_site
 from samebits.seeds import derive
+from samebits.sites import user_site
 
 
 class OsEntropy(CallFactor):

@@ -13,10 +13,10 @@ from typing import Any
 
 from samebits.factors.base import Witness
 from samebits.factors.imports import when_loaded
-from samebits.factors.sites import user_files
 from samebits.launch.plan import RunPlan, read_plan
 from samebits.pinning import Treatment, adopt, current_rank, line_of_refusal, rank_path, status, too_late, treat
 from samebits.recording.journal import Journal
+from samebits.sites import user_files
 
 OLDEST_TORCH = (2, 6)
 
@@ -39,7 +39,8 @@ def start(plan_path: str) -> None:
 def _reporter(journal: Journal) -> Any:
     def report(witness: Witness) -> None:
         site = None if witness.site is None else {**witness.site.as_dict(), "source": witness.site.source}
-        journal.note("witness", factor=witness.factor, what=witness.what, site=site, seeded=witness.seeded)
+        within = {"within": witness.within} if witness.within else {}
+        journal.note("witness", factor=witness.factor, what=witness.what, site=site, seeded=witness.seeded, **within)
 
     return report
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from samebits.errors import StorageError
-from samebits.factors.sites import user_files
 from samebits.pinning import current_rank
 from samebits.recording import values
 from samebits.recording.digest import Pending, digests, is_evidence, pending
@@ -19,6 +18,7 @@ from samebits.recording.listening import as_tensor
 from samebits.recording.store import Column, Writer
 from samebits.recording.trees import leaves, plain_digest
 from samebits.recording.wish import Wish
+from samebits.sites import user_files
 
 # Digests that still lie on an accelerator come over together, so the device is waited for once in a while only.
 ROWS_WAITING = 16

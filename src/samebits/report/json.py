@@ -11,11 +11,11 @@ from samebits.comparison.locate import Divergence
 from samebits.comparison.values import Distance
 from samebits.errors import SamebitsError
 from samebits.factors.catalog import find
-from samebits.factors.sites import Site
 from samebits.launch.replay import Replay
 from samebits.pinning import Status
 from samebits.report.origins import site_of
 from samebits.report.text import remedy_command
+from samebits.sites import Site
 
 
 def dumped(document: dict[str, Any]) -> str:
@@ -239,6 +239,7 @@ def _cause(cause: Cause) -> dict[str, Any]:
         "what": cause.what,
         "location": _location(cause.site),
         "locations": [_location(site) for site in (cause.site, *cause.others) if site is not None],
+        "shown_by": [{"what": shown.what, "location": _location(shown.site)} for shown in cause.shown_by],
         "likely": cause.likely,
         "confirmed": cause.confirmed,
         "distance": None if cause.distance is None else _distance(cause.distance),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from samebits.check.verdict import Origin, OriginOnRank
 from samebits.comparison.ops import OpDivergence
-from samebits.factors.sites import Site
 from samebits.launch.replay import Replay
 from samebits.recording.ops.table import OpKind
 from samebits.report.places import counted, path_of, place_of
+from samebits.sites import Site
 
 Rows = list[tuple[str, str]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from samebits.comparison.locate import Divergence
-from samebits.factors.sites import Site
+from samebits.sites import Site
 
 _STREAMS = {
     "init": "the parameters the model was born with",

@@ -66,6 +66,8 @@ def _cause_rows(verdict: Verdict) -> list[tuple[str, str]]:
         if cause.site is not None and cause.site.source:
             rows.append(("", f"    {cause.site.source}"))
         rows += [("", f"or {place_of(site)}  {site.source}") for site in cause.others]
+        for shown in cause.shown_by:
+            rows += [("", f"{shown.what} at {place_of(shown.site)}"), ("", f"    {shown.site.source}")]
         rows.append(("", f"{'confirmed' if cause.confirmed else 'suspected'}: {cause.evidence}"))
         if cause.distance is not None and cause.distance.is_rounding:
             rows.append(("", str(cause.distance)))

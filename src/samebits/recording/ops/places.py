@@ -13,7 +13,7 @@ from weakref import ref
 import torch
 from torch.autograd import graph
 
-from samebits.factors.sites import is_user_file
+from samebits.sites import is_user_file
 
 # Above this frame lies whoever called backward; below it, what autograd itself calls.
 _ENGINE: CodeType | None = getattr(getattr(graph, "_engine_run_backward", None), "__code__", None)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from samebits.factors.sites import Site, error_site, is_user_file, user_files, user_modules
+from samebits.sites import Site, error_site, is_user_file, user_files, user_modules
 from tests.factors.scenes import here, watched
 
 

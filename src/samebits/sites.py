@@ -41,7 +41,7 @@ class Site:
 
 
 # The package's own folder is compared as a prefix of file names; the trailing separator keeps siblings out.
-_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 def _library_folders() -> tuple[str, ...]:
@@ -93,7 +93,7 @@ def user_site(frame: FrameType | None = None) -> Site | None:
         if path == IMPORTING:
             return None
         if is_user_file(path):
-            return _site_of(current)
+            return site_of(current)
         current = current.f_back  # type: ignore[assignment]
     return None
 
@@ -103,12 +103,13 @@ def error_site(error: BaseException) -> Site | None:
     found, step = None, error.__traceback__
     while step is not None:
         if is_user_file(step.tb_frame.f_code.co_filename):
-            found = _site_of(step.tb_frame, step.tb_lineno)
+            found = site_of(step.tb_frame, step.tb_lineno)
         step = step.tb_next
     return found
 
 
-def _site_of(frame: FrameType, line: int | None = None) -> Site:
+def site_of(frame: FrameType, line: int | None = None) -> Site:
+    """The line that a frame is at, whoever wrote it."""
     code = frame.f_code
     path = code.co_filename
     absolute = path if path.startswith("<") else os.path.abspath(path)

@@ -1,0 +1,178 @@
+"""Finding what no key can hold: samples that come out otherwise when they are fetched again, and the line it is at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import FrameType
+from typing import Any, Literal
+
+from torch.utils.data import IterableDataset
+
+from samebits.data.fetching import Fetcher
+from samebits.data.lines import follow, value_of
+from samebits.errors import UsageError
+from samebits.sites import Site
+
+SAMPLES = 16
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A sample whose bits depend on more than its key.
+
+    Attributes:
+        kind: `carried` when the dataset changes from sample to sample, `unkeyed` when the same code gave something
+            else from the same state (a generator made without a seed, a clock), `unknown` when no line showed it.
+        index: of a sample that shows it.
+        name: the variable, or the object's attribute.
+        site: the user's line; None when none of the user's lines showed it.
+    """
+
+    kind: Literal["carried", "unkeyed", "unknown"]
+    index: Any
+    name: str
+    site: Site | None
+
+    def __str__(self) -> str:
+        where = f" at {self.site.path}:{self.site.line}\n    {self.site.source}" if self.site else ""
+        if self.kind == "carried":
+            return f"sample {self.index!r} depends on what was fetched before: {self.name} is changed{where}"
+        if self.kind == "unkeyed":
+            return f"sample {self.index!r} is another one when it is fetched again: {self.name} differs{where}"
+        return f"sample {self.index!r} is another one when it is fetched again; no line of yours shows why"
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What an audit found.
+
+    Attributes:
+        samples: how many were fetched.
+        findings: one for each line; empty when each sample depends on its key alone, as far as these show.
+    """
+
+    samples: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_clean(self) -> bool:
+        return not self.findings
+
+    def __str__(self) -> str:
+        if self.is_clean:
+            return f"{self.samples} samples, fetched twice in two orders: the same bits"
+        return "\n".join(map(str, self.findings))
+
+
+def audit(dataset: Any, indices: Sequence[Any] | None = None, *, seed: int = 0) -> Audit:
+    """Fetch samples twice under the same keys, the second time in reverse order, and name the line where they differ.
+
+    >>> print(audit(list(range(100))))
+    16 samples, fetched twice in two orders: the same bits
+
+    Args:
+        dataset: map-style. It is used as it is, so it stands afterwards as after that many samples.
+        indices: which samples; 16 spread over the dataset if left out.
+        seed: as of a loader.
+
+    Raises:
+        UsageError: the dataset is iterable, or has no samples.
+    """
+    if isinstance(dataset, IterableDataset):
+        raise UsageError(
+            f"audit() fetches by index, and {type(dataset).__name__} is iterable",
+            "audit a list of its elements, or compare two passes over it",
+        )
+    chosen = list(_spread(len(dataset)) if indices is None else indices)
+    if not chosen:
+        raise UsageError("there is no sample to audit: the dataset is empty")
+    fetched = _Fetched(dataset, seed)
+    first = [fetched.again(index) for index in chosen]
+    second = [fetched.again(index) for index in reversed(chosen)][::-1]
+    found: dict[Any, Finding] = {}
+    for index, one, other in zip(chosen, first, second, strict=True):
+        if one != other:
+            finding = fetched.explained(index)
+            found.setdefault((finding.kind, finding.name, finding.site and finding.site.key), finding)
+    return Audit(len(chosen), tuple(found.values()))
+
+
+def _spread(length: int) -> list[int]:
+    """Neighbours first, since they share a worker, then far ones."""
+    near = range(min(length, SAMPLES // 2))
+    far = [number * length // (SAMPLES // 2) for number in range(SAMPLES // 2)]
+    return sorted({*near, *far, *range(min(length, SAMPLES))})[:SAMPLES] if length > SAMPLES else list(range(length))
+
+
+class _Fetched:
+    """Samples as a loader fetches them."""
+
+    def __init__(self, dataset: Any, seed: int) -> None:
+        self.dataset = dataset
+        self.fetcher = Fetcher(dataset, lambda samples: samples, seed)
+
+    def again(self, index: Any) -> Any:
+        """What the sample is made of."""
+        return value_of(self._fetched(index, None), depth=6)
+
+    def explained(self, index: Any) -> Finding:
+        """The line of a sample that differs."""
+        traces = [self._traced(index), self._traced(index)]
+        carried = next((trace.changed for trace in traces if trace.changed), None)
+        if carried is not None:
+            return Finding("carried", index, *carried)
+        for before, after in zip(traces[0].lines, traces[1].lines, strict=False):
+            if before == after:
+                continue
+            site, values = after
+            if site != before[0]:
+                return Finding("unkeyed", index, "which line comes next", site)
+            name = next(name for name, value in values.items() if before[1].get(name) != value)
+            return Finding("unkeyed", index, name, site)
+        return Finding("unknown", index, "", None)
+
+    def _traced(self, index: Any) -> _LineValues:
+        trace = _LineValues(self.dataset)
+        self._fetched(index, trace)
+        return trace
+
+    def _fetched(self, index: Any, trace: _LineValues | None) -> Any:
+        with self.fetcher.keyed() as generators:
+            generators.start(self.fetcher.key_of(0, index))
+            fetch = partial(self.dataset.__getitem__, index)
+            return fetch() if trace is None else follow(fetch, trace.after_line)
+
+
+class _LineValues:
+    """The values of local variables after each line, and the first line that changes the dataset."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+        self.lines: list[tuple[Site, dict[str, Any]]] = []
+        self.changed: tuple[str, Site] | None = None
+        self._before = _attributes(dataset)
+
+    def after_line(self, site: Site, frame: FrameType, result: list[Any]) -> None:
+        """Take note of every variable."""
+        local = {name: value_of(value) for name, value in frame.f_locals.items() if name != "self"}
+        self.lines.append((site, {**local, "what it returns": value_of(result)}))
+        now = _attributes(self.dataset)
+        if self.changed is None and now != self._before:
+            name = next(name for name, value in now.items() if self._before.get(name) != value)
+            self.changed = f"self.{name}", site
+
+
+def _attributes(dataset: Any) -> dict[str, Any]:
+    """What is carried from sample to sample; generators are keyed, so they are no part of it."""
+    own = getattr(dataset, "__dict__", {})
+    return {name: value for name, one in own.items() if (value := _carried(one)) is not None}
+
+
+def _carried(one: Any) -> Any:
+    if one is None or isinstance(one, bool | int | float | str):
+        return repr(one)
+    if isinstance(one, list | dict | set):
+        return len(one)
+    return None

@@ -1,0 +1,316 @@
+"""The epochs of one loader: its batches by (seed, epoch, index) alone, fetched through torch's own loader.
+
+torch does what it does well (processes, prefetching, pinning memory), over a dataset whose items are whole batches and
+a sampler that says which. So it neither draws for them nor decides anything about them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from multiprocessing.sharedctypes import RawArray
+from typing import Any, Literal
+
+import torch
+import torch.utils.data
+from torch.utils.data import IterableDataset
+
+from samebits.data.fetching import Fetched, Fetcher, Skipped, prepare_worker
+from samebits.data.order import Ticket, order_of
+from samebits.data.ranks import Ranks, Tail
+from samebits.data.streams import StreamFetcher
+from samebits.errors import DataStateError, WorkerDiedError
+from samebits.seeds import Stem
+
+VERSION = 1
+OnError = Literal["raise", "skip"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a loader has come, in what its user has got; what workers hold ready does not count.
+
+    Attributes:
+        epoch: counts from 0.
+        samples: position in the epoch of what comes next, over all ranks.
+        skipped: how many samples were left out so far, in all epochs, on this rank.
+    """
+
+    epoch: int = 0
+    samples: int = 0
+    skipped: int = 0
+
+
+class Inner(torch.utils.data.DataLoader[Any]):
+    """The loader of torch that does the work. Whoever treats loaders leaves this one alone."""
+
+
+class Epochs:
+    """The epochs of one loader.
+
+    The loader itself is given whenever it is needed: were it kept here, the two would keep each other, and workers
+    would end whenever the garbage collector comes by, with torch waiting five seconds for each.
+
+    Args:
+        dataset: the loader's.
+        seed: what everything hangs on.
+        tail: what becomes of a last batch that is not full.
+        on_error: `skip` leaves out samples that raise.
+        label: handed on to whoever looks on while samples are fetched.
+
+    Attributes:
+        progress: what has been handed over.
+        next_epoch: the epoch that the next iteration begins.
+        skipped: what was left out of the current epoch.
+    """
+
+    def __init__(
+        self, dataset: Any, seed: int, tail: Tail = "keep", on_error: OnError = "raise", label: Any = None
+    ) -> None:
+        self.dataset, self.seed, self.tail, self.on_error, self.label = dataset, seed, tail, on_error, label
+        self.progress = Progress()
+        self.next_epoch = 0
+        self.skipped: list[Skipped] = []
+        self._persistent: tuple[Inner, Feed] | None = None
+        self._loaded: Progress | None = None
+        self._begun = 0
+
+    def begin(self, loader: Any, ranks: Ranks) -> EpochIterator:
+        """Iterate over the next epoch, or over the rest of the one that a loaded state stood in.
+
+        Args:
+            loader: the loader of torch's from which everything but the batches' contents is taken.
+            ranks: which part of each batch is this process's.
+        """
+        progress = self._loaded or Progress(self.next_epoch, 0, self.progress.skipped)
+        self._loaded = None
+        self.progress, self.next_epoch, self.skipped = progress, progress.epoch + 1, []
+        self._begun += 1
+        # With as many threads as cores this changes nothing; with more, it tells MKL to keep to them, as fetching in
+        # the main process does, so that the training's bits depend on neither.
+        torch.set_num_threads(torch.get_num_threads())
+        inner, feed = self._persistent or self._made(loader, ranks)
+        if inner.persistent_workers:
+            self._persistent = inner, feed
+        feed.begin(self._tickets(loader, progress, ranks))
+        return EpochIterator(self, self._begun, loader, iter(inner), feed)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next iteration be this epoch; a loaded position within the same epoch stays."""
+        if self._loaded is None or self._loaded.epoch != epoch:
+            self._loaded = None
+            self.next_epoch = epoch
+            self.progress = Progress(epoch, 0, self.progress.skipped)
+
+    def handed_over(self, turn: int, epoch: int, samples: int, skipped: Sequence[Skipped] = ()) -> None:
+        """Another batch is the user's; an iterator that was left for a newer one counts no more."""
+        if turn == self._begun:
+            self.progress = Progress(epoch, samples, self.progress.skipped + len(skipped))
+            self.skipped += skipped
+
+    def state(self) -> dict[str, Any]:
+        """Some whole numbers."""
+        return {"version": VERSION, "seed": self.seed, "length": self.length, **asdict(self.progress)}
+
+    def load(self, state: dict[str, Any], may_take_seed: bool) -> None:
+        """Stand where `state` was saved.
+
+        Raises:
+            DataStateError: it belongs to another loader, or is none.
+        """
+        missing = {"version", "seed", "length", "epoch", "samples", "skipped"} - set(state)
+        if missing:
+            raise DataStateError(f"this is no state of a samebits loader: {sorted(missing)[0]!r} is missing")
+        if state["version"] > VERSION:
+            raise DataStateError(
+                f"the state has version {state['version']}, this samebits reads up to {VERSION}", "update samebits"
+            )
+        if state["length"] != self.length:
+            raise DataStateError(
+                f"the state belongs to a dataset of {_samples(state['length'])}, this one has {_samples(self.length)}",
+                "load it into a loader over the dataset it was saved with",
+            )
+        if state["seed"] != self.seed and not may_take_seed:
+            raise DataStateError(
+                f"the state was saved with seed={state['seed']}, this loader has seed={self.seed}",
+                "give the loader the seed of the run that is resumed, or leave seed out to take the state's",
+            )
+        self.seed, self._persistent = state["seed"], None
+        self.progress = self._loaded = Progress(state["epoch"], state["samples"], state["skipped"])
+        self.next_epoch = state["epoch"]
+
+    @property
+    def length(self) -> int:
+        """Of the dataset; -1 where it has none."""
+        try:
+            return len(self.dataset)
+        except TypeError:
+            return -1
+
+    def _tickets(self, loader: Any, progress: Progress, ranks: Ranks) -> Iterator[Ticket]:
+        if isinstance(self.dataset, IterableDataset):
+            return _stream_tickets(progress, loader.batch_size, ranks)
+        return order_of(loader, self.tail).tickets(Stem(self.seed), progress.epoch, progress.samples, ranks)
+
+    def _made(self, loader: Any, ranks: Ranks) -> tuple[Inner, Feed]:
+        feed = Feed()
+        return _inner_loader(loader, self._fetcher(loader, ranks), feed), feed
+
+    def _fetcher(self, loader: Any, ranks: Ranks) -> Fetcher:
+        # Plain memory that processes share: ctypes has no types for what can be made of it.
+        make_array: Any = RawArray
+        options: dict[str, Any] = {
+            "collate_fn": loader.collate_fn,
+            "seed": self.seed,
+            "skips": self.on_error == "skip",
+            "label": self.label,
+            "working": make_array("q", 2 * loader.num_workers) if loader.num_workers else None,
+        }
+        if isinstance(self.dataset, IterableDataset):
+            return StreamFetcher(self.dataset, ranks, self.tail, **options)
+        return Fetcher(self.dataset, **options)
+
+
+def _inner_loader(loader: Any, fetcher: Fetcher, feed: Feed) -> Inner:
+    has_workers = loader.num_workers > 0
+    return Inner(
+        fetcher,  # type: ignore[arg-type]
+        batch_size=None,
+        sampler=feed,
+        num_workers=loader.num_workers,
+        collate_fn=_as_it_is,
+        pin_memory=loader.pin_memory,
+        pin_memory_device=loader.pin_memory_device,
+        timeout=loader.timeout,
+        worker_init_fn=partial(prepare_worker, loader.worker_init_fn),
+        multiprocessing_context=loader.multiprocessing_context if has_workers else None,
+        # torch draws a seed for its workers, from here instead of from the global generator.
+        generator=torch.Generator().manual_seed(int.from_bytes(Stem(fetcher.seed, "workers").key()[:4], "little")),
+        prefetch_factor=loader.prefetch_factor if has_workers else None,
+        persistent_workers=loader.persistent_workers and has_workers,
+    )
+
+
+def _as_it_is(batch: Any) -> Any:
+    return batch
+
+
+class Feed:
+    """What torch's loader takes for a sampler: the tickets of the epoch that has begun.
+
+    Attributes:
+        pending: handed to workers, and not back yet.
+    """
+
+    def __init__(self) -> None:
+        self.pending: deque[Ticket] = deque()
+        self._tickets: Iterator[Ticket] = iter(())
+
+    def begin(self, tickets: Iterator[Ticket]) -> None:
+        """The next iteration yields these."""
+        self.pending, self._tickets = deque(), tickets
+
+    def __iter__(self) -> Iterator[Ticket]:
+        pending = self.pending
+        for ticket in self._tickets:
+            pending.append(ticket)
+            yield ticket
+
+
+def _stream_tickets(progress: Progress, size: int | None, ranks: Ranks) -> Iterator[Ticket]:
+    """Batches for ever: only reading shows where a stream ends."""
+    if size is None:
+        own = itertools.count(progress.samples)
+        for start in (number for number in own if number % ranks.world_size == ranks.rank):
+            yield Ticket(progress.epoch, start, (start,), None, start + 1, False)
+    else:
+        for start in itertools.count(progress.samples, size):
+            yield Ticket(progress.epoch, start, (), None, start + size)
+
+
+class EpochIterator:
+    """The batches of one epoch.
+
+    Raises from `next`:
+        WorkerDiedError: a worker was killed; it names the sample.
+    """
+
+    def __init__(self, epochs: Epochs, turn: int, loader: Any, inner: Any, feed: Feed) -> None:
+        self.epochs, self.turn, self.loader, self.inner = epochs, turn, loader, inner
+        self.pending = feed.pending
+        self.working = inner._dataset.working
+        self.epoch = epochs.progress.epoch
+        self.is_over = False
+
+    def __iter__(self) -> EpochIterator:
+        return self
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __next__(self) -> Any:
+        while not self.is_over:
+            batch, ticket = self._next()
+            if self.epochs.on_error != "skip":
+                self._handed_over(ticket)
+                return batch
+            fetched: Fetched = batch
+            self._handed_over(ticket, fetched.skipped)
+            if not fetched.is_empty:
+                return fetched.batch
+        raise StopIteration
+
+    def _next(self) -> tuple[Any, Ticket]:
+        try:
+            return next(self.inner), self.pending.popleft()
+        except StopIteration:
+            self.is_over = True
+            self.epochs.handed_over(self.turn, self.epoch + 1, 0)
+            raise
+        except Exception as error:
+            died = self._died(error)
+            if self.pending:
+                # A batch that could not be fetched is behind us, too.
+                self._handed_over(self.pending.popleft())
+            if died is None:
+                raise
+            raise died from error
+
+    def _handed_over(self, ticket: Ticket, skipped: Sequence[Skipped] = ()) -> None:
+        self.epochs.handed_over(self.turn, self.epoch, ticket.end, skipped)
+
+    def _died(self, error: Exception) -> WorkerDiedError | None:
+        """What torch says of a worker's end, with the sample that it was fetching."""
+        named = re.search(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\) (.*)", str(error))
+        if named is None or self.working is None:
+            return None
+        places = dict(zip(self.working[::2], self.working[1::2], strict=True))
+        known = [place - 1 for pid in named[1].split(",") if (place := places.get(int(pid)))]
+        where = f"while fetching {', '.join(map(self._named, known))}" if known else "before its first sample"
+        was_killed = "killed" in named[2]
+        memory = (
+            "a worker killed by the system was mostly out of memory: try fewer workers or a smaller prefetch_factor"
+        )
+        alone = "samebits.data.fetch(dataset, index, ...) fetches that sample alone"
+        above = "what it printed stands above; num_workers=0 shows where it comes from"
+        hint = "; ".join([memory if was_killed else above, *([alone] if known else [])])
+        return WorkerDiedError(f"DataLoader worker (pid {named[1]}) {_how(named[2])} {where}", hint)
+
+    def _named(self, position: int) -> str:
+        for ticket in self.pending:
+            if 0 <= position - ticket.start < len(ticket.indices):
+                return f"sample {ticket.indices[position - ticket.start]!r} (number {position} of epoch {self.epoch})"
+        return f"number {position} of epoch {self.epoch}"
+
+
+def _how(words: str) -> str:
+    """The first clause of what torch says: `is killed by signal: Killed`."""
+    return words.split(". ")[0].rstrip(". ")
+
+
+def _samples(length: int) -> str:
+    return "unknown length" if length < 0 else f"{length} samples"

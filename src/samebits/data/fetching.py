@@ -1,0 +1,203 @@
+"""Fetching one batch, sample by sample, each under its own key: the same code in a worker and in the main process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch.utils.data import get_worker_info
+
+from samebits.data.generators import Current, Generators, bring_back
+from samebits.data.order import Ticket, index_word
+from samebits.seeds import Stem
+
+Fetch = Callable[[], Any]
+
+
+class Skipped(NamedTuple):
+    """A sample that was left out because fetching it raised."""
+
+    index: Any
+    error: str
+
+
+class Fetched(NamedTuple):
+    """A batch, and what was left out of it; `is_empty` when nothing is left."""
+
+    batch: Any
+    skipped: list[Skipped]
+    is_empty: bool
+
+
+class Fetcher:
+    """A dataset of batches: `fetcher[ticket]` is the batch that the ticket asks for.
+
+    Args:
+        dataset: the user's.
+        collate_fn: makes a batch of samples, or a result of one.
+        seed: what all keys hang on.
+        skips: leave out samples that raise, and hand over `Fetched` instead of the batch.
+        working: for each worker its process id, and one more than the position that it fetches; shared by all.
+
+    Attributes:
+        onlooker: calls what fetches a sample, given the fetcher and that; set on the class by whoever looks on.
+        label: whatever the onlooker wants to know about this loader.
+    """
+
+    onlooker: ClassVar[Callable[[Fetcher, Fetch], Any] | None] = None
+
+    def __init__(
+        self,
+        dataset: Any,
+        collate_fn: Callable[[Any], Any],
+        seed: int,
+        skips: bool = False,
+        working: Any = None,
+        label: Any = None,
+    ) -> None:
+        self.dataset, self.collate_fn, self.seed, self.skips, self.working = dataset, collate_fn, seed, skips, working
+        self.label = label
+        self._stems = {name: Stem(seed, name) for name in ("sample", "batch", "stream")}
+        # Made in the process that fetches: a worker has its own copy of the dataset, and of what that holds.
+        self._generators: Generators | None = None
+        self._draws_in_bulk = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = ("dataset", "collate_fn", "seed", "skips", "working", "label")
+        return {name: vars(self)[name] for name in kept}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    def __getitem__(self, ticket: Ticket) -> Any:
+        """Raises what the dataset raises, with a note that names the sample."""
+        with self.keyed() as generators:
+            skipped: list[Skipped] = []
+            samples = self.samples(ticket, generators, skipped)
+            is_empty = not samples
+            batch = None if is_empty else self._collated(ticket, samples, generators)
+        return Fetched(batch, skipped, is_empty) if self.skips else batch
+
+    @contextmanager
+    def keyed(self) -> Iterator[Generators]:
+        """The generators, to be started at will; afterwards they stand where they stood, and so do the threads.
+
+        Workers of torch compute with one thread. So does the main process while it fetches, since the sum of a tensor
+        may have other bits with two.
+        """
+        if self._generators is None:
+            self._generators = Generators(("dataset", self.dataset), ("collate_fn", self.collate_fn))
+        if get_worker_info() is not None:
+            yield self._generators
+            return
+        states, words, threads = self._generators.states(), Current.words, torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            yield self._generators
+        finally:
+            torch.set_num_threads(threads)
+            bring_back(states)
+            Current.set(words)
+
+    def states(self) -> list[Any]:
+        """Where every generator stands, as something that can be compared."""
+        return [] if self._generators is None else self._generators.frozen()
+
+    def key_of(self, epoch: int, index: Any, repeat: int = 0) -> bytes:
+        """The key of one sample."""
+        return self._stems["sample"].key(epoch, index_word(index), repeat)
+
+    def samples(self, ticket: Ticket, generators: Generators, skipped: list[Skipped]) -> list[Any]:
+        """The samples that a ticket asks for."""
+        if ticket.is_batch and getattr(self.dataset, "__getitems__", None) and not self._draws_in_bulk:
+            samples = self._in_bulk(ticket, generators)
+            if samples is not None:
+                return samples
+        found: list[Any] = []
+        repeats = ticket.repeats or (0,) * len(ticket.indices)
+        for number, (index, repeat) in enumerate(zip(ticket.indices, repeats, strict=True)):
+            generators.start(self.key_of(ticket.epoch, index, repeat))
+            self.one(partial(self._sample, index), ticket.start + number, index, found, skipped)
+        return found
+
+    def one(self, fetch: Fetch, position: int, index: Any, found: list[Any], skipped: list[Skipped]) -> None:
+        """Fetch one sample, or leave it out where that is wanted."""
+        self._tell(position)
+        try:
+            found.append(fetch() if Fetcher.onlooker is None else Fetcher.onlooker(self, fetch))
+        except Exception as error:
+            if not self.skips:
+                note(error, f"while fetching sample {index!r}, number {position} of its epoch")
+                raise
+            skipped.append(Skipped(index, f"{type(error).__name__}: {error}"))
+
+    def _sample(self, index: Any) -> Any:
+        return self.dataset.__getitems__([index])[0] if self._draws_in_bulk else self.dataset[index]
+
+    def _in_bulk(self, ticket: Ticket, generators: Generators) -> list[Any] | None:
+        """What the dataset fetches at once; None when it drew, since a draw has to belong to one sample."""
+        self._tell(ticket.start)
+        generators.start(self._stems["batch"].key(ticket.epoch, ticket.start, "samples"))
+        before = generators.frozen()
+        try:
+            samples = list(self.dataset.__getitems__(list(ticket.indices)))
+        except Exception:
+            # One by one, the sample that raises can be named, or left out.
+            self._draws_in_bulk = True
+            return None
+        if generators.frozen() == before:
+            return samples
+        self._draws_in_bulk = True
+        return None
+
+    def _collated(self, ticket: Ticket, samples: list[Any], generators: Generators) -> Any:
+        generators.start(self._stems["batch"].key(ticket.epoch, ticket.start))
+        try:
+            return self.collate_fn(samples if ticket.is_batch else samples[0])
+        except Exception as error:
+            note(error, f"while collating samples {list(ticket.indices)!r}")
+            raise
+
+    def _tell(self, position: int) -> None:
+        info = get_worker_info()
+        if info is not None and self.working is not None:
+            self.working[2 * info.id : 2 * info.id + 2] = os.getpid(), position + 1
+
+
+def prepare_worker(worker_init_fn: Callable[[int], Any] | None, worker_id: int) -> None:
+    """Show the user's dataset in a worker's `get_worker_info()`, and call the user's own function."""
+    info: Any = get_worker_info()
+    # torch lets nobody assign to it, so that nobody does so by mistake.
+    object.__setattr__(info, "dataset", info.dataset.dataset)
+    if worker_init_fn is not None:
+        worker_init_fn(worker_id)
+
+
+def fetch(dataset: Any, index: Any, *, seed: int = 0, epoch: int = 0, repeat: int = 0) -> Any:
+    """One sample exactly as a loader with this seed fetches it, in this process.
+
+    Args:
+        dataset: map-style.
+        index: as the sampler gives it.
+        seed: the loader's.
+        epoch: counts from 0.
+        repeat: how often the index has come before in this epoch.
+    """
+    fetcher = Fetcher(dataset, lambda sample: sample, seed)
+    found: list[Any] = []
+    with fetcher.keyed() as generators:
+        generators.start(fetcher.key_of(epoch, index, repeat))
+        fetcher.one(lambda: dataset[index], 0, index, found, [])
+    return found[0]
+
+
+def note(error: BaseException, text: str) -> None:
+    """Say it below the error: as a note, or, before Python 3.11, at the end of its message."""
+    if hasattr(error, "add_note"):
+        error.add_note(text)
+    elif error.args and isinstance(error.args[0], str):
+        error.args = (f"{error.args[0]}\n{text}", *error.args[1:])

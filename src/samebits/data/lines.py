@@ -1,0 +1,142 @@
+"""Looking on, line by line, while a sample is fetched: which of the user's lines draw, and which change an object."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import torch
+
+from samebits.sites import Site, is_user_file, site_of
+
+# A sample whose code runs through more lines is followed no further.
+LINES_FOLLOWED = 5000
+_DEPTH = 3
+_ITEMS = 50
+
+# Site, frame, and what the function returned, in a list, if the line ended it.
+OnLine = Callable[[Site, FrameType, list[Any]], None]
+
+
+def follow(call: Callable[[], Any], after_line: OnLine) -> Any:
+    """What `call` returns; `after_line` is told of each of the user's lines when it has been executed.
+
+    A line that calls others of the user's lines is told after them, too. Under a debugger nothing is told.
+    """
+    if sys.gettrace() is not None:
+        return call()
+    trace = _Trace(after_line)
+    sys.settrace(trace.enter)
+    try:
+        return call()
+    finally:
+        sys.settrace(None)
+
+
+class _Trace:
+    def __init__(self, after_line: OnLine) -> None:
+        self.after_line = after_line
+        self.left = LINES_FOLLOWED
+        # The line that is being executed in each of the user's frames, outermost first.
+        self.stack: list[tuple[FrameType, Site]] = []
+
+    def enter(self, frame: FrameType, event: str, _: Any) -> Any:
+        """Follow a call into the user's code; libraries are stepped over."""
+        if self.left <= 0 or not is_user_file(frame.f_code.co_filename):
+            return None
+        self.stack.append((frame, site_of(frame)))
+        return self.step
+
+    def step(self, frame: FrameType, event: str, result: Any) -> Any:
+        """A line begins, so the one before it has ended; or the function returns, or raises."""
+        if event == "exception" or not self.stack or self.stack[-1][0] is not frame:
+            return self.step
+        self.left -= 1
+        self._tell(self.stack[-1][1], frame, [result] if event == "return" else [])
+        if event == "return":
+            self.stack.pop()
+        else:
+            self.stack[-1] = (frame, site_of(frame))
+        return self.step
+
+    def _tell(self, site: Site, frame: FrameType, result: list[Any]) -> None:
+        # Whatever the listener calls is not followed.
+        sys.settrace(None)
+        try:
+            self.after_line(site, frame, result)
+        finally:
+            if self.left > 0:
+                sys.settrace(self.enter)
+
+
+class Drawing:
+    """Which of the user's lines move a generator while samples are fetched, in the order of time.
+
+    Args:
+        found: told of each such line once.
+        samples: how many samples of a process are looked at.
+    """
+
+    def __init__(self, found: Callable[[Site], None], samples: int = 2) -> None:
+        self.found, self.left = found, samples
+        self._known: set[tuple[str, int]] = set()
+
+    def __call__(self, fetch: Callable[[], Any], states: Callable[[], list[Any]]) -> Any:
+        """What `fetch` returns; `states` tells where every generator stands."""
+        if self.left <= 0:
+            return fetch()
+        self.left -= 1
+        before = states()
+
+        def after_line(site: Site, frame: FrameType, result: list[Any]) -> None:
+            nonlocal before
+            now = states()
+            if now != before and site.key not in self._known:
+                self._known.add(site.key)
+                self.found(site)
+            before = now
+
+        return follow(fetch, after_line)
+
+
+def value_of(value: Any, depth: int = _DEPTH) -> Any:
+    """What a value is made of, as something that can be compared between two executions; None where nobody can say.
+
+    Tensors and arrays by their bits, generators by where they stand, objects by their attributes, containers by their
+    first items.
+    """
+    if value is None or isinstance(value, bool | int | float | str | bytes):
+        return f"{type(value).__name__} {value!r}"
+    if isinstance(value, torch.Tensor):
+        return _bits(value)
+    if isinstance(value, torch.Generator):
+        return hash(tuple(value.get_state().tolist()))
+    if isinstance(value, random.Random):
+        return None if isinstance(value, random.SystemRandom) else hash(value.getstate())
+    if hasattr(value, "__array_interface__"):
+        return hashlib.blake2b(value.tobytes(), digest_size=8).digest()
+    if hasattr(value, "bit_generator"):
+        return repr(value.bit_generator.state)
+    return _parts(value, depth - 1) if depth else None
+
+
+def _parts(value: Any, depth: int) -> Any:
+    if isinstance(value, list | tuple):
+        return (len(value), *[value_of(item, depth) for item in value[:_ITEMS]])
+    if isinstance(value, dict):
+        return {str(key): value_of(item, depth) for key, item in list(value.items())[:_ITEMS]}
+    own = getattr(value, "__dict__", None)
+    if not isinstance(own, dict) or callable(value):
+        return None
+    return {name: value_of(item, depth) for name, item in list(own.items())[:_ITEMS]}
+
+
+def _bits(tensor: torch.Tensor) -> Any:
+    if tensor.layout is not torch.strided or tensor.device.type == "meta":
+        return None
+    raw = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8) if tensor.numel() else tensor.new_empty(0)
+    return str(tensor.dtype), tuple(tensor.shape), hashlib.blake2b(bytes(raw.tolist()), digest_size=8).digest()

@@ -1,0 +1,152 @@
+"""DataLoader: torch's, with batches that depend on nothing but (seed, epoch, index)."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, get_args
+
+import torch
+import torch.utils.data
+from torch.utils.data import IterableDataset
+from torch.utils.data.distributed import DistributedSampler
+
+from samebits.data.epochs import EpochIterator, Epochs, OnError
+from samebits.data.fetching import Skipped
+from samebits.data.ranks import TAILS, Ranks, Tail
+from samebits.data.streams import Mapped
+from samebits.errors import UsageError
+from samebits.seeds import derive
+
+_made = itertools.count()
+
+
+class DataLoader(torch.utils.data.DataLoader[Any]):
+    """Batches that are the same bits for any `num_workers`, any number of ranks, and after any resume.
+
+    Arguments and behaviour are torch's own, but for what follows.
+
+    - While a sample is fetched, every generator it may draw from (Python's, NumPy's and torch's global ones, those of
+      accelerators in use, and generators that the dataset and its transforms hold) starts from the sample's own key,
+      derived from seed, epoch, index and how often the index came before. While a batch is collated they start from
+      the batch's. In the main process they are brought back afterwards. Nothing is drawn from a global generator.
+    - `batch_size` is that of the global batch: with several ranks each gets a contiguous part of it.
+    - Each iteration is an epoch of its own, also after an early `break`.
+
+    >>> loader = DataLoader(list(range(6)), batch_size=4, shuffle=True, seed=0)
+    >>> [len(batch) for batch in loader]
+    [4, 2]
+    >>> loader.state_dict()["epoch"]
+    1
+
+    Args:
+        dataset: map-style, or iterable (see `Mapped`).
+        args: as for torch's DataLoader.
+        seed: what the order and all randomness of samples hang on. Left out, it is derived from the seed of
+            `generator`, else of torch's global generator, and from how many such loaders were made before.
+        rank: of this process; left out, as torch.distributed or the environment says.
+        world_size: number of ranks, given together with `rank`.
+        tail: a last global batch that is not full is handed over as it is (`keep`), left out (`drop`, the same as
+            `drop_last=True`) or filled up with the first samples of the epoch (`pad`). `keep` refuses a batch with
+            fewer samples than ranks; `uneven` lets some ranks end a batch earlier.
+        on_error: `skip` leaves out samples that raise, whatever the number of workers, and lists them in `skipped`.
+        options: as for torch's DataLoader.
+
+    Raises:
+        UsageError: arguments that contradict each other.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        *args: Any,
+        seed: int | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        tail: Tail | None = None,
+        on_error: OnError = "raise",
+        **options: Any,
+    ) -> None:
+        if not options.get("in_order", True):
+            raise UsageError(
+                "in_order=False hands over whichever batch is ready first, so that the order depends on timing",
+                "leave in_order out",
+            )
+        super().__init__(dataset, *args, **options)
+        self.seed, self.rank, self.world_size, self.on_error = seed, rank, world_size, on_error
+        self.tail = self._checked_tail(tail)
+        self._check(on_error)
+        root = derive(self._root_seed(), "loader", next(_made)) >> 1 if seed is None else seed
+        self._epochs = Epochs(dataset, root, self.tail, on_error)
+
+    def __iter__(self) -> EpochIterator:  # type: ignore[override]
+        return self._epochs.begin(self, self._ranks())
+
+    def __len__(self) -> int:
+        length = super().__len__()
+        if self.batch_size is None and self.batch_sampler is None:
+            ranks = self._ranks()
+            return len(range(ranks.rank, length, ranks.world_size))
+        return self._epochs.length // (self.batch_size or 1) if self._drops_by_tail else length
+
+    @property
+    def skipped(self) -> list[Skipped]:
+        """Index and error of what this rank has left out of the current epoch so far."""
+        return list(self._epochs.skipped)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next iteration be this epoch; without it they count up from 0."""
+        self._epochs.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where this loader stands: a few whole numbers, the same on every rank unless samples were skipped.
+
+        What comes next is what the user has not got yet, however much workers have prepared.
+        """
+        return self._epochs.state()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Let the next iteration go on with the very next sample, with any number of workers and ranks.
+
+        Raises:
+            DataStateError: the state belongs to a dataset of another length or to another seed, or is newer.
+        """
+        self._epochs.load(state, may_take_seed=self.seed is None)
+
+    @property
+    def _drops_by_tail(self) -> bool:
+        return self.tail == "drop" and not self.drop_last and self.batch_size is not None
+
+    def _checked_tail(self, tail: Tail | None) -> Tail:
+        if tail is not None and tail not in TAILS:
+            raise UsageError(f"tail must be one of {', '.join(TAILS)}, got {tail!r}")
+        if self.drop_last and tail not in (None, "drop"):
+            raise UsageError(f"drop_last=True and tail={tail!r} contradict each other", "give one of the two")
+        return "drop" if self.drop_last else tail or "keep"
+
+    def _check(self, on_error: str) -> None:
+        if on_error not in get_args(OnError):
+            raise UsageError(f"on_error must be one of {', '.join(get_args(OnError))}, got {on_error!r}")
+        is_stream = isinstance(self.dataset, IterableDataset)
+        if on_error == "skip" and is_stream and not isinstance(self.dataset, Mapped):
+            raise UsageError(
+                "on_error='skip' cannot leave out elements of a stream, which ends where it raises",
+                "use samebits.data.Mapped(stream, function): what its function raises can be skipped",
+            )
+        samplers = (self.sampler, self.batch_sampler, getattr(self.batch_sampler, "sampler", None))
+        if any(isinstance(sampler, DistributedSampler) for sampler in samplers):
+            raise UsageError(
+                "a DistributedSampler would share the samples out among the ranks once more",
+                "leave it out and say shuffle=True: each rank gets its part of the global batch of batch_size",
+            )
+
+    def _root_seed(self) -> int:
+        return self.generator.initial_seed() if self.generator is not None else torch.initial_seed()
+
+    def _ranks(self) -> Ranks:
+        ranks = Ranks.of_process(self.rank, self.world_size)
+        if ranks.world_size > 1 and self.seed is None:
+            raise UsageError(
+                f"{ranks.world_size} ranks need one seed to agree on the order of samples, and none was given",
+                "write DataLoader(..., seed=0)",
+            )
+        return ranks

@@ -1,0 +1,68 @@
+"""Which of how many processes this one is, and which part of a global batch is its own."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+
+from samebits.errors import UsageError
+
+Tail = Literal["keep", "drop", "pad", "uneven"]
+TAILS: tuple[str, ...] = get_args(Tail)
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """One process of those that train together.
+
+    Attributes:
+        rank: counts from 0.
+        world_size: how many there are.
+    """
+
+    rank: int = 0
+    world_size: int = 1
+
+    @classmethod
+    def of_process(cls, rank: int | None = None, world_size: int | None = None) -> Ranks:
+        """As given; else as torch.distributed says; else RANK and WORLD_SIZE, which torchrun sets; else alone.
+
+        Raises:
+            UsageError: only one of the two is known, or the rank is out of range.
+        """
+        if (rank is None) != (world_size is None):
+            raise UsageError(f"rank={rank} and world_size={world_size} go together", "give both, or neither")
+        if rank is None or world_size is None:
+            rank, world_size = _around()
+        if not 0 <= rank < world_size:
+            raise UsageError(f"rank must be from 0 to {world_size - 1} (world_size={world_size}), got {rank}")
+        return cls(rank, world_size)
+
+    def slice_of(self, count: int) -> slice:
+        """This rank's part of `count` samples: contiguous, and as large as everybody's, give or take one."""
+        return slice(self.rank * count // self.world_size, (self.rank + 1) * count // self.world_size)
+
+    def refuse_to_leave_one_without(self, count: int, tail: Tail) -> None:
+        """Raise UsageError when a global batch of `count` samples is too small for all, unless that is wanted."""
+        if count < self.world_size and tail != "uneven":
+            raise UsageError(
+                f"a global batch of {count} samples leaves some of {self.world_size} ranks without any, and the others "
+                "would wait for them for ever",
+                "give tail='drop' or tail='pad', or tail='uneven' where ranks may take different numbers of steps",
+            )
+
+
+def _around() -> tuple[int, int]:
+    distributed = torch.distributed
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    texts = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
+    if None in texts:
+        return 0, 1
+    try:
+        return int(texts[0] or ""), int(texts[1] or "")
+    except ValueError:
+        raise UsageError(f"RANK={texts[0]!r} and WORLD_SIZE={texts[1]!r} are no numbers") from None

@@ -1,0 +1,125 @@
+"""Datasets that can only be read from the beginning: every process reads all of it and keeps what is its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from torch.utils.data import IterableDataset
+from torch.utils.data._utils import worker as torch_worker
+
+from samebits.data.fetching import Fetcher, Skipped, note
+from samebits.data.generators import Generators
+from samebits.data.order import Ticket
+from samebits.data.ranks import Ranks, Tail
+
+
+class Mapped(IterableDataset[Any]):
+    """A stream of which every element goes through a function, at the worker and rank that keeps it only.
+
+    >>> doubled = Mapped(range(3), lambda number: 2 * number)
+    >>> list(doubled)
+    [0, 2, 4]
+
+    Every worker has to read the whole stream, so that should be cheap (file names, raw bytes); what is expensive
+    (decoding, augmentation) goes into the function, and is shared out among the workers.
+
+    Args:
+        stream: yields the same elements in the same order whenever it is iterated.
+        function: makes a sample of an element; what it draws is keyed by the element's position.
+    """
+
+    def __init__(self, stream: Iterable[Any], function: Callable[[Any], Any]) -> None:
+        self.stream, self.function = stream, function
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self.function, self.stream)
+
+
+class StreamFetcher(Fetcher):
+    """A stream as a dataset of batches. Elements are keyed by their position.
+
+    Args:
+        dataset: iterable.
+        ranks: whose part of each global batch is kept.
+        tail: what becomes of a last batch that is not full.
+        options: as for `Fetcher`.
+    """
+
+    def __init__(self, dataset: Any, ranks: Ranks, tail: Tail, **options: Any) -> None:
+        super().__init__(dataset, **options)
+        self.ranks, self.tail = ranks, tail
+        self._source: Iterator[Any] | None = None
+        self._epoch = self._position = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "ranks": self.ranks, "tail": self.tail}
+
+    def samples(self, ticket: Ticket, generators: Generators, skipped: list[Skipped]) -> list[Any]:
+        """This rank's part of the elements from `start` to `end`.
+
+        Raises:
+            StopIteration: the stream has ended before, or ends in a batch that is to be dropped.
+        """
+        read = self._read(ticket, generators)
+        missing = ticket.end - ticket.start - len(read)
+        if not read or (missing and self.tail == "drop"):
+            raise StopIteration
+        if missing and self.tail == "pad":
+            read += [read[number % len(read)] for number in range(missing)]
+        function = self.dataset.function if isinstance(self.dataset, Mapped) else None
+        found: list[Any] = []
+        for position, element in read[self._own(ticket, len(read))]:
+            if function is None:
+                found.append(element)
+            else:
+                generators.start(self._stems["stream"].key(ticket.epoch, position, "function"))
+                self.one(partial(function, element), position, position, found, skipped)
+        return found
+
+    def _own(self, ticket: Ticket, count: int) -> slice:
+        if not ticket.is_batch:
+            return slice(None)
+        self.ranks.refuse_to_leave_one_without(count, self.tail)
+        return self.ranks.slice_of(count)
+
+    def _read(self, ticket: Ticket, generators: Generators) -> list[tuple[int, Any]]:
+        """Position and element of what lies from `start` to `end`, as far as there is any."""
+        if self._source is None or ticket.epoch != self._epoch or ticket.start < self._position:
+            self._open(ticket.epoch, generators)
+        read: list[tuple[int, Any]] = []
+        while self._position < ticket.end:
+            element: list[Any] = []
+            generators.start(self._stems["stream"].key(self._epoch, self._position))
+            try:
+                with _whole():
+                    self._tell(self._position)
+                    element.append(next(self._source))  # type: ignore[arg-type]
+            except StopIteration:
+                break
+            except Exception as error:
+                note(error, f"while reading element {self._position} of the stream")
+                raise
+            if self._position >= ticket.start:
+                read.append((self._position, element[0]))
+            self._position += 1
+        return read
+
+    def _open(self, epoch: int, generators: Generators) -> None:
+        stream = self.dataset.stream if isinstance(self.dataset, Mapped) else self.dataset
+        self._epoch, self._position = epoch, 0
+        generators.start(self._stems["stream"].key(epoch))
+        with _whole():
+            self._source = iter(stream)
+
+
+@contextmanager
+def _whole() -> Iterator[None]:
+    """Hide from a stream that it is read in a worker: one that shares itself out would be shared out twice."""
+    info, torch_worker._worker_info = torch_worker._worker_info, None
+    try:
+        yield
+    finally:
+        torch_worker._worker_info = info
