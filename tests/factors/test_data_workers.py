@@ -1,8 +1,9 @@
-"""data-workers: every DataLoader fetches in the main process when pinned, and with another number when varied."""
+"""data-workers: pinned, each sample is keyed by its index; varied, every DataLoader has another number of workers."""
 
 import inspect
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, TensorDataset
@@ -25,9 +26,10 @@ class Augmented(Dataset[float]):
         return torch.rand(1).item()
 
 
-def batches(workers: int) -> list[Any]:
+def batches(workers: int, **options: Any) -> list[Any]:
     torch.manual_seed(0)
-    return [batch.tolist() for batch in DataLoader(Augmented(), num_workers=workers)]
+    loader = DataLoader(Augmented(), shuffle=True, num_workers=workers, **options)
+    return [[batch.tolist() for batch in loader] for _ in range(2)]
 
 
 def test_pinned_batches_do_not_depend_on_the_number_of_workers() -> None:
@@ -35,15 +37,87 @@ def test_pinned_batches_do_not_depend_on_the_number_of_workers() -> None:
     state = torch.get_rng_state()
     natural = batches(0), batches(1)
     with samebits.pinned(factors=["data-workers"]):
-        pinned = batches(0), batches(1)
+        plain = batches(0)
+    with samebits.pinned(factors=["data-workers"]):
+        others = batches(1)
     with treated("data-workers", "varied"):
         varied = batches(0), batches(1)
     torch.set_rng_state(state)
 
     assert natural[0] != natural[1]
-    assert pinned == (natural[0], natural[0])
     assert varied[0] != natural[0]
     assert varied[1] == natural[0]
+    assert plain[0] != plain[1]
+    assert others == plain
+
+
+@pytest.mark.parametrize("options", [{"num_workers": 2, "persistent_workers": True}, {"num_workers": 3}])
+def test_the_first_loader_of_a_program(options: dict[str, Any]) -> None:
+    """With and without workers; nothing is drawn from the global generator, and torch's own comes back afterwards."""
+    found = []
+    for given in ({}, options):
+        with samebits.pinned(factors=["data-workers"]):
+            torch.manual_seed(3)
+            before = torch.get_rng_state()
+            loader = DataLoader(Augmented(), shuffle=True, batch_size=3, **given)
+            found.append([batch.tolist() for batch in loader])
+            assert torch.equal(torch.get_rng_state(), before)
+
+    assert found[0] == found[1]
+
+
+def test_loaders_of_one_program_are_different_streams() -> None:
+    """Two views of one dataset are augmented differently; another seed, or `generator`, is another stream."""
+    with samebits.pinned(factors=["data-workers"]):
+        torch.manual_seed(3)
+        found = [[batch.item() for batch in DataLoader(Augmented())] for _ in range(2)]
+        own = DataLoader(Augmented(), generator=torch.Generator().manual_seed(1))
+        found.append([batch.item() for batch in own])
+
+    assert len({value for values in found for value in values}) == 12
+
+
+def test_a_loader_of_samebits_keeps_its_own_seed() -> None:
+    """The pin has nothing to do there; varied, it gets another number of workers and gives the same batches."""
+    own = [batch.tolist() for batch in samebits.data.DataLoader(Augmented(), 2, seed=5)]
+    for mode in ("pinned", "varied"):
+        with treated("data-workers", mode):  # type: ignore[arg-type]
+            loader = samebits.data.DataLoader(Augmented(), 2, seed=5)
+            assert [batch.tolist() for batch in loader] == own
+            assert loader.num_workers == (0 if mode == "pinned" else 2)
+
+
+class Drawing(Dataset[Any]):
+    """Draws on two lines."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> Any:
+        scale = 2 * index
+        noise = torch.rand(1)
+        return scale + noise + helper()
+
+
+def helper() -> float:
+    return np.random.normal()
+
+
+def test_the_lines_that_draw_are_witnessed() -> None:
+    """Within the loader's own line, which is the one that can be released; batches stay as they are unwatched."""
+    with samebits.pinned(factors=["data-workers"]):
+        torch.manual_seed(0)
+        quiet = [batch.tolist() for batch in DataLoader(Drawing(), 2)]
+    with watched("data-workers", "pinned") as seen:
+        torch.manual_seed(0)
+        made_at = here() + 1
+        loader = DataLoader(Drawing(), 2)
+        batches = [batch.tolist() for batch in loader]
+    first = Drawing.__getitem__.__code__.co_firstlineno
+
+    assert batches == quiet
+    assert [witness.within for witness in seen] == [None, (__file__, made_at), (__file__, made_at)]
+    assert lines(seen) == [made_at, first + 2, helper.__code__.co_firstlineno + 1]
 
 
 @pytest.mark.parametrize(("asked", "varied"), [(0, (2, 3, 3)), (1, (0, 3, 4)), (4, (0, 6, 7))])
@@ -62,17 +136,16 @@ OPTIONS: list[dict[str, Any]] = [
     {"num_workers": 2},
     {"num_workers": 2, "prefetch_factor": 4, "persistent_workers": True, "timeout": 3},
     {"num_workers": 2, "multiprocessing_context": "spawn", "worker_init_fn": print},
-    {"num_workers": 0},
-    {},
+    {"num_workers": 3, "pin_memory": False},
 ]
 
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_options_that_only_workers_can_have_go_with_them(options: dict[str, Any]) -> None:
     """Torch refuses them without workers; all other options are kept."""
-    with samebits.pinned(factors=["data-workers"]):
+    with treated("data-workers", "varied"):
         loader = DataLoader(DATA, batch_size=3, **options)
-        positional = DataLoader(DATA, 3, False, None, None, *([2] if options else []))
+        positional = DataLoader(DATA, 3, False, None, None, 2)
         named = DataLoader(dataset=DATA, batch_size=3, **options)
 
     for made in (loader, positional, named):
@@ -113,6 +186,6 @@ def test_subclasses_are_treated_once_and_witnessed_at_their_line() -> None:
     with treated("data-workers", released=released, variant=2):
         others = [DataLoader(DATA, num_workers=1), Loader(1)]
 
-    assert [loader.num_workers for loader in loaders] == [0, 0]
+    assert [loader.num_workers for loader in loaders] == [1, 1]
     assert lines(seen) == [line, Loader.__init__.__code__.co_firstlineno + 1]
-    assert [loader.num_workers for loader in others] == [0, 3]
+    assert [loader.num_workers for loader in others] == [1, 3]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import traceback
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -267,11 +268,13 @@ class EpochIterator:
     def _next(self) -> tuple[Any, Ticket]:
         try:
             return next(self.inner), self.pending.popleft()
-        except StopIteration:
+        except StopIteration as end:
+            self._let_go(end)
             self.is_over = True
             self.epochs.handed_over(self.turn, self.epoch + 1, 0)
             raise
         except Exception as error:
+            self._let_go(error)
             died = self._died(error)
             if self.pending:
                 # A batch that could not be fetched is behind us, too.
@@ -279,6 +282,12 @@ class EpochIterator:
             if died is None:
                 raise
             raise died from error
+
+    def _let_go(self, error: Exception) -> None:
+        # What a worker raised is raised again by a frame of torch that keeps it: a cycle, with this iterator in it, so
+        # that workers would end when the garbage collector comes by, after five seconds of waiting for each.
+        if self.working is not None:
+            traceback.clear_frames(error.__traceback__)
 
     def _handed_over(self, ticket: Ticket, skipped: Sequence[Skipped] = ()) -> None:
         self.epochs.handed_over(self.turn, self.epoch, ticket.end, skipped)

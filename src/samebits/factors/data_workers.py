@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import sys
 from functools import wraps
 from typing import Any
@@ -48,7 +49,9 @@ class _Loaders:
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
-        self.pinned: WeakKeyDictionary[Any, Site | None] = WeakKeyDictionary()
+        # Where each loader was made, and which it is of the program's.
+        self.pinned: WeakKeyDictionary[Any, tuple[Site | None, int]] = WeakKeyDictionary()
+        self.made = itertools.count()
         self.epochs: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         self.drawing: dict[Any, Any] = {}
 
@@ -66,7 +69,7 @@ class _Loaders:
             if mode != "varied":
                 plain_init(*args, **kwargs)
                 if mode == "pinned" and not _is("loader", "DataLoader", args):
-                    self.pinned[args[0]] = user_site()
+                    self.pinned[args[0]] = user_site(), next(self.made)
                 return
             given = signature.bind(*args, **kwargs)
             count = _other_count(given.arguments.get("num_workers", 0), self.scene.setting.variant)
@@ -88,8 +91,8 @@ class _Loaders:
         if loader not in self.epochs:
             generator = loader.generator
             root = sys.modules["torch"].initial_seed() if generator is None else generator.initial_seed()
-            site = self.pinned[loader]
-            seed = derive(root, "loader", len(self.epochs)) >> 1
+            site, number = self.pinned[loader]
+            seed = derive(root, "loader", number) >> 1
             self.epochs[loader] = _data("epochs").Epochs(loader.dataset, seed, _tail(loader), label=site and site.key)
         return self.epochs[loader]
 

@@ -1,0 +1,180 @@
+"""Generators that objects hold are found wherever they are, under ways that are the same in every process."""
+
+import functools
+import random
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from samebits.data import DataLoader
+from samebits.data.generators import Generators, bring_back
+from samebits.data.held import find_generators
+
+MODULE_RNG = np.random.default_rng(0)
+Pair = namedtuple("Pair", "left right")
+
+
+def uses_module_rng() -> float:
+    return helper()
+
+
+def helper() -> float:
+    return MODULE_RNG.random()
+
+
+class OfClass:
+    rng = random.Random(0)
+
+    def __call__(self) -> float:
+        return self.rng.random()
+
+
+class Slots:
+    __slots__ = ("missing", "rng")
+
+    def __init__(self) -> None:
+        self.rng = np.random.default_rng(0)
+
+    def __call__(self) -> float:
+        return float(self.rng.random())
+
+
+class Method:
+    def __init__(self) -> None:
+        self._rng = np.random.RandomState(0)
+
+    def draw(self) -> float:
+        return float(self._rng.random())
+
+
+class Module(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Sequential(torch.nn.Identity(), Child())
+
+    def forward(self) -> Any:
+        return self.inner[1]()
+
+
+class Child(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.generator = torch.Generator().manual_seed(0)
+
+    def forward(self) -> Any:
+        return torch.rand(1, generator=self.generator).item()
+
+
+def closure() -> Any:
+    rng = np.random.default_rng(0)
+    return lambda: rng.random()
+
+
+def default(rng: Any = np.random.default_rng(0)) -> float:  # noqa: B008
+    return float(rng.random())
+
+
+def nested() -> Any:
+    rngs = {"a": [(np.random.Generator(np.random.SFC64(1)),)], 2: Pair(1, np.random.PCG64DXSM(3))}
+    return lambda: (rngs["a"][0][0].random(), np.random.Generator(rngs[2].right).random())  # type: ignore[index]
+
+
+HOLDERS: dict[str, Any] = {
+    "global of a function that a function calls": uses_module_rng,
+    "class attribute": OfClass(),
+    "slots": Slots(),
+    "bound method": Method().draw,
+    "module": Module(),
+    "closure": closure(),
+    "default": default,
+    "nested": nested(),
+    "partial": functools.partial(lambda rng: rng.random(), random.Random(0)),
+    "wrapped": functools.wraps(default)(lambda: default()),
+}
+
+
+class Calling(torch.utils.data.Dataset[Any]):
+    def __init__(self, call: Any) -> None:
+        self.call = call
+
+    def __len__(self) -> int:
+        return 6
+
+    def __getitem__(self, index: int) -> Any:
+        return index, torch.tensor(self.call())
+
+
+@pytest.mark.parametrize("holder", HOLDERS.values(), ids=HOLDERS)
+def test_every_way_to_hold_one(holder: Any) -> None:
+    """The batches are the same in any order of epochs, with and without workers; each sample draws its own."""
+    found = []
+    for workers in (0, 2):
+        loader = DataLoader(Calling(holder), batch_size=3, num_workers=workers, seed=0)
+        loader.set_epoch(1 - workers // 2)
+        two = [[batch[1].tolist() for batch in loader] for _ in range(2)]
+        found.append(two[0] if not workers else two[1])
+    values = {str(value) for batch in found[0] for value in batch}
+
+    assert found[0] == found[1]
+    assert len(values) == 6
+
+
+@pytest.mark.parametrize("holder", HOLDERS.values(), ids=HOLDERS)
+def test_they_come_back_exactly(holder: Any) -> None:
+    """The main process goes on drawing what it would have drawn."""
+    generators = Generators(("it", holder))
+    states = generators.states()
+    first = str(holder())
+    bring_back(states)
+    list(DataLoader(Calling(holder), batch_size=3, seed=0))
+
+    assert str(holder()) == first
+
+
+def test_ways_are_the_same_in_every_process() -> None:
+    """They are words of the keys: named after attributes, not addresses."""
+    ways = [way for way, _ in find_generators(("dataset", Calling(HOLDERS["nested"])))]
+
+    assert sorted(ways) == ["dataset.call.rngs['a'][0][0]", "dataset.call.rngs[2][1]"]
+
+
+def test_rings_large_and_strange_objects_are_passed() -> None:
+    """Each object once, the beginning of long lists, no property is called, and no iterator is moved."""
+
+    class Strange:
+        @property
+        def boom(self) -> Any:
+            raise RuntimeError("was called")
+
+        def __getattr__(self, name: str) -> Any:
+            raise RuntimeError(f"asked for {name}")
+
+        def __iter__(self) -> Any:
+            raise RuntimeError("was iterated")
+
+    ring: list[Any] = [range(10**9), iter([1]), Strange(), list(range(10**6)), {1, 2}]
+    ring += [ring, random.SystemRandom(), np.random.default_rng(0)]
+    generators = Generators(("it", ring))
+
+    assert [way for way, *_ in generators.held] == ["it[7]"]
+    assert generators.unkeyable == ["it[6]"]
+    assert next(ring[1]) == 1
+
+
+def test_a_global_generator_of_another_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NumPy's global one may have been given other bits, which cannot be seeded where they stand."""
+    before = np.random.get_bit_generator()
+    np.random.set_bit_generator(np.random.PCG64(1))
+    try:
+        mine = np.random.get_state(legacy=False)
+        loader = DataLoader(Calling(lambda: np.random.random()), batch_size=6, seed=0)
+        first, second = [next(iter(loader))[1].tolist() for _ in range(2)]
+        loader.set_epoch(0)
+
+        assert next(iter(loader))[1].tolist() == first != second
+        assert np.random.get_state(legacy=False) == mine
+    finally:
+        np.random.set_bit_generator(before)

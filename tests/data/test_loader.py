@@ -1,0 +1,482 @@
+"""The loader beside torch's own: arguments, order, epochs, state, streams, and what is refused."""
+
+import itertools
+import json
+import random
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.distributed import checkpoint
+from torch.distributed.checkpoint.stateful import Stateful
+from torch.utils.data import (
+    BatchSampler,
+    DistributedSampler,
+    IterableDataset,
+    RandomSampler,
+    Sampler,
+    Subset,
+    TensorDataset,
+    WeightedRandomSampler,
+    get_worker_info,
+)
+
+import samebits
+from samebits.data import DataLoader, Mapped, fetch, sample_generator
+from samebits.errors import DataStateError, UsageError
+from tests.data.augment import Images, bits, epoch, global_states, kinds, loader
+
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
+
+NUMBERS: Any = TensorDataset(torch.arange(23))
+
+
+def orders(made: DataLoader, epochs: int = 1) -> Any:
+    return [[batch[0].tolist() for batch in made] for _ in range(epochs)]
+
+
+# ---- as torch's
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_size": 5}, {"batch_size": 5, "drop_last": True}, {"batch_size": None}])
+def test_without_randomness_it_is_torchs(options: dict[str, Any]) -> None:
+    """The same batches, the same length, the same attributes; positional arguments too."""
+    own, plain = DataLoader(NUMBERS, seed=0, **options), torch.utils.data.DataLoader(NUMBERS, **options)
+
+    assert list(map(str, own)) == list(map(str, plain))
+    assert len(own) == len(plain) == len(list(own))
+    assert isinstance(own, torch.utils.data.DataLoader)
+    assert (own.batch_size, own.dataset, own.drop_last) == (plain.batch_size, plain.dataset, plain.drop_last)
+    assert orders(DataLoader(NUMBERS, 5, False, None, None, 2, seed=0)) == orders(DataLoader(NUMBERS, 5, seed=0))
+
+
+def test_arguments_fail_as_torchs_do() -> None:
+    """Misspelt and contradicting ones."""
+    for wrong in ({"num_worker": 2}, {"batch_size": 0}, {"shuffle": True, "sampler": [1]}, {"num_workers": -1}):
+        with pytest.raises((TypeError, ValueError)) as own:
+            DataLoader(NUMBERS, **wrong)
+        with pytest.raises(own.type):
+            torch.utils.data.DataLoader(NUMBERS, **wrong)  # type: ignore[arg-type]
+
+
+class Lazy(Sampler[int]):
+    """Draws from all global generators, one index at a time, and changes with the epoch."""
+
+    def __iter__(self) -> Any:
+        for _ in range(15):
+            yield (random.randrange(9) + np.random.randint(9) + int(torch.randint(5, ()))) % 23
+
+
+SAMPLERS: list[Any] = [
+    {"shuffle": True},
+    {"sampler": Lazy()},
+    {"sampler": WeightedRandomSampler([1.0] * 23, 30)},
+    {"sampler": RandomSampler(NUMBERS, generator=torch.Generator().manual_seed(3))},
+    {"sampler": [5, 5, 5, 2]},
+    {"batch_sampler": BatchSampler(Lazy(), 4, False), "batch_size": 1},
+    {"batch_sampler": [[1, 2], [3], [4, 5, 6]], "batch_size": 1},
+]
+
+
+@pytest.mark.parametrize("options", SAMPLERS)
+@pytest.mark.parametrize("workers", [0, 2])
+def test_samplers_draw_from_their_own(options: dict[str, Any], workers: int) -> None:
+    """Whatever the training loop draws in between; and it finds its generators as they were."""
+    quiet = loader("mixed", **{"shuffle": None, "batch_size": 4, **options})
+    expected = [epoch(quiet), epoch(quiet)]
+    noisy = loader("mixed", workers, **{"shuffle": None, "batch_size": 4, **options})
+    found = []
+    for _ in range(2):
+        batches = []
+        for batch in noisy:
+            torch.rand(3), random.random(), np.random.randn()
+            before = global_states()
+            batches.append(bits(batch))
+            assert global_states() == before
+        found.append(batches)
+
+    assert found == expected
+
+
+def test_a_sample_that_comes_again_is_another_one() -> None:
+    """Within an epoch each repeat has a key of its own, whichever worker fetches it."""
+    found = [epoch(loader("torch", n, shuffle=None, sampler=[5, 5, 2, 5], batch_size=1)) for n in (0, 3)]
+
+    assert found[0] == found[1]
+    assert len({digest for batch in found[0] for _, digest in batch}) == 4
+
+
+def test_strings_and_tuples_are_indices() -> None:
+    """Anything that can be written down; what cannot is refused by its type."""
+    names = {"a": 1, "b": 2, ("a", 1): 3, 2.5: 4, None: 5}
+    found = [list(DataLoader(names, sampler=list(names), batch_size=2, num_workers=n, seed=0)) for n in (0, 1)]
+
+    assert [batch.tolist() for batch in found[0]] == [batch.tolist() for batch in found[1]] == [[1, 2], [3, 4], [5]]
+    with pytest.raises(UsageError, match="an index of type object"):
+        list(DataLoader(names, sampler=[object()], seed=0))
+
+
+class Bulk(torch.utils.data.Dataset[Any]):
+    """Fetches many samples at once, drawing or not."""
+
+    def __init__(self, draws: bool) -> None:
+        self.draws, self.sizes = draws, list[int]()
+
+    def __len__(self) -> int:
+        return 12
+
+    def __getitem__(self, index: int) -> Any:
+        return self.__getitems__([index])[0]
+
+    def __getitems__(self, indices: list[int]) -> Any:
+        self.sizes.append(len(indices))
+        return [(index, torch.rand(1).item() if self.draws else 0.0) for index in indices]
+
+
+@pytest.mark.parametrize("draws", [False, True])
+def test_fetching_in_bulk(draws: bool) -> None:
+    """At once where nothing is drawn; one by one where something is, so that ranks and workers agree."""
+    dataset = Bulk(draws)
+    options: dict[str, Any] = {"batch_size": 6, "shuffle": True, "seed": 0}
+    plain = list(DataLoader(dataset, **options))
+    parts = [list(DataLoader(Bulk(draws), num_workers=1, rank=r, world_size=2, **options)) for r in range(2)]
+
+    assert dataset.sizes == ([6] + [1] * 12 if draws else [6, 6])
+    for number, (indices, drawn) in enumerate(plain):
+        assert indices.tolist() == [i for part in parts for i in part[number][0].tolist()]
+        assert drawn.tolist() == [x for part in parts for x in part[number][1].tolist()]
+
+
+def test_a_subset_draws_by_its_own_indices() -> None:
+    """Torch's Subset fetches in bulk, whatever it is a subset of."""
+    subset = Subset(Images(kinds()["mixed"]), range(3, 20))
+    found = [epoch(DataLoader(subset, 5, seed=1, num_workers=workers)) for workers in (0, 2)]
+
+    assert found[0] == found[1]
+
+
+def test_workers_see_the_users_dataset() -> None:
+    """`get_worker_info().dataset` is what the documentation of torch promises, in `worker_init_fn` too."""
+    options: dict[str, Any] = {"num_workers": 2, "worker_init_fn": mark_worker, "seed": 0, "batch_size": None}
+
+    assert [seen for _, seen in DataLoader(Seeing(), **options)] == ["Seeing marked"] * 4
+
+
+class Seeing(torch.utils.data.Dataset[Any]):
+    mark = ""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> Any:
+        info = get_worker_info()
+        assert info is not None
+        return index, f"{type(info.dataset).__name__} {self.mark}"
+
+
+def mark_worker(number: int) -> None:
+    info: Any = get_worker_info()
+    info.dataset.mark = "marked"
+
+
+# ---- epochs and state
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_an_early_break_does_not_change_the_next_epoch(workers: int, persistent: bool) -> None:
+    """However much was prefetched."""
+    if persistent and not workers:
+        return
+    whole = loader("mixed")
+    epoch(whole)
+    made = loader("mixed", workers, persistent_workers=persistent)
+    next(iter(made))
+
+    assert epoch(made) == epoch(whole)
+
+
+def test_epochs_can_be_set() -> None:
+    """Epoch 1 is epoch 1, however one comes there; setting it to where a loaded state stands keeps the position."""
+    made, other = loader("python"), loader("python")
+    first, second = epoch(made), epoch(made)
+    other.set_epoch(1)
+    assert epoch(other) == second
+    other.set_epoch(0)
+    assert epoch(other) == first
+    iterator = iter(made)
+    next(iterator)
+    resumed = loader("python")
+    resumed.load_state_dict(made.state_dict())
+    resumed.set_epoch(2)
+    assert resumed.state_dict()["samples"] == 6
+    resumed.set_epoch(3)
+    assert resumed.state_dict() | {"epoch": 3, "samples": 0} == resumed.state_dict()
+
+
+def test_an_old_iterator_does_not_move_the_position() -> None:
+    """The newest one counts."""
+    made = loader("none")
+    old = iter(made)
+    new = iter(made)
+    next(new)
+    next(old), next(old)
+
+    assert (made.state_dict()["epoch"], made.state_dict()["samples"]) == (1, 6)
+
+
+def test_a_state_is_small_and_goes_through_json_and_torch_save(tmp_path: Any) -> None:
+    """Whole numbers only, also for a long dataset."""
+    made = DataLoader(range(10**6), batch_size=64, shuffle=True, seed=3)  # type: ignore[arg-type]
+    iterator = iter(made)
+    batches = [next(iterator).tolist() for _ in range(3)]
+    torch.save({"data": made.state_dict()}, tmp_path / "it.pt")
+    resumed = DataLoader(range(10**6), batch_size=64, shuffle=True, seed=3)  # type: ignore[arg-type]
+    resumed.load_state_dict(torch.load(tmp_path / "it.pt")["data"])
+
+    assert json.loads(json.dumps(made.state_dict())) == made.state_dict()
+    assert len(json.dumps(made.state_dict())) < 200
+    assert next(iter(resumed)).tolist() == next(iterator).tolist() not in batches
+
+
+def test_another_batch_size_goes_on_with_the_very_next_sample() -> None:
+    """The position counts samples."""
+    made = DataLoader(NUMBERS, 6, shuffle=True, seed=0)
+    iterator = iter(made)
+    taken = [next(iterator)[0].tolist() for _ in range(2)]
+    resumed = DataLoader(NUMBERS, 5, shuffle=True, seed=0)
+    resumed.load_state_dict(made.state_dict())
+    rest = orders(resumed)[0]
+
+    whole = orders(DataLoader(NUMBERS, 6, shuffle=True, seed=0))[0]
+    assert list(itertools.chain(*taken, *rest)) == list(itertools.chain(*whole))
+
+
+def test_distributed_checkpoint(tmp_path: Any) -> None:
+    """As a Stateful, saved and loaded in place."""
+    made = loader("torch")
+    assert isinstance(made, Stateful)
+    iterator = iter(made)
+    next(iterator)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        checkpoint.save({"data": made}, checkpoint_id=tmp_path / "it")
+        resumed = loader("torch", 1)
+        checkpoint.load({"data": resumed}, checkpoint_id=tmp_path / "it")
+
+    assert epoch(resumed) == epoch(iterator)
+
+
+def test_a_state_of_another_loader_is_refused() -> None:
+    """Length, seed, version, or no state at all; each beside the nearest one that is taken."""
+    made = loader("none")
+    state = made.state_dict()
+    for change, told in (
+        ({"length": 24}, "dataset of 24 samples, this one has 23 samples"),
+        ({"length": -1}, "unknown length"),
+        ({"seed": 8}, "saved with seed=8, this loader has seed=7"),
+        ({"version": 2}, "version 2"),
+    ):
+        with pytest.raises(DataStateError, match=told):
+            made.load_state_dict({**state, **change})
+    with pytest.raises(DataStateError, match="'epoch' is missing"):
+        made.load_state_dict({key: value for key, value in state.items() if key != "epoch"})
+    made.load_state_dict(state)
+    loader("none", seed=None).load_state_dict(state)
+
+
+def test_without_a_seed_it_hangs_on_torchs() -> None:
+    """Read, not drawn; two loaders are two streams; a state brings its seed along."""
+    before = torch.get_rng_state()
+    first, second = loader("torch", seed=None), loader("torch", seed=None)
+    with_generator = loader("torch", seed=None, generator=torch.Generator().manual_seed(5))
+
+    assert torch.equal(before, torch.get_rng_state())
+    assert len({made.state_dict()["seed"] for made in (first, second, with_generator)}) == 3
+    second.load_state_dict(first.state_dict())
+    assert epoch(second) == epoch(first)
+
+
+# ---- ranks
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize(("tail", "sizes"), [("drop", [10, 10]), ("pad", [10, 10, 10]), ("uneven", [10, 10, 3])])
+def test_tails(ranks: int, tail: Any, sizes: list[int]) -> None:
+    """The same global batches for every number of ranks; padded with the epoch's first samples."""
+    parts = [
+        orders(DataLoader(NUMBERS, 10, shuffle=True, seed=1, tail=tail, rank=rank, world_size=ranks))[0]
+        for rank in range(ranks)
+    ]
+    batches = [list(itertools.chain(*(part[b] for part in parts if b < len(part)))) for b in range(len(sizes))]
+    whole = orders(DataLoader(NUMBERS, 10, shuffle=True, seed=1))[0]
+
+    assert [len(batch) for batch in batches] == sizes
+    assert batches[:2] == whole[:2]
+    if tail == "pad":
+        assert batches[2] == whole[2] + whole[0][:7]
+    assert len(DataLoader(NUMBERS, 10, seed=1, tail=tail)) == len(sizes)
+
+
+def test_a_batch_too_small_for_all_ranks_is_refused() -> None:
+    """The others would wait for ever."""
+    made = DataLoader(NUMBERS, 10, seed=1, rank=0, world_size=4)
+
+    with pytest.raises(UsageError, match="a global batch of 3 samples leaves some of 4 ranks without any"):
+        list(made)
+
+
+def test_samples_that_are_not_batched_go_round() -> None:
+    """With batch_size=None every rank takes its turn, and says how many there are."""
+    made = [DataLoader(range(10), batch_size=None, seed=0, rank=r, world_size=3) for r in range(3)]  # type: ignore[arg-type]
+
+    assert [list(one) for one in made] == [[0, 3, 6, 9], [1, 4, 7], [2, 5, 8]]
+    assert [len(one) for one in made] == [4, 3, 3]
+
+
+def test_ranks_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torchrun sets it; arguments come first; and ranks that did not agree on a seed are refused."""
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+
+    assert orders(DataLoader(NUMBERS, 6, seed=0))[0][0] == [3, 4, 5]
+    assert orders(DataLoader(NUMBERS, 6, seed=0, rank=0, world_size=1))[0][0] == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(UsageError, match="2 ranks need one seed"):
+        iter(DataLoader(NUMBERS, 6))
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"in_order": False}, "in_order=False"),
+        ({"rank": 1}, "go together"),
+        ({"rank": 2, "world_size": 2}, "rank must be from 0 to 1"),
+        ({"tail": "cut"}, "tail must be one of keep, drop, pad, uneven, got 'cut'"),
+        ({"drop_last": True, "tail": "pad"}, "contradict each other"),
+        ({"on_error": "ignore"}, "on_error must be one of raise, skip, got 'ignore'"),
+        ({"sampler": DistributedSampler(NUMBERS, 2, 0)}, "DistributedSampler"),
+    ],
+)
+def test_what_is_refused(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        iter(DataLoader(NUMBERS, seed=0, **options))
+
+
+# ---- streams
+
+
+class Shuffled(IterableDataset[Any]):
+    """A shuffle buffer, augmentation, and sharing out among workers as torch's documentation has it."""
+
+    def __init__(self, length: int = 23) -> None:
+        self.length = length
+        self.rng = np.random.default_rng(0)
+
+    def __iter__(self) -> Any:
+        info = get_worker_info()
+        buffer: list[int] = []
+        for number in range(0 if info is None else info.id, self.length, 1 if info is None else info.num_workers):
+            buffer.append(number)
+            if len(buffer) == 5:
+                yield self.one(buffer.pop(random.randrange(5)))
+        yield from (self.one(number) for number in buffer)
+
+    def one(self, number: int) -> Any:
+        image = np.full((2, 2), number) + self.rng.normal() + np.random.randn()
+        return number, torch.from_numpy(image), torch.rand(2)
+
+
+def jitter(number: int) -> Any:
+    return number, torch.rand(2), torch.randn(1, generator=sample_generator())
+
+
+STREAMS = [Shuffled(), Mapped(range(23), jitter)]
+
+
+@pytest.mark.parametrize("stream", STREAMS, ids=["shuffled", "mapped"])
+def test_streams(stream: Any) -> None:
+    """Whole in every process: the same for any workers, ranks and after any resume."""
+
+    def made(workers: int = 0, **options: Any) -> DataLoader:
+        return DataLoader(stream, batch_size=6, seed=0, num_workers=workers, **options)
+
+    plain = made()
+    whole = [epoch(plain), epoch(plain)]
+    persistent = made(2, persistent_workers=True)
+    first = made(2)
+    iterator = iter(first)
+    next(iterator), next(iterator)
+    resumed = made(1)
+    resumed.load_state_dict(first.state_dict())
+    parts = [epoch(made(1, rank=rank, world_size=3)) for rank in range(3)]
+
+    assert sorted(index for batch in whole[0] for index, _ in batch) == list(range(23))
+    assert not set(itertools.chain(*whole[0])) & set(itertools.chain(*whole[1]))
+    for workers in (1, 3):
+        assert epoch(made(workers)) == whole[0]
+    assert [epoch(persistent), epoch(persistent)] == whole
+    assert epoch(resumed) == whole[0][2:]
+    assert [list(itertools.chain(*batch)) for batch in zip(*parts, strict=True)] == whole[0]
+
+
+@pytest.mark.parametrize(("tail", "sizes"), [("drop", [6, 6, 6]), ("pad", [6, 6, 6, 6]), ("keep", [6, 6, 6, 5])])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_tails_of_streams(tail: Any, sizes: list[int], workers: int) -> None:
+    made = DataLoader(Mapped(range(23), jitter), batch_size=6, seed=0, num_workers=workers, tail=tail)
+
+    assert [len(indices) for indices, *_ in made] == sizes
+
+
+def test_only_the_owner_computes_what_is_mapped() -> None:
+    """The function runs once per element, over all workers and ranks."""
+    seen: list[int] = []
+
+    def note(number: int) -> int:
+        seen.append(number)
+        return number
+
+    for rank in range(2):
+        list(DataLoader(Mapped(range(10), note), batch_size=4, seed=0, rank=rank, world_size=2))
+
+    assert sorted(seen) == list(range(10))
+    assert list(Mapped(range(3), str)) == ["0", "1", "2"]
+
+
+# ---- one sample
+
+
+def test_a_single_sample_is_fetched_as_a_loader_does() -> None:
+    """For looking at one that an error named."""
+    dataset = Images(kinds()["mixed"])
+    made = DataLoader(dataset, sampler=[4, 9, 4], batch_size=1, seed=3)
+    batches = epoch(made), epoch(made)
+    again = [fetch(dataset, 4, seed=3, epoch=1, repeat=repeat) for repeat in (0, 1)]
+
+    assert epoch([torch.utils.data.default_collate([one]) for one in again]) == [batches[1][0], batches[1][2]]
+
+
+def test_explicit_generators() -> None:
+    """The same one within a sample, another one in the next, and none outside."""
+
+    def twice(index: int) -> list[int]:
+        return [int(torch.randint(2**31, (), generator=sample_generator())) for _ in range(2)]
+
+    dataset: Any = type("Drawing", (), {"__getitem__": lambda self, index: twice(index), "__len__": lambda self: 4})()
+    first, second = fetch(dataset, 0), fetch(dataset, 1)
+
+    assert len({*first, *second}) == 4
+    assert fetch(dataset, 0) == first
+    with pytest.raises(UsageError, match="no sample is being fetched"):
+        sample_generator()
+    with pytest.raises(UsageError, match="library must be one of torch, numpy, python, got 'jax'"):
+        sample_generator("jax")
+
+
+def test_the_public_names() -> None:
+    """`samebits.data` is there as soon as samebits is."""
+    assert samebits.data.DataLoader is DataLoader
+    assert all(getattr(samebits.data, name) is not None for name in samebits.data.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Dataloader'"):
+        samebits.data.Dataloader  # noqa: B018
