@@ -20,6 +20,8 @@ from tests.schemas import assert_valid
 
 FOLDER = Path(__file__).parent / "cases"
 MARK = re.compile(r"# <- ([a-z-]+)$")
+# A line that shows how a factor enters at another one.
+SHOWN = re.compile(r"# <- (drawn for a sample)$")
 TIMEOUT_SECONDS = 600
 
 Site = tuple[str, str | None, int | None]  # factor, file name, line
@@ -46,6 +48,7 @@ CASES = [
     case("clock_seed", "clock"),
     case("clock_workers", "clock"),
     case("cpu_threads_conv", "cpu-threads", options=("--vary", "cpu-threads")),
+    case("data_workers_persistent", "data-workers", options=("--vary", "data-workers")),
     case("data_workers_transform", "data-workers", options=("--vary", "data-workers")),
     # Where a listing reversed parts from the natural one depends on the file system of the day.
     case("file_order_glob", "file-order", step=None),
@@ -76,13 +79,13 @@ CASES = [
 each_case = pytest.mark.parametrize("planted", CASES, ids=lambda planted: planted.name)
 
 
-def marked_sites(planted: Case) -> set[Site]:
+def marked_sites(planted: Case, pattern: re.Pattern[str] = MARK) -> set[Site]:
     """Every marked line of the faulty script and the modules beside it."""
     return {
         (mark[1], path.name, line)
         for path in (FOLDER / planted.name).glob("*.py")
         for line, source in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
-        if (mark := MARK.search(source))
+        if (mark := pattern.search(source))
     }
 
 
@@ -98,6 +101,11 @@ class Answer:
     def sites(self) -> set[Site]:
         places = [(cause["factor"], cause["location"]) for cause in self.verdict["causes"]]
         return {(factor, at and PurePath(at["path"]).name, at and at["line"]) for factor, at in places}
+
+    @property
+    def shown(self) -> set[Site]:
+        shown = [one for cause in self.verdict["causes"] for one in cause.get("shown_by", [])]
+        return {(one["what"], PurePath(one["location"]["path"]).name, one["location"]["line"]) for one in shown}
 
 
 def environment_for(planted: Case) -> dict[str, str]:
@@ -137,6 +145,7 @@ def test_faulty_script_is_explained(planted: Case, tmp_path: Path) -> None:
 
     assert (answer.exit_code, answer.verdict["verdict"]) == (1, "different"), answer.transcript
     assert answer.sites == expected, answer.transcript
+    assert answer.shown == marked_sites(planted, SHOWN), answer.transcript
     assert answer.verdict["remedy"]["verified"], answer.transcript
     assert set(answer.verdict["remedy"]["pins"]) == planted.factors, answer.transcript
     if planted.step is not None:

@@ -10,9 +10,8 @@ import pickle
 import random
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from multiprocessing.reduction import ForkingPickler
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 
@@ -22,8 +21,7 @@ from samebits.errors import UsageError
 States = list[tuple[Callable[[Any], Any], Any]]
 
 
-@dataclass(frozen=True)
-class Words:
+class Words(NamedTuple):
     """What each library starts from for one key; no two libraries share any of it.
 
     Attributes:

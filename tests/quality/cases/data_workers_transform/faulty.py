@@ -21,7 +21,7 @@ class Digits(Dataset):
 
 
 def noise(pattern):
-    return pattern + np.random.normal(scale=0.1, size=4).astype(np.float32)
+    return pattern + np.random.normal(scale=0.1, size=4).astype(np.float32)  # <- drawn for a sample
 
 
 def main():
