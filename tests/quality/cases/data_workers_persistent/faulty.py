@@ -31,9 +31,8 @@ def jitter():
 def main():
     random.seed(0)
     torch.manual_seed(0)
-    loader = DataLoader(
-        Digits(60), batch_size=6, shuffle=True, num_workers=2, persistent_workers=True
-    )  # <- data-workers
+    options = {"batch_size": 6, "shuffle": True, "num_workers": 2, "persistent_workers": True}
+    loader = DataLoader(Digits(60), **options)  # <- data-workers
     model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 10))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for _ in range(3):
