@@ -102,6 +102,12 @@ class DivergenceError(SamebitsError, AssertionError):
     exit_code = 1
 
 
+class BudgetError(SamebitsError, TimeoutError):
+    """What was asked for cannot be done within the time allowed."""
+
+    kind = "budget"
+
+
 class DataStateError(SamebitsError, ValueError):
     """A loader's state belongs to another dataset, another seed, or a newer samebits."""
 

@@ -19,6 +19,7 @@ COMMANDS = {
     "check": "Same bits? If not: where, why, and what cures it.",
     "diff": "Compare two recorded runs.",
     "replay": "Call a recorded operation again and again.",
+    "cost": "What each pin costs, and the cheapest set that repeats.",
     "factors": "What can change bits here, and what is in effect.",
 }
 # The statuses of `samebits run` are the command's own; this one says that samebits itself failed, as with env and nice.
@@ -123,11 +124,16 @@ def _tell(error: SamebitsError, words: list[str]) -> None:
 
 
 def _document(error: SamebitsError, words: list[str]) -> str | None:
-    if words[:1] not in (["check"], ["diff"], ["replay"]) or not _asks_for_json(words):
+    if words[:1] not in (["check"], ["diff"], ["replay"], ["cost"]) or not _asks_for_json(words):
         return None
-    from samebits.report import json
+    from samebits.report import costs, json
 
-    failed = {"check": json.failed_check_json, "diff": json.failed_diff_json, "replay": json.failed_replay_json}
+    failed = {
+        "check": json.failed_check_json,
+        "diff": json.failed_diff_json,
+        "replay": json.failed_replay_json,
+        "cost": costs.failed_cost_json,
+    }
     return json.dumped(failed[words[0]](error))
 
 

@@ -230,6 +230,8 @@ class Factor(ABC):
         read_in_code: it leaves no call to witness; its lines are found by reading the user's code, and another value of
             it may by luck change nothing.
         needs_cuda: it can matter only where CUDA is.
+        needs_loader: it can matter only where a DataLoader fetches.
+        priced: the modes in which it may make steps slower or quicker.
     """
 
     name: str
@@ -246,6 +248,8 @@ class Factor(ABC):
     refuses: bool = False
     read_in_code: bool = False
     needs_cuda: bool = False
+    needs_loader: bool = False
+    priced: tuple[Mode, ...] = ()
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
         """Variables to set before the interpreter starts."""

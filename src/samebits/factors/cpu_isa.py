@@ -29,6 +29,7 @@ class CpuIsa(Factor):
     cure = "set ATEN_CPU_CAPABILITY, MKL_CBWR and ONEDNN_MAX_CPU_ISA before Python starts"
     pinned_by_default = False
     drifts = False
+    priced = ("pinned",)
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
         if setting.mode == "natural":

@@ -31,6 +31,7 @@ class CpuThreads(Factor):
     too_late = "the first parallel operation, for MKL and OpenMP; torch itself follows at any time"
     cure = "call torch.set_num_threads with a fixed number at the start"
     drifts = False
+    priced = ("pinned",)
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
         threads = _wanted(setting, environ)

@@ -29,6 +29,7 @@ class CublasWorkspace(Factor):
     cure = "set CUBLAS_WORKSPACE_CONFIG=:4096:8 before CUDA is first used"
     is_mode = True
     needs_cuda = True
+    priced = ("pinned",)
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
         if setting.mode == "varied":

@@ -21,6 +21,7 @@ class CudnnAlgorithms(Factor):
     cure = "set torch.backends.cudnn.deterministic = True"
     is_mode = True
     needs_cuda = True
+    priced = ("pinned",)
 
     def pin(self, scene: Scene) -> None:
         scene.when_loaded("torch", lambda torch: self._set(torch, scene, True))

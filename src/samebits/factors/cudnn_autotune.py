@@ -22,6 +22,7 @@ class CudnnAutotune(Factor):
     cure = "set torch.backends.cudnn.benchmark = False"
     is_mode = True
     needs_cuda = True
+    priced = ("pinned", "varied")
 
     def pin(self, scene: Scene) -> None:
         scene.when_loaded("torch", lambda torch: self._set(torch, scene, False))

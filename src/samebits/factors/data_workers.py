@@ -31,6 +31,8 @@ class DataWorkers(CallFactor):
     cure = "use samebits.data.DataLoader(..., seed=0) at line {line}, which keys each sample by its index"
     pinned_by_default = False
     drifts = False
+    priced = ("pinned",)
+    needs_loader = True
 
     def install(self, scene: Scene) -> None:
         scene.when_loaded("torch.utils.data", lambda data: _Loaders(scene).install(data.DataLoader))

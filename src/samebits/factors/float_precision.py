@@ -21,6 +21,7 @@ class FloatPrecision(Factor):
     cure = 'call torch.set_float32_matmul_precision("highest")'
     pinned_by_default = False
     drifts = False
+    priced = ("pinned",)
 
     def pin(self, scene: Scene) -> None:
         scene.when_loaded("torch", lambda torch: _set(torch, scene, "highest", False))

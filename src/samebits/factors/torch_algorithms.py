@@ -27,6 +27,7 @@ class TorchAlgorithms(Factor):
     cure = "call torch.use_deterministic_algorithms(True) at the start"
     is_mode = True
     refuses = True
+    priced = ("pinned",)
 
     def check_value(self, value: str) -> None:
         if value not in ("strict", "warn"):

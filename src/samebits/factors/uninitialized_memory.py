@@ -28,6 +28,7 @@ class UninitializedMemory(CallFactor):
     story = "memory of {what} was read before it was written"
     cure = "write every element of the tensor made at line {line} before reading it, or use torch.zeros"
     varied_by_default = True
+    priced = ("pinned",)
 
     def install(self, scene: Scene) -> None:
         scene.when_loaded("torch", lambda torch: _install_torch(torch, scene))

@@ -98,6 +98,10 @@ class _Guest:
             recorder = Recorder(self.journal.folder, wish, self.journal)
             recorder.install()
             recorder.stay_to_the_end()
+            if self.plan.paced_from is not None and current_rank() in (None, 0):
+                from samebits.launch.pacer import Pacer
+
+                Pacer(self.journal.folder, self.plan.paced_from, recorder).install()
 
     def at_end(self) -> None:
         """Note what can only be known now. A forked child has nothing to say here that its parent does not."""

@@ -29,6 +29,7 @@ class RunPlan:
         stop_after: end the run after this step.
         keep_step, keep_streams: keep whole tensors of one step.
         ops: record every operation of some steps.
+        paced_from: record so many steps, then take further ones only when told to (`launch.pacer`).
     """
 
     role: str = "run"
@@ -41,6 +42,7 @@ class RunPlan:
     keep_step: int | None = None
     keep_streams: tuple[str, ...] = ()
     ops: OpWish | None = None
+    paced_from: int | None = None
 
     def named(self, mode: str) -> list[str]:
         """The factors treated so, in catalogue order."""

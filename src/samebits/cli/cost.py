@@ -1,0 +1,92 @@
+"""`samebits cost`: what each pin costs the user's own steps, and the cheapest set that repeats."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from samebits.cli.config import read_config
+from samebits.cli.options import COMMAND_LINE, answer, command_argument, format_option, out_option, seed_option
+from samebits.cost.experiments import run_cost
+from samebits.cost.plan import DEFAULT_BUDGET, DEFAULT_WARM_UP, Request
+from samebits.errors import InterruptError, UsageError
+from samebits.factors.catalog import find, in_order
+from samebits.launch.command import understand
+from samebits.launch.ending import signals_end_runs
+from samebits.recording.folder import mark_busy, mark_done, new_home
+from samebits.report.costs import cost_json, cost_text
+from samebits.report.json import dumped
+
+
+@click.command(context_settings=COMMAND_LINE, short_help="What each pin costs, and the cheapest set that repeats.")
+@click.option("--budget", type=float, default=DEFAULT_BUDGET, show_default=True, metavar="S", help="Seconds for all.")
+@click.option(
+    "--warm-up",
+    type=int,
+    default=DEFAULT_WARM_UP,
+    show_default=True,
+    metavar="STEPS",
+    help="So many first steps are recorded, to see whether they repeat, and not timed.",
+)
+@click.option("--factor", "factors", multiple=True, metavar="FACTOR", help="Measure only this one (repeatable).")
+@seed_option
+@out_option
+@format_option
+@command_argument
+def command(
+    budget: float,
+    warm_up: int,
+    factors: tuple[str, ...],
+    seed: int | None,
+    out: Path | None,
+    form: str,
+    command: tuple[str, ...],
+) -> None:
+    """What does each pin cost COMMAND's own steps, and which is the cheapest set of pins under which it repeats?
+
+    \b
+    samebits cost train.py --lr 3
+    samebits cost --budget 300 train.py
+    samebits cost --factor torch-algorithms train.py
+
+    Runs with and without a pin take turns, some steps each, so that a drifting machine slows both.
+
+    Exit status: 0 measured, 2 not.
+    """  # noqa: D301 - click wants the character itself
+    config = read_config()
+    chosen = in_order([find(name).name for name in factors])
+    unpriced = [name for name in chosen if not find(name).priced]
+    if unpriced:
+        raise UsageError(f"{unpriced[0]} makes no step slower or quicker", "`samebits factors` tells what each does")
+    root = config.seed if seed is None else seed
+    request = Request(understand(command), root, budget, warm_up, tuple(chosen))
+    home = new_home(out, config.keep)
+    mark_busy(home)
+    try:
+        with signals_end_runs(), _progress() as tell:
+            costs = run_cost(request, home, tell)
+    except KeyboardInterrupt as interrupt:
+        error = InterruptError("interrupted; every process was ended", f"what was recorded is in {home}")
+        raise error from interrupt
+    finally:
+        mark_done(home)
+    if form == "text" and costs.error is not None:
+        raise costs.error
+    answer(dumped(cost_json(costs)) if form == "json" else cost_text(costs))
+    sys.exit(costs.exit_code)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """What is going on, on stderr where that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("starting") as status:
+        yield status.update

@@ -1,0 +1,231 @@
+"""From a script to its prices: start runs, let them take turns, see which repeat, and leave out what costs most."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from samebits.comparison.locate import Divergence, first_divergence
+from samebits.cost.plan import NATURAL, Candidate, Request, candidates, default_set
+from samebits.cost.prices import Costs, Price, ratio_of
+from samebits.cost.turns import Arm
+from samebits.errors import BudgetError, NothingTrainedError, SamebitsError, ScriptFailedError
+from samebits.launch.process import Outcome, run_recorded
+
+# A block this long is far longer than a clock's tick and a pipe's delay, and short enough for many.
+BLOCK_SECONDS = 0.05
+ROUNDS = 60
+FEW_ROUNDS = 5
+# Of the memory that is free, so much may be used by runs that wait for their turn.
+MEMORY_SHARE = 0.6
+
+Tell = Callable[[str], None]
+
+
+def run_cost(request: Request, home: Path, tell: Tell | None = None) -> Costs:
+    """Measure.
+
+    Args:
+        request: what.
+        home: folder for the runs.
+        tell: told what is going on, about ten times a second.
+    """
+    measuring = _Measuring(request, home, tell or (lambda _: None))
+    try:
+        return measuring.costs()
+    except SamebitsError as error:
+        return Costs(str(request.command), home, error=error)
+
+
+class _Measuring:
+    def __init__(self, request: Request, home: Path, tell: Tell) -> None:
+        self.request, self.home, self.tell = request, home, tell
+        self.began = time.monotonic()
+        self.deadline = self.began + request.budget
+        self.numbers = iter(range(1, 1000))
+        self.block = 1
+        self.has_cuda = False
+        # Wall time from one run's start to its readiness, alone on the machine.
+        self.start_seconds = 0.0
+
+    def costs(self) -> Costs:
+        """All of it."""
+        with ThreadPoolExecutor(64) as pool:
+            plain = self._first(pool)
+            ready: dict[str, Any] = plain.ready or {}
+            self.start_seconds = time.monotonic() - self.began
+            self._refuse_too_small_a_budget()
+            self.has_cuda = ready["has_cuda"]
+            self.block = max(1, math.ceil(BLOCK_SECONDS / max(ready["step_seconds"], 1e-6)))
+            wanted, impossible = candidates(self.request, ready["has_cuda"], ready["fetches"])
+            # Time is kept for looking whether the default set can do without what costs most.
+            until = max(time.monotonic(), self.deadline - 5 * self.start_seconds)
+            prices, baseline = self._measured(wanted, plain, pool, until)
+            more = self._cheaper(prices)
+            if more:
+                others, _ = self._measured(more, None, pool, self.deadline)
+                prices += others
+        return Costs(
+            str(self.request.command),
+            self.home,
+            baseline,
+            tuple(prices),
+            tuple(impossible),
+            self.request.warm_up,
+            self.block,
+            ready["shapes"],
+            time.monotonic() - self.began,
+        )
+
+    # ---- runs
+
+    def _arm(self, candidate: Candidate, pool: ThreadPoolExecutor) -> Arm:
+        timeout = max(1.0, self.deadline - time.monotonic() + 30)
+        return Arm(self.request, candidate, self.home / f"{next(self.numbers)}-{_slug(candidate)}", pool, timeout)
+
+    def _first(self, pool: ThreadPoolExecutor) -> Arm:
+        """A run with nothing pinned, ready; raises where there is none."""
+        arm = self._arm(NATURAL, pool)
+        if arm.wait_until_ready(self.deadline, lambda: self.tell("starting the script")):
+            return arm
+        if not arm.run.done():
+            taken = time.monotonic() - self.began
+            arm.end()
+            raise BudgetError(
+                f"in {taken:.0f} s the script did not take its first {self.request.warm_up} steps",
+                "give a larger --budget, or fewer steps with --warm-up",
+            )
+        outcome = arm.end()
+        if not outcome.succeeded:
+            raise ScriptFailedError(f"the script failed with nothing pinned: {arm.failure()}", "run it by itself first")
+        raise NothingTrainedError(
+            f"with nothing pinned {arm.failure()}", f"it takes more than {self.request.warm_up} steps; see --warm-up"
+        )
+
+    def _refuse_too_small_a_budget(self) -> None:
+        least = 3 * self.start_seconds
+        if self.deadline - time.monotonic() < least:
+            raise BudgetError(
+                f"a budget of {self.request.budget:g} s is too small: the script needs {self.start_seconds:.1f} s to "
+                "get ready, and one pair needs three such runs",
+                f"give --budget {math.ceil(4 * self.start_seconds + 5)} or more",
+            )
+
+    # ---- turns
+
+    def _measured(
+        self, wanted: Sequence[Candidate], plain: Arm | None, pool: ThreadPoolExecutor, deadline: float
+    ) -> tuple[list[Price], Price | None]:
+        """The prices of some candidates, as many at a time as fit, each group beside a run with nothing pinned."""
+        prices: list[Price] = []
+        baseline: Price | None = None
+        groups = _groups(wanted, _together(plain))
+        for number, group in enumerate(groups):
+            until = time.monotonic() + (deadline - time.monotonic()) / (len(groups) - number)
+            again = self._again([*([] if baseline else [NATURAL]), *group])
+            first = plain if number == 0 and plain is not None else self._started([NATURAL], pool)[0]
+            arms = [first, *self._started(group, pool)]
+            second = {label: run.result() for label, run in again.items()}
+            self._take_turns([arm for arm in arms if arm.ready is not None], until)
+            for arm, outcome in zip(arms, [arm.end() for arm in arms], strict=True):
+                if arm is not first:
+                    prices.append(self._price(arm, first, outcome, second[arm.candidate.label]))
+                elif baseline is None:
+                    baseline = self._price(arm, first, outcome, second[arm.candidate.label])
+        return prices, baseline
+
+    def _started(self, group: Sequence[Candidate], pool: ThreadPoolExecutor) -> list[Arm]:
+        """Paced runs that have taken their first steps, or failed; on a GPU one after another, for the first step."""
+        arms: list[Arm] = []
+        for some in _groups(group, 1 if self.has_cuda else os.cpu_count() or 1):
+            started = [self._arm(candidate, pool) for candidate in some]
+            for arm in started:
+                arm.wait_until_ready(self.deadline, partial(self.tell, f"starting: {arm.candidate.label}"))
+            arms += started
+        return arms
+
+    def _again(self, group: Sequence[Candidate]) -> dict[str, Future[Outcome]]:
+        """The recorded steps once more."""
+        found = {}
+        timeout = max(1.0, self.deadline - time.monotonic() + 30)
+        # One at a time, beside the runs that are starting; nothing is timed before all of them have ended.
+        pool = ThreadPoolExecutor(1)
+        for candidate in group:
+            path = self.home / f"{next(self.numbers)}-{_slug(candidate)}-again"
+            plan = candidate.plan(self.request, paced=False)
+            found[candidate.label] = pool.submit(run_recorded, self.request.command, plan, path, timeout)
+        pool.shutdown(wait=False)
+        return found
+
+    def _take_turns(self, arms: list[Arm], until: float) -> None:
+        """Block by block, so that whatever slows the machine for a while slows all of them."""
+        for turn in range(ROUNDS):
+            start = turn % len(arms) if arms else 0
+            for arm in arms[start:] + arms[:start]:
+                if not arm.take(self.block, self.deadline, lambda: None):
+                    return
+            self.tell(f"timing: block {turn + 1} of up to {ROUNDS}")
+            if time.monotonic() > until and turn + 1 >= FEW_ROUNDS:
+                return
+
+    def _price(self, arm: Arm, plain: Arm, outcome: Outcome, again: Outcome) -> Price:
+        if arm.ready is None:
+            return Price(arm.candidate, failure=arm.failure())
+        pairs = min(len(arm.seconds), len(plain.seconds))
+        if pairs == 0:
+            return Price(arm.candidate, failure="the script ended before a block of steps could be timed")
+        place = self._parting(outcome, again)
+        return Price(
+            arm.candidate,
+            None if arm is plain else ratio_of(arm.seconds[:pairs], plain.seconds[:pairs]),
+            statistics.median(arm.seconds),
+            arm.ready["first_seconds"],
+            arm.peak_bytes,
+            place is None and again.succeeded,
+            "" if place is None else f"step {place.step}, {place.stream}",
+        )
+
+    def _parting(self, run: Outcome, again: Outcome) -> Divergence | None:
+        return first_divergence(run.folder.recordings(), again.folder.recordings(), self.request.warm_up - 1)
+
+    def _cheaper(self, prices: Sequence[Price]) -> list[Candidate]:
+        """The default set repeats, and some of its pins cost something: does it still repeat without them?"""
+        whole = next((price for price in prices if price.candidate.label == default_set().label), None)
+        if whole is None or not whole.repeats:
+            return []
+        costly = [
+            price.candidate.pins[0]
+            for price in prices
+            if len(price.candidate.pins) == 1 and price.ratio is not None and price.ratio.low > 1.0
+        ]
+        leave = [name for name in costly if name in whole.candidate.pins]
+        if not leave or self.deadline - time.monotonic() < 3 * self.start_seconds:
+            return []
+        found = [default_set([name]) for name in leave]
+        return [*found, default_set(leave)] if len(leave) > 1 else found
+
+
+def _slug(candidate: Candidate) -> str:
+    return candidate.label.replace(",", "").replace(" ", "-")
+
+
+def _groups(wanted: Sequence[Candidate], size: int) -> list[list[Candidate]]:
+    return [list(wanted[start : start + size]) for start in range(0, len(wanted), size)]
+
+
+def _together(plain: Arm | None) -> int:
+    """How many runs may wait beside each other: as many as fit into memory."""
+    if plain is None or not plain.peak_bytes:
+        return 4
+    with contextlib.suppress(OSError, ValueError):
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * MEMORY_SHARE
+        return max(1, min(12, int(free / plain.peak_bytes) - 1))
+    return 1

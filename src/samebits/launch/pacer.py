@@ -1,0 +1,151 @@
+"""A run that takes its steps when it is told to, and says how long they took: so that runs can take turns."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from samebits.launch.pacing import DONE, GO
+from samebits.recording.listening import listen
+from samebits.recording.streams import Recorder
+
+
+class Pacer:
+    """Paces the process it is in.
+
+    Args:
+        folder: the run folder.
+        warm_up: how many steps are recorded, and not timed.
+        recorder: it ends with the warm-up, so that what is timed is the program alone.
+    """
+
+    def __init__(self, folder: Path, warm_up: int, recorder: Recorder) -> None:
+        self.folder, self.warm_up, self.recorder = folder, warm_up, recorder
+        self.steps = self.left = self.block = 0
+        self.began = self.first_seconds = 0.0
+        self.last_ended = 0.0
+        self.fetches = False
+        self.shapes: set[str] = set()
+        self._depth = 0
+        self._watching = ExitStack()
+        self._go: IO[str] | None = None
+        self._done: IO[str] | None = None
+
+    def install(self) -> None:
+        """Hook torch."""
+        # After the recorder's own hook, which writes the step.
+        register_optimizer_step_post_hook(self._after_step)
+        iterator = torch.utils.data.dataloader._BaseDataLoaderIter
+        self._watching.callback(listen(iterator, "__init__", after=self._note_loader))
+        hooks = torch.nn.modules.module
+        for handle in (
+            hooks.register_module_forward_pre_hook(self._called),
+            hooks.register_module_forward_hook(self._returned, always_call=True),
+        ):
+            self._watching.callback(handle.remove)
+
+    def _note_loader(self, *_: Any) -> None:
+        self.fetches = True
+
+    def _called(self, module: Any, args: Any) -> None:
+        if torch.compiler.is_compiling():
+            return
+        if self._depth == 0:
+            self.began = self.began or time.perf_counter()
+            self.shapes.add(str([tuple(one.shape) for one in args if isinstance(one, torch.Tensor)]))
+        self._depth += 1
+
+    def _returned(self, module: Any, args: Any, result: Any) -> None:
+        if not torch.compiler.is_compiling():
+            self._depth = max(0, self._depth - 1)
+
+    def _after_step(self, *_: Any) -> None:
+        self.steps += 1
+        if self.steps == 1:
+            _synchronize()
+            self.first_seconds = time.perf_counter() - (self.began or time.perf_counter())
+        if self.steps < self.warm_up:
+            self.last_ended = time.perf_counter()
+        elif self.steps == self.warm_up:
+            self._ready()
+        elif self._go is not None:
+            self.left -= 1
+            if self.left == 0:
+                self._end_block()
+
+    def _ready(self) -> None:
+        _synchronize()
+        step_seconds = time.perf_counter() - self.last_ended if self.last_ended else self.first_seconds
+        # From here on its hooks return at once; they cannot be taken away while one of them is running.
+        self.recorder.finish()
+        self._watching.close()
+        # The other end of both pipes is open already.
+        self._go = (self.folder / GO).open(encoding="utf-8")
+        self._done = (self.folder / DONE).open("w", encoding="utf-8")
+        self._say(
+            first_seconds=self.first_seconds,
+            step_seconds=step_seconds,
+            shapes=len(self.shapes),
+            fetches=self.fetches,
+            has_cuda=torch.cuda.is_available(),
+            threads=torch.get_num_threads(),
+        )
+        self._next_block()
+
+    def _end_block(self) -> None:
+        _synchronize()
+        self._say(seconds=time.perf_counter() - self.began, steps=self.block)
+        self._next_block()
+
+    def _next_block(self) -> None:
+        assert self._go is not None
+        word = self._go.readline().strip()
+        self.block = self.left = int(word or 0)
+        if self.left == 0:
+            self._end()
+        self.began = time.perf_counter()
+
+    def _say(self, **what: Any) -> None:
+        assert self._done is not None
+        self._done.write(json.dumps({**what, "peak_bytes": _peak_bytes()}) + "\n")
+        self._done.flush()
+
+    def _end(self) -> None:
+        self.recorder.journal.note("end", stopped_after=self.steps - 1, rank=0)
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError):
+                continue
+        os._exit(0)
+
+
+def _synchronize() -> None:
+    """Wait for whatever the accelerator has not done yet."""
+    accelerator: Any = getattr(torch, "accelerator", None)
+    if accelerator is not None and accelerator.is_available():
+        accelerator.synchronize()
+    elif _uses_cuda():
+        torch.cuda.synchronize()
+
+
+def _peak_bytes() -> int:
+    """The most memory so far: the accelerator's where one is used, else this process's."""
+    if _uses_cuda():
+        return int(torch.cuda.max_memory_reserved())
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _uses_cuda() -> bool:
+    cuda: Any = torch.cuda
+    return bool(cuda.is_initialized())

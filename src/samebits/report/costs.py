@@ -1,0 +1,176 @@
+"""What `samebits cost` found, for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from samebits.cost.plan import DEFAULT_SET, NATURAL, Candidate
+from samebits.cost.prices import Costs, Price, Ratio
+from samebits.errors import SamebitsError
+from samebits.report.json import error_json
+from samebits.report.places import counted
+
+LABEL = 10
+
+
+def cost_text(costs: Costs) -> str:
+    """The answer of `samebits cost`."""
+    assert costs.plain is not None
+    rows = [("" if number else "prices", line) for number, line in enumerate(_table(costs))]
+    blocks = f"blocks of {counted(costs.block_steps, 'step')} in turns, {_pairs(costs)}"
+    rows.append(("measured", f"{blocks}, after {counted(costs.recorded_steps, 'step')} to warm up"))
+    rows += [("failed", f"{price.candidate.label}: {price.failure}") for price in costs.prices if price.failure]
+    rows += _not_applicable(costs)
+    rows.append(("shapes", _shapes(costs)))
+    if costs.is_noisy:
+        rows.append(("note", "the machine was noisy: some intervals are wider than 10 % to each side"))
+    best = costs.recommended
+    if best is not None:
+        rows += [("run", _command(best.candidate, costs.command)), ("code", _code(best.candidate))]
+    return "\n".join([_headline(costs), *(f"  {label:<{LABEL}}{text}".rstrip() for label, text in rows)])
+
+
+def cost_json(costs: Costs) -> dict[str, Any]:
+    """`samebits.cost/1`."""
+    best = costs.recommended
+    return {
+        "schema": "samebits.cost/1",
+        "command": costs.command,
+        "folder": str(costs.home),
+        "recorded_steps": costs.recorded_steps,
+        "block_steps": costs.block_steps,
+        "distinct_input_shapes": costs.shapes,
+        "nothing_pinned": None if costs.plain is None else _price_json(costs.plain),
+        "prices": [_price_json(price) for price in costs.prices],
+        "not_applicable": [{"factor": name, "reason": reason} for name, reason in costs.impossible],
+        "recommended": None
+        if best is None
+        else {
+            "label": best.candidate.label,
+            "pins": list(best.candidate.pins),
+            "command": _command(best.candidate, costs.command),
+            "code": _code(best.candidate),
+        },
+        "is_noisy": costs.is_noisy,
+        "wall_seconds": round(costs.wall_seconds, 3),
+        "error": error_json(costs.error),
+    }
+
+
+def failed_cost_json(error: SamebitsError) -> dict[str, Any]:
+    """A measurement that could not even begin, in the same shape."""
+    return {
+        "schema": "samebits.cost/1",
+        "command": None,
+        "folder": None,
+        "recorded_steps": 0,
+        "block_steps": 0,
+        "distinct_input_shapes": 0,
+        "nothing_pinned": None,
+        "prices": [],
+        "not_applicable": [],
+        "recommended": None,
+        "is_noisy": False,
+        "wall_seconds": 0.0,
+        "error": error_json(error),
+    }
+
+
+def _price_json(price: Price) -> dict[str, Any]:
+    ratio = price.ratio
+    return {
+        "label": price.candidate.label,
+        "settings": {name: setting.mode for name, setting in price.candidate.settings.items()},
+        "ratio": None
+        if ratio is None
+        else {
+            "middle": ratio.middle,
+            "low": ratio.low,
+            "high": ratio.high,
+            "pairs": ratio.pairs,
+            "is_difference": ratio.is_difference,
+        },
+        "step_seconds": price.step_seconds,
+        "first_step_seconds": price.first_seconds,
+        "peak_bytes": price.peak_bytes,
+        "repeats": price.repeats,
+        "parts_at": price.parts_at,
+        "failure": price.failure,
+    }
+
+
+def _headline(costs: Costs) -> str:
+    best = costs.recommended
+    if best is None:
+        return "no set of pins that was measured makes it repeat: `samebits check` tells why"
+    if best.candidate is NATURAL:
+        return f"repeats as it is: nothing has to be pinned for its first {counted(costs.recorded_steps, 'step')}"
+    assert best.ratio is not None
+    price = ratio_words(best.ratio)
+    return f"the cheapest that repeats: {best.candidate.label}, {price}"
+
+
+def ratio_words(ratio: Ratio) -> str:
+    """`1.032 (1.018 to 1.047) of the time`, or that no difference was measured."""
+    interval = f"{ratio.middle:.3f} ({ratio.low:.3f} to {ratio.high:.3f})"
+    return f"{interval} of the time" if ratio.is_difference else f"no difference measured: {interval}"
+
+
+def _pairs(costs: Costs) -> str:
+    pairs = [price.ratio.pairs for price in costs.prices if price.ratio is not None]
+    return f"{min(pairs)} to {max(pairs)} times each" if pairs else "none"
+
+
+def _table(costs: Costs) -> list[str]:
+    head = ("pinned", "step time", "95 % interval", "steps/s", "memory", "repeats")
+    assert costs.plain is not None
+    rows = [head, *(_row(price) for price in (costs.plain, *costs.prices) if not price.failure)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+    return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _row(price: Price) -> tuple[str, ...]:
+    per_second = f"{1 / price.step_seconds:.1f}" if price.step_seconds else ""
+    memory = f"{price.peak_bytes / 2**20:.0f} MiB"
+    repeats = "yes" if price.repeats else f"no, parts at {price.parts_at}" if price.parts_at else "unknown"
+    if price.ratio is None:
+        return price.candidate.label, "1", f"{price.step_seconds * 1000:.2f} ms", per_second, memory, repeats
+    ratio = price.ratio
+    interval = f"{ratio.low:.3f} to {ratio.high:.3f}{'' if ratio.is_difference else ', no difference'}"
+    return price.candidate.label, f"{ratio.middle:.3f}", interval, per_second, memory, repeats
+
+
+def _not_applicable(costs: Costs) -> list[tuple[str, str]]:
+    reasons = dict.fromkeys(reason for _, reason in costs.impossible)
+    return [
+        ("not here", f"{', '.join(name for name, own in costs.impossible if own == reason)}: {reason}")
+        for reason in reasons
+    ]
+
+
+def _shapes(costs: Costs) -> str:
+    where = f"in the first {counted(costs.recorded_steps, 'step')}"
+    if costs.shapes <= 1:
+        return f"the model's inputs had one shape {where}: an autotuner would search once"
+    return f"the model's inputs had {costs.shapes} shapes {where}: an autotuner would search again for each"
+
+
+def _command(candidate: Candidate, command: str) -> str:
+    if not candidate.pins:
+        return command
+    if candidate.label == DEFAULT_SET:
+        return f"samebits run {command}"
+    return " ".join(["samebits run", *(f"--pin {name}" for name in candidate.pins), command])
+
+
+def _code(candidate: Candidate) -> str:
+    if not candidate.pins:
+        return "nothing to add"
+    if candidate.label == DEFAULT_SET:
+        return "samebits.pin(seed=0)"
+    return f"samebits.pin(seed=0, factors=[{_quoted(candidate.pins)}])"
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
