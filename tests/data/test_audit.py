@@ -63,6 +63,28 @@ def entropy() -> int:
     return int.from_bytes(os.urandom(2), "little")  # <- unkeyed
 
 
+class Inner(Base):
+    """Held by the dataset that is audited."""
+
+    def __init__(self) -> None:
+        self.inner = torch.utils.data.ConcatDataset([Counting()])
+
+    def __getitem__(self, index: int) -> Any:
+        return self.inner[index]
+
+
+class Caching(Base):
+    """What was drawn in the first epoch is handed over in all others."""
+
+    def __init__(self) -> None:
+        self.cache: dict[int, float] = {}
+
+    def __getitem__(self, index: int) -> Any:
+        if index not in self.cache:
+            self.cache[index] = random.random()  # <- carried
+        return self.cache[index]
+
+
 class Branching(Base):
     def __getitem__(self, index: int) -> Any:
         if os.urandom(4) < b"\x80":
@@ -74,15 +96,17 @@ class Clean(Base):
     """Draws from everything that can be keyed, and keeps a cache that changes nothing."""
 
     def __init__(self) -> None:
-        self.rng = np.random.default_rng(0)
+        self.rng: Any = None
         self.cache: dict[int, Any] = {}
 
     def __getitem__(self, index: int) -> Any:
+        if self.rng is None:
+            self.rng = np.random.default_rng(0)
         self.cache.setdefault(index, index * 2)
         return self.cache[index] + self.rng.normal() + random.random() + np.random.rand() + torch.rand(2).sum()
 
 
-@pytest.mark.parametrize("kind", [Unseeded, Counting, Remembering, Clock, Helper])
+@pytest.mark.parametrize("kind", [Unseeded, Counting, Remembering, Clock, Helper, Inner, Caching])
 def test_the_line_is_named(kind: Any) -> None:
     """And what kind of dependence it is."""
     found = audit(kind())
@@ -93,7 +117,7 @@ def test_the_line_is_named(kind: Any) -> None:
         assert finding.site is not None
         assert lines[finding.site.line - 1].endswith(f"# <- {finding.kind}"), str(finding)
         assert str(finding.site.line) in str(finding)
-    owner = entropy if kind is Helper else kind.__getitem__
+    owner = {Helper: entropy, Inner: Counting.__getitem__}.get(kind, kind.__getitem__)
     first = owner.__code__.co_firstlineno
     assert first < found.findings[0].site.line < first + 5  # type: ignore[union-attr]
 
@@ -113,6 +137,17 @@ def test_a_clean_dataset_is_clean() -> None:
     assert audit(Clean()).is_clean
     assert str(audit(Clean(), [5, 6])) == "2 samples, fetched twice in two orders: the same bits"
     assert random.getstate() == before
+
+
+def test_values_of_every_kind_can_be_compared() -> None:
+    """Objects in arrays by what they are, not by where they lie; tensors that are views of another kind."""
+
+    class Strange(Base):
+        def __getitem__(self, index: int) -> Any:
+            number = torch.tensor([1j * index])
+            return np.array([str(index) * 3, [index]], dtype=object), number.conj(), number.imag.neg(), torch.empty(0)
+
+    assert audit(Strange()).is_clean
 
 
 def test_what_cannot_be_audited() -> None:

@@ -2,6 +2,7 @@
 
 import functools
 import random
+import weakref
 from collections import namedtuple
 from typing import Any
 
@@ -40,6 +41,53 @@ class Slots:
 
     def __call__(self) -> float:
         return float(self.rng.random())
+
+
+class PrivateSlot:
+    __slots__ = ("__rng",)
+
+    def __init__(self) -> None:
+        self.__rng = np.random.default_rng(0)
+
+    def __call__(self) -> float:
+        return float(self.__rng.random())
+
+
+class Steps(list[Any]):
+    """A list with an iterator of its own, which nobody but the user may call."""
+
+    def __iter__(self) -> Any:
+        raise RuntimeError("was iterated")
+
+    def __call__(self) -> float:
+        return float(self[0].random())
+
+
+class Lazy:
+    """Makes its generator when it is first needed, and says so in many ways."""
+
+    def __init__(self) -> None:
+        self.rng: Any = None
+
+    @functools.cached_property
+    def cached(self) -> Any:
+        return random.Random(0)
+
+    def __call__(self) -> float:
+        if self.rng is None:
+            self.rng = np.random.default_rng(0)
+        return float(self.rng.random()) + self.cached.random()
+
+
+class Strokes:
+    """More data than is looked through, and a transform behind it."""
+
+    def __init__(self) -> None:
+        self.data = [[[number, number, number] * 3 for number in range(150)] for _ in range(1000)]
+        self.transform = Slots()
+
+    def __call__(self) -> float:
+        return self.transform()
 
 
 class Method:
@@ -92,6 +140,11 @@ HOLDERS: dict[str, Any] = {
     "default": default,
     "nested": nested(),
     "partial": functools.partial(lambda rng: rng.random(), random.Random(0)),
+    "private slot": PrivateSlot(),
+    "subclass of a list": Steps([random.Random(0)]),
+    "tuple as a key": functools.partial(lambda table: table["a", 0].random(), {("a", 0): random.Random(0)}),
+    "made when needed": Lazy(),
+    "behind much data": Strokes(),
     "wrapped": functools.wraps(default)(lambda: default()),
 }
 
@@ -105,6 +158,10 @@ class Calling(torch.utils.data.Dataset[Any]):
 
     def __getitem__(self, index: int) -> Any:
         return index, torch.tensor(self.call())
+
+
+# Reading a wide dataset to its end is what the warning is for.
+pytestmark = pytest.mark.filterwarnings("ignore:samebits looked through")
 
 
 @pytest.mark.parametrize("holder", HOLDERS.values(), ids=HOLDERS)
@@ -125,6 +182,7 @@ def test_every_way_to_hold_one(holder: Any) -> None:
 @pytest.mark.parametrize("holder", HOLDERS.values(), ids=HOLDERS)
 def test_they_come_back_exactly(holder: Any) -> None:
     """The main process goes on drawing what it would have drawn."""
+    holder()
     generators = Generators(("it", holder))
     states = generators.states()
     first = str(holder())
@@ -141,6 +199,33 @@ def test_ways_are_the_same_in_every_process() -> None:
     assert sorted(ways) == ["dataset.call.rngs['a'][0][0]", "dataset.call.rngs[2][1]"]
 
 
+def test_a_class_and_its_object_have_streams_of_their_own() -> None:
+    """Under one name; and two functions' defaults as well."""
+
+    class Both:
+        rng = random.Random(0)
+
+        def __init__(self) -> None:
+            self.rng = random.Random(0)
+
+        def __call__(self) -> float:
+            return self.rng.random() - type(self).rng.random()
+
+    drawn = [batch[1].item() for batch in DataLoader(Calling(Both()), seed=0)]
+
+    assert 0.0 not in drawn
+    assert len({way for way, _ in find_generators(("it", Both()))}) == 2
+
+
+def test_more_than_can_be_looked_through_is_said() -> None:
+    """By a warning; and what holds no data was looked at before."""
+    holder = Strokes()
+    with pytest.warns(UserWarning, match="stopped: one that lies deeper is not keyed"):
+        found = find_generators(("it", holder))
+
+    assert [way for way, _ in found] == ["it.transform.rng"]
+
+
 def test_rings_large_and_strange_objects_are_passed() -> None:
     """Each object once, the beginning of long lists, no property is called, and no iterator is moved."""
 
@@ -155,8 +240,13 @@ def test_rings_large_and_strange_objects_are_passed() -> None:
         def __iter__(self) -> Any:
             raise RuntimeError("was iterated")
 
+    class Opening(dict[str, Any]):
+        def items(self) -> Any:
+            raise RuntimeError("opens every file")
+
+    gone = weakref.proxy(Strange())
     ring: list[Any] = [range(10**9), iter([1]), Strange(), list(range(10**6)), {1, 2}]
-    ring += [ring, random.SystemRandom(), np.random.default_rng(0)]
+    ring += [ring, random.SystemRandom(), np.random.default_rng(0), gone, Opening(a=1)]
     generators = Generators(("it", ring))
 
     assert [way for way, *_ in generators.held] == ["it[7]"]

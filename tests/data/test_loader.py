@@ -1,8 +1,10 @@
 """The loader beside torch's own: arguments, order, epochs, state, streams, and what is refused."""
 
+import contextlib
 import itertools
 import json
 import random
+import time
 import warnings
 from typing import Any
 
@@ -77,6 +79,7 @@ SAMPLERS: list[Any] = [
     {"sampler": [5, 5, 5, 2]},
     {"batch_sampler": BatchSampler(Lazy(), 4, False), "batch_size": 1},
     {"batch_sampler": [[1, 2], [3], [4, 5, 6]], "batch_size": 1},
+    {"batch_sampler": [np.array([1, 2]), np.array([3, 4, 5])], "batch_size": 1},
 ]
 
 
@@ -136,6 +139,19 @@ class Bulk(torch.utils.data.Dataset[Any]):
 
 
 @pytest.mark.parametrize("draws", [False, True])
+def test_a_single_sample_of_a_bulk_dataset(draws: bool) -> None:
+    """`fetch` takes the way that the loader takes, which draws other numbers than `__getitem__`."""
+
+    class Other(Bulk):
+        def __getitem__(self, index: int) -> Any:
+            return index, -1.0
+
+    drawn = [batch[1].item() for batch in DataLoader(Other(draws), seed=3)]
+
+    assert [fetch(Other(draws), index, seed=3)[1] for index in range(12)] == drawn
+
+
+@pytest.mark.parametrize("draws", [False, True])
 def test_fetching_in_bulk(draws: bool) -> None:
     """At once where nothing is drawn; one by one where something is, so that ranks and workers agree."""
     dataset = Bulk(draws)
@@ -153,8 +169,42 @@ def test_a_subset_draws_by_its_own_indices() -> None:
     """Torch's Subset fetches in bulk, whatever it is a subset of."""
     subset = Subset(Images(kinds()["mixed"]), range(3, 20))
     found = [epoch(DataLoader(subset, 5, seed=1, num_workers=workers)) for workers in (0, 2)]
+    counting = Counting()
+    list(DataLoader(Subset(counting, range(8)), 4, seed=0))
 
     assert found[0] == found[1]
+    assert counting.fetched == 8
+
+
+class Counting(torch.utils.data.Dataset[int]):
+    """Counts how often it is asked, and draws."""
+
+    fetched = 0
+
+    def __getitem__(self, index: int) -> int:
+        self.fetched += 1
+        return index + random.randrange(2)
+
+
+class Nesting(torch.utils.data.Dataset[Any]):
+    """Fetches by other means while it is fetched from: a sample of another dataset, and an episode of a loader."""
+
+    def __len__(self) -> int:
+        return 6
+
+    def __getitem__(self, index: int) -> Any:
+        before = random.random()
+        one = fetch(Images(kinds()["mixed"]), index)[1].sum().item()
+        episode = sum(batch[1].sum().item() for batch in DataLoader(Images(kinds()["python"], 3), seed=index))
+        return index, torch.tensor([before, one, episode, random.random(), np.random.rand()])
+
+
+def test_fetching_within_a_sample() -> None:
+    """The outer sample goes on where it was, in a worker too."""
+    found = [epoch(DataLoader(Nesting(), 2, seed=0, num_workers=workers)) for workers in (0, 1, 3)]
+
+    assert found[0] == found[1] == found[2]
+    assert len({digest for batch in found[0] for _, digest in batch}) == 6
 
 
 def test_workers_see_the_users_dataset() -> None:
@@ -254,6 +304,83 @@ def test_another_batch_size_goes_on_with_the_very_next_sample() -> None:
     assert list(itertools.chain(*taken, *rest)) == list(itertools.chain(*whole))
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_the_rest_of_a_batch_that_a_sampler_made(ranks: int) -> None:
+    """Another batch sampler goes on with the very next sample, too; with ranks each gets its part of it."""
+
+    def made(size: int, **options: Any) -> DataLoader:
+        return DataLoader(NUMBERS, batch_sampler=BatchSampler(range(23), size, False), seed=0, **options)
+
+    first = made(4)
+    next(iter(first))
+    parts = []
+    for rank in range(ranks):
+        resumed = made(6, rank=rank, world_size=ranks)
+        resumed.load_state_dict(first.state_dict())
+        parts.append(orders(resumed)[0])
+
+    assert [list(itertools.chain(*batch)) for batch in zip(*parts, strict=True)][:2] == [[4, 5], [6, 7, 8, 9, 10, 11]]
+
+
+def test_a_state_brings_its_seed_to_several_ranks() -> None:
+    """As the hint of the error says."""
+    first = DataLoader(NUMBERS, 6, shuffle=True, seed=4)
+    next(iter(first))
+    resumed = DataLoader(NUMBERS, 6, shuffle=True, rank=0, world_size=2)
+    resumed.load_state_dict(first.state_dict())
+
+    whole = orders(DataLoader(NUMBERS, 6, shuffle=True, seed=4))[0]
+    assert orders(resumed)[0] == [batch[: len(batch) // 2] for batch in whole[1:]]
+
+
+class Failing(torch.utils.data.Dataset[Any]):
+    def __len__(self) -> int:
+        return 12
+
+    def __getitem__(self, index: int) -> int:
+        if index == 5:
+            raise OSError("truncated")
+        return index
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_state_after_an_error_has_only_what_was_handed_over(workers: int) -> None:
+    """`except: save(); raise` resumes with the batch that failed; who goes on gets the next one."""
+    made = DataLoader(Failing(), 4, seed=0, num_workers=workers)
+    iterator = iter(made)
+    next(iterator)
+    with contextlib.suppress(OSError):
+        next(iterator)
+
+    assert made.state_dict()["samples"] == 4
+    assert next(iterator).tolist() == [8, 9, 10, 11]
+    assert made.state_dict()["samples"] == 12
+
+
+def test_a_timeout_can_be_waited_out() -> None:
+    """The batch still comes, and the state counts it then."""
+    made = DataLoader(Slow(), 1, seed=0, num_workers=1, timeout=1)
+    iterator = iter(made)
+    found = []
+    while len(found) < 3:
+        try:
+            found.append(next(iterator).item())
+        except RuntimeError as error:
+            assert "timed out" in str(error)  # noqa: PT017 - it may come once or twice
+        assert made.state_dict()["samples"] == len(found)
+
+    assert found == [0, 1, 2]
+
+
+class Slow(torch.utils.data.Dataset[int]):
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, index: int) -> int:
+        time.sleep(1.6 if index == 1 else 0)
+        return index
+
+
 def test_distributed_checkpoint(tmp_path: Any) -> None:
     """As a Stateful, saved and loaded in place."""
     made = loader("torch")
@@ -281,6 +408,12 @@ def test_a_state_of_another_loader_is_refused() -> None:
     ):
         with pytest.raises(DataStateError, match=told):
             made.load_state_dict({**state, **change})
+    for wrong in (None, {**state, "version": "1"}, {**state, "samples": -5}):
+        with pytest.raises(DataStateError, match=r"a state is a dict|is no state"):
+            made.load_state_dict(wrong)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="epoch must be a whole number, got 'abc'"):
+        made.set_epoch("abc")  # type: ignore[arg-type]
+    assert json.dumps(loader("none", seed=np.int64(3)).state_dict())
     with pytest.raises(DataStateError, match="'epoch' is missing"):
         made.load_state_dict({key: value for key, value in state.items() if key != "epoch"})
     made.load_state_dict(state)
@@ -325,15 +458,44 @@ def test_a_batch_too_small_for_all_ranks_is_refused() -> None:
     made = DataLoader(NUMBERS, 10, seed=1, rank=0, world_size=4)
 
     with pytest.raises(UsageError, match="a global batch of 3 samples leaves some of 4 ranks without any"):
-        list(made)
+        iter(made)
 
 
-def test_samples_that_are_not_batched_go_round() -> None:
+@pytest.mark.parametrize("tail", ["keep", "drop", "pad"])
+def test_lengths_come_from_the_sampler(tail: Any) -> None:
+    """Also where it yields more than the dataset has."""
+    sampler = WeightedRandomSampler([1.0] * 10, 101)
+    made = DataLoader(range(10), 4, sampler=sampler, seed=0, tail=tail)  # type: ignore[arg-type]
+
+    assert len(made) == len(list(made)) == (25 if tail == "drop" else 26)
+    uneven = [DataLoader(range(9), 4, seed=0, tail="uneven", rank=r, world_size=4) for r in range(4)]  # type: ignore[arg-type]
+    assert [len(one) for one in uneven] == [len(list(one)) for one in uneven]
+
+
+def test_what_fills_up_a_batch_comes_again() -> None:
+    """So it has a key of its own, as any repeat has, whatever the sampler."""
+    made = DataLoader(Images(kinds()["torch"], 5), 4, seed=0, tail="pad", shuffle=True)
+    digests = [digest for batch in epoch(made) for _, digest in batch]
+
+    assert len(set(digests)) == 8
+
+
+@pytest.mark.parametrize(
+    ("tail", "expected"),
+    [
+        ("drop", [[0, 3, 6], [1, 4, 7], [2, 5, 8]]),
+        ("pad", [[0, 3, 6, 9], [1, 4, 7, 0], [2, 5, 8, 1]]),
+        ("uneven", [[0, 3, 6], [1, 4, 7], [2, 5, 8, 9]]),
+    ],
+)
+def test_samples_that_are_not_batched_go_round(tail: Any, expected: list[list[int]]) -> None:
     """With batch_size=None every rank takes its turn, and says how many there are."""
-    made = [DataLoader(range(10), batch_size=None, seed=0, rank=r, world_size=3) for r in range(3)]  # type: ignore[arg-type]
+    made = [DataLoader(range(10), batch_size=None, seed=0, tail=tail, rank=r, world_size=3) for r in range(3)]  # type: ignore[arg-type]
 
-    assert [list(one) for one in made] == [[0, 3, 6, 9], [1, 4, 7], [2, 5, 8]]
-    assert [len(one) for one in made] == [4, 3, 3]
+    assert [list(one) for one in made] == expected
+    assert [len(one) for one in made] == [len(part) for part in expected]
+    with pytest.raises(UsageError, match="a global batch of 1 samples"):
+        iter(DataLoader(range(10), batch_size=None, seed=0, rank=0, world_size=3))  # type: ignore[arg-type]
 
 
 def test_ranks_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -355,13 +517,15 @@ def test_ranks_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> Non
         ({"rank": 2, "world_size": 2}, "rank must be from 0 to 1"),
         ({"tail": "cut"}, "tail must be one of keep, drop, pad, uneven, got 'cut'"),
         ({"drop_last": True, "tail": "pad"}, "contradict each other"),
+        ({"seed": 1.5}, "seed must be a whole number, got 1.5"),
+        ({"tail": "pad", "batch_sampler": [[1]]}, "batch_sampler makes its own"),
         ({"on_error": "ignore"}, "on_error must be one of raise, skip, got 'ignore'"),
         ({"sampler": DistributedSampler(NUMBERS, 2, 0)}, "DistributedSampler"),
     ],
 )
 def test_what_is_refused(options: dict[str, Any], told: str) -> None:
     with pytest.raises(UsageError, match=told):
-        iter(DataLoader(NUMBERS, seed=0, **options))
+        iter(DataLoader(NUMBERS, **{"seed": 0, **options}))
 
 
 # ---- streams
@@ -419,6 +583,43 @@ def test_streams(stream: Any) -> None:
     assert [epoch(persistent), epoch(persistent)] == whole
     assert epoch(resumed) == whole[0][2:]
     assert [list(itertools.chain(*batch)) for batch in zip(*parts, strict=True)] == whole[0]
+
+
+class Span(IterableDataset[int]):
+    """As torch's documentation shares a stream out: each worker is given a part of it when it starts."""
+
+    def __init__(self, start: int, end: int) -> None:
+        self.start, self.end = start, end
+
+    def __iter__(self) -> Any:
+        return iter(range(self.start, self.end))
+
+
+def share_out(number: int) -> None:
+    info: Any = get_worker_info()
+    size = (info.dataset.end - info.dataset.start) // info.num_workers
+    info.dataset.start += info.id * size
+    info.dataset.end = info.dataset.start + size
+
+
+@pytest.mark.parametrize("workers", [0, 2, 3])
+def test_a_stream_that_workers_would_share_out_stays_whole(workers: int) -> None:
+    """Nothing is lost, and nothing comes twice."""
+    made = DataLoader(Span(3, 15), 4, seed=0, num_workers=workers, worker_init_fn=share_out)
+
+    assert [number for batch in made for number in batch.tolist()] == list(range(3, 15))
+
+
+def test_a_stream_that_can_be_read_only_once_is_refused() -> None:
+    """Every epoch and every worker reads it; and a function's StopIteration is an error, not the end."""
+    with pytest.raises(UsageError, match="a generator can be read only once"):
+        Mapped((number for number in range(3)), str)
+
+    def stop(number: int) -> int:
+        raise StopIteration
+
+    with pytest.raises(RuntimeError, match="StopIteration was raised while fetching sample 0"):
+        list(DataLoader(Mapped(range(3), stop), seed=0))
 
 
 @pytest.mark.parametrize(("tail", "sizes"), [("drop", [6, 6, 6]), ("pad", [6, 6, 6, 6]), ("keep", [6, 6, 6, 5])])

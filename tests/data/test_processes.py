@@ -1,5 +1,7 @@
 """Real ranks, a process that is killed and resumed, and workers that die."""
 
+import contextlib
+import gc
 import itertools
 import json
 import os
@@ -93,8 +95,25 @@ def test_a_dead_worker_is_told_with_its_sample(number: int) -> None:
     with pytest.raises(WorkerDiedError, match=r"while fetching sample 13 \(number 13 of epoch 0\)") as caught:
         list(iterator)
     assert taken == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert loader.state_dict()["samples"] in (8, 12)
     assert isinstance(caught.value, RuntimeError)
     assert "samebits.data.fetch" in str(caught.value)
+
+
+def test_no_worker_outlives_a_dead_one() -> None:
+    """Nor does anybody wait for them: the error keeps nothing alive."""
+    gc.disable()
+    try:
+        before = set(torch.multiprocessing.active_children())
+        start = time.monotonic()
+        with contextlib.suppress(WorkerDiedError):
+            list(DataLoader(Deadly(signal.SIGKILL), batch_size=4, num_workers=2, seed=0))
+        seconds = time.monotonic() - start
+
+        assert set(torch.multiprocessing.active_children()) == before
+        assert seconds < 5
+    finally:
+        gc.enable()
 
 
 def test_a_worker_that_stays_alive_is_no_worry() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +17,7 @@ from samebits.errors import UsageError
 from samebits.sites import Site
 
 SAMPLES = 16
+_ITEMS = 20
 
 
 @dataclass(frozen=True)
@@ -88,15 +90,28 @@ def audit(dataset: Any, indices: Sequence[Any] | None = None, *, seed: int = 0) 
     chosen = list(_spread(len(dataset)) if indices is None else indices)
     if not chosen:
         raise UsageError("there is no sample to audit: the dataset is empty")
-    fetched = _Fetched(dataset, seed)
+    fetched, fresh, unused = _Fetched(dataset, seed), _copied(dataset, seed), _copied(dataset, seed)
     first = [fetched.again(index) for index in chosen]
     second = [fetched.again(index) for index in reversed(chosen)][::-1]
+    differing = [index for index, one, other in zip(chosen, first, second, strict=True) if one != other]
     found: dict[Any, Finding] = {}
-    for index, one, other in zip(chosen, first, second, strict=True):
-        if one != other:
-            finding = fetched.explained(index)
-            found.setdefault((finding.kind, finding.name, finding.site and finding.site.key), finding)
+    for index in differing:
+        finding = fetched.explained(index)
+        found.setdefault((finding.kind, finding.name, finding.site and finding.site.key), finding)
+    if not found and fresh is not None and unused is not None:
+        # What was kept from one epoch must not be met again in the next.
+        index = next((index for index in chosen if fetched.again(index, 1) != fresh.again(index, 1)), None)
+        if index is not None:
+            found[None] = unused.explained_by_changes(index) or Finding("carried", index, "the dataset", None)
     return Audit(len(chosen), tuple(found.values()))
+
+
+def _copied(dataset: Any, seed: int) -> _Fetched | None:
+    """The dataset as it is before anything was fetched; None where it cannot be copied."""
+    try:
+        return _Fetched(copy.deepcopy(dataset), seed)
+    except Exception:
+        return None
 
 
 def _spread(length: int) -> list[int]:
@@ -112,10 +127,21 @@ class _Fetched:
     def __init__(self, dataset: Any, seed: int) -> None:
         self.dataset = dataset
         self.fetcher = Fetcher(dataset, lambda samples: samples, seed)
+        self.has_looked_twice = False
 
-    def again(self, index: Any) -> Any:
+    def again(self, index: Any, epoch: int = 0) -> Any:
         """What the sample is made of."""
-        return value_of(self._fetched(index, None), depth=6)
+        sample = self._fetched(index, None, epoch)
+        if not self.has_looked_twice:
+            self.has_looked_twice = True
+            if self.fetcher.looks_otherwise():
+                sample = self._fetched(index, None, epoch)
+        return value_of(sample, depth=6)
+
+    def explained_by_changes(self, index: Any) -> Finding | None:
+        """The first line that changes what the dataset holds; on one that has been used little."""
+        trace = self._traced(index)
+        return None if trace.changed is None else Finding("carried", index, *trace.changed)
 
     def explained(self, index: Any) -> Finding:
         """The line of a sample that differs."""
@@ -138,10 +164,9 @@ class _Fetched:
         self._fetched(index, trace)
         return trace
 
-    def _fetched(self, index: Any, trace: _LineValues | None) -> Any:
-        with self.fetcher.keyed() as generators:
-            generators.start(self.fetcher.key_of(0, index))
-            fetch = partial(self.dataset.__getitem__, index)
+    def _fetched(self, index: Any, trace: _LineValues | None, epoch: int = 0) -> Any:
+        with self.fetcher.keyed():
+            fetch = partial(self.fetcher.alone, epoch, index)
             return fetch() if trace is None else follow(fetch, trace.after_line)
 
 
@@ -160,14 +185,21 @@ class _LineValues:
         self.lines.append((site, {**local, "what it returns": value_of(result)}))
         now = _attributes(self.dataset)
         if self.changed is None and now != self._before:
-            name = next(name for name, value in now.items() if self._before.get(name) != value)
-            self.changed = f"self.{name}", site
+            self.changed = next(name for name, value in now.items() if self._before.get(name) != value), site
 
 
-def _attributes(dataset: Any) -> dict[str, Any]:
-    """What is carried from sample to sample; generators are keyed, so they are no part of it."""
-    own = getattr(dataset, "__dict__", {})
-    return {name: value for name, one in own.items() if (value := _carried(one)) is not None}
+def _attributes(one: Any, depth: int = 4, way: str = "self") -> dict[str, Any]:
+    """What is carried from sample to sample, in the dataset and in what it holds; generators are keyed, so no part."""
+    found: dict[str, Any] = {}
+    own = getattr(one, "__dict__", None)
+    for name, value in own.items() if isinstance(own, dict) else ():
+        found[f"{way}.{name}"] = _carried(value)
+        if depth:
+            found |= _attributes(value, depth - 1, f"{way}.{name}")
+    if isinstance(one, list | tuple) and depth:
+        for number, item in enumerate(one[:_ITEMS]):
+            found |= _attributes(item, depth - 1, f"{way}[{number}]")
+    return found
 
 
 def _carried(one: Any) -> Any:
@@ -175,4 +207,4 @@ def _carried(one: Any) -> Any:
         return repr(one)
     if isinstance(one, list | dict | set):
         return len(one)
-    return None
+    return type(one).__name__

@@ -10,7 +10,7 @@ import itertools
 import re
 import traceback
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from multiprocessing.sharedctypes import RawArray
@@ -67,6 +67,7 @@ class Epochs:
         progress: what has been handed over.
         next_epoch: the epoch that the next iteration begins.
         skipped: what was left out of the current epoch.
+        has_taken_seed: the seed is that of a state that was loaded.
     """
 
     def __init__(
@@ -78,7 +79,9 @@ class Epochs:
         self.skipped: list[Skipped] = []
         self._persistent: tuple[Inner, Feed] | None = None
         self._loaded: Progress | None = None
+        self.has_taken_seed = False
         self._begun = 0
+        self._here: Fetcher | None = None
 
     def begin(self, loader: Any, ranks: Ranks) -> EpochIterator:
         """Iterate over the next epoch, or over the rest of the one that a loaded state stood in.
@@ -123,9 +126,7 @@ class Epochs:
         Raises:
             DataStateError: it belongs to another loader, or is none.
         """
-        missing = {"version", "seed", "length", "epoch", "samples", "skipped"} - set(state)
-        if missing:
-            raise DataStateError(f"this is no state of a samebits loader: {sorted(missing)[0]!r} is missing")
+        _check_form(state)
         if state["version"] > VERSION:
             raise DataStateError(
                 f"the state has version {state['version']}, this samebits reads up to {VERSION}", "update samebits"
@@ -140,6 +141,7 @@ class Epochs:
                 f"the state was saved with seed={state['seed']}, this loader has seed={self.seed}",
                 "give the loader the seed of the run that is resumed, or leave seed out to take the state's",
             )
+        self.has_taken_seed = True
         self.seed, self._persistent = state["seed"], None
         self.progress = self._loaded = Progress(state["epoch"], state["samples"], state["skipped"])
         self.next_epoch = state["epoch"]
@@ -173,7 +175,12 @@ class Epochs:
         }
         if isinstance(self.dataset, IterableDataset):
             return StreamFetcher(self.dataset, ranks, self.tail, **options)
-        return Fetcher(self.dataset, **options)
+        if loader.num_workers:
+            return Fetcher(self.dataset, **options)
+        # In this process what the dataset holds has not to be looked for anew in every epoch.
+        if self._here is None or (self._here.collate_fn, self._here.seed) != (loader.collate_fn, self.seed):
+            self._here = Fetcher(self.dataset, **options)
+        return self._here
 
 
 def _inner_loader(loader: Any, fetcher: Fetcher, feed: Feed) -> Inner:
@@ -273,17 +280,25 @@ class EpochIterator:
             self.is_over = True
             self.epochs.handed_over(self.turn, self.epoch + 1, 0)
             raise
-        except Exception as error:
+        except BaseException as error:
             self._let_go(error)
+            if self.pending and self._is_of_a_batch(error):
+                # The next batch is another one; until it comes, the user has got no more than before.
+                self.pending.popleft()
             died = self._died(error)
-            if self.pending:
-                # A batch that could not be fetched is behind us, too.
-                self._handed_over(self.pending.popleft())
             if died is None:
                 raise
-            raise died from error
+        try:
+            raise died
+        finally:
+            # Kept here, it would keep this frame, and this frame the other workers.
+            del died
 
-    def _let_go(self, error: Exception) -> None:
+    def _is_of_a_batch(self, error: BaseException) -> bool:
+        """Whether fetching raised this, so that its batch will not come; not a timeout, an interrupt or a sampler."""
+        return self.working is None or "in DataLoader worker process" in str(error)
+
+    def _let_go(self, error: BaseException) -> None:
         # What a worker raised is raised again by a frame of torch that keeps it: a cycle, with this iterator in it, so
         # that workers would end when the garbage collector comes by, after five seconds of waiting for each.
         if self.working is not None:
@@ -292,7 +307,7 @@ class EpochIterator:
     def _handed_over(self, ticket: Ticket, skipped: Sequence[Skipped] = ()) -> None:
         self.epochs.handed_over(self.turn, self.epoch, ticket.end, skipped)
 
-    def _died(self, error: Exception) -> WorkerDiedError | None:
+    def _died(self, error: BaseException) -> WorkerDiedError | None:
         """What torch says of a worker's end, with the sample that it was fetching."""
         named = re.search(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\) (.*)", str(error))
         if named is None or self.working is None:
@@ -319,6 +334,17 @@ class EpochIterator:
 def _how(words: str) -> str:
     """The first clause of what torch says: `is killed by signal: Killed`."""
     return words.split(". ")[0].rstrip(". ")
+
+
+def _check_form(state: Any) -> None:
+    names = ("version", "seed", "length", "epoch", "samples", "skipped")
+    if not isinstance(state, Mapping):
+        raise DataStateError(f"a state is a dict, got {type(state).__name__}", "give what state_dict() returned")
+    for name in names:
+        if name not in state:
+            raise DataStateError(f"this is no state of a samebits loader: {name!r} is missing")
+        if not isinstance(state[name], int) or (state[name] < 0 and name not in ("seed", "length")):
+            raise DataStateError(f"this is no state of a samebits loader: {name!r} is {state[name]!r}")
 
 
 def _samples(length: int) -> str:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import torch
-from torch.utils.data import get_worker_info
+from torch.utils.data import IterableDataset, Subset, get_worker_info
 
 from samebits.data.generators import Current, Generators, bring_back
 from samebits.data.order import Ticket, index_word
@@ -64,6 +64,8 @@ class Fetcher:
         self._stems = {name: Stem(seed, name) for name in ("sample", "batch", "stream")}
         # Made in the process that fetches: a worker has its own copy of the dataset, and of what that holds.
         self._generators: Generators | None = None
+        self._held: list[tuple[str, int]] = []
+        self._has_looked_twice = False
         self._draws_in_bulk = False
 
     def __getstate__(self) -> dict[str, Any]:
@@ -75,12 +77,27 @@ class Fetcher:
 
     def __getitem__(self, ticket: Ticket) -> Any:
         """Raises what the dataset raises, with a note that names the sample."""
+        fetched = self._fetched(ticket)
+        if not self._has_looked_twice:
+            self._has_looked_twice = True
+            if self.looks_otherwise():
+                fetched = self._fetched(ticket)
+        return fetched if self.skips else fetched.batch
+
+    def looks_otherwise(self) -> bool:
+        """Whether generators came into being with what was fetched first, so that it has to be fetched again.
+
+        Many a one is made when it is first needed: `if self.rng is None: self.rng = default_rng(0)`.
+        """
+        before, self._generators = self._generators, None
+        return before is not None and before.ways != self._found().ways
+
+    def _fetched(self, ticket: Ticket) -> Fetched:
         with self.keyed() as generators:
             skipped: list[Skipped] = []
             samples = self.samples(ticket, generators, skipped)
-            is_empty = not samples
-            batch = None if is_empty else self._collated(ticket, samples, generators)
-        return Fetched(batch, skipped, is_empty) if self.skips else batch
+            batch = self._collated(ticket, samples, generators) if samples else None
+        return Fetched(batch, skipped, not samples)
 
     @contextmanager
     def keyed(self) -> Iterator[Generators]:
@@ -89,19 +106,30 @@ class Fetcher:
         Workers of torch compute with one thread. So does the main process while it fetches, since the sum of a tensor
         may have other bits with two.
         """
-        if self._generators is None:
-            self._generators = Generators(("dataset", self.dataset), ("collate_fn", self.collate_fn))
-        if get_worker_info() is not None:
-            yield self._generators
+        generators = self._found()
+        if get_worker_info() is not None and Current.words is None:
+            # A worker draws for nothing but samples.
+            try:
+                yield generators
+            finally:
+                Current.set(None)
             return
-        states, words, threads = self._generators.states(), Current.words, torch.get_num_threads()
+        states, words, threads = generators.states(), Current.words, torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            yield self._generators
+            yield generators
         finally:
             torch.set_num_threads(threads)
             bring_back(states)
             Current.set(words)
+
+    def _found(self) -> Generators:
+        """What may be drawn from; looked for anew when the dataset has been given something else to hold."""
+        held = [(name, id(value)) for name, value in getattr(self.dataset, "__dict__", {}).items()]
+        if self._generators is None or held != self._held:
+            self._held = held
+            self._generators = Generators(("dataset", self.dataset), ("collate_fn", self.collate_fn))
+        return self._generators
 
     def states(self) -> list[Any]:
         """Where every generator stands, as something that can be compared."""
@@ -113,7 +141,7 @@ class Fetcher:
 
     def samples(self, ticket: Ticket, generators: Generators, skipped: list[Skipped]) -> list[Any]:
         """The samples that a ticket asks for."""
-        if ticket.is_batch and getattr(self.dataset, "__getitems__", None) and not self._draws_in_bulk:
+        if ticket.is_batch and not self._draws_in_bulk and _fetches_in_bulk(self.dataset):
             samples = self._in_bulk(ticket, generators)
             if samples is not None:
                 return samples
@@ -131,9 +159,18 @@ class Fetcher:
             found.append(fetch() if Fetcher.onlooker is None else Fetcher.onlooker(self, fetch))
         except Exception as error:
             if not self.skips:
-                note(error, f"while fetching sample {index!r}, number {position} of its epoch")
+                where = f"while fetching sample {index!r}, number {position} of its epoch"
+                if isinstance(error, StopIteration):
+                    # As it is, it would end the epoch, and nobody would know.
+                    raise RuntimeError(f"StopIteration was raised {where}") from error
+                note(error, where)
                 raise
             skipped.append(Skipped(index, f"{type(error).__name__}: {error}"))
+
+    def alone(self, epoch: int, index: Any, repeat: int = 0) -> Any:
+        """One sample; call it while `keyed`."""
+        self._found().start(self.key_of(epoch, index, repeat))
+        return self.dataset.__getitems__([index])[0] if _fetches_in_bulk(self.dataset) else self.dataset[index]
 
     def _sample(self, index: Any) -> Any:
         return self.dataset.__getitems__([index])[0] if self._draws_in_bulk else self.dataset[index]
@@ -169,12 +206,34 @@ class Fetcher:
 
 
 def prepare_worker(worker_init_fn: Callable[[int], Any] | None, worker_id: int) -> None:
-    """Show the user's dataset in a worker's `get_worker_info()`, and call the user's own function."""
+    """Show the user's dataset in a worker's `get_worker_info()`, and call the user's own function.
+
+    Every worker reads a stream as a whole. A function that shares it out among workers, as torch's documentation has
+    it, is told that there is one, and leaves it whole.
+    """
     info: Any = get_worker_info()
-    # torch lets nobody assign to it, so that nobody does so by mistake.
-    object.__setattr__(info, "dataset", info.dataset.dataset)
+    shown = {"dataset": info.dataset.dataset}
+    is_stream = isinstance(shown["dataset"], IterableDataset)
+    if is_stream:
+        shown |= {"id": 0, "num_workers": 1}
+    before = {name: getattr(info, name) for name in ("id", "num_workers")}
+    _assign(info, shown)
     if worker_init_fn is not None:
-        worker_init_fn(worker_id)
+        worker_init_fn(0 if is_stream else worker_id)
+    _assign(info, before)
+
+
+def _assign(info: Any, values: dict[str, Any]) -> None:
+    # torch lets nobody assign to it, so that nobody does so by mistake.
+    for name, value in values.items():
+        object.__setattr__(info, name, value)
+
+
+def _fetches_in_bulk(dataset: Any) -> bool:
+    """Whether it has a way of its own to fetch many samples; torch's Subset only passes them on."""
+    while type(dataset) is Subset:
+        dataset = dataset.dataset
+    return bool(getattr(dataset, "__getitems__", None))
 
 
 def fetch(dataset: Any, index: Any, *, seed: int = 0, epoch: int = 0, repeat: int = 0) -> Any:
@@ -187,12 +246,16 @@ def fetch(dataset: Any, index: Any, *, seed: int = 0, epoch: int = 0, repeat: in
         epoch: counts from 0.
         repeat: how often the index has come before in this epoch.
     """
-    fetcher = Fetcher(dataset, lambda sample: sample, seed)
-    found: list[Any] = []
-    with fetcher.keyed() as generators:
-        generators.start(fetcher.key_of(epoch, index, repeat))
-        fetcher.one(lambda: dataset[index], 0, index, found, [])
-    return found[0]
+    fetcher = Fetcher(dataset, _as_it_is, seed)
+    with fetcher.keyed():
+        sample = fetcher.alone(epoch, index, repeat)
+        if fetcher.looks_otherwise():
+            sample = fetcher.alone(epoch, index, repeat)
+    return sample
+
+
+def _as_it_is(samples: Any) -> Any:
+    return samples
 
 
 def note(error: BaseException, text: str) -> None:

@@ -9,7 +9,7 @@ import hashlib
 import pickle
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, ClassVar, NamedTuple
 
@@ -62,13 +62,15 @@ class Generators:
     Args:
         roots: name and object; what they hold is found now.
         only_torch: leave Python's and NumPy's global generators alone.
+        beside: objects that are not looked into.
     """
 
-    def __init__(self, *roots: tuple[str, Any], only_torch: bool = False) -> None:
+    def __init__(self, *roots: tuple[str, Any], only_torch: bool = False, beside: Iterable[Any] = ()) -> None:
         # NumPy seeds itself when it is imported; a dataset that does so in mid-sample must find it keyed already.
         self._numpy = None if only_torch else _numpy_random()
         self._python = None if only_torch else random
-        found = find_generators(*roots)
+        found = find_generators(*roots, beside=beside)
+        self.ways = {way: id(one) for way, one in found}
         self.held = [(way, *_handles(one)) for way, one in found if is_keyable(one)]
         self.unkeyable = [way for way, one in found if not is_keyable(one)]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import sys
+import warnings
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -14,48 +15,85 @@ import torch
 from samebits.sites import is_user_file
 
 # Further in, a container holds data: a million file names are not searched for generators.
-ITEMS_LOOKED_AT = 1000
+ITEMS_LOOKED_AT = 10_000
 OBJECTS_LOOKED_AT = 100_000
 
-_ATOMS = (str, bytes, bytearray, memoryview, int, float, complex, bool, type(None), type(Ellipsis), range, slice)
-_CLOSED = (*_ATOMS, torch.Tensor, torch.dtype, torch.device, BuiltinFunctionType)
+_CLOSED = (
+    *(str, bytes, bytearray, memoryview, int, float, complex, type(None), type(Ellipsis), range, slice),
+    *(torch.Tensor, torch.dtype, torch.device, BuiltinFunctionType),
+)
+_CONTAINERS = (list, tuple, dict, deque)
 
 
-def find_generators(*roots: tuple[str, Any]) -> list[tuple[str, Any]]:
+def find_generators(*roots: tuple[str, Any], beside: Iterable[Any] = ()) -> list[tuple[str, Any]]:
     """The generators that can be reached, each under the first way that leads to it.
 
     Looked through: attributes, slots, items of lists, tuples and dicts, what a partial or a method is bound to, and for
     functions (also those of the objects' classes) their closures, defaults and, where they are the user's, the globals
     that they name. Not looked through: what libraries keep in their modules and classes, sets, whose order is nobody's,
-    and items beyond the first thousand of a container.
+    and items beyond the first ten thousand of a container.
 
     Args:
         roots: name and object; the names begin the ways.
+        beside: objects that are not looked into.
 
     Returns:
         Way (`dataset.transform.rng`) and generator: `random.Random`, NumPy's `Generator`, `RandomState` and bit
         generators, `torch.Generator`. Ways are the same in every process that holds the same objects.
     """
-    wanted = _generator_types()
-    found: list[tuple[str, Any]] = []
-    # Objects are kept while their ids are.
-    known: dict[int, Any] = {}
-    waiting = deque(roots)
-    while waiting and len(known) < OBJECTS_LOOKED_AT:
-        way, one = waiting.popleft()
-        if isinstance(one, _CLOSED) or id(one) in known:
-            continue
-        known[id(one)] = one
-        if isinstance(one, wanted):
-            found.append((way, one))
-        else:
-            waiting.extend((way + step, inner) for step, inner in _inside(one) if not isinstance(inner, _CLOSED))
-    return found
+    return _Search(beside).run(roots)
 
 
 def is_keyable(generator: Any) -> bool:
     """Whether it can be told where to begin; the operating system's cannot."""
     return not isinstance(generator, random.SystemRandom)
+
+
+class _Search:
+    def __init__(self, beside: Iterable[Any]) -> None:
+        self.wanted = _generator_types()
+        # Objects are kept while their ids are.
+        self.known: dict[int, Any] = {id(one): one for one in beside}
+        self.found: dict[str, Any] = {}
+        # What holds data comes last: a search that has to stop has seen every transform by then.
+        self.objects: deque[tuple[str, Any]] = deque()
+        self.containers: deque[tuple[str, Any]] = deque()
+
+    def run(self, roots: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
+        """Everything that is found from there."""
+        for way, one in roots:
+            self._meet(way, one)
+        while self.objects or self.containers:
+            if len(self.known) > OBJECTS_LOOKED_AT:
+                warnings.warn(
+                    f"samebits looked through {OBJECTS_LOOKED_AT} objects that the dataset holds for generators, and "
+                    "stopped: one that lies deeper is not keyed",
+                    stacklevel=2,
+                )
+                break
+            way, one = self.objects.popleft() if self.objects else self.containers.popleft()
+            for step, inner in _inside(one):
+                self._meet(way + step, inner)
+        return list(self.found.items())
+
+    def _meet(self, way: str, one: Any) -> None:
+        # Not isinstance: that would ask the object what it is, and a proxy of something gone would raise.
+        kind = type(one)
+        if issubclass(kind, _CLOSED) or id(one) in self.known or _holds_values_only(one, kind):
+            return
+        self.known[id(one)] = one
+        if issubclass(kind, self.wanted):
+            number = sum(known == way or known.startswith(f"{way}#") for known in self.found)
+            self.found[f"{way}#{number}" if number else way] = one
+        elif kind in _CONTAINERS:
+            self.containers.append((way, one))
+        else:
+            self.objects.append((way, one))
+
+
+def _holds_values_only(one: Any, kind: type) -> bool:
+    """Whether it is one of the many short tuples and lists that datasets are made of: a point, a file and its class."""
+    return kind in (tuple, list) and len(one) <= 8 and all(issubclass(type(item), _CLOSED) for item in one)
 
 
 def _generator_types() -> tuple[type, ...]:
@@ -67,60 +105,70 @@ def _generator_types() -> tuple[type, ...]:
 
 
 def _inside(one: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(one, ModuleType):
+    kind = type(one)
+    if issubclass(kind, ModuleType):
         return
-    if isinstance(one, FunctionType):
+    if issubclass(kind, FunctionType):
         yield from _of_function(one)
-    elif isinstance(one, MethodType):
+    elif issubclass(kind, MethodType):
         yield "", one.__self__
-        yield "", one.__func__
-    elif isinstance(one, type):
+        yield ".<function>", one.__func__
+    elif issubclass(kind, type):
         yield from _of_class(one)
     else:
-        yield from _items(one)
-        yield from _attributes(one)
-        yield "", type(one)
+        yield from _items(one, kind)
+        if kind not in _CONTAINERS:
+            yield from _attributes(one, kind)
+            yield ".<class>", kind
 
 
-def _items(one: Any) -> Iterator[tuple[str, Any]]:
-    # Only plain containers: another one's iterator may read files, or draw.
-    if type(one) in (list, tuple, deque) or (isinstance(one, tuple) and hasattr(one, "_fields")):
-        for number, item in zip(range(ITEMS_LOOKED_AT), one, strict=False):
-            yield f"[{number}]", item
-    elif isinstance(one, dict):
-        for _, (key, item) in zip(range(ITEMS_LOOKED_AT), one.items(), strict=False):
-            if isinstance(key, str | int):
+def _items(one: Any, kind: type) -> Iterator[tuple[str, Any]]:
+    # By the plain types' own methods: those of a subclass may read files, or draw.
+    if issubclass(kind, dict):
+        for _, (key, item) in zip(range(ITEMS_LOOKED_AT), dict.items(one), strict=False):
+            if issubclass(type(key), str | int | tuple):
                 yield f"[{key!r}]", item
+        return
+    for plain in (list, tuple, deque):
+        if issubclass(kind, plain):
+            for number, item in zip(range(ITEMS_LOOKED_AT), plain.__iter__(one), strict=False):
+                yield f"[{number}]", item
 
 
-def _attributes(one: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(one, torch.nn.Module):
-        # A module's parameters are tensors; its children are what may hold anything.
-        for name, child in one._modules.items():
-            yield f".{name}", child
-    for name in ("func", "args", "keywords") if type(one).__name__ == "partial" else ():
+def _attributes(one: Any, kind: type) -> Iterator[tuple[str, Any]]:
+    is_module = issubclass(kind, torch.nn.Module)
+    for name in ("func", "args", "keywords") if kind.__name__ == "partial" else ():
         yield f".{name}", getattr(one, name, None)
     try:
         own = object.__getattribute__(one, "__dict__")
-    except AttributeError:
+    except (AttributeError, ReferenceError):
         own = {}
+    if is_module:
+        # A module's parameters are tensors; its children are what may hold anything.
+        for name, child in own.get("_modules", {}).items():
+            yield f".{name}", child
     for name, value in list(own.items()) if isinstance(own, dict) else ():
-        if not (isinstance(one, torch.nn.Module) and name in ("_modules", "_parameters", "_buffers")):
+        if not (is_module and name in ("_modules", "_parameters", "_buffers")):
             yield f".{name}", value
-    for kind in type(one).__mro__:
-        slots = vars(kind).get("__slots__", ())
+    for base in kind.__mro__:
+        slots = vars(base).get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
             try:
-                yield f".{name}", object.__getattribute__(one, name)
-            except AttributeError:
+                yield f".{name}", object.__getattribute__(one, _mangled(base, name))
+            except (AttributeError, ReferenceError):
                 continue
+
+
+def _mangled(kind: type, name: str) -> str:
+    is_private = name.startswith("__") and not name.endswith("__")
+    return f"_{kind.__name__.lstrip('_')}{name}" if is_private else name
 
 
 def _of_class(kind: type) -> Iterator[tuple[str, Any]]:
     if not _is_users(sys.modules.get(kind.__module__)):
         return
     for base in kind.__bases__:
-        yield "", base
+        yield ".<base>", base
     for name, value in list(vars(kind).items()):
         inner = value.__func__ if isinstance(value, staticmethod | classmethod) else value
         if isinstance(inner, property):
@@ -132,14 +180,14 @@ def _of_class(kind: type) -> Iterator[tuple[str, Any]]:
 def _of_function(function: FunctionType) -> Iterator[tuple[str, Any]]:
     wrapped = getattr(function, "__wrapped__", None)
     if wrapped is not None:
-        yield "", wrapped
+        yield ".<wrapped>", wrapped
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
             yield f".{name}", cell.cell_contents
         except ValueError:
             continue
-    yield ".defaults", function.__defaults__
-    yield ".defaults", function.__kwdefaults__
+    yield ".<defaults>", function.__defaults__
+    yield ".<keywords>", function.__kwdefaults__
     if not is_user_file(function.__code__.co_filename):
         return
     names = _names_in(function.__code__)

@@ -118,6 +118,8 @@ def value_of(value: Any, depth: int = _DEPTH) -> Any:
     if isinstance(value, random.Random):
         return None if isinstance(value, random.SystemRandom) else hash(value.getstate())
     if hasattr(value, "__array_interface__"):
+        if value.dtype.hasobject:
+            return value_of(value.tolist(), depth)
         return hashlib.blake2b(value.tobytes(), digest_size=8).digest()
     if hasattr(value, "bit_generator"):
         return repr(value.bit_generator.state)
@@ -138,5 +140,6 @@ def _parts(value: Any, depth: int) -> Any:
 def _bits(tensor: torch.Tensor) -> Any:
     if tensor.layout is not torch.strided or tensor.device.type == "meta":
         return None
-    raw = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8) if tensor.numel() else tensor.new_empty(0)
+    plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous().view(-1)
+    raw = plain.view(torch.uint8) if tensor.numel() else plain
     return str(tensor.dtype), tuple(tensor.shape), hashlib.blake2b(bytes(raw.tolist()), digest_size=8).digest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from operator import index
 from typing import Any, get_args
 
 import torch
@@ -18,6 +19,14 @@ from samebits.errors import UsageError
 from samebits.seeds import derive
 
 _made = itertools.count()
+
+
+def whole_number(value: Any, name: str) -> int:
+    """The number as Python's own; UsageError when it is none."""
+    try:
+        return index(value)
+    except TypeError:
+        raise UsageError(f"{name} must be a whole number, got {value!r}") from None
 
 
 class DataLoader(torch.utils.data.DataLoader[Any]):
@@ -72,21 +81,33 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
                 "leave in_order out",
             )
         super().__init__(dataset, *args, **options)
-        self.seed, self.rank, self.world_size, self.on_error = seed, rank, world_size, on_error
+        self._seed = None if seed is None else whole_number(seed, "seed")
+        self.rank, self.world_size, self.on_error = rank, world_size, on_error
         self.tail = self._checked_tail(tail)
         self._check(on_error)
-        root = derive(self._root_seed(), "loader", next(_made)) >> 1 if seed is None else seed
+        root = derive(self._root_seed(), "loader", next(_made)) >> 1 if self._seed is None else self._seed
         self._epochs = Epochs(dataset, root, self.tail, on_error)
 
     def __iter__(self) -> EpochIterator:  # type: ignore[override]
         return self._epochs.begin(self, self._ranks())
 
     def __len__(self) -> int:
-        length = super().__len__()
-        if self.batch_size is None and self.batch_sampler is None:
-            ranks = self._ranks()
-            return len(range(ranks.rank, length, ranks.world_size))
-        return self._epochs.length // (self.batch_size or 1) if self._drops_by_tail else length
+        """The batches of an epoch for this rank; samples that are skipped can make it fewer."""
+        is_stream = isinstance(self.dataset, IterableDataset)
+        if self.batch_size is None and self.batch_sampler is not None and not is_stream:
+            return super().__len__()
+        samples = len(self.dataset if is_stream else self.sampler)  # type: ignore[arg-type]
+        ranks = self._ranks()
+        full, rest = divmod(samples, self.batch_size or ranks.world_size)
+        if self.tail == "uneven":
+            own = ranks.slice_of(rest)
+            return int(full + (own.stop > own.start))
+        return int(full + (rest > 0 and self.tail != "drop"))
+
+    @property
+    def seed(self) -> int | None:
+        """The seed that was given; a loader without one hangs on torch's, or on that of a loaded state."""
+        return self._seed
 
     @property
     def skipped(self) -> list[Skipped]:
@@ -95,7 +116,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next iteration be this epoch; without it they count up from 0."""
-        self._epochs.set_epoch(epoch)
+        self._epochs.set_epoch(whole_number(epoch, "epoch"))
 
     def state_dict(self) -> dict[str, Any]:
         """Where this loader stands: a few whole numbers, the same on every rank unless samples were skipped.
@@ -112,15 +133,16 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         """
         self._epochs.load(state, may_take_seed=self.seed is None)
 
-    @property
-    def _drops_by_tail(self) -> bool:
-        return self.tail == "drop" and not self.drop_last and self.batch_size is not None
-
     def _checked_tail(self, tail: Tail | None) -> Tail:
         if tail is not None and tail not in TAILS:
             raise UsageError(f"tail must be one of {', '.join(TAILS)}, got {tail!r}")
         if self.drop_last and tail not in (None, "drop"):
             raise UsageError(f"drop_last=True and tail={tail!r} contradict each other", "give one of the two")
+        makes_batches = self.batch_sampler is not None and self.batch_size is None
+        if makes_batches and tail in ("drop", "pad"):
+            raise UsageError(
+                f"tail={tail!r} is for batches that the loader cuts, and batch_sampler makes its own", "leave tail out"
+            )
         return "drop" if self.drop_last else tail or "keep"
 
     def _check(self, on_error: str) -> None:
@@ -144,7 +166,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
 
     def _ranks(self) -> Ranks:
         ranks = Ranks.of_process(self.rank, self.world_size)
-        if ranks.world_size > 1 and self.seed is None:
+        if ranks.world_size > 1 and self.seed is None and not self._epochs.has_taken_seed:
             raise UsageError(
                 f"{ranks.world_size} ranks need one seed to agree on the order of samples, and none was given",
                 "write DataLoader(..., seed=0)",

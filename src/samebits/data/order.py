@@ -7,7 +7,7 @@ training loop draws, or however far ahead workers fetch, the order is the same.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from typing import Any, NamedTuple
 
 from torch.utils.data import RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler
@@ -25,7 +25,7 @@ class Ticket(NamedTuple):
     Attributes:
         epoch: counts from 0.
         start: position in the epoch of the first sample.
-        indices: as the sampler gave them; for a stream, the positions.
+        indices: as the sampler gave them; none for a batch of a stream, which is all from `start` to `end`.
         repeats: how often each index has come before in this epoch; None when none has.
         end: position in the epoch of what comes after the global batch.
         is_batch: whether samples are collated; else the only one is handed over as it is.
@@ -43,44 +43,56 @@ class Order:
     """The batches of a loader's epochs.
 
     Args:
-        sampler: yields indices, or (`batches`) lists of them.
-        batches: whether it yields whole batches.
-        size: of a global batch; None when every sample is a batch of its own, or when the sampler makes them.
+        sampler: yields indices, or (`makes_batches`) lists of them.
+        makes_batches: whether it yields whole batches.
+        size: of a global batch; None when samples are not collated, or when the sampler makes the batches.
         tail: what becomes of a last batch that is not full.
+        dataset: what the indices are of.
     """
 
-    def __init__(self, sampler: Iterable[Any], batches: bool, size: int | None, tail: Tail) -> None:
-        self.sampler, self.batches, self.size, self.tail = sampler, batches, size, tail
-        self._needs_counting = batches or not _never_repeats(sampler)
+    def __init__(
+        self, sampler: Iterable[Any], makes_batches: bool, size: int | None, tail: Tail, dataset: Any = None
+    ) -> None:
+        self.sampler, self.makes_batches, self.size, self.tail = sampler, makes_batches, size, tail
+        self.dataset = dataset
+        self._needs_counting = makes_batches or tail == "pad" or not _never_repeats(sampler)
+
+    @property
+    def is_batched(self) -> bool:
+        return self.makes_batches or self.size is not None
 
     def tickets(self, stem: Stem, epoch: int, start: int, ranks: Ranks) -> Iterator[Ticket]:
-        """This rank's part of every batch of an epoch that begins at position `start` or later."""
-        counted = self._counted(self._global_batches(stem, epoch))
-        position = 0
-        for number, batch in enumerate(counted):
-            first, position = position, position + len(batch)
-            if first < start < position and not self.batches:
-                # The state was saved with another batch size: what is left of this one is a batch, too.
-                batch, first = batch[start - first :], start
-            if first < start:
-                continue
-            ticket = self._ticket(epoch, number, first, position, batch, ranks)
-            if ticket.indices:
-                yield ticket
+        """This rank's part of every batch of an epoch that begins at position `start` or later.
 
-    def _ticket(
-        self, epoch: int, number: int, first: int, end: int, batch: list[tuple[Any, int]], ranks: Ranks
-    ) -> Ticket:
-        if self.size is None and not self.batches:
-            own = slice(0, int(number % ranks.world_size == ranks.rank))
-        else:
+        Raises:
+            UsageError: a batch is too small for all ranks; at once where the sampler says how many samples it has.
+        """
+        size = self.batch_size(ranks)
+        if not self.makes_batches and isinstance(self.sampler, Sized):
+            last = (len(self.sampler) - start) % size
+            ranks.refuse_to_leave_one_without(last if self.tail == "keep" else 0, self.tail)
+        return self._issued(stem, epoch, start, size, ranks)
+
+    def batch_size(self, ranks: Ranks) -> int:
+        """Samples that are collated by nobody are shared out one to a rank."""
+        return self.size or ranks.world_size
+
+    def _issued(self, stem: Stem, epoch: int, start: int, size: int, ranks: Ranks) -> Iterator[Ticket]:
+        position = 0
+        for batch in self._counted(self._global_batches(stem, epoch, start, size)):
+            first, position = position, position + len(batch)
+            if first < start < position:
+                # What was handed over of a batch that the sampler made is left out.
+                batch, first = batch[start - first :], start
+            if first < start or not batch:
+                continue
             ranks.refuse_to_leave_one_without(len(batch), self.tail)
             own = ranks.slice_of(len(batch))
-        part = batch[own]
-        repeats = tuple(repeat for _, repeat in part)
-        indices = tuple(index for index, _ in part)
-        is_batch = self.batches or self.size is not None
-        return Ticket(epoch, first + own.start, indices, repeats if any(repeats) else None, end, is_batch)
+            indices = tuple(index for index, _ in batch[own])
+            repeats = tuple(repeat for _, repeat in batch[own])
+            if indices:
+                known = repeats if any(repeats) else None
+                yield Ticket(epoch, first + own.start, indices, known, position, self.is_batched)
 
     def _counted(self, batches: Iterator[list[Any]]) -> Iterator[list[tuple[Any, int]]]:
         if not self._needs_counting:
@@ -95,38 +107,39 @@ class Order:
                 counted.append((index, repeat))
             yield counted
 
-    def _global_batches(self, stem: Stem, epoch: int) -> Iterator[list[Any]]:
-        """What the sampler yields, a batch at a time."""
-        source = _Private(self.sampler, stem.key("order", epoch))
-        if self.batches:
-            yield from map(list, iter(source.next, None))
+    def _global_batches(self, stem: Stem, epoch: int, start: int, size: int) -> Iterator[list[Any]]:
+        """What the sampler yields, a batch at a time; batches are cut from `start` on."""
+        source = _Private(self.sampler, stem.key("order", epoch), self.dataset)
+        if self.makes_batches:
+            while taken := source.take(1):
+                yield list(taken[0])
             return
-        beginning: list[Any] = []
-        while batch := source.take(self.size or 1):
-            missing = (self.size or 1) - len(batch)
+        beginning: list[Any] = source.take(start) if start else []
+        if beginning:
+            yield beginning
+        while batch := source.take(size):
+            missing = size - len(batch)
             if missing and self.tail == "drop":
                 return
+            if len(beginning) < size:
+                beginning = beginning + batch
             if missing and self.tail == "pad":
                 # As often as it takes: the whole epoch may be shorter than a batch.
-                batch += itertools.islice(itertools.cycle(beginning or list(batch)), missing)
-            if len(beginning) < (self.size or 1):
-                beginning += batch
+                batch += itertools.islice(itertools.cycle(beginning), missing)
             yield batch
 
 
 class _Private:
     """An iterator over a sampler, which draws from generators that are the sampler's own for this epoch."""
 
-    def __init__(self, sampler: Iterable[Any], key: bytes) -> None:
-        self.generators = Generators(("sampler", sampler), only_torch=type(sampler) in _ONLY_TORCH)
+    def __init__(self, sampler: Iterable[Any], key: bytes, dataset: Any) -> None:
+        only_torch = type(sampler) in _ONLY_TORCH
+        # Looking into torch's own samplers, one finds the dataset, which is no part of the order.
+        root = getattr(sampler, "generator", None) if only_torch else sampler
+        self.generators = Generators(("sampler", root), only_torch=only_torch, beside=[dataset])
         self.sampler, self.key = sampler, key
         self.iterator: Iterator[Any] | None = None
         self.states: States = []
-
-    def next(self) -> Any:
-        """The next item; None at the end."""
-        taken = self.take(1)
-        return taken[0] if taken else None
 
     def take(self, count: int) -> list[Any]:
         """So many items, fewer at the end."""
@@ -157,7 +170,10 @@ def index_word(index: Any) -> str | int:
     if isinstance(index, str):
         return f"s{index}"
     if isinstance(index, list | tuple):
-        return f"[{','.join(f'{type(word).__name__}{word}' for word in map(index_word, index))}]"
+        words = [f"{type(word).__name__}{word}" for word in map(index_word, index)]
+        return f"[{','.join(f'{len(word)}:{word}' for word in words)}]"
+    if isinstance(index, slice):
+        return f"slice{index_word([index.start, index.stop, index.step])}"
     if hasattr(index, "tolist"):
         # NumPy's numbers, arrays and tensors.
         return index_word(index.tolist())
@@ -188,5 +204,5 @@ def _never_repeats(sampler: Any) -> bool:
 def order_of(loader: Any, tail: Tail) -> Order:
     """The order of a loader of torch's; its own BatchSampler is left out, since batches are cut here."""
     if loader.batch_size is None and loader.batch_sampler is not None:
-        return Order(loader.batch_sampler, True, None, tail)
-    return Order(loader.sampler, False, loader.batch_size, tail)
+        return Order(loader.batch_sampler, True, None, tail, loader.dataset)
+    return Order(loader.sampler, False, loader.batch_size, tail, loader.dataset)

@@ -47,7 +47,7 @@ class Ranks:
 
     def refuse_to_leave_one_without(self, count: int, tail: Tail) -> None:
         """Raise UsageError when a global batch of `count` samples is too small for all, unless that is wanted."""
-        if count < self.world_size and tail != "uneven":
+        if 0 < count < self.world_size and tail != "uneven":
             raise UsageError(
                 f"a global batch of {count} samples leaves some of {self.world_size} ranks without any, and the others "
                 "would wait for them for ever",

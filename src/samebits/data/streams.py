@@ -14,6 +14,7 @@ from samebits.data.fetching import Fetcher, Skipped, note
 from samebits.data.generators import Generators
 from samebits.data.order import Ticket
 from samebits.data.ranks import Ranks, Tail
+from samebits.errors import UsageError
 
 
 class Mapped(IterableDataset[Any]):
@@ -29,9 +30,17 @@ class Mapped(IterableDataset[Any]):
     Args:
         stream: yields the same elements in the same order whenever it is iterated.
         function: makes a sample of an element; what it draws is keyed by the element's position.
+
+    Raises:
+        UsageError: the stream can be read only once, as a generator or a file can.
     """
 
     def __init__(self, stream: Iterable[Any], function: Callable[[Any], Any]) -> None:
+        if isinstance(stream, Iterator):
+            raise UsageError(
+                f"a {type(stream).__name__} can be read only once, and every worker and epoch reads the stream",
+                "give an object whose __iter__ begins anew: a list, a range, an IterableDataset",
+            )
         self.stream, self.function = stream, function
 
     def __iter__(self) -> Iterator[Any]:

@@ -7,7 +7,6 @@ import itertools
 import sys
 from functools import wraps
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from samebits.factors.base import CallFactor, Observation, Scene, SiteKey, Witness, import_if_installed
 from samebits.seeds import derive
@@ -21,7 +20,8 @@ class DataWorkers(CallFactor):
     `prefetch_factor`, and compute with one thread. Pinned, every DataLoader gives each sample the generators that
     belong to (seed, epoch, index), and the order to (seed, epoch), as `samebits.data.DataLoader` does: the batches are
     the same bits for any number of workers, other ones than without the pin. The seed is that of the loader's
-    `generator`, else of torch's global one, when the loader is first iterated. Varied, the number of workers is
+    `generator`, else of torch's global one, when the loader is first iterated; a script that never seeds torch needs
+    `torch-rng` pinned as well. Varied, the number of workers is
     another one. A loader of a class with an `__iter__` of its own that never asks torch's is left as it is.
     """
 
@@ -46,15 +46,15 @@ class DataWorkers(CallFactor):
         return Observation(value, True)
 
 
+_PINNED = "_pinned_by_samebits"
+
+
 class _Loaders:
     """Every DataLoader that the program makes, treated as its line asks for."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
-        # Where each loader was made, and which it is of the program's.
-        self.pinned: WeakKeyDictionary[Any, tuple[Site | None, int]] = WeakKeyDictionary()
         self.made = itertools.count()
-        self.epochs: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         self.drawing: dict[Any, Any] = {}
 
     def install(self, loader: Any) -> None:
@@ -71,7 +71,7 @@ class _Loaders:
             if mode != "varied":
                 plain_init(*args, **kwargs)
                 if mode == "pinned" and not _is("loader", "DataLoader", args):
-                    self.pinned[args[0]] = user_site(), next(self.made)
+                    args[0].__dict__[_PINNED] = _Pinned(self, user_site(), next(self.made))
                 return
             given = signature.bind(*args, **kwargs)
             count = _other_count(given.arguments.get("num_workers", 0), self.scene.setting.variant)
@@ -80,23 +80,15 @@ class _Loaders:
 
         @wraps(plain_iter)
         def __iter__(own: Any) -> Any:
-            if own not in self.pinned or self.scene.ended:
+            pinned = own.__dict__.get(_PINNED)
+            if pinned is None or pinned.by is not self or self.scene.ended:
                 return plain_iter(own)
-            return self._epochs_of(own).begin(own, _data("ranks").Ranks())
+            return pinned.epochs_of(own).begin(own, _data("ranks").Ranks())
 
         self.scene.set(loader, "__init__", __init__)
         self.scene.set(loader, "__iter__", __iter__)
         if self.scene.report is not None and self.scene.mode == "pinned":
             self.scene.set(_data("fetching").Fetcher, "onlooker", staticmethod(self._look_on))
-
-    def _epochs_of(self, loader: Any) -> Any:
-        if loader not in self.epochs:
-            generator = loader.generator
-            root = sys.modules["torch"].initial_seed() if generator is None else generator.initial_seed()
-            site, number = self.pinned[loader]
-            seed = derive(root, "loader", number) >> 1
-            self.epochs[loader] = _data("epochs").Epochs(loader.dataset, seed, _tail(loader), label=site and site.key)
-        return self.epochs[loader]
 
     def _look_on(self, fetcher: Any, fetch: Any) -> Any:
         """Witness the lines of the program's own that draw while a sample is fetched."""
@@ -110,6 +102,32 @@ class _Loaders:
     def _drawn(self, site: Site, made_at: SiteKey) -> None:
         if self.scene.report is not None:
             self.scene.report(Witness(self.scene.factor, "drawn for a sample", site, within=made_at))
+
+
+class _Pinned:
+    """What is known of one of the program's loaders; kept in the loader, so that both go together."""
+
+    def __init__(self, by: _Loaders, site: Site | None, number: int) -> None:
+        self.by, self.site, self.number = by, site, number
+        self.epochs: Any = None
+
+    def __reduce__(self) -> Any:
+        # A copy of a loader, in this process or another one, is a plain loader.
+        return _nothing, ()
+
+    def epochs_of(self, loader: Any) -> Any:
+        """Its epochs, from the seed that is in effect when it is first iterated."""
+        if self.epochs is None:
+            generator = loader.generator
+            root = sys.modules["torch"].initial_seed() if generator is None else generator.initial_seed()
+            seed = derive(root, "loader", self.number) >> 1
+            label = self.site and self.site.key
+            self.epochs = _data("epochs").Epochs(loader.dataset, seed, _tail(loader), label=label)
+        return self.epochs
+
+
+def _nothing() -> None:
+    return None
 
 
 def _data(module: str) -> Any:
