@@ -31,7 +31,7 @@ from samebits.errors import InterruptError, UsageError
 from samebits.factors.catalog import find, in_order
 from samebits.launch.command import understand
 from samebits.launch.ending import signals_end_runs
-from samebits.recording.folder import mark_busy, mark_done, new_home
+from samebits.recording.folder import ANSWER, mark_busy, mark_done, new_home, write_whole
 from samebits.report.json import check_json, dumped
 from samebits.report.text import check_text, plan_text
 
@@ -71,6 +71,7 @@ def command(
         answer(plan_text(request, first_runs(request)))
         return
     verdict = _check(request, new_home(out, config.keep))
+    write_whole(verdict.home / ANSWER, dumped(check_json(verdict)) + "\n")
     if form == "text" and verdict.error is not None:
         raise verdict.error
     answer(dumped(check_json(verdict)) if form == "json" else check_text(verdict))

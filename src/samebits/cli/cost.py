@@ -17,7 +17,7 @@ from samebits.errors import InterruptError, UsageError
 from samebits.factors.catalog import find, in_order
 from samebits.launch.command import understand
 from samebits.launch.ending import signals_end_runs
-from samebits.recording.folder import mark_busy, mark_done, new_home
+from samebits.recording.folder import ANSWER, mark_busy, mark_done, new_home, write_whole
 from samebits.report.costs import cost_json, cost_text
 from samebits.report.json import dumped
 
@@ -74,6 +74,7 @@ def command(
         raise error from interrupt
     finally:
         mark_done(home)
+    write_whole(home / ANSWER, dumped(cost_json(costs)) + "\n")
     if form == "text" and costs.error is not None:
         raise costs.error
     answer(dumped(cost_json(costs)) if form == "json" else cost_text(costs))

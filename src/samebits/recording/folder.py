@@ -1,6 +1,7 @@
 """Run folders: where they lie, what is in them, how many are kept.
 
-.samebits/20260131-120000-4711/        one check, or one run
+.samebits/20260131-120000-4711/        one check, one measurement, or one run
+    answer.json                        what was answered, as with --format json
     1-control/                         one run of the command
         manifest.json                  command, settings, versions, outcome
         plan.json                      what the injected code was told
@@ -29,6 +30,8 @@ from samebits.errors import NewerSchemaError, RecordingError, StorageError
 from samebits.recording.store import Recording
 
 HOME = ".samebits"
+# What a check or a measurement answered, beside its runs.
+ANSWER = "answer.json"
 MANIFEST_SCHEMA = 1
 KEPT = 20
 

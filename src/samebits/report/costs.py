@@ -36,6 +36,7 @@ def cost_json(costs: Costs) -> dict[str, Any]:
     best = costs.recommended
     return {
         "schema": "samebits.cost/1",
+        "headline": _headline(costs) if costs.error is None else costs.error.message,
         "command": costs.command,
         "folder": str(costs.home),
         "recorded_steps": costs.recorded_steps,
@@ -62,6 +63,7 @@ def failed_cost_json(error: SamebitsError) -> dict[str, Any]:
     """A measurement that could not even begin, in the same shape."""
     return {
         "schema": "samebits.cost/1",
+        "headline": error.message,
         "command": None,
         "folder": None,
         "recorded_steps": 0,

@@ -14,7 +14,7 @@ from samebits.factors.catalog import find
 from samebits.launch.replay import Replay
 from samebits.pinning import Status
 from samebits.report.origins import site_of
-from samebits.report.text import remedy_command
+from samebits.report.text import check_text, remedy_command
 from samebits.sites import Site
 
 
@@ -28,6 +28,7 @@ def check_json(verdict: Verdict) -> dict[str, Any]:
     return {
         "schema": "samebits.check/1",
         "verdict": verdict.kind,
+        "headline": check_text(verdict).splitlines()[0],
         "command": verdict.command,
         "folder": str(verdict.home),
         "runs": [_run(run) for run in verdict.runs],
@@ -53,6 +54,7 @@ def failed_check_json(error: SamebitsError) -> dict[str, Any]:
     return {
         "schema": "samebits.check/1",
         "verdict": "undecided",
+        "headline": error.message,
         "command": None,
         "folder": None,
         "first_divergence": None,

@@ -1,0 +1,101 @@
+"""`samebits report`: one offline page for a check, a measurement or a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from samebits.cli.options import answer
+from samebits.comparison.locate import first_divergence
+from samebits.comparison.timeline import Timeline, timeline
+from samebits.errors import NewerSchemaError, RecordingError, StorageError
+from samebits.recording.folder import ANSWER, RunFolder, open_run, write_whole
+from samebits.report.page import check_page, cost_page, run_page
+
+SCHEMAS = {"samebits.check": 1, "samebits.cost": 1}
+
+
+@click.command(short_help="One offline page for a check, a measurement or a run.")
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), default=Path("samebits.html"), show_default=True, metavar="PAGE"
+)
+@click.option("--force", is_flag=True, help="Replace PAGE if it exists.")
+@click.option("--no-source", is_flag=True, help="Leave lines of the code out.")
+@click.argument("path", type=click.Path(path_type=Path), metavar="CHECK|COST|RUN")
+def command(path: Path, out: Path, force: bool, no_source: bool) -> None:
+    """Write one self-contained HTML page about CHECK, COST or RUN, a folder under .samebits/.
+
+    \b
+    samebits report .samebits/20260131-120000-4711 -o page.html
+    samebits report --no-source .samebits/20260131-120000-4711
+
+    The page asks no network for anything. Exit status: 0 written, 2 not.
+    """  # noqa: D301 - click wants the character itself
+    if out.exists() and not force:
+        raise StorageError(f"{out} exists", "add --force to replace it, or name another file with -o")
+    page = _page(path, not no_source)
+    write_whole(out, page)
+    answer(str(out))
+
+
+def _page(path: Path, sources: bool) -> str:
+    if not (path / ANSWER).exists():
+        return run_page(open_run(path))
+    document = _answer(path / ANSWER)
+    if document["schema"].startswith("samebits.cost/"):
+        return cost_page(document, _manifest(path))
+    # The folder may have been moved since.
+    folders = {run["id"]: RunFolder(path / Path(run["folder"]).name) for run in document["runs"]}
+    return check_page(document, _line(document, folders), _agreeing(folders), _manifest(path), sources)
+
+
+def _answer(path: Path) -> dict[str, Any]:
+    try:
+        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        name, _, version = document["schema"].partition("/")
+        number = int(version)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RecordingError(
+            f"{path} cannot be read: {error}", "was the check interrupted, or the file edited?"
+        ) from error
+    if name not in SCHEMAS or number > SCHEMAS[name]:
+        raise NewerSchemaError(
+            f"{path} has schema {document['schema']}, which this samebits does not read",
+            "upgrade samebits: pip install --upgrade samebits",
+        )
+    return document
+
+
+def _line(document: Mapping[str, Any], folders: Mapping[int, RunFolder]) -> Timeline | None:
+    place = document["first_divergence"]
+    if place is None or any(number not in folders for number in place["runs"]):
+        return None
+    a, b = (folders[number].recordings() for number in place["runs"])
+    return timeline(a, b)
+
+
+def _agreeing(folders: Mapping[int, RunFolder]) -> dict[int, list[int]]:
+    """For each run, those that have the same bits as far as both went."""
+    recorded = {number: folder.recordings() for number, folder in folders.items() if folder.path.exists()}
+    steps = {number: max((one.steps for one in own), default=0) for number, own in recorded.items()}
+    found: dict[int, list[int]] = {number: [] for number in recorded}
+    for a in recorded:
+        for b in recorded:
+            until = min(steps[a], steps[b]) - 1
+            if a < b and until >= 0 and first_divergence(recorded[a], recorded[b], until) is None:
+                found[a].append(b)
+                found[b].append(a)
+    return found
+
+
+def _manifest(home: Path) -> dict[str, Any]:
+    for path in sorted(home.glob("*/manifest.json")):
+        try:
+            return RunFolder(path.parent).manifest()
+        except RecordingError:
+            continue
+    return {}

@@ -1,0 +1,265 @@
+"""One page for a check, a measurement or a run: what the answer says, laid out for a browser; nothing is computed here.
+
+Charts are drawn by the page's template as SVG, in the page's own colours: no library, and no picture that stays bright
+in a dark window.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import samebits
+from samebits.comparison.timeline import Timeline
+from samebits.recording.folder import RunFolder
+
+AROUND = 3
+LEFT, SPAN, LANE = 90, 760, 28
+BAR_LEFT, BAR_SPAN, BAR_ROW = 260, 520, 22
+
+
+def check_page(
+    document: Mapping[str, Any],
+    line: Timeline | None,
+    agreeing: Mapping[int, Sequence[int]],
+    manifest: Mapping[str, Any],
+    sources: bool = True,
+) -> str:
+    """The page of a check.
+
+    Args:
+        document: `samebits.check/1`.
+        line: the two runs that part, side by side; None where there are none.
+        agreeing: for each run, those with the same bits.
+        manifest: of one of the runs, for the environment.
+        sources: show lines of the user's code.
+    """
+    origin = document["origin"]
+    return _rendered(
+        "check.html",
+        title=f"samebits: {document['verdict']}",
+        headline=document["headline"],
+        document=document,
+        origin=None if origin is None else _origin(origin, sources),
+        causes=[_cause(cause, sources) for cause in document["causes"]],
+        timeline=None if line is None else _timeline(line, _runs_of(document)),
+        matrix=_matrix(document["runs"], agreeing),
+        environment=_environment(manifest),
+        shows_source=sources,
+    )
+
+
+def cost_page(document: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
+    """The page of a measurement; `document` is `samebits.cost/1`."""
+    prices = [price for price in (document["nothing_pinned"], *document["prices"]) if price is not None]
+    return _rendered(
+        "cost.html",
+        title="samebits: what pins cost",
+        headline=document["headline"],
+        document=document,
+        bars=_bars([price for price in prices if price["ratio"] is not None]),
+        prices=[_price(price) for price in prices],
+        environment=_environment(manifest),
+    )
+
+
+def run_page(folder: RunFolder) -> str:
+    """The page of one run."""
+    manifest = folder.manifest()
+    settings = manifest["plan"]["settings"]
+    observed = manifest.get("observed", {})
+    recordings = [
+        {
+            "rank": recording.rank,
+            "steps": recording.steps,
+            "complete": recording.complete,
+            "root": (recording.root(len(recording) - 1) or b"").hex() if len(recording) else "",
+        }
+        for recording in folder.recordings()
+    ]
+    steps = max((one["steps"] for one in recordings), default=0)
+    factors = [
+        (name, settings.get(name, {}).get("mode", "natural"), one.get("value", "")) for name, one in observed.items()
+    ]
+    return _rendered(
+        "run.html",
+        title="samebits: one run",
+        headline=f"one run of {steps} steps, {manifest.get('status', 'unfinished')}",
+        command=" ".join(manifest.get("typed", [])),
+        recordings=recordings,
+        factors=factors,
+        environment=_environment(manifest),
+    )
+
+
+def _rendered(template: str, **context: Any) -> str:
+    import jinja2
+
+    loader = jinja2.PackageLoader("samebits.report", "pages")
+    environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
+    return environment.get_template(template).render(version=samebits.__version__, **context)
+
+
+# ---- a check
+
+
+def _runs_of(document: Mapping[str, Any]) -> tuple[int, int]:
+    a, b = document["first_divergence"]["runs"]
+    return int(a), int(b)
+
+
+def _origin(origin: Mapping[str, Any], sources: bool) -> dict[str, Any]:
+    facts = [("where", f"step {origin['step']}, op {origin['index']}, rank {origin['rank']}")]
+    if origin["module"]:
+        facts.append(("module", origin["module"]))
+    if origin["backward_of"]:
+        facts.append(("backward of", origin["backward_of"]))
+    facts.append(("finding", origin["finding"]))
+    if origin["distance"]:
+        facts.append(("by", _distance(origin["distance"])))
+    replay = origin["replay"]
+    if replay:
+        if replay["failure"]:
+            facts.append(("replay", replay["failure"]))
+        else:
+            verdict = "confirmed" if replay["confirmed"] else "not reproduced"
+            facts.append(("replay", f"{verdict}: {replay['distinct']} different results on the inputs it had"))
+            if replay["script"]:
+                facts.append(("script", replay["script"]))
+    lines = _lines(origin["location"]) if sources else []
+    return {**origin, "facts": facts, "lines": lines}
+
+
+def _distance(distance: Mapping[str, Any]) -> str:
+    ulp = "" if distance["max_ulp"] is None else f", by at most {distance['max_ulp']} ULP"
+    relative = "" if distance["max_relative"] is None else f", relative {distance['max_relative']:.2g}"
+    return f"{distance['elements']} of {distance['total']} elements{ulp}{relative}"
+
+
+def _cause(cause: Mapping[str, Any], sources: bool) -> dict[str, Any]:
+    shown = [{**one, "lines": _lines(one["location"], 0) if sources else []} for one in cause.get("shown_by", [])]
+    return {**cause, "lines": _lines(cause["location"]) if sources else [], "shown_by": shown}
+
+
+def _lines(location: Mapping[str, Any] | None, around: int = AROUND) -> list[dict[str, Any]]:
+    """The guilty line with those around it; empty when the file is gone, or is another one by now."""
+    if location is None or not os.path.exists(location["path"]):
+        return []
+    linecache.checkcache(location["path"])
+    own = int(location["line"])
+    found = [
+        {"number": number, "text": linecache.getline(location["path"], number).rstrip("\n"), "is_guilty": number == own}
+        for number in range(max(1, own - around), own + around + 1)
+        if linecache.getline(location["path"], number)
+    ]
+    same = any(line["is_guilty"] and str(line["text"]).strip() == location["source"] for line in found)
+    return found if same or not location["source"] else []
+
+
+def _matrix(runs: Sequence[Mapping[str, Any]], agreeing: Mapping[int, Sequence[int]]) -> dict[str, Any]:
+    factors = list(dict.fromkeys(name for run in runs for name in (*run["pinned"], *run["varied"])))
+    rows = []
+    for run in runs:
+        modes = ["pinned" if f in run["pinned"] else "varied" if f in run["varied"] else "" for f in factors]
+        others = ", ".join(map(str, agreeing.get(run["id"], ()))) or "none"
+        rows.append({**run, "modes": modes, "agrees": others})
+    return {"factors": factors, "runs": rows}
+
+
+def _timeline(line: Timeline, runs: tuple[int, int]) -> dict[str, Any]:
+    width = SPAN / max(1, len(line.steps))
+    lanes = []
+    for number, lane in enumerate(line.lanes):
+        y = number * LANE
+        marks = [
+            {
+                "x": round(LEFT + at * width, 2),
+                "y": round(y + 20 - max(4.0, 20 * share), 2),
+                "width": round(max(width, 1.5), 2),
+                "height": round(max(4.0, 20 * share), 2),
+            }
+            for at, share in enumerate(lane.shares)
+            if share
+        ]
+        first = lane.first
+        last = next((share for share in reversed(lane.shares) if share is not None), None)
+        lanes.append(
+            {
+                "stream": lane.stream,
+                "y": y,
+                "marks": marks,
+                "first": "never" if first is None else f"step {line.steps[first]}",
+                "share_first": "" if first is None else f"{lane.shares[first] or 0:.0%}",
+                "share_last": "" if last is None else f"{last:.0%}",
+            }
+        )
+    parts = [f"{lane['stream']} parts at {lane['first']}" for lane in lanes]
+    return {
+        "a": runs[0],
+        "b": runs[1],
+        "lanes": lanes,
+        "left": LEFT,
+        "span": SPAN,
+        "width": LEFT + SPAN,
+        "height": len(lanes) * LANE + 20,
+        "first_step": line.steps[0] if line.steps else 0,
+        "last_step": line.steps[-1] if line.steps else 0,
+        "words": f"streams over the steps of runs {runs[0]} and {runs[1]}: {', '.join(parts)}",
+    }
+
+
+# ---- a measurement
+
+
+def _bars(prices: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    if not prices:
+        return None
+    top = max(1.1, *(float(min(price["ratio"]["high"], 3 * price["ratio"]["middle"])) for price in prices))
+
+    def across(ratio: float) -> float:
+        return round(BAR_LEFT + BAR_SPAN * min(ratio, top) / top, 1)
+
+    rows = [
+        {
+            "label": price["label"],
+            "y": number * BAR_ROW,
+            "x": BAR_LEFT,
+            "width": round(across(price["ratio"]["middle"]) - BAR_LEFT, 1),
+            "low": across(price["ratio"]["low"]),
+            "high": across(price["ratio"]["high"]),
+        }
+        for number, price in enumerate(prices)
+    ]
+    words = "; ".join(f"{price['label']} {price['ratio']['middle']:.3f}" for price in prices)
+    height = len(rows) * BAR_ROW + 20
+    return {"rows": rows, "one": across(1.0), "width": BAR_LEFT + BAR_SPAN + 10, "height": height, "words": words}
+
+
+def _price(price: Mapping[str, Any]) -> dict[str, str]:
+    ratio = price["ratio"]
+    repeats = {True: "yes", False: f"no, parts at {price['parts_at']}", None: "unknown"}[price["repeats"]]
+    return {
+        "label": price["label"],
+        "ratio": "failed" if price["failure"] else "1" if ratio is None else f"{ratio['middle']:.3f}",
+        "interval": price["failure"] or ("" if ratio is None else _interval(ratio)),
+        "step": "" if price["failure"] else f"{price['step_seconds'] * 1000:.2f} ms",
+        "first": "" if price["failure"] else f"{price['first_step_seconds'] * 1000:.1f} ms",
+        "memory": "" if price["failure"] else f"{price['peak_bytes'] / 2**20:.0f} MiB",
+        "repeats": "" if price["failure"] else repeats,
+    }
+
+
+def _interval(ratio: Mapping[str, Any]) -> str:
+    return f"{ratio['low']:.3f} to {ratio['high']:.3f}{'' if ratio['is_difference'] else ', no difference'}"
+
+
+# ---- both
+
+
+def _environment(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+    versions = manifest.get("versions", {})
+    named = [(name, str(value)) for name, value in versions.items() if value]
+    facts = [("platform", "platform"), ("cores", "cores"), ("started", "started"), ("folder", "cwd")]
+    return [*named, *((name, str(manifest[key])) for name, key in facts if manifest.get(key))]

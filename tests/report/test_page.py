@@ -1,0 +1,244 @@
+"""Pages: whole, self-contained, escaped, and honest about what is missing."""
+
+import html.parser
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from samebits.comparison.timeline import Lane, Timeline
+from samebits.errors import RecordingError
+from samebits.report.costs import failed_cost_json
+from samebits.report.json import failed_check_json
+from samebits.report.page import check_page, cost_page
+from tests.schemas import assert_valid
+
+MOST_BYTES = 500_000
+VOID = {"meta", "link", "br", "hr", "img", "input", "line", "rect"}
+EVIL = "</script><script>alert(1)</script>"
+
+
+class Page(html.parser.HTMLParser):
+    """What a browser would make of it: tags, headings, text; unbalanced tags raise."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+def assert_self_contained(text: str) -> Page:
+    """One file, no request, an alternative for each picture, headings in order."""
+    page = Page(text)
+    assert len(text.encode()) < MOST_BYTES
+    for tag, attributes in page.tags:
+        assert "src" not in attributes, tag
+        assert (attributes.get("href") or "data:,") == "data:,", tag
+        if tag == "svg":
+            assert attributes.get("role") == "img"
+            assert attributes.get("aria-label")
+    assert not re.search(r"url\(|@import|https?://", text)
+    assert [tag for tag, _ in page.tags].count("h1") == 1
+    assert [tag for tag, _ in page.tags].count("script") == 1
+    return page
+
+
+def samebits(*words: str, cwd: Path, status: int) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "samebits", *words], cwd=cwd, capture_output=True, text=True, timeout=280, check=False
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+TRAIN = """
+import random, torch
+model = torch.nn.Linear(4, 1)
+torch.manual_seed(0)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(6):
+    loss = model(torch.ones(2, 4)).sum()
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+"""
+
+
+def test_the_page_of_a_real_check(tmp_path: Path) -> None:
+    """Verdict, cause with its lines, remedy, time line and matrix; and of each run by itself."""
+    (tmp_path / "train.py").write_text(TRAIN)
+    samebits("check", "--out", "it", "train.py", cwd=tmp_path, status=1)
+    samebits("report", "it", cwd=tmp_path, status=0)
+    refused = samebits("report", "it", cwd=tmp_path, status=2)
+    samebits("report", "--force", "--no-source", "-o", "samebits.html", "it", cwd=tmp_path, status=0)
+    bare = (tmp_path / "samebits.html").read_text()
+    (tmp_path / "it").rename(tmp_path / "moved")
+    samebits("report", "moved", "-o", "page.html", cwd=tmp_path, status=0)
+    run = next((tmp_path / "moved").glob("1-*")).name
+    samebits("report", f"moved/{run}", "-o", "run.html", cwd=tmp_path, status=0)
+    text = (tmp_path / "page.html").read_text()
+    page = assert_self_contained(text)
+
+    assert_valid(json.loads((tmp_path / "moved" / "answer.json").read_text()))
+    for words in (
+        "different bits: runs 1 and 2 part ",
+        "torch-rng",
+        "samebits run --pin torch-rng train.py",
+        "Verified",
+        "model = torch.nn.Linear(4, 1)",
+        "The experiments",
+        "Where bits part",
+        "How to read this",
+    ):
+        assert words in page.text, words
+    assert 'class="guilty"' in text
+    assert "torch.nn.Linear" not in bare
+    assert assert_self_contained(bare)
+    assert "samebits.html exists" in refused
+    assert "--force" in refused
+    assert "one run of 6 steps" in assert_self_contained((tmp_path / "run.html").read_text()).text
+
+
+def document(**changes: Any) -> dict[str, Any]:
+    """A check that found a cause at a line with a strange name."""
+    from samebits.errors import UsageError
+
+    location = {"path": f"/nowhere/{EVIL}.py", "line": 3, "function": EVIL, "source": f"x = '{EVIL}'"}
+    cause = {
+        "factor": "clock",
+        "what": EVIL,
+        "location": location,
+        "locations": [location],
+        "shown_by": [{"what": "drawn", "location": location}],
+        "likely": False,
+        "confirmed": True,
+        "distance": None,
+        "on_this_machine": False,
+        "evidence": EVIL,
+    }
+    run = {"id": 1, "role": EVIL, "pinned": ["clock"], "varied": ["hash-seed"], "exit_code": 0, "steps": 3}
+    run |= {"wall_seconds": 1.0, "timed_out": False, "stopped": False, "folder": "1"}
+    return {
+        **failed_check_json(UsageError("x")),
+        "verdict": "different",
+        "headline": f"different bits: {EVIL}",
+        "command": EVIL,
+        "causes": [cause],
+        "runs": [run, {**run, "id": 2, "pinned": []}],
+        "first_divergence": {"runs": [1, 2]},
+        "not_observed": [EVIL],
+        "error": None,
+        **changes,
+    }
+
+
+LINE = Timeline((0, 1, 2), (Lane("loss", (0.0, 0.5, 1.0)), Lane("param", (None, 0.0, 0.0))))
+
+
+def test_strange_names_stay_text() -> None:
+    """File names, roles, commands and evidence with `</script>` in them."""
+    page = assert_self_contained(check_page(document(), LINE, {1: [2], 2: [1]}, {"platform": EVIL}))
+
+    assert page.text.count(EVIL) >= 6
+    assert "The source is not on disk any more." in page.text
+
+
+def test_the_time_line_says_where_streams_part() -> None:
+    """As marks, as words for who cannot see them, and as a table."""
+    text = check_page(document(), LINE, {1: [], 2: []}, {})
+    page = assert_self_contained(text)
+
+    label = next(attributes["aria-label"] for tag, attributes in page.tags if tag == "svg")
+    assert label == "streams over the steps of runs 1 and 2: loss parts at step 1, param parts at never"
+    assert text.count('class="differ"') == 2
+    assert "loss step 1 50% 100%" in page.text
+    assert "param never 0%" in page.text
+
+
+def test_a_page_without_runs_or_answer() -> None:
+    """What could not even begin has a page, too."""
+    from samebits.errors import UsageError
+
+    error = UsageError("nothing was typed", "type something")
+    checked = assert_self_contained(check_page(failed_check_json(error), None, {}, {}))
+    measured = assert_self_contained(cost_page(failed_cost_json(error), {}))
+
+    for page in (checked, measured):
+        assert "nothing was typed" in page.text
+        assert "type something" in page.text
+
+
+def price(label: str, low: float, high: float, **more: Any) -> dict[str, Any]:
+    middle = (low + high) / 2
+    ratio = {"middle": middle, "low": low, "high": high, "pairs": 9, "is_difference": not low <= 1 <= high}
+    plain = {"step_seconds": 0.01, "first_step_seconds": 0.02, "peak_bytes": 2**30, "repeats": True, "parts_at": ""}
+    return {"label": label, "settings": {}, "ratio": ratio, **plain, "failure": "", **more}
+
+
+def test_the_page_of_a_measurement() -> None:
+    """Bars with intervals, failures in words, and what does not apply."""
+    from samebits.errors import UsageError
+
+    prices = [price("torch-algorithms", 1.2, 1.3), price("cpu-isa", 0.98, 1.02)]
+    prices.append(price(EVIL, 1, 1, ratio=None, failure="no kernel", repeats=None))
+    measured = {
+        **failed_cost_json(UsageError("x")),
+        "headline": "the cheapest that repeats: cpu-isa",
+        "command": "train.py",
+        "nothing_pinned": price("nothing", 1, 1, ratio=None, repeats=False, parts_at="step 0, loss"),
+        "prices": prices,
+        "not_applicable": [{"factor": "cudnn-autotune", "reason": "no CUDA here"}],
+        "recommended": {"label": "cpu-isa", "pins": [], "command": "samebits run x", "code": "samebits.pin()"},
+        "error": None,
+    }
+    assert_valid(measured)
+    text = cost_page(measured, {})
+    page = assert_self_contained(text)
+
+    assert text.count('class="bar"') == 2
+    for words in ("1.250", "1.200 to 1.300", "0.980 to 1.020, no difference", "no kernel", "no, parts at step 0, loss"):
+        assert words in page.text
+    assert "cudnn-autotune (no CUDA here)" in page.text
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("{", "cannot be read"),
+        ('{"schema": "samebits.check/9"}', "has schema samebits.check/9"),
+        ("[]", "cannot be read"),
+    ],
+)
+def test_an_answer_that_cannot_be_read(tmp_path: Path, content: str, told: str) -> None:
+    """Half written, of a newer version, or something else."""
+    from samebits.cli.report import _page
+
+    (tmp_path / "answer.json").write_text(content)
+    with pytest.raises(RecordingError, match=told):
+        _page(tmp_path, sources=True)
+
+
+def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
+    assert "is not a run folder" in samebits("report", str(tmp_path), cwd=tmp_path, status=2)
+    assert "there is no run folder" in samebits("report", "nowhere", cwd=tmp_path, status=2)
