@@ -159,13 +159,15 @@ def _lines(location: Mapping[str, Any] | None, around: int = AROUND) -> list[dic
 
 
 def _matrix(runs: Sequence[Mapping[str, Any]], agreeing: Mapping[int, Sequence[int]]) -> dict[str, Any]:
-    factors = list(dict.fromkeys(name for run in runs for name in (*run["pinned"], *run["varied"])))
-    rows = []
-    for run in runs:
-        modes = ["pinned" if f in run["pinned"] else "varied" if f in run["varied"] else "" for f in factors]
-        others = ", ".join(map(str, agreeing.get(run["id"], ()))) or "none"
-        rows.append({**run, "modes": modes, "agrees": others})
-    return {"factors": factors, "runs": rows}
+    """Factors down, runs across: how each was treated in each."""
+    factors = dict.fromkeys(name for run in runs for name in (*run["pinned"], *run["varied"]))
+    shown = [{**run, "agrees": ", ".join(map(str, agreeing.get(run["id"], ()))) or "none"} for run in runs]
+    rows = [{"factor": name, "modes": [_mode(run, name) for run in runs]} for name in factors]
+    return {"rows": rows, "runs": shown}
+
+
+def _mode(run: Mapping[str, Any], factor: str) -> str:
+    return "pinned" if factor in run["pinned"] else "varied" if factor in run["varied"] else ""
 
 
 def _timeline(line: Timeline, runs: tuple[int, int]) -> dict[str, Any]:
