@@ -16,6 +16,8 @@ from samebits.comparison.timeline import Timeline
 from samebits.recording.folder import RunFolder
 
 AROUND = 3
+# In the words of `check`, for what it calls a finding in JSON.
+FINDINGS = {"op": "equal inputs, and results that differ"}
 LEFT, SPAN, LANE = 90, 760, 28
 BAR_LEFT, BAR_SPAN, BAR_ROW = 260, 520, 22
 
@@ -116,7 +118,7 @@ def _origin(origin: Mapping[str, Any], sources: bool) -> dict[str, Any]:
         facts.append(("module", origin["module"]))
     if origin["backward_of"]:
         facts.append(("backward of", origin["backward_of"]))
-    facts.append(("finding", origin["finding"]))
+    facts.append(("finding", FINDINGS.get(origin["finding"], origin["finding"])))
     if origin["distance"]:
         facts.append(("by", _distance(origin["distance"])))
     replay = origin["replay"]
