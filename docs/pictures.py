@@ -42,6 +42,7 @@ def main() -> None:
 
 
 def samebits(*words: str) -> str:
+    """What a command of ours prints."""
     return subprocess.run(["samebits", *words], cwd=ROOT, capture_output=True, text=True, check=False).stdout
 
 
