@@ -1,14 +1,17 @@
 """`samebits cost` on real scripts with planted prices."""
 
 import json
+import signal
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from samebits.recording.journal import read_notes
 from tests.schemas import assert_valid
 
 TRAIN = """
@@ -99,3 +102,23 @@ def test_a_factor_without_a_price_is_refused(tmp_path: Path) -> None:
 
     assert (status, found["error"]["kind"]) == (2, "usage")
     assert "python-rng makes no step slower or quicker" in found["error"]["message"]
+
+
+def test_an_interrupt_leaves_no_run_behind(tmp_path: Path) -> None:
+    """Neither those that wait for their turn nor those that are starting; the status is the shell's for Ctrl-C."""
+    (tmp_path / "train.py").write_text(
+        textwrap.dedent(TRAIN.format(body="time.sleep(0.01)", steps=100_000, shapes="0"))
+    )
+    command = [sys.executable, "-m", "samebits", "cost", "--warm-up", "5", "--out", "it", "train.py"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    pids: set[int] = set()
+    while len(pids) < 3 and process.poll() is None:
+        time.sleep(0.2)
+        pids = {note["pid"] for path in tmp_path.glob("it/*") for note in read_notes(path, "start")}
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=30)
+
+    assert len(pids) >= 3
+    assert process.returncode == 130
+    assert "interrupted; every process was ended" in told
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]

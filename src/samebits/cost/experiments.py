@@ -52,27 +52,35 @@ class _Measuring:
         self.deadline = self.began + request.budget
         self.numbers = iter(range(1, 1000))
         self.block = 1
+        self.arms: list[Arm] = []
         self.has_cuda = False
         # Wall time from one run's start to its readiness, alone on the machine.
         self.start_seconds = 0.0
 
     def costs(self) -> Costs:
-        """All of it."""
+        """All of it; whatever comes in between, no run is left behind."""
         with ThreadPoolExecutor(64) as pool:
-            plain = self._first(pool)
-            ready: dict[str, Any] = plain.ready or {}
-            self.start_seconds = time.monotonic() - self.began
-            self._refuse_too_small_a_budget()
-            self.has_cuda = ready["has_cuda"]
-            self.block = max(1, math.ceil(BLOCK_SECONDS / max(ready["step_seconds"], 1e-6)))
-            wanted, impossible = candidates(self.request, ready["has_cuda"], ready["fetches"])
-            # Time is kept for looking whether the default set can do without what costs most.
-            until = max(time.monotonic(), self.deadline - 5 * self.start_seconds)
-            prices, baseline = self._measured(wanted, plain, pool, until)
-            more = self._cheaper(prices)
-            if more:
-                others, _ = self._measured(more, None, pool, self.deadline)
-                prices += others
+            try:
+                return self._costs(pool)
+            finally:
+                for arm in self.arms:
+                    arm.give_up()
+
+    def _costs(self, pool: ThreadPoolExecutor) -> Costs:
+        plain = self._first(pool)
+        ready: dict[str, Any] = plain.ready or {}
+        self.start_seconds = time.monotonic() - self.began
+        self._refuse_too_small_a_budget()
+        self.has_cuda = ready["has_cuda"]
+        self.block = max(1, math.ceil(BLOCK_SECONDS / max(ready["step_seconds"], 1e-6)))
+        wanted, impossible = candidates(self.request, ready["has_cuda"], ready["fetches"])
+        # Time is kept for looking whether the default set can do without what costs most.
+        until = max(time.monotonic(), self.deadline - 5 * self.start_seconds)
+        prices, baseline = self._measured(wanted, plain, pool, until)
+        more = self._cheaper(prices)
+        if more:
+            others, _ = self._measured(more, None, pool, self.deadline)
+            prices += others
         return Costs(
             str(self.request.command),
             self.home,
@@ -89,7 +97,9 @@ class _Measuring:
 
     def _arm(self, candidate: Candidate, pool: ThreadPoolExecutor) -> Arm:
         timeout = max(1.0, self.deadline - time.monotonic() + 30)
-        return Arm(self.request, candidate, self.home / f"{next(self.numbers)}-{_slug(candidate)}", pool, timeout)
+        path = self.home / f"{next(self.numbers)}-{_slug(candidate)}"
+        self.arms.append(Arm(self.request, candidate, path, pool, timeout))
+        return self.arms[-1]
 
     def _first(self, pool: ThreadPoolExecutor) -> Arm:
         """A run with nothing pinned, ready; raises where there is none."""
@@ -98,7 +108,6 @@ class _Measuring:
             return arm
         if not arm.run.done():
             taken = time.monotonic() - self.began
-            arm.end()
             raise BudgetError(
                 f"in {taken:.0f} s the script did not take its first {self.request.warm_up} steps",
                 "give a larger --budget, or fewer steps with --warm-up",
@@ -166,18 +175,18 @@ class _Measuring:
         return found
 
     def _take_turns(self, arms: list[Arm], until: float) -> None:
-        """Block by block, so that whatever slows the machine for a while slows all of them."""
+        """Block by block, so that whatever slows the machine for a while slows all of them; nothing pinned is first."""
         for turn in range(ROUNDS):
             start = turn % len(arms) if arms else 0
             for arm in arms[start:] + arms[:start]:
-                if not arm.take(self.block, self.deadline, lambda: None):
+                if arm.has_more and not arm.take(self.block, self.deadline, lambda: None) and arm is arms[0]:
                     return
             self.tell(f"timing: block {turn + 1} of up to {ROUNDS}")
-            if time.monotonic() > until and turn + 1 >= FEW_ROUNDS:
+            if not any(arm.has_more for arm in arms[1:]) or (time.monotonic() > until and turn + 1 >= FEW_ROUNDS):
                 return
 
     def _price(self, arm: Arm, plain: Arm, outcome: Outcome, again: Outcome) -> Price:
-        if arm.ready is None:
+        if arm.ready is None or not outcome.succeeded:
             return Price(arm.candidate, failure=arm.failure())
         pairs = min(len(arm.seconds), len(plain.seconds))
         if pairs == 0:

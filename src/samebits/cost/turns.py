@@ -17,12 +17,17 @@ from samebits.launch.process import Outcome, run_recorded
 from samebits.recording.journal import read_notes
 
 
+class GivenUpError(Exception):
+    """A run that is ended because nobody waits for it any more."""
+
+
 class Arm:
     """One paced run.
 
     Attributes:
         ready: what it said when it had taken its first steps; None until then, or if it never did.
         seconds: of the blocks it has taken, per step.
+        has_more: its script has not ended yet, and answers.
     """
 
     def __init__(
@@ -33,13 +38,15 @@ class Arm:
         for name in (GO, DONE):
             os.mkfifo(path / name)
         # Opened for both directions, a pipe never waits for its other end, and never ends.
-        self._go, self._done = (os.open(path / name, os.O_RDWR) for name in (GO, DONE))
+        self._go, self._done = self._pipes = tuple(os.open(path / name, os.O_RDWR) for name in (GO, DONE))
         self._buffer = b""
         self.ready: dict[str, Any] | None = None
         self.seconds: list[float] = []
         self.peak_bytes = 0
+        self.has_more = True
+        self._is_given_up = False
         plan = candidate.plan(request, paced=True)
-        self.run: Future[Outcome] = pool.submit(run_recorded, request.command, plan, path, timeout)
+        self.run: Future[Outcome] = pool.submit(run_recorded, request.command, plan, path, timeout, self._go_on)
 
     def wait_until_ready(self, deadline: float, waiting: Callable[[], None]) -> bool:
         """Whether it has taken its first steps; False if it ended, or the time was over, before."""
@@ -53,6 +60,7 @@ class Arm:
         os.write(self._go, b"%d\n" % steps)
         answer = self._answer(deadline, waiting)
         if answer is None:
+            self.has_more = False
             return False
         self.seconds.append(answer["seconds"] / answer["steps"])
         self.peak_bytes = max(self.peak_bytes, answer["peak_bytes"])
@@ -62,10 +70,25 @@ class Arm:
         """Let it end where it stands."""
         if not self.run.done():
             os.write(self._go, b"0\n")
-        outcome = self.run.result()
-        for pipe in (self._go, self._done):
+        try:
+            return self.run.result()
+        finally:
+            self._close()
+
+    def give_up(self) -> None:
+        """End it now, whatever it is doing; nothing happens to one that has ended."""
+        self._is_given_up = True
+        self.run.exception()
+        self._close()
+
+    def _go_on(self) -> None:
+        if self._is_given_up:
+            raise GivenUpError
+
+    def _close(self) -> None:
+        pipes, self._pipes = self._pipes, ()
+        for pipe in pipes:
             os.close(pipe)
-        return outcome
 
     def failure(self) -> str:
         """Why it never got ready, in one line; call it after its end."""
