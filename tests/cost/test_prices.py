@@ -112,7 +112,7 @@ def test_the_text_says_what_was_measured() -> None:
     """Ratios with intervals, failures with their reason, what does not apply without a figure."""
     text = cost_text(costs(price(WHOLE, 1.2, 1.3), Price(ALONE, failure="cumsum_cuda_kernel has no kernel (it.py:3)")))
 
-    assert text.splitlines()[0] == "the cheapest that repeats: the default set, 1.250 (1.200 to 1.300) of the time"
+    assert text.splitlines()[0] == "the cheapest that repeats: default set, 1.250 (1.200 to 1.300) of the time"
     assert "failed    torch-algorithms: cumsum_cuda_kernel has no kernel (it.py:3)" in text
     assert "not here  cudnn-autotune: no CUDA here" in text
     assert "run       samebits run train.py --lr 3" in text

@@ -88,4 +88,4 @@ def test_prices_on_the_device(tmp_path: Path) -> None:
     assert not {"cudnn-autotune", "cublas-workspace"} & {entry["factor"] for entry in found["not_applicable"]}
     assert found["distinct_input_shapes"] == 2
     assert all(price["ratio"]["pairs"] >= 5 for price in prices.values() if not price["failure"])
-    assert prices["the default set"]["repeats"]
+    assert prices["default set"]["repeats"]

@@ -74,7 +74,7 @@ def command(
     write_whole(verdict.home / ANSWER, dumped(check_json(verdict)) + "\n")
     if form == "text" and verdict.error is not None:
         raise verdict.error
-    answer(dumped(check_json(verdict)) if form == "json" else check_text(verdict))
+    answer(dumped(check_json(verdict)) if form == "json" else check_text(verdict), form == "json")
     sys.exit(verdict.exit_code)
 
 

@@ -77,7 +77,7 @@ def command(
     write_whole(home / ANSWER, dumped(cost_json(costs)) + "\n")
     if form == "text" and costs.error is not None:
         raise costs.error
-    answer(dumped(cost_json(costs)) if form == "json" else cost_text(costs))
+    answer(dumped(cost_json(costs)) if form == "json" else cost_text(costs), form == "json")
     sys.exit(costs.exit_code)
 
 

@@ -41,7 +41,7 @@ def command(form: str, a: Path, b: Path) -> None:
     if place is not None and apart is None and place.stream not in ("length", "outcome"):
         notes.append(f"to measure by how much, run both again with --keep-values {place.step}")
     if form == "json":
-        answer(dumped(diff_json(str(left.path), str(right.path), place, apart, notes)))
+        answer(dumped(diff_json(str(left.path), str(right.path), place, apart, notes)), is_data=True)
     else:
         steps = max(recording.steps for recording in first)
         answer(diff_text(str(left.path), str(right.path), steps, place, apart, notes))

@@ -23,4 +23,4 @@ def command(form: str) -> None:
     # What is in effect for torch can only be read from torch itself; where it is not installed, that is said.
     import_if_installed("torch")
     found = status()
-    answer(dumped(factors_json(found)) if form == "json" else factors_text(found))
+    answer(dumped(factors_json(found)) if form == "json" else factors_text(found), form == "json")

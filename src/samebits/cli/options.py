@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -53,9 +54,18 @@ def format_option(function: F) -> F:
     )
 
 
-def answer(text: str) -> None:
-    """Print the answer; a reader that has left (`| head`) changes nothing about the exit status."""
+def answer(text: str, is_data: bool = False) -> None:
+    """Print the answer; a reader that has left (`| head`) changes nothing about the exit status.
+
+    Args:
+        text: what to print. On a terminal it is wrapped and coloured (`NO_COLOR` is respected).
+        is_data: for programs: print it as it is, whoever reads it.
+    """
     try:
+        if not is_data and sys.stdout.isatty():
+            from samebits.report.terminal import drawn
+
+            text = drawn(text, shutil.get_terminal_size().columns, "NO_COLOR" not in os.environ)
         click.echo(text)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

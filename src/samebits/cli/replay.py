@@ -37,7 +37,7 @@ def command(times: int, form: str, run: Path) -> None:
     folder, operands = _found(run)
     found = replay(folder, operands, times)
     call = f"{operands.stem.replace('.', ' ')}"
-    answer(dumped(replayed_json(str(operands), found)) if form == "json" else replay_text(call, found))
+    answer(dumped(replayed_json(str(operands), found)) if form == "json" else replay_text(call, found), form == "json")
     sys.exit(2 if found.failure else int(found.is_confirmed))
 
 

@@ -14,7 +14,7 @@ from samebits.launch.plan import RunPlan
 DEFAULT_BUDGET = 80.0
 DEFAULT_WARM_UP = 20
 NOTHING = "nothing"
-DEFAULT_SET = "the default set"
+DEFAULT_SET = "default set"
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def default_set(leave: Iterable[str] = ()) -> Candidate:
     left = set(leave)
     pins = {factor.name: Setting("pinned") for factor in CATALOG if factor.pinned_by_default}
     kept = {name: setting for name, setting in pins.items() if name not in left}
-    label = f"{DEFAULT_SET} without {', '.join(sorted(left))}" if left else DEFAULT_SET
+    label = f"all but {', '.join(sorted(left))}" if left else DEFAULT_SET
     return Candidate(label, kept)
 
 

@@ -20,6 +20,8 @@ def cost_text(costs: Costs) -> str:
     rows = [("" if number else "prices", line) for number, line in enumerate(_table(costs))]
     blocks = f"blocks of {counted(costs.block_steps, 'step')} in turns, {_pairs(costs)}"
     rows.append(("measured", f"{blocks}, after {counted(costs.recorded_steps, 'step')} to warm up"))
+    if any(price.ratio is not None and not price.ratio.is_difference for price in costs.prices):
+        rows.append(("", "= no difference was measured: the interval holds 1"))
     rows += [("failed", f"{price.candidate.label}: {price.failure}") for price in costs.prices if price.failure]
     rows += _not_applicable(costs)
     rows.append(("shapes", _shapes(costs)))
@@ -125,7 +127,7 @@ def _pairs(costs: Costs) -> str:
 
 
 def _table(costs: Costs) -> list[str]:
-    head = ("pinned", "step time", "95 % interval", "steps/s", "memory", "repeats")
+    head = ("pinned", "time", "95 % interval", "memory", "repeats")
     assert costs.plain is not None
     rows = [head, *(_row(price) for price in (costs.plain, *costs.prices) if not price.failure)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
@@ -133,14 +135,14 @@ def _table(costs: Costs) -> list[str]:
 
 
 def _row(price: Price) -> tuple[str, ...]:
-    per_second = f"{1 / price.step_seconds:.1f}" if price.step_seconds else ""
     memory = f"{price.peak_bytes / 2**20:.0f} MiB"
     repeats = "yes" if price.repeats else f"no, parts at {price.parts_at}" if price.parts_at else "unknown"
     if price.ratio is None:
-        return price.candidate.label, "1", f"{price.step_seconds * 1000:.2f} ms", per_second, memory, repeats
+        speed = f"{price.step_seconds * 1000:.2f} ms a step"
+        return price.candidate.label, "1", speed, memory, repeats
     ratio = price.ratio
-    interval = f"{ratio.low:.3f} to {ratio.high:.3f}{'' if ratio.is_difference else ', no difference'}"
-    return price.candidate.label, f"{ratio.middle:.3f}", interval, per_second, memory, repeats
+    interval = f"{ratio.low:.3f} to {ratio.high:.3f}{'' if ratio.is_difference else ' ='}"
+    return price.candidate.label, f"{ratio.middle:.3f}", interval, memory, repeats
 
 
 def _not_applicable(costs: Costs) -> list[tuple[str, str]]:

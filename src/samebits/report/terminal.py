@@ -1,0 +1,89 @@
+"""An answer drawn for a terminal: wrapped under its column, and coloured where colours are wanted.
+
+Nothing is added and nothing is shortened: without colours and wide enough, it is the plain text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+# "  label     text": two spaces, a column for labels, the text.
+INDENT = 12
+_LINE = re.compile(r"^  (?P<label>.{0,9}?) +(?P<text>\S.*)$")
+_COLOURS = {
+    "same bits": "bold green",
+    "repeats as it is": "bold green",
+    "the cheapest": "bold green",
+    "different bits": "bold red",
+    "undecided": "bold yellow",
+    "no set of pins": "bold yellow",
+}
+_WORDS = (
+    (r"^confirmed:?", "green"),
+    (r"\(verified: same bits\)", "green"),
+    (r"^(suspected|unknown):?", "yellow"),
+    (r"\bno difference measured\b|(?<=\d) =(?= )", "dim"),
+    (r"\bno, parts at .*", "red"),
+)
+
+
+def drawn(text: str, width: int, colour: bool = True) -> str:
+    """The text of an answer for a terminal that is so many columns wide.
+
+    Args:
+        text: a first line with the answer, then lines with labels.
+        width: in columns. A word that is longer than a line stands out, and is not cut.
+        colour: with ANSI colours.
+    """
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(width=width, force_terminal=colour, color_system="standard" if colour else None, highlight=False)
+    with console.capture() as capture:
+        for number, line in enumerate(_wrapped(text, width)):
+            shown = Text(line)
+            if number == 0 or not line.startswith("  "):
+                shown.stylize(next((style for start, style in _COLOURS.items() if text.startswith(start)), "bold"))
+            else:
+                _style(shown, line)
+            console.print(shown, soft_wrap=True)
+    return capture.get().rstrip("\n")
+
+
+def _wrapped(text: str, width: int) -> Iterator[str]:
+    first, *rest = text.split("\n")
+    yield from _broken(first, width, "")
+    for line in rest:
+        yield from _broken(line, width, " " * INDENT)
+
+
+def _broken(line: str, width: int, indent: str) -> Iterator[str]:
+    """The line in pieces that fit, broken between words; runs of spaces within it, as in tables, stay."""
+    while len(line) > width:
+        at = line.rfind(" ", len(indent) + 1, width + 1)
+        if at <= 0 or not line[:at].strip():
+            at = line.find(" ", width)
+        if at < 0:
+            break
+        yield line[:at].rstrip()
+        line = indent + line[at:].lstrip()
+    yield line
+
+
+def _style(shown: object, line: str) -> None:
+    from rich.text import Text
+
+    assert isinstance(shown, Text)
+    found = _LINE.match(line)
+    if found is not None and found["label"].strip():
+        shown.stylize("cyan", 2, 2 + len(found["label"]))
+    start = min(INDENT, len(line))
+    body = line[start:]
+    if body.startswith("    "):
+        # A line of the user's code.
+        shown.stylize("bold", start)
+        return
+    for pattern, style in _WORDS:
+        for match in re.finditer(pattern, body):
+            shown.stylize(style, start + match.start(), start + match.end())

@@ -1,0 +1,102 @@
+"""Answers as a terminal shows them: golden files at two widths, with colours and without.
+
+`python -m tests.report.test_terminal` writes them anew; look at the difference before committing it.
+"""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from samebits.report.costs import cost_text
+from samebits.report.terminal import INDENT, drawn
+from tests.cost.test_prices import ALONE, CHEAPER, WHOLE, costs, price
+
+GOLDEN = Path(__file__).parent / "golden"
+ROOT = Path(__file__).parents[2]
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def tours() -> dict[str, str]:
+    """What `check` printed for the README's tours, which come from real runs, and one measurement."""
+    readme = (ROOT / "README.md").read_text()
+    shown = re.findall(r"<!-- tour:([\w -]+) -->\n```console\n\$ .*\n((?:.*\n)*?)```", readme)
+    texts = {words.replace("--", "").strip().replace(" ", "-"): text.rstrip("\n") for words, text in shown}
+    measured = costs(price(WHOLE, 1.2, 1.3), price(CHEAPER, 0.99, 1.02), price(ALONE, 1.19, 1.29, repeats=False))
+    return {**texts, "cost": cost_text(measured)}
+
+
+CASES = [(name, width, colour) for name in tours() for width in (80, 120) for colour in (True, False)]
+
+
+def golden(name: str, width: int, colour: bool) -> Path:
+    return GOLDEN / f"{name}-{width}{'' if colour else '-plain'}.txt"
+
+
+# The tours change with the machine they were made on, so only what is laid out is compared with files.
+FIXED = ("cost", "names_rnn", "names_rnn_cured")
+
+
+@pytest.mark.parametrize(("name", "width", "colour"), [case for case in CASES if case[0] in FIXED])
+def test_golden_files(name: str, width: int, colour: bool) -> None:
+    assert drawn(tours()[name], width, colour) + "\n" == golden(name, width, colour).read_text()
+
+
+@pytest.mark.parametrize(("name", "width", "colour"), CASES)
+def test_nothing_is_added_or_shortened(name: str, width: int, colour: bool) -> None:
+    """Word for word the plain text; wide enough, line for line; lines fit unless one word alone does not."""
+    text = tours()[name]
+    shown = COLOURS.sub("", drawn(text, width, colour))
+
+    assert shown.split() == text.split()
+    assert COLOURS.sub("", drawn(text, 1000, colour)) == "\n".join(line.rstrip() for line in text.splitlines())
+    for line in shown.splitlines():
+        assert len(line) <= width or " " not in line[INDENT:].strip()
+    assert ("\x1b" in drawn(text, width, colour)) == colour
+
+
+def on_a_terminal(tmp_path: Path, **environ: str) -> str:
+    """What `samebits factors` prints on one."""
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "samebits", "factors"]
+    process = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        stdout=slave,
+        stderr=slave,
+        env={**os.environ, "COLUMNS": "80", "TERM": "xterm", **environ},
+    )
+    os.close(slave)
+    found = b""
+    while True:
+        try:
+            part = os.read(master, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        found += part
+    os.close(master)
+    assert process.wait(30) == 0
+    return found.decode()
+
+
+def test_colours_are_for_terminals(tmp_path: Path) -> None:
+    """Not for pipes, not for NO_COLOR."""
+    piped = subprocess.run(
+        [sys.executable, "-m", "samebits", "factors"], cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout
+
+    assert "\x1b[" in on_a_terminal(tmp_path)
+    assert "\x1b[" not in on_a_terminal(tmp_path, NO_COLOR="1")
+    assert "\x1b[" not in piped
+
+
+if __name__ == "__main__":
+    for one in CASES:
+        if one[0] in FIXED:
+            golden(*one).write_text(drawn(tours()[one[0]], one[1], one[2]) + "\n")
