@@ -23,7 +23,7 @@ from samebits.launch.process import Outcome, run_recorded
 # A block this long is far longer than a clock's tick and a pipe's delay, and short enough for many.
 BLOCK_SECONDS = 0.05
 ROUNDS = 60
-FEW_ROUNDS = 5
+FEW_ROUNDS = 16
 # Of the memory that is free, so much may be used by runs that wait for their turn.
 MEMORY_SHARE = 0.6
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import resource
+import statistics
 import sys
 import time
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
 
@@ -32,7 +34,7 @@ class Pacer:
         self.folder, self.warm_up, self.recorder = folder, warm_up, recorder
         self.steps = self.left = self.block = 0
         self.began = self.first_seconds = 0.0
-        self.last_ended = 0.0
+        self.ends: list[float] = []
         self.fetches = False
         self.shapes: set[str] = set()
         self._depth = 0
@@ -74,7 +76,7 @@ class Pacer:
             _synchronize()
             self.first_seconds = time.perf_counter() - (self.began or time.perf_counter())
         if self.steps < self.warm_up:
-            self.last_ended = time.perf_counter()
+            self.ends.append(time.perf_counter())
         elif self.steps == self.warm_up:
             self._ready()
         elif self._go is not None:
@@ -84,7 +86,8 @@ class Pacer:
 
     def _ready(self) -> None:
         _synchronize()
-        step_seconds = time.perf_counter() - self.last_ended if self.last_ended else self.first_seconds
+        ends = [*self.ends, time.perf_counter()]
+        step_seconds = statistics.median(b - a for a, b in pairwise(ends))
         # From here on its hooks return at once; they cannot be taken away while one of them is running.
         self.recorder.finish()
         self._watching.close()

@@ -38,14 +38,14 @@ def check_page(
         manifest: of one of the runs, for the environment.
         sources: show lines of the user's code.
     """
-    origin = document["origin"]
+    origin, cwd = document["origin"], str(manifest.get("cwd", ""))
     return _rendered(
         "check.html",
         title=f"samebits: {document['verdict']}",
         headline=document["headline"],
         document=document,
-        origin=None if origin is None else _origin(origin, sources),
-        causes=[_cause(cause, sources) for cause in document["causes"]],
+        origin=None if origin is None else _origin(origin, sources, cwd),
+        causes=[_cause(cause, sources, cwd) for cause in document["causes"]],
         timeline=None if line is None else _timeline(line, _runs_of(document)),
         matrix=_matrix(document["runs"], agreeing),
         environment=_environment(manifest),
@@ -112,7 +112,7 @@ def _runs_of(document: Mapping[str, Any]) -> tuple[int, int]:
     return int(a), int(b)
 
 
-def _origin(origin: Mapping[str, Any], sources: bool) -> dict[str, Any]:
+def _origin(origin: Mapping[str, Any], sources: bool, cwd: str) -> dict[str, Any]:
     facts = [("where", f"step {origin['step']}, op {origin['index']}, rank {origin['rank']}")]
     if origin["module"]:
         facts.append(("module", origin["module"]))
@@ -131,7 +131,7 @@ def _origin(origin: Mapping[str, Any], sources: bool) -> dict[str, Any]:
             if replay["script"]:
                 facts.append(("script", replay["script"]))
     lines = _lines(origin["location"]) if sources else []
-    return {**origin, "facts": facts, "lines": lines}
+    return {**origin, "facts": facts, "lines": lines, "location": _near(origin["location"], cwd)}
 
 
 def _distance(distance: Mapping[str, Any]) -> str:
@@ -140,9 +140,22 @@ def _distance(distance: Mapping[str, Any]) -> str:
     return f"{distance['elements']} of {distance['total']} elements{ulp}{relative}"
 
 
-def _cause(cause: Mapping[str, Any], sources: bool) -> dict[str, Any]:
-    shown = [{**one, "lines": _lines(one["location"], 0) if sources else []} for one in cause.get("shown_by", [])]
-    return {**cause, "lines": _lines(cause["location"]) if sources else [], "shown_by": shown}
+def _cause(cause: Mapping[str, Any], sources: bool, cwd: str) -> dict[str, Any]:
+    shown = [
+        {**one, "lines": _lines(one["location"], 0) if sources else [], "location": _near(one["location"], cwd)}
+        for one in cause.get("shown_by", [])
+    ]
+    lines = _lines(cause["location"]) if sources else []
+    return {**cause, "lines": lines, "shown_by": shown, "location": _near(cause["location"], cwd)}
+
+
+def _near(location: Mapping[str, Any] | None, cwd: str) -> dict[str, Any] | None:
+    """A place with its path as one would type it where the command ran."""
+    if location is None:
+        return None
+    path = str(location["path"])
+    inside = bool(cwd) and path.startswith(cwd.rstrip(os.sep) + os.sep)
+    return {**location, "path": os.path.relpath(path, cwd) if inside else path}
 
 
 def _lines(location: Mapping[str, Any] | None, around: int = AROUND) -> list[dict[str, Any]]:
@@ -187,12 +200,17 @@ def _timeline(line: Timeline, runs: tuple[int, int]) -> dict[str, Any]:
             for at, share in enumerate(lane.shares)
             if share
         ]
+        known = [
+            {"x": round(LEFT + start * width, 2), "width": round((end - start) * width, 2)}
+            for start, end in _spans(lane.shares)
+        ]
         first = lane.first
         last = next((share for share in reversed(lane.shares) if share is not None), None)
         lanes.append(
             {
                 "stream": lane.stream,
                 "y": y,
+                "known": known,
                 "marks": marks,
                 "first": "never" if first is None else f"step {line.steps[first]}",
                 "share_first": "" if first is None else f"{lane.shares[first] or 0:.0%}",
@@ -212,6 +230,16 @@ def _timeline(line: Timeline, runs: tuple[int, int]) -> dict[str, Any]:
         "last_step": line.steps[-1] if line.steps else 0,
         "words": f"streams over the steps of runs {runs[0]} and {runs[1]}: {', '.join(parts)}",
     }
+
+
+def _spans(shares: Sequence[float | None]) -> list[tuple[int, int]]:
+    """From where to where something is known: an optimizer's state is not recorded in every step."""
+    edges = [at for at in range(len(shares) + 1) if _is_known(shares, at) != _is_known(shares, at - 1)]
+    return list(zip(edges[::2], edges[1::2], strict=True))
+
+
+def _is_known(shares: Sequence[float | None], at: int) -> bool:
+    return 0 <= at < len(shares) and shares[at] is not None
 
 
 # ---- a measurement
