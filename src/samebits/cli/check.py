@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,13 +23,13 @@ from samebits.cli.options import (
     pin_option,
     seed_option,
     settings_from,
+    working_in,
 )
 from samebits.cli.progress import progress
-from samebits.errors import InterruptError, UsageError
+from samebits.errors import UsageError
 from samebits.factors.catalog import find, in_order
 from samebits.launch.command import understand
-from samebits.launch.ending import signals_end_runs
-from samebits.recording.folder import ANSWER, mark_busy, mark_done, new_home, write_whole
+from samebits.recording.folder import ANSWER, new_home, write_whole
 from samebits.report.json import check_json, dumped
 from samebits.report.text import check_text, plan_text
 
@@ -86,19 +84,5 @@ def _request(command: tuple[str, ...], config: Config, pins: Any, vary: Any, **o
 
 
 def _check(request: Request, home: Path) -> Verdict:
-    mark_busy(home)
-    watching: AbstractContextManager[Any] = progress(request)
-    try:
-        with signals_end_runs(), watching as watch:
-            return run_check(request, Lab(request, home, watch))
-    except KeyboardInterrupt as interrupt:
-        raise _interrupted(interrupt, home) from interrupt
-    finally:
-        mark_done(home)
-
-
-def _interrupted(interrupt: KeyboardInterrupt, home: Path) -> InterruptError:
-    number = interrupt.args[0] if interrupt.args else signal.SIGINT
-    error = InterruptError("interrupted; every process was ended", f"what was recorded is in {home}")
-    error.exit_code = 128 + number
-    return error
+    with working_in(home), progress(request) as watch:
+        return run_check(request, Lab(request, home, watch))

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 from samebits.cli.config import read_config
-from samebits.cli.options import COMMAND_LINE, answer, command_argument, format_option, out_option, seed_option
+from samebits.cli.options import (
+    COMMAND_LINE,
+    answer,
+    command_argument,
+    format_option,
+    out_option,
+    seed_option,
+    working_in,
+)
+from samebits.cli.progress import progress_line
 from samebits.cost.experiments import run_cost
 from samebits.cost.plan import DEFAULT_BUDGET, DEFAULT_WARM_UP, Request
-from samebits.errors import InterruptError, UsageError
+from samebits.errors import UsageError
 from samebits.factors.catalog import find, in_order
 from samebits.launch.command import understand
-from samebits.launch.ending import signals_end_runs
-from samebits.recording.folder import ANSWER, mark_busy, mark_done, new_home, write_whole
+from samebits.recording.folder import ANSWER, new_home, write_whole
 from samebits.report.costs import cost_json, cost_text
 from samebits.report.json import dumped
 
@@ -65,29 +71,10 @@ def command(
     root = config.seed if seed is None else seed
     request = Request(understand(command), root, budget, warm_up, tuple(chosen))
     home = new_home(out, config.keep)
-    mark_busy(home)
-    try:
-        with signals_end_runs(), _progress() as tell:
-            costs = run_cost(request, home, tell)
-    except KeyboardInterrupt as interrupt:
-        error = InterruptError("interrupted; every process was ended", f"what was recorded is in {home}")
-        raise error from interrupt
-    finally:
-        mark_done(home)
+    with working_in(home), progress_line() as tell:
+        costs = run_cost(request, home, tell)
     write_whole(home / ANSWER, dumped(cost_json(costs)) + "\n")
     if form == "text" and costs.error is not None:
         raise costs.error
     answer(dumped(cost_json(costs)) if form == "json" else cost_text(costs), form == "json")
     sys.exit(costs.exit_code)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    """What is going on, on stderr where that is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("starting") as status:
-        yield status.update

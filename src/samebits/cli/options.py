@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from samebits.errors import StorageError
+from samebits.errors import InterruptError, StorageError
 from samebits.factors.base import Setting
 from samebits.factors.catalog import in_order
+from samebits.launch.ending import signals_end_runs
 from samebits.pinning import settings_for
+from samebits.recording.folder import mark_busy, mark_done
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -71,6 +75,25 @@ def answer(text: str, is_data: bool = False) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         raise StorageError(f"cannot write the answer: {error.strerror}") from error
+
+
+@contextmanager
+def working_in(home: Path) -> Iterator[None]:
+    """Runs are made in a folder; a signal ends all of them, and what was recorded is kept.
+
+    Raises:
+        InterruptError: with the status that a shell gives for the signal.
+    """
+    mark_busy(home)
+    try:
+        with signals_end_runs():
+            yield
+    except KeyboardInterrupt as interrupt:
+        error = InterruptError("interrupted; every process was ended", f"what was recorded is in {home}")
+        error.exit_code = 128 + (interrupt.args[0] if interrupt.args else signal.SIGINT)
+        raise error from interrupt
+    finally:
+        mark_done(home)
 
 
 def settings_from(words: Iterable[str]) -> dict[str, Setting]:

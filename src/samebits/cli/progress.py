@@ -6,7 +6,7 @@ import contextlib
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,18 @@ def progress(request: Request) -> Iterator[Watch | None]:
     console = Console(stderr=True)
     with Live(console=console, transient=True, refresh_per_second=8) as live:
         yield _Board(live).told
+
+
+@contextmanager
+def progress_line() -> Iterator[Callable[[str], None]]:
+    """A function to be told what is going on; one line on stderr when that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("starting") as status:
+        yield status.update
 
 
 class _Board:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
 import statistics
 import sys
@@ -18,7 +17,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from samebits.launch.pacing import DONE, GO
 from samebits.recording.listening import listen
-from samebits.recording.streams import Recorder
+from samebits.recording.streams import Recorder, end_process
 
 
 class Pacer:
@@ -114,22 +113,13 @@ class Pacer:
         word = self._go.readline().strip()
         self.block = self.left = int(word or 0)
         if self.left == 0:
-            self._end()
+            end_process(self.recorder.journal, self.steps - 1, 0)
         self.began = time.perf_counter()
 
     def _say(self, **what: Any) -> None:
         assert self._done is not None
         self._done.write(json.dumps({**what, "peak_bytes": _peak_bytes()}) + "\n")
         self._done.flush()
-
-    def _end(self) -> None:
-        self.recorder.journal.note("end", stopped_after=self.steps - 1, rank=0)
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except (OSError, ValueError):
-                continue
-        os._exit(0)
 
 
 def _synchronize() -> None:

@@ -302,10 +302,15 @@ class Recorder:
     def _stop(self) -> None:
         """End the process here: everything that was asked for is on disk."""
         self.log.close(complete=False)
-        self.journal.note("end", stopped_after=self.log.step - 1, rank=self.log.rank)
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except (OSError, ValueError):
-                continue
-        os._exit(0)
+        end_process(self.journal, self.log.step - 1, self.log.rank)
+
+
+def end_process(journal: Journal, last_step: int, rank: int) -> None:
+    """End this process after a step, on purpose; what the program printed so far is printed."""
+    journal.note("end", stopped_after=last_step, rank=rank)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            continue
+    os._exit(0)
