@@ -97,7 +97,7 @@ cells = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(cells)
 def test_any_cell(cell: dict[str, Any]) -> None:
     """Begun with some workers and ranks, after an epoch that was broken off or not, resumed with others."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from samebits.comparison.growth import apart
 from samebits.comparison.timeline import Lane, Timeline
 from samebits.errors import RecordingError
 from samebits.report.costs import failed_cost_json
@@ -18,7 +19,7 @@ from samebits.report.page import check_page, cost_page
 from tests.schemas import assert_valid
 
 MOST_BYTES = 500_000
-VOID = {"meta", "link", "br", "hr", "img", "input", "line", "rect"}
+VOID = {"meta", "link", "br", "hr", "img", "input"}
 EVIL = "</script><script>alert(1)</script>"
 
 
@@ -109,6 +110,7 @@ def test_the_page_of_a_real_check(tmp_path: Path) -> None:
         "model = torch.nn.Linear(4, 1)",
         "The experiments",
         "Where bits part",
+        "How the difference grows",
         "How to read this",
     ):
         assert words in page.text, words
@@ -154,11 +156,38 @@ def document(**changes: Any) -> dict[str, Any]:
 
 
 LINE = Timeline((0, 1, 2), (Lane("loss", (0.0, 0.5, 1.0)), Lane("param", (None, 0.0, 0.0))))
+LOSSES = (apart(0, 1.0, 1.0, "float32"), apart(1, 1.0, 1.0 + 2**-23, "float32"), apart(2, 0.5, 0.25, "float32"))
+
+
+def test_the_difference_of_losses_is_measured() -> None:
+    """In units of their own dtype, with and without a sign, and not where there is no number."""
+    half = 1.0 + 2**-10
+
+    assert [one.ulp for one in LOSSES] == [0, 1, 1 << 23]
+    assert (LOSSES[1].relative or 0) < 2**-22 < (LOSSES[2].relative or 0) == 0.5
+    assert apart(0, 1.0, half, "float16").ulp == 1
+    assert apart(0, 1.0, half, "float64").ulp == 1 << 42
+    assert apart(0, -0.0, 0.0, "float32").ulp == 0
+    assert apart(0, -(2.0**-149), 2.0**-149, "float32").ulp == 2
+    assert apart(0, float("nan"), 1.0, "float32").relative is None
+    assert apart(0, float("inf"), 1.0, "float32").ulp is apart(0, 1.0, 2.0, "bfloat16").ulp is None
+
+
+def test_the_growth_is_drawn_and_written() -> None:
+    """On a logarithmic scale, in words, and as figures; a check without losses has no such part."""
+    text = check_page(document(), LINE, LOSSES, {}, {})
+    page = assert_self_contained(text)
+
+    labels = [attributes["aria-label"] for tag, attributes in page.tags if tag == "svg"]
+    assert labels[1] == "relative difference of the losses, from 1.2e-07 at step 1 to 0.5 at step 2"
+    assert "1 1.0 1.0000001192092896 1.19e-07 1" in page.text
+    assert "2 0.5 0.25 0.5 8388608" in page.text
+    assert "How the difference grows" not in check_page(document(), LINE, LOSSES[:1], {}, {})
 
 
 def test_strange_names_stay_text() -> None:
     """File names, roles, commands and evidence with `</script>` in them."""
-    page = assert_self_contained(check_page(document(), LINE, {1: [2], 2: [1]}, {"platform": EVIL}))
+    page = assert_self_contained(check_page(document(), LINE, LOSSES, {1: [2], 2: [1]}, {"platform": EVIL}))
 
     assert page.text.count(EVIL) >= 6
     assert "The source is not on disk any more." in page.text
@@ -166,12 +195,12 @@ def test_strange_names_stay_text() -> None:
 
 def test_the_time_line_says_where_streams_part() -> None:
     """As marks, as words for who cannot see them, and as a table."""
-    text = check_page(document(), LINE, {1: [], 2: []}, {})
+    text = check_page(document(), LINE, LOSSES, {1: [], 2: []}, {})
     page = assert_self_contained(text)
 
     label = next(attributes["aria-label"] for tag, attributes in page.tags if tag == "svg")
     assert label == "streams over the steps of runs 1 and 2: loss parts at step 1, param parts at never"
-    assert text.count('class="differ"') == 2
+    assert text.count('<rect class="differ"') == 2
     assert "loss step 1 50% 100%" in page.text
     assert "param never 0%" in page.text
 
@@ -181,7 +210,7 @@ def test_a_page_without_runs_or_answer() -> None:
     from samebits.errors import UsageError
 
     error = UsageError("nothing was typed", "type something")
-    checked = assert_self_contained(check_page(failed_check_json(error), None, {}, {}))
+    checked = assert_self_contained(check_page(failed_check_json(error), None, (), {}, {}))
     measured = assert_self_contained(cost_page(failed_cost_json(error), {}))
 
     for page in (checked, measured):

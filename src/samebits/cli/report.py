@@ -10,10 +10,12 @@ from typing import Any
 import click
 
 from samebits.cli.options import answer
+from samebits.comparison.growth import growth
 from samebits.comparison.locate import first_divergence
-from samebits.comparison.timeline import Timeline, timeline
+from samebits.comparison.timeline import timeline
 from samebits.errors import NewerSchemaError, RecordingError, StorageError
 from samebits.recording.folder import ANSWER, RunFolder, open_run, write_whole
+from samebits.recording.store import Recording
 from samebits.report.page import check_page, cost_page, run_page
 
 SCHEMAS = {"samebits.check": 1, "samebits.cost": 1}
@@ -50,7 +52,9 @@ def _page(path: Path, sources: bool) -> str:
         return cost_page(document, _manifest(path))
     # The folder may have been moved since.
     folders = {run["id"]: RunFolder(path / Path(run["folder"]).name) for run in document["runs"]}
-    return check_page(document, _line(document, folders), _agreeing(folders), _manifest(path), sources)
+    parting = _parting(document, folders)
+    line, losses = (None, ()) if parting is None else (timeline(*parting), growth(*parting))
+    return check_page(document, line, losses, _agreeing(folders), _manifest(path), sources)
 
 
 def _answer(path: Path) -> dict[str, Any]:
@@ -70,12 +74,15 @@ def _answer(path: Path) -> dict[str, Any]:
     return document
 
 
-def _line(document: Mapping[str, Any], folders: Mapping[int, RunFolder]) -> Timeline | None:
+def _parting(
+    document: Mapping[str, Any], folders: Mapping[int, RunFolder]
+) -> tuple[list[Recording], list[Recording]] | None:
+    """The recordings of the two runs that part."""
     place = document["first_divergence"]
     if place is None or any(number not in folders for number in place["runs"]):
         return None
-    a, b = (folders[number].recordings() for number in place["runs"])
-    return timeline(a, b)
+    a, b = place["runs"]
+    return folders[a].recordings(), folders[b].recordings()
 
 
 def _agreeing(folders: Mapping[int, RunFolder]) -> dict[int, list[int]]:

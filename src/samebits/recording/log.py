@@ -11,7 +11,7 @@ from typing import Any
 from samebits.errors import StorageError
 from samebits.pinning import current_rank
 from samebits.recording import values
-from samebits.recording.digest import Pending, digests, is_evidence, pending
+from samebits.recording.digest import Pending, digests, is_evidence, numbers, pending
 from samebits.recording.generators import generator_states
 from samebits.recording.journal import Journal
 from samebits.recording.listening import as_tensor
@@ -89,6 +89,13 @@ class Log:
         self._row.add(stream, [name for name, _ in held], digests(tensors) if on_cpu else pending(tensors))
         if self.step == self.wish.keep_step and stream in self.wish.keep_streams:
             values.keep(self.folder / "values", self.rank, self.step, stream, held)
+
+    def add_numbers(self, named: Iterable[tuple[str, Any]]) -> None:
+        """Losses as numbers, besides their digests: they show how a difference grows, and are not compared."""
+        held = [(name, t) for name, t in named if is_evidence(t) and t.numel() == 1 and t.is_floating_point()]
+        if held:
+            names = [f"{name} {str(tensor.dtype).removeprefix('torch.')}" for name, tensor in held]
+            self._row.add("number", names, numbers([tensor for _, tensor in held]))
 
     def add_tree(self, stream: str, tree: Any, prefix: str) -> None:
         """Digest whatever can be digested in a container."""

@@ -29,9 +29,9 @@ from typing import Any
 from samebits.errors import NewerSchemaError, RecordingError, StorageError
 
 SCHEMA = 1
-STREAMS = ("init", "batch", "loss", "grad", "param", "optimizer", "artifact", "rng")
-# What two runs are compared by; the state of generators only explains.
-COMPARED = STREAMS[:-1]
+STREAMS = ("init", "batch", "loss", "grad", "param", "optimizer", "artifact", "rng", "number")
+# What two runs are compared by; the state of generators, and losses as numbers, only explain.
+COMPARED = STREAMS[:-2]
 
 Names = tuple[str, ...]
 _HEAD = struct.Struct("<BII")

@@ -185,7 +185,9 @@ class Recorder:
         self.has_backward, self.forward_open = True, False
         losses = [t for t in (tensors if isinstance(tensors, list | tuple) else [tensors]) if torch.is_tensor(t)]
         number = self.log.count("loss")
-        self.log.add("loss", [(f"{number}[{i}]" if len(losses) > 1 else f"{number}", t) for i, t in enumerate(losses)])
+        named = [(f"{number}[{i}]" if len(losses) > 1 else f"{number}", t) for i, t in enumerate(losses)]
+        self.log.add("loss", named)
+        self.log.add_numbers(named)
         if not self.has_optimizer and not self.params:
             self.params[-1] = [(f"leaf{i}", leaf) for i, leaf in enumerate(graph_leaves(losses))]
 

@@ -7,11 +7,13 @@ in a dark window.
 from __future__ import annotations
 
 import linecache
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import samebits
+from samebits.comparison.growth import Apart
 from samebits.comparison.timeline import Timeline
 from samebits.recording.folder import RunFolder
 
@@ -19,12 +21,14 @@ AROUND = 3
 # In the words of `check`, for what it calls a finding in JSON.
 FINDINGS = {"op": "equal inputs, and results that differ"}
 LEFT, SPAN, LANE = 90, 760, 28
+CHART = 180
 BAR_LEFT, BAR_SPAN, BAR_ROW = 260, 520, 22
 
 
 def check_page(
     document: Mapping[str, Any],
     line: Timeline | None,
+    losses: Sequence[Apart],
     agreeing: Mapping[int, Sequence[int]],
     manifest: Mapping[str, Any],
     sources: bool = True,
@@ -34,6 +38,7 @@ def check_page(
     Args:
         document: `samebits.check/1`.
         line: the two runs that part, side by side; None where there are none.
+        losses: of those two runs, step by step.
         agreeing: for each run, those with the same bits.
         manifest: of one of the runs, for the environment.
         sources: show lines of the user's code.
@@ -47,6 +52,7 @@ def check_page(
         origin=None if origin is None else _origin(origin, sources, cwd),
         causes=[_cause(cause, sources, cwd) for cause in document["causes"]],
         timeline=None if line is None else _timeline(line, _runs_of(document)),
+        growth=_growth(losses),
         matrix=_matrix(document["runs"], agreeing),
         environment=_environment(manifest),
         shows_source=sources,
@@ -229,6 +235,48 @@ def _timeline(line: Timeline, runs: tuple[int, int]) -> dict[str, Any]:
         "first_step": line.steps[0] if line.steps else 0,
         "last_step": line.steps[-1] if line.steps else 0,
         "words": f"streams over the steps of runs {runs[0]} and {runs[1]}: {', '.join(parts)}",
+    }
+
+
+def _growth(losses: Sequence[Apart]) -> dict[str, Any] | None:
+    """The relative difference of the losses on a logarithmic scale, from the first step in which they differ."""
+    shown = [one for one in losses if one.relative]
+    if not shown:
+        return None
+    powers = [math.log10(one.relative) for one in shown if one.relative]
+    low, high = math.floor(min(powers)), math.ceil(max(powers) + 1e-9)
+    high += low == high
+    last = max(1, losses[-1].step)
+
+    def at(step: int, power: float) -> tuple[float, float]:
+        return round(LEFT + SPAN * step / last, 1), round(CHART * (high - power) / (high - low) + 10, 1)
+
+    points = [at(one.step, power) for one, power in zip(shown, powers, strict=True)]
+    stride = max(1, (high - low) // 6)
+    ticks = [{"y": at(0, power)[1], "label": f"1e{power}"} for power in range(low, high + 1, stride)]
+    chosen = [shown[number] for number in sorted({0, len(shown) // 3, 2 * len(shown) // 3, len(shown) - 1})]
+    words = f"from {shown[0].relative:.2g} at step {shown[0].step} to {shown[-1].relative:.2g} at step {shown[-1].step}"
+    return {
+        "points": points,
+        "line": " ".join(f"{x},{y}" for x, y in points),
+        "ticks": ticks,
+        "left": LEFT,
+        "span": SPAN,
+        "width": LEFT + SPAN + 10,
+        "height": CHART + 40,
+        "bottom": CHART + 10,
+        "last_step": last,
+        "words": f"relative difference of the losses, {words}",
+        "rows": [
+            {
+                "step": one.step,
+                "a": repr(one.a),
+                "b": repr(one.b),
+                "relative": f"{one.relative:.3g}",
+                "ulp": "" if one.ulp is None else one.ulp,
+            }
+            for one in chosen
+        ],
     }
 
 

@@ -29,6 +29,7 @@ parts' digests; of a DTensor only the local part counts.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,9 +42,20 @@ from samebits.recording.digest.keys import salt
 from samebits.recording.digest.packs import Plan, Sum, on_host, plan_of
 from samebits.recording.digest.parts import LOW_ADDRESS, Index, NotEvidenceError, flattened
 
-__all__ = ["NotEvidenceError", "Pending", "digest", "digests", "is_evidence", "pending", "results", "unobserved"]
+__all__ = [
+    "NotEvidenceError",
+    "Pending",
+    "digest",
+    "digests",
+    "is_evidence",
+    "numbers",
+    "pending",
+    "results",
+    "unobserved",
+]
 
 _MASK = (1 << 64) - 1
+_WORD, _DOUBLE = struct.Struct("<Q"), struct.Struct("<d")
 
 
 def digest(tensor: Tensor) -> int:
@@ -140,6 +152,17 @@ def _started(plan: Plan, tensors: Sequence[Tensor], tree: list[Index] | None) ->
     # The result may be asked for on another stream than this one, so it has to know when this one has come here.
     on_cuda = any(isinstance(found, Tensor) and found.is_cuda for _, found in sums)
     return Pending(plan.salts, sums, tree, torch.cuda.current_stream().record_event() if on_cuda else None)
+
+
+def numbers(tensors: Sequence[Tensor]) -> list[int] | Pending:
+    """Real tensors of one element as they are: 64 bits of each as a double. On an accelerator nothing is waited for."""
+    with unobserved():
+        if all(tensor.device.type == "cpu" for tensor in tensors):
+            return [int(_WORD.unpack(_DOUBLE.pack(tensor.item()))[0]) for tensor in tensors]
+        words = [tensor.detach().to(torch.float64).reshape(1).view(torch.int64) for tensor in tensors]
+        event = torch.cuda.current_stream().record_event() if any(word.is_cuda for word in words) else None
+    sums: list[Sum] = [(range(number, number + 1), word) for number, word in enumerate(words)]
+    return Pending([0] * len(words), sums, None, event)
 
 
 @contextmanager
