@@ -8,12 +8,19 @@ import pty
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from samebits.comparison.locate import Divergence
+from samebits.comparison.values import Distance
+from samebits.factors.base import Observation
+from samebits.factors.catalog import find
+from samebits.pinning import FactorStatus, Status
 from samebits.report.costs import cost_text
 from samebits.report.terminal import INDENT, drawn
+from samebits.report.text import diff_text, factors_text
 from tests.cost.test_prices import ALONE, CHEAPER, WHOLE, costs, price
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -27,7 +34,26 @@ def tours() -> dict[str, str]:
     shown = re.findall(r"<!-- tour:([\w -]+) -->\n```console\n\$ .*\n((?:.*\n)*?)```", readme)
     texts = {words.replace("--", "").strip().replace(" ", "-"): text.rstrip("\n") for words, text in shown}
     measured = costs(price(WHOLE, 1.2, 1.3), price(CHEAPER, 0.99, 1.02), price(ALONE, 1.19, 1.29, repeats=False))
-    return {**texts, "cost": cost_text(measured)}
+    place = Divergence(7, "grad", "layers.3.attention.qkv.weight", 0, 12, 96, generators=("torch", "numpy"))
+    by = Distance(3, 65536, 2, 1.5e-7)
+    notes = ["run b was killed after 90 steps, so nothing is said of what came after"]
+    compared = diff_text("runs/a", "runs/b", 100, place, by, notes)
+    return {**texts, "cost": cost_text(measured), "diff": compared, "factors": factors_text(Status(tuple(seen())))}
+
+
+def seen() -> Iterator[FactorStatus]:
+    """Some factors as they may stand: held, free, too late, unknown."""
+    observed = {
+        "hash-seed": Observation("4711", True),
+        "clock": Observation("the machine's", False),
+        "cublas-workspace": Observation(
+            ":4096:8", False, False, "CUBLAS_WORKSPACE_CONFIG was set after cuBLAS started"
+        ),
+        "torch-rng": Observation("unknown whether it was seeded", None),
+    }
+    for name, observation in observed.items():
+        factor = find(name)
+        yield FactorStatus(name, factor.scope, factor.summary, "natural", observation)
 
 
 CASES = [(name, width, colour) for name in tours() for width in (80, 120) for colour in (True, False)]
@@ -38,7 +64,7 @@ def golden(name: str, width: int, colour: bool) -> Path:
 
 
 # The tours change with the machine they were made on, so only what is laid out is compared with files.
-FIXED = ("cost", "names_rnn", "names_rnn_cured")
+FIXED = ("cost", "diff", "factors", "names_rnn", "names_rnn_cured")
 
 
 @pytest.mark.parametrize(("name", "width", "colour"), [case for case in CASES if case[0] in FIXED])

@@ -55,7 +55,8 @@ def _wrapped(text: str, width: int) -> Iterator[str]:
     first, *rest = text.split("\n")
     yield from _broken(first, width, "")
     for line in rest:
-        yield from _broken(line, width, " " * INDENT)
+        own = len(line) - len(line.lstrip())
+        yield from _broken(line, width, " " * max(INDENT, own))
 
 
 def _broken(line: str, width: int, indent: str) -> Iterator[str]:
