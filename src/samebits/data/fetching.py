@@ -125,7 +125,9 @@ class Fetcher:
 
     def _found(self) -> Generators:
         """What may be drawn from; looked for anew when the dataset has been given something else to hold."""
-        held = [(name, id(value)) for name, value in getattr(self.dataset, "__dict__", {}).items()]
+        # A counter that moves with every sample holds no generator.
+        own = getattr(self.dataset, "__dict__", {}).items()
+        held = [(name, id(value)) for name, value in own if not isinstance(value, int | float | str)]
         if self._generators is None or held != self._held:
             self._held = held
             self._generators = Generators(("dataset", self.dataset), ("collate_fn", self.collate_fn))
