@@ -127,7 +127,7 @@ class Fetcher:
         """What may be drawn from; looked for anew when the dataset has been given something else to hold."""
         # A counter that moves with every sample holds no generator.
         own = getattr(self.dataset, "__dict__", {}).items()
-        held = [(name, id(value)) for name, value in own if not isinstance(value, int | float | str)]
+        held = [(name, id(value)) for name, value in own if not issubclass(type(value), int | float | str)]
         if self._generators is None or held != self._held:
             self._held = held
             self._generators = Generators(("dataset", self.dataset), ("collate_fn", self.collate_fn))
