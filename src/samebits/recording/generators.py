@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
+import ctypes
 import random
 import sys
 
 import torch
+from xxhash import xxh3_64_intdigest
 
 from samebits.recording.digest import unobserved
 
@@ -29,14 +30,11 @@ def _numpy_state() -> int | None:
         return None
     state = mtrand._rand._bit_generator.state["state"]
     key = state.get("key")
-    return _digest_bytes(repr(state).encode() if key is None else key.tobytes() + b"%d" % state["pos"])
+    return xxh3_64_intdigest(repr(state).encode() if key is None else key.tobytes() + b"%d" % state["pos"])
 
 
 def digest_of_state(generator: torch.Generator) -> int:
     """Of any torch generator; an accelerator's lies on the host, so nothing is waited for."""
     with unobserved():
-        return hash(tuple(generator.get_state().view(torch.int64).tolist())) & (2**64 - 1)
-
-
-def _digest_bytes(raw: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(raw, digest_size=8).digest(), "little")
+        state = generator.get_state()
+        return xxh3_64_intdigest(ctypes.string_at(state.data_ptr(), state.nbytes))

@@ -84,7 +84,7 @@ class CloseUp:
         if path is None:
             return False
         kept = read_kept_tensors(path)
-        given = {id(tensor): (name, tensor) for name, tensor in call.tensors}.values()
+        given = {id(tensor): (name, tensor) for name, tensor in call.named}.values()
         with unobserved():
             for number, (name, tensor) in enumerate(given):
                 other = kept.get(f"in.{number}")
@@ -96,14 +96,14 @@ class CloseUp:
         call.floats = [0.0] * len(call.floats)
         return True
 
-    def graft_results(self, place: Place, made: list[tuple[str, Any]]) -> None:
+    def graft_results(self, place: Place, made: list[Any]) -> None:
         """The results become the other run's."""
         path = self._path(place)
         if path is None:
             return
         kept = read_kept_tensors(path)
         with unobserved():
-            for number, (_, tensor) in enumerate(made):
+            for number, tensor in enumerate(made):
                 if f"out.{number}" in kept:
                     _become(tensor, kept[f"out.{number}"])
 
@@ -134,7 +134,7 @@ def _become(tensor: Any, other: Any) -> None:
 
 def _producers(call: Call, memory: Memory) -> dict[str, Any]:
     """For each input, who wrote its memory last, as plain data."""
-    told = {name: memory.producer(tensor) for name, tensor in call.tensors if tensor.layout is torch.strided}
+    told = {name: memory.producer(tensor) for name, tensor in call.named if tensor.layout is torch.strided}
     return {name: _told(who, is_unwritten) for name, (who, is_unwritten) in told.items() if who is not None}
 
 

@@ -9,7 +9,6 @@ accused, its inputs are compared bit by bit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -18,12 +17,12 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from samebits.recording.ops.evidence import is_dense
 
 _weak_reference: Any = StorageWeakRef
+_STRIDED = torch.strided
 
 _SWEEP_EVERY = 1024
 _MASK = (1 << 64) - 1
 
 
-@dataclass(slots=True)
 class _Held:
     """One storage.
 
@@ -36,12 +35,14 @@ class _Held:
         is_unwritten: nobody has written there since it was made.
     """
 
-    alive: Any
-    base: int
-    whole: int | None = None
-    looks: dict[Any, int] = field(default_factory=dict)
-    producer: Any = None
-    is_unwritten: bool = False
+    __slots__ = ("alive", "base", "is_unwritten", "looks", "producer", "whole")
+
+    def __init__(self, alive: Any, base: int) -> None:
+        self.alive, self.base = alive, base
+        self.whole: int | None = None
+        self.looks: dict[Any, int] = {}
+        self.producer: Any = None
+        self.is_unwritten = False
 
 
 class Memory:
@@ -53,21 +54,25 @@ class Memory:
 
     def known(self, tensor: Any) -> int | None:
         """What stands for the tensor's bits; None if they have to be digested."""
-        if tensor.layout is not torch.strided:
+        if tensor.layout is not _STRIDED:
             return None
-        held = self._find(tensor)
-        if held is None:
+        # As `_find`, which a call costs; this is asked for every input of every operation.
+        storage = tensor.untyped_storage()
+        held = self._held.get(storage._cdata)
+        if held is None or held.base != storage.data_ptr():
             return None
         if held.whole is None:
             return held.looks.get(_look(tensor))
-        if tensor.is_contiguous() and tensor.storage_offset() == 0:
+        if tensor.is_contiguous() and not tensor.storage_offset():
             return held.whole
         # Views that were made before the window may show any part of it.
         return hash((held.whole, _look(tensor))) & _MASK
 
     def digested(self, tensor: Any, digest: int) -> None:
         """The tensor came from outside; this is its digest."""
-        held = self._find(tensor) or self._new(tensor)
+        if tensor.layout is not _STRIDED:
+            return
+        held = self._find(tensor) or self._new(tensor.untyped_storage())
         if _is_whole(tensor):
             held.whole = digest
         else:
@@ -75,25 +80,34 @@ class Memory:
 
     def written(self, tensor: Any, stamp: int, producer: Any, is_unwritten: bool = False) -> None:
         """An operation wrote the tensor; `stamp` tells this writing from all others of the window."""
-        held = self._find(tensor) or self._new(tensor)
-        if is_unwritten or _is_whole(tensor):
-            held.whole, held.looks = stamp, {}
+        if tensor.layout is not _STRIDED:
+            return
+        storage = tensor.untyped_storage()
+        held = self._held.get(storage._cdata)
+        if held is None or held.base != storage.data_ptr():
+            held = self._new(storage)
+        if is_unwritten:
+            held.whole, held.looks = None, {}
+        elif tensor.nbytes == storage.nbytes() and is_dense(tensor):
+            held.whole = stamp
+            if held.looks:
+                held.looks = {}
         elif held.whole is not None:
             held.whole = hash((held.whole, stamp, _look(tensor))) & _MASK
         else:
             held.looks = {_look(tensor): stamp}
         held.producer, held.is_unwritten = producer, is_unwritten
-        if is_unwritten:
-            held.whole = None
 
     def lost(self, tensor: Any, producer: Any) -> None:
         """Something is writing there that nobody waited for yet."""
-        held = self._find(tensor) or self._new(tensor)
+        if tensor.layout is not _STRIDED:
+            return
+        held = self._find(tensor) or self._new(tensor.untyped_storage())
         held.whole, held.looks, held.producer, held.is_unwritten = None, {}, producer, False
 
     def producer(self, tensor: Any) -> tuple[Any, bool]:
         """Who wrote the tensor's memory last (None if nobody in this window), and whether it was never written."""
-        held = self._find(tensor)
+        held = self._find(tensor) if tensor.layout is _STRIDED else None
         return (None, False) if held is None else (held.producer, held.is_unwritten)
 
     def _find(self, tensor: Any) -> _Held | None:
@@ -102,12 +116,11 @@ class Memory:
         # Memory may be given back and taken anew under the same storage (FSDP does).
         return held if held is not None and held.base == storage.data_ptr() else None
 
-    def _new(self, tensor: Any) -> _Held:
+    def _new(self, storage: Any) -> _Held:
         self._until_sweep -= 1
         if self._until_sweep == 0:
             self._held = {key: held for key, held in self._held.items() if not held.alive.expired()}
             self._until_sweep = max(_SWEEP_EVERY, len(self._held))
-        storage = tensor.untyped_storage()
         held = self._held[storage._cdata] = _Held(_weak_reference(storage), storage.data_ptr())
         return held
 

@@ -5,8 +5,11 @@ What it must never do: change bits, draw, wait for a device once per tensor, or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack, _pop_mode, _push_mode
@@ -15,8 +18,8 @@ from samebits.recording.digest import Pending, is_evidence, pending, results
 from samebits.recording.digest.parts import LOW_ADDRESS
 from samebits.recording.generators import digest_of_state
 from samebits.recording.log import Log
-from samebits.recording.ops.call import Call, exact, kind_of, tensors_in
-from samebits.recording.ops.closeup import CloseUp, Taken
+from samebits.recording.ops.call import Call, Form, exact, kind_of, tensors_in
+from samebits.recording.ops.closeup import CloseUp
 from samebits.recording.ops.evidence import evidence_of
 from samebits.recording.ops.memory import Memory
 from samebits.recording.ops.places import Places
@@ -24,23 +27,18 @@ from samebits.recording.ops.schemas import OpSchema, schema_of
 from samebits.recording.ops.table import OpRow, OpSheet
 from samebits.recording.wish import OpWish
 
-_MASK = (1 << 64) - 1
 # How many operations may wait for digests that lie on an accelerator.
 ROWS_WAITING = 256
 
 _active_mode: Any = torch._C._get_dispatch_mode
+_modes_below: Any = torch._C._len_torch_dispatch_stack
+_cuda_in_use: Any = torch.cuda.is_initialized
 _Key: Any = torch._C._TorchDispatchModeKey
 _FAKE, _FUNCTIONAL, _PROXY = _Key.FAKE, _Key.FUNCTIONAL, _Key.PROXY
+_is_cpu = attrgetter("is_cpu")
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
-
-
-class _Seen(NamedTuple):
-    """A call before it is made: what it read, under which names, and what has to be kept of it."""
-
-    call: Call
-    names: list[str]
-    evidence: list[int]
-    taken: Taken | None
+_STRIDED = torch.strided
+_RESULT = ("result",)
 
 
 class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -60,7 +58,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.closeup = CloseUp(log, wish)
         self.is_on = False
         self._made = 0
-        self._kinds: dict[tuple[Any, ...], int] = {}
+        self._forms: dict[tuple[Any, ...], Form] = {}
         self._rows: list[tuple[int, list[int]]] = []
         self._waiting: list[tuple[list[int], Sequence[int], Pending]] = []
         self._handles: list[Any] = []
@@ -152,32 +150,40 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if _active_mode(_FAKE) or _active_mode(_FUNCTIONAL) or _active_mode(_PROXY):
+        if _modes_below() and (_active_mode(_FAKE) or _active_mode(_FUNCTIONAL) or _active_mode(_PROXY)):
             # Somebody traces with fake or functional tensors: no bits are made.
             return func(*args, **kwargs)
         if types and any(kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ for kind in types):
             # A class with a dispatch of its own (DTensor, a fake tensor): what it calls inside comes by here again.
             return NotImplemented
         schema = schema_of(func)
-        if schema.is_silent or self.log.broken or self._is_captured():
+        if schema.is_silent or self.log.broken or (_cuda_in_use() and self._is_captured()):
             return func(*args, **kwargs)
-        seen = self._safely(self._before, func, args, kwargs)
+        call = None
+        try:
+            call = self._before(schema, func, args, kwargs)
+        except Exception as error:
+            self._failed(error)
         result = func(*args, **kwargs)
-        if seen is not None:
-            self._safely(self._after, seen, result)
+        if call is not None:
+            try:
+                self._after(call, result)
+            except Exception as error:
+                self._failed(error)
         return result
 
-    def _safely(self, action: Callable[..., Any], *args: Any) -> Any:
+    def _failed(self, error: Exception) -> None:
         """A mistake of ours must not end the user's run: the recording ends instead, and says why."""
+        self.log.failed(error, "at level op: ")
+
+    def _safely(self, action: Callable[..., Any], *args: Any) -> None:
         try:
-            return action(*args)
+            action(*args)
         except Exception as error:
-            self.log.failed(error, "at level op: ")
-            return None
+            self._failed(error)
 
     def _is_captured(self) -> bool:
-        cuda: Any = torch.cuda
-        if cuda.is_initialized() and cuda.is_current_stream_capturing():
+        if torch.cuda.is_current_stream_capturing():
             self._note_unseen("operations captured in a CUDA graph")
             return True
         return False
@@ -187,52 +193,49 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._unseen.add(what)
             self.log.journal.note("unseen", what=what)
 
-    def _before(self, func: Any, args: Any, kwargs: Any) -> _Seen:
-        schema = schema_of(func)
-        place = self.places.place_of(schema.short, bool(schema.writes))
-        call = Call(schema, place, args, kwargs)
+    def _before(self, schema: OpSchema, func: Any, args: Any, kwargs: Any) -> Call:
+        call = Call(schema, args, kwargs)
+        form = self._forms.get(call.signature)
+        if form is None:
+            form = self._forms[call.signature] = Form(schema, args, kwargs)
+        call.form = form
+        call.place = self.places.place_of(schema.short, bool(form.writes), sys._getframe(2))
         generator = _generator(call.generator, call.tensors, kwargs) if schema.is_random else None
-        if not self.closeup.is_idle:
+        is_close = not self.closeup.is_idle
+        if is_close:
             self.closeup.graft_inputs(self._place, call, generator)
-        names, evidence = self._read(schema, call.tensors)
+        self._read(call)
         if call.floats:
-            names.append("numbers")
-            evidence.append(exact(call.floats))
+            call.read += ("numbers",)
+            call.evidence.append(exact(call.floats))
         if generator is not None:
-            names.append("generator")
-            evidence.append(digest_of_state(generator))
-        taken = None
-        if not self.closeup.is_idle:
-            taken = self.closeup.begin(self._place, call, func, args, kwargs, generator, self.memory)
-        return _Seen(call, names, evidence, taken)
+            call.read += ("generator",)
+            call.evidence.append(digest_of_state(generator))
+        call.taken = None
+        if is_close:
+            call.taken = self.closeup.begin(self._place, call, func, args, kwargs, generator, self.memory)
+        return call
 
-    def _read(self, schema: OpSchema, tensors: list[tuple[str, Any]]) -> tuple[list[str], list[int]]:
-        """Names and evidence of the inputs: what is known of them, and what has to be digested now."""
-        names: list[str] = []
-        evidence: list[int] = []
-        late: list[tuple[int, Any]] = []
-        if schema.is_view or schema.is_unwritten:
-            return names, evidence
-        for name, tensor in tensors:
-            if schema.writes and self._is_only_written(schema, name, tensor):
-                continue
-            known = self.memory.known(tensor)
-            if known is None:
-                if not _has_bits(tensor):
-                    continue
-                late.append((len(names), tensor))
-            names.append(name)
-            evidence.append(known or 0)
+    def _read(self, call: Call) -> None:
+        """Evidence of the inputs: what is known of them, and what has to be digested now."""
+        form, tensors = call.form, call.tensors
+        known: list[Any] = [self.memory.known(tensors[at]) for at in form.reads]
+        call.read, call.evidence = form.reads, known
+        if None not in known and (form.schema.is_builtin or not form.writes):
+            return
+        read = [
+            (at, digest)
+            for at, digest in zip(form.reads, known, strict=True)
+            if (digest is not None or _has_bits(tensors[at])) and not self._is_only_written(form, at, tensors[at])
+        ]
+        call.read, call.evidence = tuple([at for at, _ in read]), [digest or 0 for _, digest in read]
+        late = [(position, tensors[at]) for position, (at, digest) in enumerate(read) if digest is None]
         if late:
-            self._digest_now(late, evidence)
-        return names, evidence
+            self._digest_now(late, call.evidence)
 
-    def _is_only_written(self, schema: OpSchema, name: str, tensor: Any) -> bool:
-        """Whether the operation does not read the tensor; of one of the program's own, nobody knows but the writing."""
-        argument = name.partition("[")[0]
-        if schema.is_builtin or argument not in schema.writes:
-            return argument in schema.write_only
-        return tensor.layout is torch.strided and self.memory.producer(tensor)[1]
+    def _is_only_written(self, form: Form, at: int, tensor: Any) -> bool:
+        """Of an operation of the program's own nobody knows, but for memory that nobody wrote to before."""
+        return not form.schema.is_builtin and at in form.writes and self.memory.producer(tensor)[1]
 
     def _digest_now(self, late: list[tuple[int, Any]], evidence: list[int]) -> None:
         tensors = [tensor for _, tensor in late]
@@ -242,8 +245,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             found = self._later(evidence, [at for at, _ in late], tensors)
         for (at, tensor), digest in zip(late, found, strict=True):
             evidence[at] = digest
-            if tensor.layout is torch.strided:
-                self.memory.digested(tensor, digest or self._stamp(at))
+            self.memory.digested(tensor, digest or self._stamp(at))
 
     def _later(self, evidence: list[int], positions: Sequence[int], tensors: list[Any]) -> list[int]:
         """Digests that stay on the accelerator until many come over together; zeros stand for them until then."""
@@ -261,64 +263,66 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._waiting, self._rows = [], []
 
     def _stamp(self, number: int) -> int:
-        # Not 0, which stands for "not known yet".
-        return (hash((self._made, number)) & _MASK) or 1
+        # Never 0, which stands for "not known yet".
+        return (self._made << 24) + number + 1
 
     @property
     def _place(self) -> tuple[int, int]:
         return self.sheet.step, self.sheet.index + len(self._rows)
 
-    def _after(self, seen: _Seen, result: Any) -> None:
-        schema = seen.call.schema
+    def _after(self, call: Call, result: Any) -> None:
+        schema = call.form.schema
         self._made += 1
         if schema.is_view:
-            self._append(seen, [], [])
+            self._append(call, (), [])
             return
-        made = self._made_by(seen, result)
-        step, index = self._place
-        producer = (step, index, schema.name, seen.call.place)
+        names, tensors = self._made_by(call.form, call.tensors, result)
+        producer = (self.sheet.step, self.sheet.index + len(self._rows), schema.name, call.place)
         if schema.is_collective:
-            for _, tensor in made:
+            for tensor in tensors:
                 self.memory.lost(tensor, producer)
-            self._append(seen, [], [])
+            self._append(call, (), [])
             return
-        evident = [(name, tensor) for name, tensor in made if _has_bits(tensor)]
+        if not all(map(_has_bits, tensors)):
+            evident = [(name, tensor) for name, tensor in zip(names, tensors, strict=True) if _has_bits(tensor)]
+            names, tensors = tuple([name for name, _ in evident]), [tensor for _, tensor in evident]
         if not self.closeup.is_idle:
-            self.closeup.graft_results(self._place, evident)
-        for number, (_, tensor) in enumerate(evident):
-            if tensor.layout is torch.strided:
-                self.memory.written(tensor, self._stamp(number), producer, schema.is_unwritten)
+            self.closeup.graft_results(self._place, tensors)
+        stamp = self._stamp(0)
+        for number, tensor in enumerate(tensors):
+            self.memory.written(tensor, stamp + number, producer, schema.is_unwritten)
         if schema.is_unwritten:
-            evident = []
-        self._append(seen, [name for name, _ in evident], [tensor for _, tensor in evident])
+            self._append(call, (), [])
+        else:
+            self._append(call, names, tensors)
 
-    def _made_by(self, seen: _Seen, result: Any) -> list[tuple[str, Any]]:
-        """What the call wrote: arguments that it changed, and new tensors."""
-        writes = seen.call.schema.writes
-        if not writes:
-            fresh = [result] if isinstance(result, torch.Tensor) else tensors_in(result)
-            return [("result", fresh[0])] if len(fresh) == 1 else [(f"result[{i}]", t) for i, t in enumerate(fresh)]
-        made = [(name, tensor) for name, tensor in seen.call.tensors if name.partition("[")[0] in writes]
-        known = {id(tensor) for _, tensor in made}
+    def _made_by(self, form: Form, given: list[Any], result: Any) -> tuple[tuple[str, ...], list[Any]]:
+        """What the call wrote, with names: arguments that it changed, and new tensors."""
+        made = [given[at] for at in form.writes]
+        if len(made) == 1 and result is made[0]:
+            return form.written, made
+        known = set(map(id, made))
         fresh = [tensor for tensor in tensors_in(result) if id(tensor) not in known]
-        return made + [(f"result[{i}]" if len(fresh) > 1 else "result", t) for i, t in enumerate(fresh)]
+        names = _RESULT if len(fresh) == 1 else tuple([f"result[{i}]" for i in range(len(fresh))])
+        return form.written + names, made + fresh
 
-    def _append(self, seen: _Seen, names: list[str], tensors: list[Any]) -> None:
-        key = (seen.call.schema.name, seen.call.place, *seen.call.signature, *seen.names, None, *names)
-        kind = self._kinds.get(key)
+    def _append(self, call: Call, names: tuple[str, ...], tensors: list[Any]) -> None:
+        form, evidence = call.form, call.evidence
+        key = (call.place, call.read, names)
+        kind = form.kinds.get(key)
         if kind is None:
-            kind = self._kinds[key] = self.sheet.add_kind(kind_of(seen.call, tuple(seen.names), tuple(names)))
-        evidence = seen.evidence
+            ins = tuple([one if isinstance(one, str) else form.names[one] for one in call.read])
+            kind = form.kinds[key] = self.sheet.add_kind(kind_of(form, call.place, ins, names))
         if tensors:
             if _on_cpu(tensors):
-                evidence += [evidence_of(tensor) for tensor in tensors]
+                evidence += map(evidence_of, tensors)
             else:
                 start = len(evidence)
-                evidence += self._later(evidence, list(range(start, start + len(tensors))), tensors)
-        if seen.taken is not None:
+                evidence += self._later(evidence, range(start, start + len(tensors)), tensors)
+        if call.taken is not None:
             self._settle()
             row = OpRow(*self._place, self.sheet.kinds[kind], tuple(evidence))
-            self.closeup.end(seen.taken, seen.call, row, tensors)
+            self.closeup.end(call.taken, call, row, tensors)
         if self._waiting:
             self._rows.append((kind, evidence))
             if len(self._rows) >= ROWS_WAITING:
@@ -327,22 +331,39 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.write()
 
 
+def _spare_dynamo(mode: type) -> None:
+    """Let dynamo pass by the mode's calls by a mark on their code, which costs nothing, not by torch's wrapper of them.
+
+    The wrapper takes 3 µs a call, and loads all of dynamo at the first. Versions of torch that mark otherwise keep it.
+    """
+    try:
+        from torch._C._dynamo.eval_frame import _FrameAction, _FrameExecStrategy, set_code_exec_strategy
+    except ImportError:
+        return
+    bare = inspect.unwrap(mode.__torch_dispatch__)  # type: ignore[attr-defined]
+    set_code_exec_strategy(bare.__code__, _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.SKIP))
+    mode.__torch_dispatch__ = bare  # type: ignore[attr-defined]
+
+
+_spare_dynamo(OpRecorder)
+
+
 def _has_bits(tensor: Any) -> bool:
     """`is_evidence`, with a short way for what is on the CPU and nothing special."""
-    if type(tensor) in _PLAIN and tensor.is_cpu and tensor.layout is torch.strided:
-        return tensor.data_ptr() >= LOW_ADDRESS or is_evidence(tensor)
+    if type(tensor) in _PLAIN and tensor.is_cpu and tensor.layout is _STRIDED:
+        return tensor.data_ptr() >= LOW_ADDRESS or not tensor.numel() or is_evidence(tensor)
     return is_evidence(tensor)
 
 
-def _on_cpu(tensors: Iterable[Any]) -> bool:
-    return all(tensor.is_cpu for tensor in tensors)
+def _on_cpu(tensors: list[Any]) -> bool:
+    return all(map(_is_cpu, tensors))
 
 
-def _generator(given: Any, tensors: list[tuple[str, Any]], kwargs: Any) -> Any:
+def _generator(given: Any, tensors: list[Any], kwargs: Any) -> Any:
     """The one that a random operation is about to draw from."""
     if given is not None:
         return given
-    device = torch.device(kwargs.get("device") or (tensors[0][1].device if tensors else "cpu"))
+    device = torch.device(kwargs.get("device") or (tensors[0].device if tensors else "cpu"))
     if device.type != "cuda":
         return torch.default_generator
     return torch.cuda.default_generators[torch.cuda.current_device() if device.index is None else device.index]

@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 from weakref import ref
@@ -21,6 +22,8 @@ _ENGINE: CodeType | None = getattr(getattr(graph, "_engine_run_backward", None),
 _MAX_GAP = 64
 _MAX_NODES = 1 << 18
 
+_library_files: set[str] = set()
+_current_node: Any = torch._C._current_autograd_node
 _next_node: Any = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
 
 Line = tuple[str, int, str]
@@ -36,8 +39,7 @@ class Place(NamedTuple):
     backward_of: str
 
 
-@dataclass(frozen=True)
-class _Forward:
+class _Forward(NamedTuple):
     op: str
     module: str
     line: Line
@@ -109,20 +111,19 @@ class Places:
 
     # ---- operations
 
-    def place_of(self, short: str, writes: bool) -> Place:
-        """Of the operation that is called right now, whose name is `short`."""
-        node = torch._C._current_autograd_node()
+    def place_of(self, short: str, writes: bool, caller: FrameType | None) -> Place:
+        """Of the operation called `short` that a frame calls right now."""
+        node = _current_node()
         if node is None:
-            return self._in_forward(short, writes)
+            return self._in_forward(short, writes, caller)
         forward = self._forward.get(node._sequence_nr())
         inside = self._stack[-1].name if self._stack else ""
-        own = _line(sys._getframe(3), _ENGINE)
         if forward is not None:
-            place = Place("backward", inside or forward.module, own or forward.line, forward.op)
+            place = Place("backward", inside or forward.module, _line(caller, _ENGINE) or forward.line, forward.op)
         else:
-            place = self._without_forward(node, inside, _line(sys._getframe(3), None) or NOWHERE)
+            place = self._without_forward(node, inside, _line(caller, None) or NOWHERE)
         # A recomputed forward and a backward that is differentiated in its turn make nodes, too.
-        self._note_nodes(_Forward(short, place.module, place.line), writes)
+        self._note_nodes(short, place.module, place.line, writes)
         return place
 
     def _without_forward(self, node: Any, module: str, line: Line) -> Place:
@@ -133,27 +134,27 @@ class Places:
         name = known[1] if known is not None and known[0]() is variable else ""
         return Place("backward", name.rpartition(".")[0], line, f"gradient of {name or 'a leaf'}")
 
-    def _in_forward(self, short: str, writes: bool) -> Place:
-        line = self._line_in_forward()
+    def _in_forward(self, short: str, writes: bool, caller: FrameType | None) -> Place:
+        line = self._line_in_forward(caller)
         module = self._stack[-1].name if self._stack else ""
-        makes_node = self._note_nodes(_Forward(short, module, line), writes)
+        makes_node = self._note_nodes(short, module, line, writes)
         if self._optimizer is not None and not self._stack and not makes_node:
             return Place("optimizer", module, line, "")
         return Place("forward" if module or makes_node else "none", module, line, "")
 
-    def _line_in_forward(self) -> Line:
+    def _line_in_forward(self, caller: FrameType | None) -> Line:
         """Looked up once for all operations of a library's module, and of an optimizer's step."""
         called = self._stack[-1] if self._stack else self._optimizer
-        own = _line(sys._getframe(5), called.code) if called is not None and called.code is not None else None
+        own = _line(caller, called.code) if called is not None and called.code is not None else None
         if own is not None:
             return own
         if called is None or not called.is_library:
-            return _line(sys._getframe(5), None) or NOWHERE
+            return _line(caller, None) or NOWHERE
         if called.line is None:
-            called.line = _line(sys._getframe(5), None) or NOWHERE
+            called.line = _line(caller, None) or NOWHERE
         return called.line
 
-    def _note_nodes(self, forward: _Forward, writes: bool) -> bool:
+    def _note_nodes(self, op: str, module: str, line: Line, writes: bool) -> bool:
         """Remember which nodes are this operation's: those made since the one before it."""
         following: int = _next_node()
         made = following - self._last_node
@@ -161,12 +162,12 @@ class Places:
             self._last_node = following
             if len(self._forward) > _MAX_NODES:
                 self._forward.clear()
-            self._forward[following - 1] = forward
+            forward = self._forward[following - 1] = _Forward(op, module, line)
             # An in-place operation on a view makes one more node after it was done.
-            gap = self._before if self._before is not None else forward
+            gap = self._before or forward
             for number in range(following - min(made, _MAX_GAP), following - 1):
                 self._forward[number] = gap
-        self._before = forward if writes else None
+        self._before = _Forward(op, module, line) if writes else None
         return made > 0
 
 
@@ -176,8 +177,13 @@ def _line(frame: FrameType | None, stop: CodeType | None) -> Line | None:
         code = frame.f_code
         if code is stop:
             return None
-        if is_user_file(code.co_filename):
-            return code.co_filename, frame.f_lineno, getattr(code, "co_qualname", code.co_name)
+        path = code.co_filename
+        # Asked for every frame below every operation: libraries' files are known here without another call.
+        if path not in _library_files:
+            if is_user_file(path):
+                return path, frame.f_lineno, getattr(code, "co_qualname", code.co_name)
+            if not path.startswith("<"):
+                _library_files.add(path)
         frame = frame.f_back
     return None
 
@@ -185,8 +191,17 @@ def _line(frame: FrameType | None, stop: CodeType | None) -> Line | None:
 def _is_library_code(module: Any) -> bool:
     if isinstance(module, torch.jit.ScriptModule):
         return True
-    forward = vars(module).get("forward", type(module).forward)
-    code = getattr(inspect.unwrap(forward), "__code__", None)
+    own = vars(module).get("forward")
+    return _has_library_forward(module.__class__) if own is None else _is_from_library(own)
+
+
+@lru_cache(maxsize=1024)
+def _has_library_forward(kind: Any) -> bool:
+    return _is_from_library(kind.forward)
+
+
+def _is_from_library(function: Any) -> bool:
+    code = getattr(inspect.unwrap(function), "__code__", None)
     return code is not None and not is_user_file(code.co_filename)
 
 

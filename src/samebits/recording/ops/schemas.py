@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import torch
@@ -37,6 +36,7 @@ class OpSchema:
     Attributes:
         name: `aten::add_.Tensor`; the default overload has no suffix.
         base: `aten::add_`.
+        short: `add_`.
         arguments: their names, in the order of positions.
         writes: those that it changes.
         write_only: those that it changes without reading them.
@@ -50,6 +50,7 @@ class OpSchema:
 
     name: str
     base: str
+    short: str
     arguments: tuple[str, ...]
     writes: frozenset[str]
     write_only: frozenset[str]
@@ -60,15 +61,20 @@ class OpSchema:
     is_silent: bool
     is_builtin: bool
 
-    @property
-    def short(self) -> str:
-        """`add_`."""
-        return self.base.partition("::")[2]
+
+# By the id of an operation, with the operation: its own hash is computed in Python.
+_met: dict[int, tuple[Any, OpSchema]] = {}
 
 
-@cache
 def schema_of(func: Any) -> OpSchema:
     """What there is to know of `torch.ops.aten.add.Tensor`."""
+    met = _met.get(id(func))
+    if met is None:
+        met = _met[id(func)] = func, _read_schema(func)
+    return met[1]
+
+
+def _read_schema(func: Any) -> OpSchema:
     schema = func._schema
     base, overload = schema.name, schema.overload_name
     short = base.partition("::")[2]
@@ -92,6 +98,7 @@ def schema_of(func: Any) -> OpSchema:
     return OpSchema(
         name=f"{base}.{overload}" if overload else base,
         base=base,
+        short=short,
         arguments=names,
         writes=frozenset(writes),
         write_only=frozenset(write_only),
