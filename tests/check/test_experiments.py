@@ -62,6 +62,7 @@ for _ in range(3):
         "command": "samebits run --pin torch-algorithms train.py",
         "verified": True,
         "code": [],
+        "parted": None,
     }
 
 

@@ -630,6 +630,43 @@ def test_tails_of_streams(tail: Any, sizes: list[int], workers: int) -> None:
     assert [len(indices) for indices, *_ in made] == sizes
 
 
+@pytest.mark.parametrize("tail", ["drop", "pad", "uneven"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_streams_end_as_indexed_data_ends(tail: Any, workers: int) -> None:
+    """One by one or in batches too small for all ranks: each rank gets the same positions."""
+    for size, length in ((None, 10), (4, 9)):
+        for rank in range(4):
+            options: dict[str, Any] = {"batch_size": size, "seed": 0, "tail": tail, "rank": rank, "world_size": 4}
+            indexed = list(DataLoader(range(length), **options))  # type: ignore[arg-type]
+            streamed = DataLoader(Mapped(range(length), int), num_workers=workers, **options)
+
+            assert [len(np.atleast_1d(batch)) for batch in streamed] == [len(np.atleast_1d(b)) for b in indexed]
+            if tail != "pad":
+                assert list(map(str, streamed)) == list(map(str, indexed))
+
+
+def test_the_last_sample_of_a_stream_is_refused_where_it_leaves_ranks_without() -> None:
+    """As it is for indexed data; with a full last round nothing is."""
+    for length in (10, 9):
+        made = DataLoader(Mapped(range(length), int), None, seed=0, rank=1, world_size=3)
+        if length == 10:
+            with pytest.raises(UsageError, match="a global batch of 1 samples"):
+                list(made)
+        else:
+            assert list(made) == [1, 4, 7]
+
+
+def test_what_pads_a_stream_has_a_key_of_its_own() -> None:
+    """The same elements, drawn for anew; the first time they are what they are without padding."""
+    padded = list(DataLoader(Mapped(range(2), jitter), 6, seed=0, tail="pad"))
+    plain = list(DataLoader(Mapped(range(2), jitter), 6, seed=0))
+    (numbers, draws, _), (_, expected, _) = padded[0], plain[0]
+
+    assert numbers.tolist() == [0, 1, 0, 1, 0, 1]
+    assert torch.equal(draws[:2], expected)
+    assert len(draws.unique(dim=0)) == 6
+
+
 def test_only_the_owner_computes_what_is_mapped() -> None:
     """The function runs once per element, over all workers and ranks."""
     seen: list[int] = []

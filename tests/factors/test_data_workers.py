@@ -1,5 +1,6 @@
 """data-workers: pinned, each sample is keyed by its index; varied, every DataLoader has another number of workers."""
 
+import copy
 import inspect
 from typing import Any
 
@@ -118,6 +119,51 @@ def test_the_lines_that_draw_are_witnessed() -> None:
     assert batches == quiet
     assert [witness.within for witness in seen] == [None, (__file__, made_at), (__file__, made_at)]
     assert lines(seen) == [made_at, first + 2, helper.__code__.co_firstlineno + 1]
+
+
+class Carrying(Dataset[Any]):
+    """Counts, keeps what was read, makes ready what it needs, and lets one of it reach a sample."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.kept: dict[int, int] = {}
+        self.scale: float | None = None
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> int:
+        if self.scale is None:
+            self.scale = 2.0
+        self.kept[index] = index
+        self.count += 1
+        return index + self.count
+
+
+def test_the_line_that_carries_something_over_is_witnessed() -> None:
+    """From the second sample on: neither what is made ready once nor a cache that fills; with what to do about it."""
+    with watched("data-workers", "pinned") as seen:
+        made_at = here() + 1
+        list(DataLoader(Carrying(), 2))
+    line = Carrying.__getitem__.__code__.co_firstlineno + 4
+
+    assert lines(seen) == [made_at, line]
+    assert seen[1].what == "self.count changed from sample to sample"
+    assert seen[1].cure == f"let no sample depend on self.count, changed at line {line}"
+
+
+def test_a_copy_of_a_pinned_loader_is_pinned_too() -> None:
+    """As another loader, with an order of its own that does not depend on workers."""
+    found = []
+    for workers in (0, 2):
+        with samebits.pinned(factors=["data-workers"]):
+            torch.manual_seed(0)
+            loader = DataLoader(Augmented(), 2, shuffle=True, num_workers=workers)
+            copied = copy.deepcopy(loader)
+            found.append([[batch.tolist() for batch in one] for one in (loader, copied)])
+
+    assert found[0] == found[1]
+    assert found[0][0] != found[0][1]
 
 
 @pytest.mark.parametrize(("asked", "varied"), [(0, (2, 3, 3)), (1, (0, 3, 4)), (4, (0, 6, 7))])

@@ -233,7 +233,8 @@ def _shown_by(base: Run, name: str, site: Site) -> tuple[Shown, ...]:
     notes = [note for note in read_notes(base.path, "witness") if note["factor"] == name and note["site"]]
     within = [note for note in notes if tuple(note.get("within", ())) == site.key]
     # Every worker tells of the same lines.
-    return tuple(sorted({Shown(note["what"], _site(note["site"])) for note in within}, key=lambda one: one.site.key))
+    shown = {Shown(note["what"], _site(note["site"]), note.get("cure", "")) for note in within}
+    return tuple(sorted(shown, key=lambda one: one.site.key))
 
 
 def _entries(base: Run) -> dict[str, list[Entry]]:

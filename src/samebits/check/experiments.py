@@ -96,6 +96,10 @@ def _explain(request: Request, lab: Lab, parting: Parting, found: _Found) -> Non
             found.remedy = Remedy(tuple(pins), False)
             later, found.remedy = _tried(request, lab, found.remedy)
             found.unknown = later
+            if later is not None and any(shown.cure for cause in causes for shown in cause.shown_by):
+                # Why the remedy does not hold is known, and only the code can change it.
+                found.unknown = None
+                return
         if later is None:
             return
         at, suspects = later, names()
@@ -130,12 +134,12 @@ def _tried(request: Request, lab: Lab, remedy: Remedy) -> tuple[Parting | None, 
     runs = lab.run_all(plans.remedy_runs(request, remedy.pins))
     later = earliest(runs)
     works = later is None and all(run.outcome.succeeded for run in runs)
-    return later, replace(remedy, verified=works)
+    return later, replace(remedy, verified=works, parted=None if later is None else (later.a, later.b))
 
 
 def _code(causes: Iterable[Cause]) -> tuple[str, ...]:
     """What to change in the code, each thing once."""
-    lines = []
+    lines = [shown.cure for cause in causes for shown in cause.shown_by if shown.cure]
     for cause in sorted(causes, key=lambda cause: not cause.drifts):
         cure = find(cause.factor).cure
         if cause.site is None:

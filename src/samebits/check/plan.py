@@ -131,10 +131,11 @@ def sites_released_run(pinned: RunPlan, factor: str, sites: Iterable[tuple[str, 
 
 
 def remedy_runs(request: Request, pins: Iterable[str]) -> list[RunPlan]:
-    """The remedy, twice: once with everything else left alone, once with everything else varied."""
+    """The remedy, twice: once with everything else left alone, once with everything else varied, and itself probed."""
     held = {name: Setting("pinned") for name in pins}
+    probed = {name: Setting("pinned", probed=True) for name in held}
     alone = _named(request.base("").with_settings(held), "remedy")
-    changed = _named(varied_run(request, leave=held).with_settings(held), "remedy, rest varied")
+    changed = _named(varied_run(request, leave=held).with_settings(probed), "remedy, rest varied")
     return [alone, changed]
 
 

@@ -99,10 +99,16 @@ class Origin:
 
 @dataclass(frozen=True)
 class Shown:
-    """A line that shows how a factor enters at another one: a transform that draws, for the loader that fetches."""
+    """A line that shows how a factor enters at another one: a transform that draws, for the loader that fetches.
+
+    Attributes:
+        what: happens there.
+        cure: what to change, where pinning the factor does not help.
+    """
 
     what: str
     site: Site
+    cure: str = ""
 
 
 @dataclass(frozen=True)
@@ -138,11 +144,19 @@ class Cause:
 
 @dataclass(frozen=True)
 class Remedy:
-    """The smallest set of pins under which the runs agree, whether that was shown, and what to change in the code."""
+    """The smallest set of pins under which the runs agree.
+
+    Attributes:
+        pins: factors.
+        verified: they do, shown by runs.
+        code: what to change in the code instead.
+        parted: two runs that part all the same.
+    """
 
     pins: tuple[str, ...]
     verified: bool
     code: tuple[str, ...] = ()
+    parted: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

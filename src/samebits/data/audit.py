@@ -12,12 +12,11 @@ from typing import Any, Literal
 from torch.utils.data import IterableDataset
 
 from samebits.data.fetching import Fetcher
-from samebits.data.lines import follow, value_of
+from samebits.data.lines import carried_by, follow, name_of_change, value_of
 from samebits.errors import UsageError
 from samebits.sites import Site
 
 SAMPLES = 16
-_ITEMS = 20
 
 
 @dataclass(frozen=True)
@@ -116,9 +115,10 @@ def _copied(dataset: Any, seed: int) -> _Fetched | None:
 
 def _spread(length: int) -> list[int]:
     """Neighbours first, since they share a worker, then far ones."""
-    near = range(min(length, SAMPLES // 2))
-    far = [number * length // (SAMPLES // 2) for number in range(SAMPLES // 2)]
-    return sorted({*near, *far, *range(min(length, SAMPLES))})[:SAMPLES] if length > SAMPLES else list(range(length))
+    if length <= SAMPLES:
+        return list(range(length))
+    near = SAMPLES // 2
+    return [*range(near), *(near + number * (length - near) // near for number in range(near))]
 
 
 class _Fetched:
@@ -177,34 +177,12 @@ class _LineValues:
         self.dataset = dataset
         self.lines: list[tuple[Site, dict[str, Any]]] = []
         self.changed: tuple[str, Site] | None = None
-        self._before = _attributes(dataset)
+        self._before = carried_by(dataset)
 
     def after_line(self, site: Site, frame: FrameType, result: list[Any]) -> None:
         """Take note of every variable."""
         local = {name: value_of(value) for name, value in frame.f_locals.items() if name != "self"}
         self.lines.append((site, {**local, "what it returns": value_of(result)}))
-        now = _attributes(self.dataset)
+        now = carried_by(self.dataset)
         if self.changed is None and now != self._before:
-            self.changed = next(name for name, value in now.items() if self._before.get(name) != value), site
-
-
-def _attributes(one: Any, depth: int = 4, way: str = "self") -> dict[str, Any]:
-    """What is carried from sample to sample, in the dataset and in what it holds; generators are keyed, so no part."""
-    found: dict[str, Any] = {}
-    own = getattr(one, "__dict__", None)
-    for name, value in own.items() if isinstance(own, dict) else ():
-        found[f"{way}.{name}"] = _carried(value)
-        if depth:
-            found |= _attributes(value, depth - 1, f"{way}.{name}")
-    if isinstance(one, list | tuple) and depth:
-        for number, item in enumerate(one[:_ITEMS]):
-            found |= _attributes(item, depth - 1, f"{way}[{number}]")
-    return found
-
-
-def _carried(one: Any) -> Any:
-    if one is None or isinstance(one, bool | int | float | str):
-        return repr(one)
-    if isinstance(one, list | dict | set):
-        return len(one)
-    return type(one).__name__
+            self.changed = name_of_change(self._before, now), site

@@ -186,7 +186,7 @@ class Epochs:
 def _inner_loader(loader: Any, fetcher: Fetcher, feed: Feed) -> Inner:
     has_workers = loader.num_workers > 0
     return Inner(
-        fetcher,  # type: ignore[arg-type]
+        fetcher,
         batch_size=None,
         sampler=feed,
         num_workers=loader.num_workers,
@@ -231,13 +231,9 @@ class Feed:
 
 def _stream_tickets(progress: Progress, size: int | None, ranks: Ranks) -> Iterator[Ticket]:
     """Batches for ever: only reading shows where a stream ends."""
-    if size is None:
-        own = itertools.count(progress.samples)
-        for start in (number for number in own if number % ranks.world_size == ranks.rank):
-            yield Ticket(progress.epoch, start, (start,), None, start + 1, False)
-    else:
-        for start in itertools.count(progress.samples, size):
-            yield Ticket(progress.epoch, start, (), None, start + size)
+    together = size or ranks.world_size
+    for start in itertools.count(progress.samples, together):
+        yield Ticket(progress.epoch, start, (), None, start + together, size is not None)
 
 
 class EpochIterator:

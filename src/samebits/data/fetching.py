@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import torch
-from torch.utils.data import IterableDataset, Subset, get_worker_info
+from torch.utils.data import Dataset, IterableDataset, Subset, get_worker_info
 
 from samebits.data.generators import Current, Generators, bring_back
 from samebits.data.order import Ticket, index_word
@@ -33,7 +33,7 @@ class Fetched(NamedTuple):
     is_empty: bool
 
 
-class Fetcher:
+class Fetcher(Dataset[Any]):
     """A dataset of batches: `fetcher[ticket]` is the batch that the ticket asks for.
 
     Args:
@@ -68,12 +68,12 @@ class Fetcher:
         self._has_looked_twice = False
         self._draws_in_bulk = False
 
-    def __getstate__(self) -> dict[str, Any]:
-        kept = ("dataset", "collate_fn", "seed", "skips", "working", "label")
-        return {name: vars(self)[name] for name in kept}
+    def __reduce__(self) -> Any:
+        # What it was made of: a worker that is sent one makes its own stems and generators.
+        return partial(type(self), **self._made_of()), ()
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
+    def _made_of(self) -> dict[str, Any]:
+        return {name: vars(self)[name] for name in ("dataset", "collate_fn", "seed", "skips", "working", "label")}
 
     def __getitem__(self, ticket: Ticket) -> Any:
         """Raises what the dataset raises, with a note that names the sample."""
@@ -143,7 +143,8 @@ class Fetcher:
 
     def samples(self, ticket: Ticket, generators: Generators, skipped: list[Skipped]) -> list[Any]:
         """The samples that a ticket asks for."""
-        if ticket.is_batch and not self._draws_in_bulk and _fetches_in_bulk(self.dataset):
+        in_bulk = ticket.is_batch and _fetches_in_bulk(self.dataset)
+        if in_bulk and not self._draws_in_bulk:
             samples = self._in_bulk(ticket, generators)
             if samples is not None:
                 return samples
@@ -151,7 +152,7 @@ class Fetcher:
         repeats = ticket.repeats or (0,) * len(ticket.indices)
         for number, (index, repeat) in enumerate(zip(ticket.indices, repeats, strict=True)):
             generators.start(self.key_of(ticket.epoch, index, repeat))
-            self.one(partial(self._sample, index), ticket.start + number, index, found, skipped)
+            self.one(partial(self._sample, index, in_bulk), ticket.start + number, index, found, skipped)
         return found
 
     def one(self, fetch: Fetch, position: int, index: Any, found: list[Any], skipped: list[Skipped]) -> None:
@@ -172,10 +173,10 @@ class Fetcher:
     def alone(self, epoch: int, index: Any, repeat: int = 0) -> Any:
         """One sample; call it while `keyed`."""
         self._found().start(self.key_of(epoch, index, repeat))
-        return self.dataset.__getitems__([index])[0] if _fetches_in_bulk(self.dataset) else self.dataset[index]
+        return self._sample(index, _fetches_in_bulk(self.dataset))
 
-    def _sample(self, index: Any) -> Any:
-        return self.dataset.__getitems__([index])[0] if self._draws_in_bulk else self.dataset[index]
+    def _sample(self, index: Any, in_bulk: bool) -> Any:
+        return self.dataset.__getitems__([index])[0] if in_bulk else self.dataset[index]
 
     def _in_bulk(self, ticket: Ticket, generators: Generators) -> list[Any] | None:
         """What the dataset fetches at once; None when it drew, since a draw has to belong to one sample."""

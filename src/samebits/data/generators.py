@@ -72,7 +72,6 @@ class Generators:
         found = find_generators(*roots, beside=beside)
         self.ways = {way: id(one) for way, one in found}
         self.held = [(way, *_handles(one)) for way, one in found if is_keyable(one)]
-        self.unkeyable = [way for way, one in found if not is_keyable(one)]
 
     def states(self) -> States:
         """Where each of them stands, and how to bring it back there."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import random
 import sys
@@ -17,6 +18,7 @@ from samebits.sites import Site, is_user_file, site_of
 LINES_FOLLOWED = 5000
 _DEPTH = 3
 _ITEMS = 50
+_ITEMS_CARRIED = 20
 
 # Site, frame, and what the function returned, in a list, if the line ended it.
 OnLine = Callable[[Site, FrameType, list[Any]], None]
@@ -73,34 +75,76 @@ class _Trace:
                 sys.settrace(self.enter)
 
 
-class Drawing:
-    """Which of the user's lines move a generator while samples are fetched, in the order of time.
+class Onlooker:
+    """Which of the user's lines make the first two samples depend on more than their indices.
+
+    Lines that move a generator in either; and lines that change in the second what the dataset holds: in the first it
+    may only have made ready what it keeps.
 
     Args:
-        found: told of each such line once.
-        samples: how many samples of a process are looked at.
+        found: told of each such line once, and what it changes in the dataset; None for a line that draws.
     """
 
-    def __init__(self, found: Callable[[Site], None], samples: int = 2) -> None:
-        self.found, self.left = found, samples
+    def __init__(self, found: Callable[[Site, str | None], None]) -> None:
+        self.found = found
+        self.samples = 0
         self._known: set[tuple[str, int]] = set()
 
-    def __call__(self, fetch: Callable[[], Any], states: Callable[[], list[Any]]) -> Any:
+    def __call__(self, fetch: Callable[[], Any], states: Callable[[], list[Any]], dataset: Any) -> Any:
         """What `fetch` returns; `states` tells where every generator stands."""
-        if self.left <= 0:
+        if self.samples >= 2:
             return fetch()
-        self.left -= 1
-        before = states()
+        self.samples += 1
+        looks_at_dataset = self.samples == 2
+        stood, held = states(), carried_by(dataset, caches=False) if looks_at_dataset else {}
 
         def after_line(site: Site, frame: FrameType, result: list[Any]) -> None:
-            nonlocal before
-            now = states()
-            if now != before and site.key not in self._known:
-                self._known.add(site.key)
-                self.found(site)
-            before = now
+            nonlocal stood, held
+            stand, hold = states(), carried_by(dataset, caches=False) if looks_at_dataset else {}
+            if stand != stood:
+                self._tell(site, None)
+            if hold != held:
+                self._tell(site, name_of_change(held, hold))
+            stood, held = stand, hold
 
         return follow(fetch, after_line)
+
+    def _tell(self, site: Site, changed: str | None) -> None:
+        if site.key not in self._known:
+            self._known.add(site.key)
+            self.found(site, changed)
+
+
+def carried_by(one: Any, caches: bool = True, depth: int = 4, way: str = "self") -> dict[str, Any]:
+    """What an object carries from sample to sample, in itself and in what it holds, by attribute.
+
+    Generators are keyed, so they are no part of it. Dicts and sets are only looked at with `caches`: growing, they
+    mostly keep what was read before.
+    """
+    found: dict[str, Any] = {}
+    own = getattr(one, "__dict__", None)
+    for name, value in own.items() if isinstance(own, dict) else ():
+        if caches or not isinstance(value, dict | set):
+            found[f"{way}.{name}"] = _carried(value)
+            if depth:
+                found |= carried_by(value, caches, depth - 1, f"{way}.{name}")
+    if isinstance(one, list | tuple) and depth:
+        for number, item in enumerate(one[:_ITEMS_CARRIED]):
+            found |= carried_by(item, caches, depth - 1, f"{way}[{number}]")
+    return found
+
+
+def _carried(one: Any) -> Any:
+    if one is None or isinstance(one, bool | int | float | str):
+        return repr(one)
+    if isinstance(one, list | dict | set):
+        return len(one)
+    return type(one).__name__
+
+
+def name_of_change(before: dict[str, Any], after: dict[str, Any]) -> str:
+    """The first attribute that differs: `self.count`."""
+    return next(name for name in [*after, *before] if before.get(name) != after.get(name))
 
 
 def value_of(value: Any, depth: int = _DEPTH) -> Any:
@@ -141,5 +185,5 @@ def _bits(tensor: torch.Tensor) -> Any:
     if tensor.layout is not torch.strided or tensor.device.type == "meta":
         return None
     plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous().view(-1)
-    raw = plain.view(torch.uint8) if tensor.numel() else plain
-    return str(tensor.dtype), tuple(tensor.shape), hashlib.blake2b(bytes(raw.tolist()), digest_size=8).digest()
+    raw = ctypes.string_at(plain.data_ptr(), plain.nbytes) if plain.numel() else b""
+    return str(tensor.dtype), tuple(tensor.shape), hashlib.blake2b(raw, digest_size=8).digest()

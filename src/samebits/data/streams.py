@@ -63,41 +63,44 @@ class StreamFetcher(Fetcher):
         self._source: Iterator[Any] | None = None
         self._epoch = self._position = 0
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "ranks": self.ranks, "tail": self.tail}
+    def _made_of(self) -> dict[str, Any]:
+        return {**super()._made_of(), "ranks": self.ranks, "tail": self.tail}
 
     def samples(self, ticket: Ticket, generators: Generators, skipped: list[Skipped]) -> list[Any]:
         """This rank's part of the elements from `start` to `end`.
 
         Raises:
-            StopIteration: the stream has ended before, or ends in a batch that is to be dropped.
+            StopIteration: the stream has ended before, or ends in a batch that is to be dropped or leaves nothing for
+                this rank.
         """
         read = self._read(ticket, generators)
-        missing = ticket.end - ticket.start - len(read)
-        if not read or (missing and self.tail == "drop"):
+        known = len(read)
+        missing = ticket.end - ticket.start - known
+        if missing and self.tail == "drop":
             raise StopIteration
-        if missing and self.tail == "pad":
-            read += [read[number % len(read)] for number in range(missing)]
+        if known and self.tail == "pad":
+            read += [read[number % known] for number in range(missing)]
+        self.ranks.refuse_to_leave_one_without(len(read), self.tail)
+        own = range(len(read))[self.ranks.slice_of(len(read))]
+        if not own:
+            raise StopIteration
         function = self.dataset.function if isinstance(self.dataset, Mapped) else None
         found: list[Any] = []
-        for position, element in read[self._own(ticket, len(read))]:
+        for number in own:
+            position, element = read[number]
             if function is None:
                 found.append(element)
             else:
-                generators.start(self._stems["stream"].key(ticket.epoch, position, "function"))
+                # What pads is the same element again, under a key of its own.
+                repeat = (number // known,) if number >= known else ()
+                generators.start(self._stems["stream"].key(ticket.epoch, position, "function", *repeat))
                 self.one(partial(function, element), position, position, found, skipped)
         return found
-
-    def _own(self, ticket: Ticket, count: int) -> slice:
-        if not ticket.is_batch:
-            return slice(None)
-        self.ranks.refuse_to_leave_one_without(count, self.tail)
-        return self.ranks.slice_of(count)
 
     def _read(self, ticket: Ticket, generators: Generators) -> list[tuple[int, Any]]:
         """Position and element of what lies from `start` to `end`, as far as there is any."""
         if self._source is None or ticket.epoch != self._epoch or ticket.start < self._position:
-            self._open(ticket.epoch, generators)
+            self._source = self._opened(ticket.epoch, generators)
         read: list[tuple[int, Any]] = []
         while self._position < ticket.end:
             element: list[Any] = []
@@ -105,7 +108,7 @@ class StreamFetcher(Fetcher):
             try:
                 with _whole():
                     self._tell(self._position)
-                    element.append(next(self._source))  # type: ignore[arg-type]
+                    element.append(next(self._source))
             except StopIteration:
                 break
             except Exception as error:
@@ -116,12 +119,12 @@ class StreamFetcher(Fetcher):
             self._position += 1
         return read
 
-    def _open(self, epoch: int, generators: Generators) -> None:
+    def _opened(self, epoch: int, generators: Generators) -> Iterator[Any]:
         stream = self.dataset.stream if isinstance(self.dataset, Mapped) else self.dataset
         self._epoch, self._position = epoch, 0
         generators.start(self._stems["stream"].key(epoch))
         with _whole():
-            self._source = iter(stream)
+            return iter(stream)
 
 
 @contextmanager

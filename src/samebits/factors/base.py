@@ -34,12 +34,14 @@ class Setting:
         value: what to pin to, for factors with a choice (a thread count); None means the factor's default.
         variant: which other value when varied; counts from 1.
         released: call sites (path, line) that are varied although the factor is pinned.
+        probed: the factor is pinned, and what then no longer matters is changed on purpose, to show that it does not.
     """
 
     mode: Mode = "natural"
     value: str | None = None
     variant: int = 1
     released: tuple[SiteKey, ...] = ()
+    probed: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class Witness:
         site: the user's line; None when a library acted on its own.
         seeded: the call was given a seed.
         within: the site that this one explains: how the factor enters there. It cannot be released by itself.
+        cure: what to change there, where pinning the factor does not help.
     """
 
     factor: str
@@ -59,6 +62,7 @@ class Witness:
     site: Site | None
     seeded: bool = False
     within: SiteKey | None = None
+    cure: str = ""
 
 
 @dataclass(frozen=True)

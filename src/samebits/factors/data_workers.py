@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import sys
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 from samebits.factors.base import CallFactor, Observation, Scene, SiteKey, Witness, import_if_installed
@@ -21,8 +21,9 @@ class DataWorkers(CallFactor):
     belong to (seed, epoch, index), and the order to (seed, epoch), as `samebits.data.DataLoader` does: the batches are
     the same bits for any number of workers, other ones than without the pin. The seed is that of the loader's
     `generator`, else of torch's global one, when the loader is first iterated; a script that never seeds torch needs
-    `torch-rng` pinned as well. Varied, the number of workers is
-    another one. A loader of a class with an `__iter__` of its own that never asks torch's is left as it is.
+    `torch-rng` pinned as well. What a dataset itself carries from sample to sample no key can hold; `check` names the
+    line. Varied, the number of workers is another one. A loader of a class with an `__iter__` of its own that never
+    asks torch's is left as it is.
     """
 
     name = "data-workers"
@@ -55,7 +56,7 @@ class _Loaders:
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
         self.made = itertools.count()
-        self.drawing: dict[Any, Any] = {}
+        self.onlookers: dict[SiteKey, Any] = {}
 
     def install(self, loader: Any) -> None:
         """Take the places of the constructor and of the iteration."""
@@ -68,15 +69,13 @@ class _Loaders:
                 plain_init(*args, **kwargs)
                 return
             mode = self.scene.enter("DataLoader(...)")
-            if mode != "varied":
-                plain_init(*args, **kwargs)
-                if mode == "pinned" and not _is("loader", "DataLoader", args):
-                    args[0].__dict__[_PINNED] = _Pinned(self, user_site(), next(self.made))
-                return
             given = signature.bind(*args, **kwargs)
-            count = _other_count(given.arguments.get("num_workers", 0), self.scene.setting.variant)
-            given.arguments |= {"num_workers": count, **(_NO_WORKERS if count == 0 else {})}
+            if mode == "varied" or (mode == "pinned" and self.scene.setting.probed):
+                count = _other_count(given.arguments.get("num_workers", 0), self.scene.setting.variant)
+                given.arguments |= {"num_workers": count, **(_NO_WORKERS if count == 0 else {})}
             plain_init(*given.args, **given.kwargs)
+            if mode == "pinned" and not _is("loader", "DataLoader", args):
+                args[0].__dict__[_PINNED] = _Pinned(self, user_site(), next(self.made))
 
         @wraps(plain_iter)
         def __iter__(own: Any) -> Any:
@@ -91,17 +90,24 @@ class _Loaders:
             self.scene.set(_data("fetching").Fetcher, "onlooker", staticmethod(self._look_on))
 
     def _look_on(self, fetcher: Any, fetch: Any) -> Any:
-        """Witness the lines of the program's own that draw while a sample is fetched."""
+        """Witness the lines of the program's own by which a sample depends on more than its index."""
         made_at: SiteKey | None = fetcher.label
         if made_at is None or self.scene.ended:
             return fetch()
-        if made_at not in self.drawing:
-            self.drawing[made_at] = _data("lines").Drawing(lambda site: self._drawn(site, made_at))
-        return self.drawing[made_at](fetch, fetcher.states)
+        if made_at not in self.onlookers:
+            self.onlookers[made_at] = _data("lines").Onlooker(partial(self._seen, made_at))
+        return self.onlookers[made_at](fetch, fetcher.states, fetcher.dataset)
 
-    def _drawn(self, site: Site, made_at: SiteKey) -> None:
-        if self.scene.report is not None:
-            self.scene.report(Witness(self.scene.factor, "drawn for a sample", site, within=made_at))
+    def _seen(self, made_at: SiteKey, site: Site, changed: str | None) -> None:
+        if self.scene.report is None:
+            return
+        if changed is None:
+            witness = Witness(self.scene.factor, "drawn for a sample", site, within=made_at)
+        else:
+            what = f"{changed} changed from sample to sample"
+            cure = f"let no sample depend on {changed}, changed at line {site.line}"
+            witness = Witness(self.scene.factor, what, site, within=made_at, cure=cure)
+        self.scene.report(witness)
 
 
 class _Pinned:
@@ -112,8 +118,12 @@ class _Pinned:
         self.epochs: Any = None
 
     def __reduce__(self) -> Any:
-        # A copy of a loader, in this process or another one, is a plain loader.
+        # In another process a loader is a plain one.
         return _nothing, ()
+
+    def __deepcopy__(self, _: Any) -> _Pinned:
+        # A copy is another loader, with an order of its own.
+        return _Pinned(self.by, self.site, next(self.by.made))
 
     def epochs_of(self, loader: Any) -> Any:
         """Its epochs, from the seed that is in effect when it is first iterated."""

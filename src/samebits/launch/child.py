@@ -39,8 +39,8 @@ def start(plan_path: str) -> None:
 def _reporter(journal: Journal) -> Any:
     def report(witness: Witness) -> None:
         site = None if witness.site is None else {**witness.site.as_dict(), "source": witness.site.source}
-        within = {"within": witness.within} if witness.within else {}
-        journal.note("witness", factor=witness.factor, what=witness.what, site=site, seeded=witness.seeded, **within)
+        more = {key: value for key in ("within", "cure") if (value := getattr(witness, key))}
+        journal.note("witness", factor=witness.factor, what=witness.what, site=site, seeded=witness.seeded, **more)
 
     return report
 

@@ -241,7 +241,10 @@ def _cause(cause: Cause) -> dict[str, Any]:
         "what": cause.what,
         "location": _location(cause.site),
         "locations": [_location(site) for site in (cause.site, *cause.others) if site is not None],
-        "shown_by": [{"what": shown.what, "location": _location(shown.site)} for shown in cause.shown_by],
+        "shown_by": [
+            {"what": shown.what, "location": _location(shown.site), "cure": shown.cure or None}
+            for shown in cause.shown_by
+        ],
         "likely": cause.likely,
         "confirmed": cause.confirmed,
         "distance": None if cause.distance is None else _distance(cause.distance),
@@ -278,6 +281,7 @@ def _remedy(verdict: Verdict) -> dict[str, Any] | None:
         "pins": list(verdict.remedy.pins),
         "command": remedy_command(verdict),
         "verified": verdict.remedy.verified,
+        "parted": verdict.remedy.parted,
         "code": list(verdict.remedy.code),
     }
 

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from samebits.check.plan import Request
-from samebits.check.verdict import Cause, Parting, Verdict
+from samebits.check.verdict import Cause, Parting, Remedy, Verdict
 from samebits.comparison.locate import Divergence
 from samebits.comparison.values import Distance
 from samebits.factors.catalog import find, in_order
@@ -99,9 +99,14 @@ def _cause_line(cause: Cause) -> str:
 def _remedy_rows(verdict: Verdict) -> list[tuple[str, str]]:
     if verdict.remedy is None:
         return []
-    state = "verified: same bits" if verdict.remedy.verified else "not verified"
-    rows = [("remedy", f"{remedy_command(verdict)}     ({state})")]
+    rows = [("remedy", f"{remedy_command(verdict)}     ({_state(verdict.remedy)})")]
     return rows + [("", f"or, in the code: {line}") for line in verdict.remedy.code]
+
+
+def _state(remedy: Remedy) -> str:
+    if remedy.parted is not None:
+        return f"not enough: with it runs {remedy.parted[0]} and {remedy.parted[1]} part"
+    return "verified: same bits" if remedy.verified else "not verified"
 
 
 def remedy_command(verdict: Verdict) -> str:
