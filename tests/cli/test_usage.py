@@ -21,7 +21,7 @@ def _folder(tmp_path: Path) -> None:
 
 
 WRONG = {
-    "no command": ((), "there is no command to run", "for example: samebits check train.py"),
+    "no command": ((), "there is no command to run", "give a script with its options: train.py --lr 3"),
     "script": (("trian.py",), "there is no script 'trian.py'", "did you mean train.py?"),
     "program": (("pyton", "train.py"), "there is no program 'pyton'", "looked in"),
     "option": (("--rnus", "3", "train.py"), "no such option", "samebits {} --help"),

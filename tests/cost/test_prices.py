@@ -116,8 +116,10 @@ def test_the_text_says_what_was_measured() -> None:
     assert "failed    torch-algorithms: cumsum_cuda_kernel has no kernel (it.py:3)" in text
     assert "not here  cudnn-autotune: no CUDA here" in text
     assert "run       samebits run train.py --lr 3" in text
-    assert "no, parts at step 0, loss" in text
-    assert "cudnn-autotune" not in text.split("prices")[1].split("measured")[0]
+    assert "parts     nothing: at step 0, loss" in text
+    (row,) = (line.split() for line in text.splitlines() if line.startswith("    default set"))
+    assert row[2:6] == ["yes", "1.250", "0.800", "1.200–1.300"]
+    assert "cudnn-autotune" not in text.split("pinned")[1].split("measured")[0]
 
 
 def test_what_failed_is_a_document_too() -> None:

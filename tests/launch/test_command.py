@@ -73,7 +73,7 @@ PACKAGE = "give a script, or python -m package"
 @pytest.mark.parametrize(
     ("words", "kind", "message", "hint"),
     [
-        ([], UsageError, "there is no command to run", "for example: samebits check train.py"),
+        ([], UsageError, "there is no command to run", "give a script with its options: train.py --lr 3"),
         (["trian.py"], CommandNotFoundError, "there is no script 'trian.py'", "did you mean train.py?"),
         (["sub/tran.py"], CommandNotFoundError, "there is no script 'sub/tran.py'", "did you mean sub/train.py?"),
         (["no/a.py"], CommandNotFoundError, "there is no script 'no/a.py'", "looked in {}/no"),

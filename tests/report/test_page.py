@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from samebits.cli.options import keep_answer
 from samebits.comparison.growth import apart
 from samebits.comparison.timeline import Lane, Timeline
 from samebits.errors import RecordingError
@@ -266,6 +267,27 @@ def test_an_answer_that_cannot_be_read(tmp_path: Path, content: str, told: str) 
     (tmp_path / "answer.json").write_text(content)
     with pytest.raises(RecordingError, match=told):
         _page(tmp_path, sources=True)
+
+
+def test_without_a_name_the_page_is_about_the_newest(tmp_path: Path) -> None:
+    """A check that went wrong after another has a page, too; where nothing was checked, that is what is said."""
+    empty = samebits("report", cwd=tmp_path, status=2)
+    (tmp_path / "train.py").write_text("import sys; sys.exit(3)")
+    samebits("run", "train.py", cwd=tmp_path, status=3)
+    samebits("check", "train.py", cwd=tmp_path, status=2)
+    samebits("report", cwd=tmp_path, status=0)
+
+    assert "nothing was checked here yet" in empty
+    assert "undecided" in (tmp_path / "samebits.html").read_text()
+
+
+def test_an_answer_that_cannot_be_kept_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A full disk after hours of runs takes the page, not the answer."""
+    keep_answer(tmp_path / "gone", "{}")
+    keep_answer(tmp_path, "{}")
+
+    assert "note: cannot write" in capsys.readouterr().err
+    assert (tmp_path / "answer.json").read_text() == "{}\n"
 
 
 def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:

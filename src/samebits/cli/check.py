@@ -19,6 +19,7 @@ from samebits.cli.options import (
     answer,
     command_argument,
     format_option,
+    keep_answer,
     out_option,
     pin_option,
     seed_option,
@@ -29,7 +30,7 @@ from samebits.cli.progress import progress
 from samebits.errors import UsageError
 from samebits.factors.catalog import find, in_order
 from samebits.launch.command import understand
-from samebits.recording.folder import ANSWER, new_home, write_whole
+from samebits.recording.folder import new_home
 from samebits.report.json import check_json, dumped
 from samebits.report.text import check_text, plan_text
 
@@ -69,10 +70,11 @@ def command(
         answer(plan_text(request, first_runs(request)))
         return
     verdict = _check(request, new_home(out, config.keep))
-    write_whole(verdict.home / ANSWER, dumped(check_json(verdict)) + "\n")
+    document = dumped(check_json(verdict))
+    keep_answer(verdict.home, document)
     if form == "text" and verdict.error is not None:
         raise verdict.error
-    answer(dumped(check_json(verdict)) if form == "json" else check_text(verdict), form == "json")
+    answer(document if form == "json" else check_text(verdict), form == "json")
     sys.exit(verdict.exit_code)
 
 

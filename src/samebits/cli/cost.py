@@ -13,6 +13,7 @@ from samebits.cli.options import (
     answer,
     command_argument,
     format_option,
+    keep_answer,
     out_option,
     seed_option,
     working_in,
@@ -23,7 +24,7 @@ from samebits.cost.plan import DEFAULT_BUDGET, DEFAULT_WARM_UP, Request
 from samebits.errors import UsageError
 from samebits.factors.catalog import find, in_order
 from samebits.launch.command import understand
-from samebits.recording.folder import ANSWER, new_home, write_whole
+from samebits.recording.folder import new_home
 from samebits.report.costs import cost_json, cost_text
 from samebits.report.json import dumped
 
@@ -73,8 +74,9 @@ def command(
     home = new_home(out, config.keep)
     with working_in(home), progress_line() as tell:
         costs = run_cost(request, home, tell)
-    write_whole(home / ANSWER, dumped(cost_json(costs)) + "\n")
+    document = dumped(cost_json(costs))
+    keep_answer(home, document)
     if form == "text" and costs.error is not None:
         raise costs.error
-    answer(dumped(cost_json(costs)) if form == "json" else cost_text(costs), form == "json")
+    answer(document if form == "json" else cost_text(costs), form == "json")
     sys.exit(costs.exit_code)

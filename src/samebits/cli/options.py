@@ -18,7 +18,7 @@ from samebits.factors.base import Setting
 from samebits.factors.catalog import in_order
 from samebits.launch.ending import signals_end_runs
 from samebits.pinning import settings_for
-from samebits.recording.folder import mark_busy, mark_done
+from samebits.recording.folder import ANSWER, mark_busy, mark_done, write_whole
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -75,6 +75,14 @@ def answer(text: str, is_data: bool = False) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         raise StorageError(f"cannot write the answer: {error.strerror}") from error
+
+
+def keep_answer(home: Path, document: str) -> None:
+    """Keep the answer beside its runs; where that fails, it can still be printed."""
+    try:
+        write_whole(home / ANSWER, f"{document}\n")
+    except StorageError as error:
+        click.echo(f"note: {error.message}, so there will be no page of it", err=True)
 
 
 @contextmanager

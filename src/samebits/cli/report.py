@@ -10,11 +10,11 @@ from typing import Any
 import click
 
 from samebits.cli.options import answer
+from samebits.comparison.agreement import agreeing
 from samebits.comparison.growth import growth
-from samebits.comparison.locate import first_divergence
 from samebits.comparison.timeline import timeline
 from samebits.errors import NewerSchemaError, RecordingError, StorageError
-from samebits.recording.folder import ANSWER, RunFolder, open_run, write_whole
+from samebits.recording.folder import ANSWER, HOME, RunFolder, newest_in, open_run, write_whole
 from samebits.recording.store import Recording
 from samebits.report.page import check_page, cost_page, run_page
 
@@ -27,19 +27,20 @@ SCHEMAS = {"samebits.check": 1, "samebits.cost": 1}
 )
 @click.option("--force", is_flag=True, help="Replace PAGE if it exists.")
 @click.option("--no-source", is_flag=True, help="Leave lines of the code out.")
-@click.argument("path", type=click.Path(path_type=Path), metavar="CHECK|COST|RUN")
+@click.argument("path", type=click.Path(path_type=Path), metavar="[CHECK|COST|RUN]", default=Path(HOME))
 def command(path: Path, out: Path, force: bool, no_source: bool) -> None:
-    """Write one self-contained HTML page about CHECK, COST or RUN, a folder under .samebits/.
+    """Write one self-contained HTML page about CHECK, COST or RUN; about the newest of them here if none is named.
 
     \b
+    samebits report
     samebits report .samebits/20260131-120000-4711 -o page.html
-    samebits report --no-source .samebits/20260131-120000-4711
+    samebits report --no-source
 
     The page asks no network for anything. Exit status: 0 written, 2 not.
     """  # noqa: D301 - click wants the character itself
     if out.exists() and not force:
         raise StorageError(f"{out} exists", "add --force to replace it, or name another file with -o")
-    page = _page(path, not no_source)
+    page = _page(newest_in(path), not no_source)
     write_whole(out, page)
     answer(str(out))
 
@@ -54,7 +55,8 @@ def _page(path: Path, sources: bool) -> str:
     folders = {run["id"]: RunFolder(path / Path(run["folder"]).name) for run in document["runs"]}
     parting = _parting(document, folders)
     line, losses = (None, ()) if parting is None else (timeline(*parting), growth(*parting))
-    return check_page(document, line, losses, _agreeing(folders), _manifest(path), sources)
+    recorded = {number: folder.recordings() for number, folder in folders.items() if folder.path.exists()}
+    return check_page(document, line, losses, agreeing(recorded), _manifest(path), sources)
 
 
 def _answer(path: Path) -> dict[str, Any]:
@@ -83,20 +85,6 @@ def _parting(
         return None
     a, b = place["runs"]
     return folders[a].recordings(), folders[b].recordings()
-
-
-def _agreeing(folders: Mapping[int, RunFolder]) -> dict[int, list[int]]:
-    """For each run, those that have the same bits as far as both went."""
-    recorded = {number: folder.recordings() for number, folder in folders.items() if folder.path.exists()}
-    steps = {number: max((one.steps for one in own), default=0) for number, own in recorded.items()}
-    found: dict[int, list[int]] = {number: [] for number in recorded}
-    for a in recorded:
-        for b in recorded:
-            until = min(steps[a], steps[b]) - 1
-            if a < b and until >= 0 and first_divergence(recorded[a], recorded[b], until) is None:
-                found[a].append(b)
-                found[b].append(a)
-    return found
 
 
 def _manifest(home: Path) -> dict[str, Any]:

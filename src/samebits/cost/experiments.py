@@ -8,15 +8,16 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from samebits.comparison.locate import Divergence, first_divergence
 from samebits.cost.plan import NATURAL, Candidate, Request, candidates, default_set
 from samebits.cost.prices import Costs, Price, ratio_of
-from samebits.cost.turns import Arm
+from samebits.cost.turns import Arm, GivenUpError
 from samebits.errors import BudgetError, NothingTrainedError, SamebitsError, ScriptFailedError
 from samebits.launch.process import Outcome, run_recorded
 
@@ -139,10 +140,9 @@ class _Measuring:
         groups = _groups(wanted, _together(plain))
         for number, group in enumerate(groups):
             until = time.monotonic() + (deadline - time.monotonic()) / (len(groups) - number)
-            again = self._again([*([] if baseline else [NATURAL]), *group])
             first = plain if number == 0 and plain is not None else self._started([NATURAL], pool)[0]
             arms = [first, *self._started(group, pool)]
-            second = {label: run.result() for label, run in again.items()}
+            second = self._again([*([] if baseline else [NATURAL]), *group])
             self._take_turns([arm for arm in arms if arm.ready is not None], until)
             for arm, outcome in zip(arms, [arm.end() for arm in arms], strict=True):
                 if arm is not first:
@@ -152,34 +152,44 @@ class _Measuring:
         return prices, baseline
 
     def _started(self, group: Sequence[Candidate], pool: ThreadPoolExecutor) -> list[Arm]:
-        """Paced runs that have taken their first steps, or failed; on a GPU one after another, for the first step."""
-        arms: list[Arm] = []
-        for some in _groups(group, 1 if self.has_cuda else os.cpu_count() or 1):
-            started = [self._arm(candidate, pool) for candidate in some]
-            for arm in started:
-                arm.wait_until_ready(self.deadline, partial(self.tell, f"starting: {arm.candidate.label}"))
-            arms += started
+        """Paced runs that have taken their first steps, or failed; each alone, since the first step is timed."""
+        arms = []
+        for candidate in group:
+            arms.append(self._arm(candidate, pool))
+            arms[-1].wait_until_ready(self.deadline, partial(self.tell, f"starting: {candidate.label}"))
         return arms
 
-    def _again(self, group: Sequence[Candidate]) -> dict[str, Future[Outcome]]:
-        """The recorded steps once more."""
-        found = {}
+    def _again(self, group: Sequence[Candidate]) -> dict[str, Outcome]:
+        """The recorded steps once more, while nothing is timed; side by side where there are cores for it."""
         timeout = max(1.0, self.deadline - time.monotonic() + 30)
-        # One at a time, beside the runs that are starting; nothing is timed before all of them have ended.
-        pool = ThreadPoolExecutor(1)
-        for candidate in group:
-            path = self.home / f"{next(self.numbers)}-{_slug(candidate)}-again"
-            plan = candidate.plan(self.request, paced=False)
-            found[candidate.label] = pool.submit(run_recorded, self.request.command, plan, path, timeout)
-        pool.shutdown(wait=False)
-        return found
+        given_up = Event()
+
+        def go_on() -> None:
+            if given_up.is_set():
+                raise GivenUpError
+
+        with ThreadPoolExecutor(1 if self.has_cuda else os.cpu_count() or 1) as pool:
+            runs = {}
+            for candidate in group:
+                path = self.home / f"{next(self.numbers)}-{_slug(candidate)}-again"
+                plan = candidate.plan(self.request, paced=False)
+                runs[candidate.label] = pool.submit(run_recorded, self.request.command, plan, path, timeout, go_on)
+            try:
+                while not all(run.done() for run in runs.values()):
+                    self.tell(f"looking whether it repeats: {sum(run.done() for run in runs.values())} of {len(runs)}")
+                    time.sleep(0.1)
+            except BaseException:
+                given_up.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        return {label: run.result() for label, run in runs.items()}
 
     def _take_turns(self, arms: list[Arm], until: float) -> None:
         """Block by block, so that whatever slows the machine for a while slows all of them; nothing pinned is first."""
         for turn in range(ROUNDS):
             start = turn % len(arms) if arms else 0
             for arm in arms[start:] + arms[:start]:
-                if arm.has_more and not arm.take(self.block, self.deadline, lambda: None) and arm is arms[0]:
+                if arm.has_more and not arm.take(self.block, self.deadline) and arm is arms[0]:
                     return
             self.tell(f"timing: block {turn + 1} of up to {ROUNDS}")
             if not any(arm.has_more for arm in arms[1:]) or (time.monotonic() > until and turn + 1 >= FEW_ROUNDS):
@@ -232,9 +242,10 @@ def _groups(wanted: Sequence[Candidate], size: int) -> list[list[Candidate]]:
 
 def _together(plain: Arm | None) -> int:
     """How many runs may wait beside each other: as many as fit into memory."""
-    if plain is None or not plain.peak_bytes:
+    if plain is None or plain.ready is None or not plain.peak_bytes:
         return 4
     with contextlib.suppress(OSError, ValueError):
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * MEMORY_SHARE
-        return max(1, min(12, int(free / plain.peak_bytes) - 1))
+        # The accelerator's, where that is what the peak is of.
+        free = plain.ready["free_bytes"] or os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        return max(1, min(12, int(free * MEMORY_SHARE / plain.peak_bytes) - 1))
     return 1

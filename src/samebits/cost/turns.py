@@ -55,10 +55,10 @@ class Arm:
             self.peak_bytes = self.ready["peak_bytes"]
         return self.ready is not None
 
-    def take(self, steps: int, deadline: float, waiting: Callable[[], None]) -> bool:
+    def take(self, steps: int, deadline: float) -> bool:
         """Let it take so many steps; False when its script ended meanwhile."""
         os.write(self._go, b"%d\n" % steps)
-        answer = self._answer(deadline, waiting)
+        answer = self._answer(deadline)
         if answer is None:
             self.has_more = False
             return False
@@ -102,14 +102,15 @@ class Arm:
             return f"the script ended after {steps} steps, before it could be timed"
         return f"exit status {outcome.exit_code}{f': {words[-1].strip()}' if words else ''}"
 
-    def _answer(self, deadline: float, waiting: Callable[[], None]) -> dict[str, Any] | None:
+    def _answer(self, deadline: float, waiting: Callable[[], None] | None = None) -> dict[str, Any] | None:
         while b"\n" not in self._buffer:
             readable, _, _ = select.select([self._done], [], [], 0.1)
             if readable:
                 self._buffer += os.read(self._done, 65536)
             elif self.run.done() or time.monotonic() > deadline:
                 return None
-            waiting()
+            if waiting is not None:
+                waiting()
         line, _, self._buffer = self._buffer.partition(b"\n")
         found: dict[str, Any] = json.loads(line)
         return found

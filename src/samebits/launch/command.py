@@ -41,7 +41,7 @@ def understand(words: Sequence[str]) -> Command:
         InjectionError: Python is told to ignore the way samebits comes in (-I, -E, -S).
     """
     if not words:
-        raise UsageError("there is no command to run", "for example: samebits check train.py")
+        raise UsageError("there is no command to run", "give a script with its options: train.py --lr 3")
     typed = tuple(words)
     if words[0].endswith(".py"):
         _need_script(words[0])

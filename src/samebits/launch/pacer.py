@@ -32,7 +32,8 @@ class Pacer:
     def __init__(self, folder: Path, warm_up: int, recorder: Recorder) -> None:
         self.folder, self.warm_up, self.recorder = folder, warm_up, recorder
         self.steps = self.left = self.block = 0
-        self.began = self.first_seconds = 0.0
+        self.first_called: float | None = None
+        self.first_seconds = self.block_began = 0.0
         self.ends: list[float] = []
         self.fetches = False
         self.shapes: set[str] = set()
@@ -61,7 +62,8 @@ class Pacer:
         if torch.compiler.is_compiling():
             return
         if self._depth == 0:
-            self.began = self.began or time.perf_counter()
+            if self.first_called is None:
+                self.first_called = time.perf_counter()
             self.shapes.add(str([tuple(one.shape) for one in args if isinstance(one, torch.Tensor)]))
         self._depth += 1
 
@@ -73,7 +75,8 @@ class Pacer:
         self.steps += 1
         if self.steps == 1:
             _synchronize()
-            self.first_seconds = time.perf_counter() - (self.began or time.perf_counter())
+            now = time.perf_counter()
+            self.first_seconds = now - (now if self.first_called is None else self.first_called)
         if self.steps < self.warm_up:
             self.ends.append(time.perf_counter())
         elif self.steps == self.warm_up:
@@ -100,12 +103,13 @@ class Pacer:
             fetches=self.fetches,
             has_cuda=torch.cuda.is_available(),
             threads=torch.get_num_threads(),
+            free_bytes=torch.cuda.mem_get_info()[0] if _uses_cuda() else None,
         )
         self._next_block()
 
     def _end_block(self) -> None:
         _synchronize()
-        self._say(seconds=time.perf_counter() - self.began, steps=self.block)
+        self._say(seconds=time.perf_counter() - self.block_began, steps=self.block)
         self._next_block()
 
     def _next_block(self) -> None:
@@ -114,7 +118,7 @@ class Pacer:
         self.block = self.left = int(word or 0)
         if self.left == 0:
             end_process(self.recorder.journal, self.steps - 1, 0)
-        self.began = time.perf_counter()
+        self.block_began = time.perf_counter()
 
     def _say(self, **what: Any) -> None:
         assert self._done is not None

@@ -220,6 +220,20 @@ def open_run(path: Path) -> RunFolder:
     raise RecordingError(f"{path} is not a run folder: it holds no manifest.json", _where_runs_are(path))
 
 
+def newest_in(path: Path) -> Path:
+    """Where `path` holds many checks, measurements or runs, as `.samebits` does: the newest; else `path` itself.
+
+    Raises:
+        RecordingError: it is `.samebits`, and holds none.
+    """
+    named = [child for child in path.iterdir() if _OWN_NAME.fullmatch(child.name)] if path.is_dir() else []
+    if named:
+        return max(named, key=_age)
+    if path == Path(HOME):
+        raise RecordingError(f"nothing was checked here yet: {HOME}/ holds no runs", "first: samebits check train.py")
+    return path
+
+
 def _where_runs_are(path: Path) -> str:
     if path.is_dir():
         inside = sorted(child for child in path.iterdir() if (child / "manifest.json").exists())

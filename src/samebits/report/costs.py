@@ -10,16 +10,17 @@ from samebits.cost.prices import Costs, Price, Ratio
 from samebits.errors import SamebitsError
 from samebits.report.json import error_json
 from samebits.report.places import counted
+from samebits.report.rows import laid_out, table
 
-LABEL = 10
+_HEAD = ("pinned", "repeats", "time", "speed", "95 %", "1st ms", "MiB")
 
 
 def cost_text(costs: Costs) -> str:
     """The answer of `samebits cost`."""
-    assert costs.plain is not None
-    rows = [("" if number else "prices", line) for number, line in enumerate(_table(costs))]
+    rows = [("parts", f"{price.candidate.label}: at {price.parts_at}") for price in _measured(costs) if price.parts_at]
     blocks = f"blocks of {counted(costs.block_steps, 'step')} in turns, {_pairs(costs)}"
     rows.append(("measured", f"{blocks}, after {counted(costs.recorded_steps, 'step')} to warm up"))
+    rows.append(("", "time and speed are ratios to nothing pinned; 95 % is the interval of the time"))
     if any(price.ratio is not None and not price.ratio.is_difference for price in costs.prices):
         rows.append(("", "= no difference was measured: the interval holds 1"))
     rows += [("failed", f"{price.candidate.label}: {price.failure}") for price in costs.prices if price.failure]
@@ -30,7 +31,12 @@ def cost_text(costs: Costs) -> str:
     best = costs.recommended
     if best is not None:
         rows += [("run", _command(best.candidate, costs.command)), ("code", _code(best.candidate))]
-    return "\n".join([_headline(costs), *(f"  {label:<{LABEL}}{text}".rstrip() for label, text in rows)])
+    return laid_out("\n".join([_headline(costs), *table([_HEAD, *map(_row, _measured(costs))])]), rows)
+
+
+def _measured(costs: Costs) -> list[Price]:
+    assert costs.plain is not None
+    return [price for price in (costs.plain, *costs.prices) if not price.failure]
 
 
 def cost_json(costs: Costs) -> dict[str, Any]:
@@ -123,26 +129,21 @@ def ratio_words(ratio: Ratio) -> str:
 
 def _pairs(costs: Costs) -> str:
     pairs = [price.ratio.pairs for price in costs.prices if price.ratio is not None]
-    return f"{min(pairs)} to {max(pairs)} times each" if pairs else "none"
-
-
-def _table(costs: Costs) -> list[str]:
-    head = ("pinned", "time", "95 % interval", "memory", "repeats")
-    assert costs.plain is not None
-    rows = [head, *(_row(price) for price in (costs.plain, *costs.prices) if not price.failure)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
-    return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    if not pairs:
+        return "none"
+    least, most = min(pairs), max(pairs)
+    return f"{most if least == most else f'{least} to {most}'} times each"
 
 
 def _row(price: Price) -> tuple[str, ...]:
-    memory = f"{price.peak_bytes / 2**20:.0f} MiB"
-    repeats = "yes" if price.repeats else f"no, parts at {price.parts_at}" if price.parts_at else "unknown"
-    if price.ratio is None:
-        speed = f"{price.step_seconds * 1000:.2f} ms a step"
-        return price.candidate.label, "1", speed, memory, repeats
+    """Set, whether it repeats, ratios of time and of throughput to nothing pinned, interval of the time, and costs."""
+    repeats = {True: "yes", False: "no", None: "unknown"}[price.repeats]
+    costs = f"{price.first_seconds * 1000:.1f}", f"{price.peak_bytes / 2**20:.0f}"
     ratio = price.ratio
-    interval = f"{ratio.low:.3f} to {ratio.high:.3f}{'' if ratio.is_difference else ' ='}"
-    return price.candidate.label, f"{ratio.middle:.3f}", interval, memory, repeats
+    if ratio is None:
+        return price.candidate.label, repeats, "1", "1", f"{price.step_seconds * 1000:.2f} ms", *costs
+    interval = f"{ratio.low:.3f}–{ratio.high:.3f}{'' if ratio.is_difference else ' ='}"
+    return price.candidate.label, repeats, f"{ratio.middle:.3f}", f"{1 / ratio.middle:.3f}", interval, *costs
 
 
 def _not_applicable(costs: Costs) -> list[tuple[str, str]]:

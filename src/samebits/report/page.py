@@ -47,7 +47,10 @@ def check_page(
     return _rendered(
         "check.html",
         title=f"samebits: {document['verdict']}",
+        state=document["verdict"],
         headline=document["headline"],
+        command=document["command"],
+        error=document["error"],
         document=document,
         origin=None if origin is None else _origin(origin, sources, cwd),
         causes=[_cause(cause, sources, cwd) for cause in document["causes"]],
@@ -65,7 +68,10 @@ def cost_page(document: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
     return _rendered(
         "cost.html",
         title="samebits: what pins cost",
+        state="same" if document["recommended"] else "undecided",
         headline=document["headline"],
+        command=document["command"],
+        error=document["error"],
         document=document,
         bars=_bars([price for price in prices if price["ratio"] is not None]),
         prices=[_price(price) for price in prices],
@@ -94,8 +100,10 @@ def run_page(folder: RunFolder) -> str:
     return _rendered(
         "run.html",
         title="samebits: one run",
+        state="undecided",
         headline=f"one run of {steps} steps, {manifest.get('status', 'unfinished')}",
         command=" ".join(manifest.get("typed", [])),
+        error=None,
         recordings=recordings,
         factors=factors,
         environment=_environment(manifest),
@@ -323,6 +331,7 @@ def _price(price: Mapping[str, Any]) -> dict[str, str]:
     return {
         "label": price["label"],
         "ratio": "failed" if price["failure"] else "1" if ratio is None else f"{ratio['middle']:.3f}",
+        "speed": "" if price["failure"] else "1" if ratio is None else f"{1 / ratio['middle']:.3f}",
         "interval": price["failure"] or ("" if ratio is None else _interval(ratio)),
         "step": "" if price["failure"] else f"{price['step_seconds'] * 1000:.2f} ms",
         "first": "" if price["failure"] else f"{price['first_step_seconds'] * 1000:.1f} ms",

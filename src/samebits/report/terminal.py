@@ -23,8 +23,8 @@ _WORDS = (
     (r"^confirmed:?", "green"),
     (r"\(verified: same bits\)", "green"),
     (r"^(suspected|unknown):?", "yellow"),
-    (r"\bno difference measured\b|(?<=\d) =(?= )", "dim"),
-    (r"\bno, parts at .*", "red"),
+    (r"\bno difference measured\b|(?<=\d) =(?=  )", "dim"),
+    (r"(?<=  )no(?=  )", "red"),
 )
 
 

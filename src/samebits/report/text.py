@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from samebits.check.plan import Request
 from samebits.check.verdict import Cause, Parting, Remedy, Verdict
@@ -15,16 +15,15 @@ from samebits.launch.replay import Replay
 from samebits.pinning import Status
 from samebits.report.origins import origin_place, origin_rows, other_origin
 from samebits.report.places import counted, path_of, place_of, where, which
-
-LABEL = 10
+from samebits.report.rows import laid_out
 
 
 def check_text(verdict: Verdict) -> str:
     """The answer of `samebits check`."""
     if verdict.kind == "same":
-        return _lines(_same_headline(verdict), [*_treated(verdict), *_left_out(verdict)])
+        return laid_out(_same_headline(verdict), [*_treated(verdict), *_left_out(verdict)])
     if verdict.kind == "undecided":
-        return _lines("undecided: no two runs could be compared", _left_out(verdict))
+        return laid_out("undecided: no two runs could be compared", _left_out(verdict))
     assert verdict.parting is not None
     a, b, place = verdict.parting.a, verdict.parting.b, verdict.parting.divergence
     headline = f"different bits: runs {a} and {b} part {where(place)}"
@@ -36,7 +35,7 @@ def check_text(verdict: Verdict) -> str:
         rows = [*origin_rows(verdict.origin), *(("also", other_origin(origin)) for origin in verdict.origins[1:])]
     rows += _cause_rows(verdict)
     rows += _remedy_rows(verdict)
-    return _lines(headline, [*rows, *_left_out(verdict)])
+    return laid_out(headline, [*rows, *_left_out(verdict)])
 
 
 def _same_headline(verdict: Verdict) -> str:
@@ -120,7 +119,7 @@ def diff_text(
 ) -> str:
     """The answer of `samebits diff`."""
     if place is None:
-        return _lines(
+        return laid_out(
             f"same bits: {counted(steps, 'step')} agree in every recorded stream", [("note", n) for n in notes]
         )
     rows = [("first", which(place))] if which(place) else []
@@ -129,22 +128,22 @@ def diff_text(
     if place.generators:
         rows.append(("rng", f"already elsewhere at the end of step {place.step - 1}: {', '.join(place.generators)}"))
     rows += [("runs", f"{path_of(a)} and {path_of(b)}"), *(("note", note) for note in notes)]
-    return _lines(f"different bits: the runs part {where(place)}", rows)
+    return laid_out(f"different bits: the runs part {where(place)}", rows)
 
 
 def replay_text(call: str, replay: Replay) -> str:
     """The answer of `samebits replay`."""
     if replay.failure:
-        return _lines(f"undecided: {call} cannot be called again: {replay.failure}", [])
+        return laid_out(f"undecided: {call} cannot be called again: {replay.failure}", [])
     calls = sum(condition.calls for condition in replay.conditions)
     rows = [("", f"{c.name:<16} {counted(c.calls, 'call')}, {counted(c.results, 'result')}") for c in replay.conditions]
     if replay.script is not None:
         rows.append(("script", path_of(str(replay.script))))
     if replay.is_confirmed:
-        return _lines(
+        return laid_out(
             f"different bits: {calls} calls on the same inputs gave {replay.distinct} different results", rows
         )
-    return _lines(f"same bits: {calls} calls on the same inputs gave one result", rows)
+    return laid_out(f"same bits: {calls} calls on the same inputs gave one result", rows)
 
 
 def plan_text(request: Request, first: Sequence[RunPlan]) -> str:
@@ -164,7 +163,7 @@ def plan_text(request: Request, first: Sequence[RunPlan]) -> str:
         ("operation", f"{_when_located(request)}: the step recorded, followed until it parts, and once more"),
         ("bounds", _bounds(request)),
     ]
-    return _lines(f"plan: {shlex.join(request.command.argv)}", rows)
+    return laid_out(f"plan: {shlex.join(request.command.argv)}", rows)
 
 
 def _when_located(request: Request) -> str:
@@ -190,8 +189,3 @@ def factors_text(status: Status) -> str:
         lines.append(f"  {mark} {factor.name:<{column}}  {state:<4}  {seen.value}{late}")
         lines.append(f"    {'':<{column}}        {factor.summary}")
     return "\n".join(lines)
-
-
-def _lines(headline: str, rows: Iterable[tuple[str, str]]) -> str:
-    body = [f"  {label:<{LABEL}}{text}" for label, text in rows]
-    return "\n".join([headline, *(line.rstrip() for line in body)])
