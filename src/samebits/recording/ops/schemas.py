@@ -27,6 +27,8 @@ _HIDDEN_WRITES = {
 }
 # They make no bits and consume none: profiler marks, questions about sizes, wrapping of what Python made.
 _SILENT = ("profiler::", "prim::", "aten::sym_", "aten::is_", "aten::_has_compatible", "aten::record_stream")
+# The same tensor under another name; autograd does so with every gradient that it keeps.
+_ONLY_NAMES = ("aten::detach", "aten::alias")
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,6 @@ def _read_schema(func: Any) -> OpSchema:
         is_random=torch.Tag.nondeterministic_seeded in func.tags,
         is_unwritten=base.startswith("aten::") and short.startswith(_UNWRITTEN),
         is_collective=collective,
-        is_silent=base.startswith(_SILENT),
+        is_silent=base.startswith(_SILENT) or base in _ONLY_NAMES,
         is_builtin=base.partition("::")[0] in ("aten", "prims", "mkldnn", "mkldnn_prepacked", "quantized", "onednn"),
     )
