@@ -64,7 +64,8 @@ def with_tour(readme: str) -> str:
     """The README with the output of every command of the tour."""
     for words in re.findall(r"<!-- tour:(?!end)([\w -]+) -->", readme):
         *options, name = words.split()
-        command = ["samebits", "check", *options, f"examples/{name}.py"]
+        verb = options.pop(0) if options[:1] == ["cost"] else "check"
+        command = ["samebits", verb, *options, f"examples/{name}.py"]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         shown = f"\n```console\n$ {' '.join(command)}\n{done.stdout}```\n"
         readme = _between(readme, f"<!-- tour:{words} -->", "<!-- tour:end -->", shown)
