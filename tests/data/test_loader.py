@@ -1,12 +1,13 @@
 """The loader beside torch's own: arguments, order, epochs, state, streams, and what is refused."""
 
 import contextlib
+import copy
 import itertools
 import json
 import random
 import time
 import warnings
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -718,3 +719,24 @@ def test_the_public_names() -> None:
     assert all(getattr(samebits.data, name) is not None for name in samebits.data.__all__)
     with pytest.raises(AttributeError, match="no attribute 'Dataloader'"):
         samebits.data.Dataloader  # noqa: B018
+
+
+def test_a_copy_of_a_loader_reads_its_own_dataset() -> None:
+    """Copied after its first epoch, with all that it has made by then."""
+    original = DataLoader(Scaled(), 2, seed=0)
+    first = [batch.tolist() for batch in original]
+    copied = copy.deepcopy(original)
+    cast(Scaled, copied.dataset).scale = 10
+
+    assert [batch.tolist() for batch in copied] == [[10 * number for number in batch] for batch in first]
+    assert [batch.tolist() for batch in original] == first
+
+
+class Scaled(torch.utils.data.Dataset[int]):
+    scale = 1
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> int:
+        return self.scale * index

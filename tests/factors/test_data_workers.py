@@ -152,6 +152,36 @@ def test_the_line_that_carries_something_over_is_witnessed() -> None:
     assert seen[1].cure == f"let no sample depend on self.count, changed at line {line}"
 
 
+class Strange(Carrying):
+    """Holds what can hardly be looked at, and nothing of it changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mask = 1 << 100_000
+        self.text = "a" * 1_000_000
+        self.unlike = float("nan")
+        self.hidden = Hidden()
+
+    def __getitem__(self, index: int) -> int:
+        self.text = "a" * 1_000_000
+        return index
+
+
+class Hidden(dict[str, int]):
+    def __len__(self) -> int:
+        raise RuntimeError("nobody asks how many")
+
+
+def test_looking_on_disturbs_nobody() -> None:
+    """Huge numbers and texts are compared, not written out; what raises when it is looked at is left alone."""
+    with watched("data-workers", "pinned") as seen:
+        made_at = here() + 1
+        batches = [batch.tolist() for batch in DataLoader(Strange(), 2)]
+
+    assert batches == [[0, 1], [2, 3]]
+    assert lines(seen) == [made_at]
+
+
 def test_a_copy_of_a_pinned_loader_is_pinned_too() -> None:
     """As another loader, with an order of its own that does not depend on workers."""
     found = []

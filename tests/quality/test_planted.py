@@ -76,6 +76,8 @@ CASES = [
     case("torch_rng_shuffle", "torch-rng"),
     case("two_numpy_clock", "numpy-rng", "clock"),
     case("two_torch_hash", "torch-rng", "hash-seed"),
+    # Data part at once wherever the number of workers is varied; two runs that are left alone part by the clock alone.
+    case("two_workers_clock", "data-workers", "clock", step=None, options=("--vary", "data-workers")),
     # Two runs may find the same leftovers in memory for a while, so the step is a matter of luck.
     case("uninitialized_hidden", "uninitialized-memory", step=None),
 ]

@@ -1,6 +1,8 @@
 """The digest of operations' results: it sees every bit, however a tensor lies, and nothing but bits."""
 
+import importlib
 import struct
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xxhash import xxh3_64_intdigest
 
+from samebits.recording.digest import raw
 from samebits.recording.ops.evidence import evidence_of
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.uint8, torch.complex64, torch.float16)
@@ -63,3 +66,13 @@ def test_what_is_on_the_cpu_in_one_piece_has_the_xxh3_of_its_bytes() -> None:
     """As the reference of the run folder says; nothing is read of an empty tensor."""
     assert evidence_of(torch.tensor([1.0, -0.0])) == xxh3_64_intdigest(struct.pack("<2f", 1.0, -0.0))
     assert evidence_of(torch.empty(0)) == xxh3_64_intdigest(b"")
+
+
+def test_an_interpreter_without_xxhash_has_evidence_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command may run in an environment that samebits is not installed in."""
+    monkeypatch.setitem(sys.modules, "xxhash", None)
+    monkeypatch.delitem(sys.modules, raw.__name__)
+    other = importlib.import_module(raw.__name__)
+
+    assert other.raw_digest(b"ab") == other.raw_digest(b"ab") != other.raw_digest(b"ba")
+    assert other.raw_digest(b"ab") != raw.raw_digest(b"ab")

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -124,6 +125,37 @@ def test_with_grafts_the_next_origin_shows(
         grafts = (*grafts, str(home / "kept" / "operands" / f"rank0.step{place.step}.op{place.index}.json"))
 
     assert found == origins
+
+
+class Nested(torch.autograd.Function):
+    """Its backward runs another backward, and so on: deep down the engine goes on in a thread of its own."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, depth: int) -> torch.Tensor:
+        ctx.depth = depth
+        return x * 1
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        if ctx.depth > 0:
+            with torch.enable_grad():
+                inner: Any = Nested.apply(torch.ones(2, requires_grad=True) * 2, ctx.depth - 1)
+                inner.sum().backward()
+        return grads[0] * 2, None
+
+
+def test_operations_that_no_python_frame_calls(tmp_path: Path) -> None:
+    """In a thread of autograd's there is none; the recording goes on."""
+
+    def work() -> None:
+        weights = torch.ones(2, requires_grad=True)
+        outer: Any = Nested.apply(weights * 2, 70)
+        outer.sum().backward()
+
+    first, second = recorded(tmp_path / "a", work), recorded(tmp_path / "b", work)
+
+    assert sum(row.kind.pass_ == "backward" for row in rows(first)) > 140
+    assert first_op_divergence(first, second) is None
 
 
 def test_a_users_mode_above_ours_stays(tmp_path: Path) -> None:

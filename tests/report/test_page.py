@@ -2,6 +2,8 @@
 
 import html.parser
 import json
+import os
+import platform
 import re
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from samebits.cli.options import keep_answer
 from samebits.comparison.growth import apart
 from samebits.comparison.timeline import Lane, Timeline
 from samebits.errors import RecordingError
+from samebits.recording.folder import newest_in
 from samebits.report.costs import failed_cost_json
 from samebits.report.json import failed_check_json
 from samebits.report.page import check_page, cost_page
@@ -279,6 +282,21 @@ def test_without_a_name_the_page_is_about_the_newest(tmp_path: Path) -> None:
 
     assert "nothing was checked here yet" in empty
     assert "undecided" in (tmp_path / "samebits.html").read_text()
+
+
+def test_the_newest_is_one_that_can_be_shown(tmp_path: Path) -> None:
+    """Neither one that is still running, nor one that was interrupted, nor what only has such a name."""
+    for number, kept in enumerate(("answer.json", ".busy", "1-a/manifest.json 2-b/manifest.json", "")):
+        home = tmp_path / f"20260101-00000{number}-1"
+        home.mkdir()
+        for name in kept.split():
+            (home / name).parent.mkdir(exist_ok=True)
+            (home / name).write_text(f"{os.getpid()} {platform.node()}")
+        os.utime(home, (number, number))
+    (tmp_path / "20260101-000009-1").touch()
+
+    assert newest_in(tmp_path).name == "20260101-000000-1"
+    assert newest_in(tmp_path / "20260101-000001-1").name == "20260101-000001-1"
 
 
 def test_an_answer_that_cannot_be_kept_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

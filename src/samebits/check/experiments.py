@@ -47,6 +47,7 @@ def _explained(request: Request, lab: Lab, parting: Parting) -> Verdict:
     found = _Found()
     try:
         _explain(request, lab, parting, found)
+        _take_up_cures(found)
         _locate(request, lab, parting, found)
     except BudgetSpentError:
         found.untested.append(_stopped(request))
@@ -57,10 +58,10 @@ def _explained(request: Request, lab: Lab, parting: Parting) -> Verdict:
         lab,
         "different",
         parting=parting,
-        causes=tuple(sorted(found.causes, key=lambda cause: not cause.drifts)),
+        causes=tuple(found.named()),
         unknown=found.unknown,
         origins=tuple(found.origins),
-        remedy=None if found.remedy is None else replace(found.remedy, code=_code(found.causes)),
+        remedy=None if found.remedy is None else replace(found.remedy, code=(*found.cures, *_code(found.causes))),
         untested=tuple(found.untested),
         notes=(*found.notes, *_bounds(request)),
     )
@@ -76,6 +77,16 @@ class _Found:
     origins: list[Origin] = field(default_factory=list)
     untested: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    cures: list[str] = field(default_factory=list)
+    # Where the runs of the last remedy parted; None if they agreed.
+    later: Parting | None = None
+
+    def named(self) -> list[Cause]:
+        """The causes, those first that drift; lines that only the code could cure are shown where that is needed."""
+        ordered = sorted(self.causes, key=lambda cause: not cause.drifts)
+        if self.cures:
+            return ordered
+        return [replace(one, shown_by=tuple(shown for shown in one.shown_by if not shown.cure)) for one in ordered]
 
 
 def _explain(request: Request, lab: Lab, parting: Parting, found: _Found) -> None:
@@ -95,14 +106,19 @@ def _explain(request: Request, lab: Lab, parting: Parting, found: _Found) -> Non
             pins = in_order([*pins, *(cause.factor for cause in causes)])
             found.remedy = Remedy(tuple(pins), False)
             later, found.remedy = _tried(request, lab, found.remedy)
-            found.unknown = later
-            if later is not None and any(shown.cure for cause in causes for shown in cause.shown_by):
-                # Why the remedy does not hold is known, and only the code can change it.
-                found.unknown = None
-                return
+            found.unknown = found.later = later
         if later is None:
             return
         at, suspects = later, names()
+
+
+def _take_up_cures(found: _Found) -> None:
+    """Where data part with their keys pinned, and nothing else was found: what is carried only the code can cure."""
+    later = found.later
+    if later is not None and later.divergence.stream == "batch":
+        found.cures = [shown.cure for cause in found.causes for shown in cause.shown_by if shown.cure]
+        if found.cures:
+            found.unknown = None
 
 
 def _locate(request: Request, lab: Lab, parting: Parting, found: _Found) -> None:
@@ -139,7 +155,7 @@ def _tried(request: Request, lab: Lab, remedy: Remedy) -> tuple[Parting | None, 
 
 def _code(causes: Iterable[Cause]) -> tuple[str, ...]:
     """What to change in the code, each thing once."""
-    lines = [shown.cure for cause in causes for shown in cause.shown_by if shown.cure]
+    lines = []
     for cause in sorted(causes, key=lambda cause: not cause.drifts):
         cure = find(cause.factor).cure
         if cause.site is None:

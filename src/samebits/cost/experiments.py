@@ -27,6 +27,8 @@ ROUNDS = 60
 FEW_ROUNDS = 16
 # Of the memory that is free, so much may be used by runs that wait for their turn.
 MEMORY_SHARE = 0.6
+# Of the time that is left when the script has been started once, so much may go into starting it again.
+STARTS_SHARE = 0.75
 
 Tell = Callable[[str], None]
 
@@ -75,6 +77,7 @@ class _Measuring:
         self.has_cuda = ready["has_cuda"]
         self.block = max(1, math.ceil(BLOCK_SECONDS / max(ready["step_seconds"], 1e-6)))
         wanted, impossible = candidates(self.request, ready["has_cuda"], ready["fetches"])
+        wanted, left_out = self._affordable(wanted)
         # Time is kept for looking whether the default set can do without what costs most.
         until = max(time.monotonic(), self.deadline - 5 * self.start_seconds)
         prices, baseline = self._measured(wanted, plain, pool, until)
@@ -82,11 +85,16 @@ class _Measuring:
         if more:
             others, _ = self._measured(more, None, pool, self.deadline)
             prices += others
+        if baseline is None or baseline.failure:
+            raise BudgetError(
+                f"the budget of {self.request.budget:g} s was over before a block of steps could be timed",
+                f"give --budget {math.ceil(2 * self.request.budget)} or more, or fewer factors with --factor",
+            )
         return Costs(
             str(self.request.command),
             self.home,
             baseline,
-            tuple(prices),
+            (*prices, *left_out),
             tuple(impossible),
             self.request.warm_up,
             self.block,
@@ -97,7 +105,8 @@ class _Measuring:
     # ---- runs
 
     def _arm(self, candidate: Candidate, pool: ThreadPoolExecutor) -> Arm:
-        timeout = max(1.0, self.deadline - time.monotonic() + 30)
+        # It waits while others start; only one that nobody ends any more is ended by this.
+        timeout = max(1.0, self.deadline - time.monotonic()) + 10 * self.start_seconds + 60
         path = self.home / f"{next(self.numbers)}-{_slug(candidate)}"
         self.arms.append(Arm(self.request, candidate, path, pool, timeout))
         return self.arms[-1]
@@ -128,6 +137,18 @@ class _Measuring:
                 "get ready, and one pair needs three such runs",
                 f"give --budget {math.ceil(4 * self.start_seconds + 5)} or more",
             )
+
+    def _affordable(self, wanted: list[Candidate]) -> tuple[list[Candidate], list[Price]]:
+        """Those for which there is time, and the others as not measured: each is started twice, nothing once more."""
+        each = self.start_seconds * (1 + 1 / self._at_once())
+        count = max(1, int((STARTS_SHARE * (self.deadline - time.monotonic()) - self.start_seconds) / each))
+        needed = math.ceil((self.start_seconds * 2 + each * len(wanted)) / STARTS_SHARE)
+        why = f"not measured: there was no time for it; give --budget {needed}"
+        return wanted[:count], [Price(candidate, failure=why) for candidate in wanted[count:]]
+
+    def _at_once(self) -> int:
+        """How many runs may be looked at side by side while others wait; two leave most memories room."""
+        return 1 if self.has_cuda else min(2, os.cpu_count() or 1)
 
     # ---- turns
 
@@ -160,7 +181,7 @@ class _Measuring:
         return arms
 
     def _again(self, group: Sequence[Candidate]) -> dict[str, Outcome]:
-        """The recorded steps once more, while nothing is timed; side by side where there are cores for it."""
+        """The recorded steps once more, while nothing is timed."""
         timeout = max(1.0, self.deadline - time.monotonic() + 30)
         given_up = Event()
 
@@ -168,7 +189,7 @@ class _Measuring:
             if given_up.is_set():
                 raise GivenUpError
 
-        with ThreadPoolExecutor(1 if self.has_cuda else os.cpu_count() or 1) as pool:
+        with ThreadPoolExecutor(self._at_once()) as pool:
             runs = {}
             for candidate in group:
                 path = self.home / f"{next(self.numbers)}-{_slug(candidate)}-again"
@@ -208,7 +229,7 @@ class _Measuring:
             statistics.median(arm.seconds),
             arm.ready["first_seconds"],
             arm.peak_bytes,
-            place is None and again.succeeded,
+            None if again.timed_out else place is None and again.succeeded,
             "" if place is None else f"step {place.step}, {place.stream}",
         )
 

@@ -70,7 +70,7 @@ class Fetcher(Dataset[Any]):
 
     def __reduce__(self) -> Any:
         # What it was made of: a worker that is sent one makes its own stems and generators.
-        return partial(type(self), **self._made_of()), ()
+        return _made_again, (type(self), self._made_of())
 
     def _made_of(self) -> dict[str, Any]:
         return {name: vars(self)[name] for name in ("dataset", "collate_fn", "seed", "skips", "working", "label")}
@@ -206,6 +206,10 @@ class Fetcher(Dataset[Any]):
         info = get_worker_info()
         if info is not None and self.working is not None:
             self.working[2 * info.id : 2 * info.id + 2] = os.getpid(), position + 1
+
+
+def _made_again(kind: type[Fetcher], options: dict[str, Any]) -> Fetcher:
+    return kind(**options)
 
 
 def prepare_worker(worker_init_fn: Callable[[int], Any] | None, worker_id: int) -> None:

@@ -19,6 +19,7 @@ LINES_FOLLOWED = 5000
 _DEPTH = 3
 _ITEMS = 50
 _ITEMS_CARRIED = 20
+_LONG = 200
 
 # Site, frame, and what the function returned, in a list, if the line ended it.
 OnLine = Callable[[Site, FrameType, list[Any]], None]
@@ -96,14 +97,22 @@ class Onlooker:
             return fetch()
         self.samples += 1
         looks_at_dataset = self.samples == 2
-        stood, held = states(), carried_by(dataset, caches=False) if looks_at_dataset else {}
+
+        def look() -> tuple[list[Any], dict[str, Any]]:
+            try:
+                return states(), carried_by(dataset, caches=False) if looks_at_dataset else {}
+            except Exception:
+                # An object that cannot be looked at, or that another thread changes meanwhile, is left alone.
+                return [], {}
+
+        stood, held = look()
 
         def after_line(site: Site, frame: FrameType, result: list[Any]) -> None:
             nonlocal stood, held
-            stand, hold = states(), carried_by(dataset, caches=False) if looks_at_dataset else {}
-            if stand != stood:
+            stand, hold = look()
+            if stand and stood and stand != stood:
                 self._tell(site, None)
-            if hold != held:
+            if hold and held and hold != held:
                 self._tell(site, name_of_change(held, hold))
             stood, held = stand, hold
 
@@ -135,11 +144,15 @@ def carried_by(one: Any, caches: bool = True, depth: int = 4, way: str = "self")
 
 
 def _carried(one: Any) -> Any:
-    if one is None or isinstance(one, bool | int | float | str):
-        return repr(one)
-    if isinstance(one, list | dict | set):
-        return len(one)
-    return type(one).__name__
+    kind = type(one)
+    if kind is str:
+        # A long text is hashed once in its life, and compared after every line.
+        return one if len(one) < _LONG else (len(one), hash(one))
+    if kind is float:
+        return one.hex()
+    if one is None or kind in (bool, int):
+        return one
+    return len(one) if isinstance(one, list | dict | set) else kind.__name__
 
 
 def name_of_change(before: dict[str, Any], after: dict[str, Any]) -> str:

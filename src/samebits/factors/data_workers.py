@@ -56,7 +56,7 @@ class _Loaders:
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
         self.made = itertools.count()
-        self.onlookers: dict[SiteKey, Any] = {}
+        self.onlookers: dict[tuple[SiteKey, int], Any] = {}
 
     def install(self, loader: Any) -> None:
         """Take the places of the constructor and of the iteration."""
@@ -94,9 +94,11 @@ class _Loaders:
         made_at: SiteKey | None = fetcher.label
         if made_at is None or self.scene.ended:
             return fetch()
-        if made_at not in self.onlookers:
-            self.onlookers[made_at] = _data("lines").Onlooker(partial(self._seen, made_at))
-        return self.onlookers[made_at](fetch, fetcher.states, fetcher.dataset)
+        # A line may make loaders of several datasets, each of which makes ready what it needs.
+        key = made_at, id(fetcher.dataset)
+        if key not in self.onlookers:
+            self.onlookers[key] = _data("lines").Onlooker(partial(self._seen, made_at))
+        return self.onlookers[key](fetch, fetcher.states, fetcher.dataset)
 
     def _seen(self, made_at: SiteKey, site: Site, changed: str | None) -> None:
         if self.scene.report is None:

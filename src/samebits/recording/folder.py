@@ -227,11 +227,17 @@ def newest_in(path: Path) -> Path:
         RecordingError: it is `.samebits`, and holds none.
     """
     named = [child for child in path.iterdir() if _OWN_NAME.fullmatch(child.name)] if path.is_dir() else []
-    if named:
-        return max(named, key=_age)
+    done = [child for child in named if not _is_busy(child) and _can_be_shown(child)]
+    if done:
+        return max(done, key=_age)
     if path == Path(HOME):
         raise RecordingError(f"nothing was checked here yet: {HOME}/ holds no runs", "first: samebits check train.py")
     return path
+
+
+def _can_be_shown(home: Path) -> bool:
+    """Whether there is an answer, or one run by itself; not so for a check that was interrupted."""
+    return (home / ANSWER).is_file() or len(list(home.glob("*/manifest.json"))) == 1
 
 
 def _where_runs_are(path: Path) -> str:

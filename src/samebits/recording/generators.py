@@ -7,9 +7,9 @@ import random
 import sys
 
 import torch
-from xxhash import xxh3_64_intdigest
 
 from samebits.recording.digest import unobserved
+from samebits.recording.digest.raw import raw_digest
 
 
 def generator_states() -> dict[str, int]:
@@ -30,11 +30,11 @@ def _numpy_state() -> int | None:
         return None
     state = mtrand._rand._bit_generator.state["state"]
     key = state.get("key")
-    return xxh3_64_intdigest(repr(state).encode() if key is None else key.tobytes() + b"%d" % state["pos"])
+    return raw_digest(repr(state).encode() if key is None else key.tobytes() + b"%d" % state["pos"])
 
 
 def digest_of_state(generator: torch.Generator) -> int:
     """Of any torch generator; an accelerator's lies on the host, so nothing is waited for."""
     with unobserved():
         state = generator.get_state()
-        return xxh3_64_intdigest(ctypes.string_at(state.data_ptr(), state.nbytes))
+        return raw_digest(ctypes.string_at(state.data_ptr(), state.nbytes))

@@ -23,7 +23,10 @@ def cost_text(costs: Costs) -> str:
     rows.append(("", "time and speed are ratios to nothing pinned; 95 % is the interval of the time"))
     if any(price.ratio is not None and not price.ratio.is_difference for price in costs.prices):
         rows.append(("", "= no difference was measured: the interval holds 1"))
-    rows += [("failed", f"{price.candidate.label}: {price.failure}") for price in costs.prices if price.failure]
+    failures = dict.fromkeys(price.failure for price in costs.prices if price.failure)
+    for why in failures:
+        labels = [price.candidate.label for price in costs.prices if price.failure == why]
+        rows.append(("failed", f"{', '.join(labels)}: {why}"))
     rows += _not_applicable(costs)
     rows.append(("shapes", _shapes(costs)))
     if costs.is_noisy:

@@ -16,10 +16,9 @@ import ctypes
 from functools import lru_cache
 from typing import Any
 
-from xxhash import xxh3_64_intdigest
-
 from samebits.recording.digest import digest
 from samebits.recording.digest.parts import is_plain
+from samebits.recording.digest.raw import raw_digest
 
 _is_plain: Any = is_plain
 _MASK = (1 << 64) - 1
@@ -54,7 +53,7 @@ def is_dense(tensor: Any) -> bool:
 
 def _of_bytes(dense: Any) -> int:
     size = dense.nbytes
-    return xxh3_64_intdigest(_bytes(size).from_address(dense.data_ptr()) if size else b"")
+    return raw_digest(_bytes(size).from_address(dense.data_ptr()) if size else b"")
 
 
 @lru_cache(maxsize=4096)

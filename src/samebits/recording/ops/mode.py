@@ -199,7 +199,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if form is None:
             form = self._forms[call.signature] = Form(schema, args, kwargs)
         call.form = form
-        call.place = self.places.place_of(schema.short, bool(form.writes), sys._getframe(2))
+        call.place = self.places.place_of(schema.short, bool(form.writes), sys._getframe(1).f_back)
         generator = _generator(call.generator, call.tensors, kwargs) if schema.is_random else None
         is_close = not self.closeup.is_idle
         if is_close:
