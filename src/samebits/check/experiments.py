@@ -1,13 +1,4 @@
-"""Which run to make next, and what the runs together say: the controlled experiments behind a verdict.
-
-    first      control, control again, varied                              do they agree?
-    pinned     everything held still, twice                                is the cause something we can hold?
-    released   one factor at a time changed on purpose                     which factor is it?
-    sites      that factor changed at some of its call sites only          which line is it?
-    remedy     the guilty factors held still, twice, to the end            does that cure it?
-
-If the remedy's runs part again, at a later step, everything from `pinned` on is done once more, with those pins held.
-"""
+"""A check from the first run to the verdict: the decisions of `search`, answered with real runs."""
 
 from __future__ import annotations
 
@@ -15,142 +6,105 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from samebits.check import plan as plans
-from samebits.check.attribution import Attribution
-from samebits.check.first import earliest, first_parting
-from samebits.check.lab import BudgetSpentError, Lab
+from samebits.check.asking import BudgetSpentError, answered
+from samebits.check.lab import Lab
 from samebits.check.origin import MAX_PAIRS, find_origins
 from samebits.check.plan import Request
-from samebits.check.verdict import Cause, Origin, Parting, Remedy, Run, Verdict
-from samebits.errors import SamebitsError
-from samebits.factors.catalog import find, in_order, names
+from samebits.check.search import Found, look
+from samebits.check.treatments import Inquiry
+from samebits.check.verdict import Cause, Origin, Parting, Remedy, Run, Unknown, Verdict
+from samebits.comparison.values import Distance, distance
+from samebits.factors.catalog import find, in_order
 from samebits.recording.journal import read_notes
+from samebits.recording.values import read_kept
 
-MAX_ROUNDS = 3
 MAX_ORIGINS = 8
 
 
 def run_check(request: Request, lab: Lab) -> Verdict:
     """Run experiments until the verdict stands or the bounds are met."""
+    inquiry, found = Inquiry(request, lab.compare, lambda: lab.left), Found()
+    answered(look(inquiry, found), lab.run_all)
+    common = {"left_out": tuple(inquiry.left_out), "untested": (*found.untested, *_stopped(request, found))}
+    if found.error is not None:
+        return _verdict(request, lab, "undecided", error=found.error, **common)
+    if found.parting is None:
+        kind = "undecided" if found.stopped else "same"
+        return _verdict(request, lab, kind, notes=() if found.stopped else _bounds(request), **common)
+    more = _More()
     try:
-        parting = first_parting(request, lab)
+        _locate(request, lab, found, more)
     except BudgetSpentError:
-        return _verdict(request, lab, "undecided", untested=(_stopped(request),))
-    if isinstance(parting, SamebitsError):
-        return _verdict(request, lab, "undecided", error=parting)
-    if parting is None:
-        return _verdict(request, lab, "same", notes=_bounds(request))
-    return _explained(request, lab, parting)
-
-
-def _explained(request: Request, lab: Lab, parting: Parting) -> Verdict:
-    found = _Found()
-    try:
-        _explain(request, lab, parting, found)
-        _take_up_cures(found)
-        _locate(request, lab, parting, found)
-    except BudgetSpentError:
-        found.untested.append(_stopped(request))
-    if not found.causes and found.unknown is None and not found.untested:
-        found.notes.append("with everything pinned the runs agree, and with one factor released at a time they do too")
+        common["untested"] = (*common["untested"], _at_the_bound(request))
+    causes, remedy, cures = _cured(found)
     return _verdict(
         request,
         lab,
         "different",
-        parting=parting,
-        causes=tuple(found.named()),
-        unknown=found.unknown,
-        origins=tuple(found.origins),
-        remedy=None if found.remedy is None else replace(found.remedy, code=(*found.cures, *_code(found.causes))),
-        untested=tuple(found.untested),
-        notes=(*found.notes, *_bounds(request)),
+        parting=_measured(lab, found.parting),
+        causes=tuple(replace(cause, distance=_distance(lab, cause.parting)) for cause in causes),
+        unknown=None if cures else _unknown(lab, found, more.origins),
+        origins=tuple(more.origins),
+        remedy=None if remedy is None else replace(remedy, code=(*cures, *_code(causes))),
+        notes=(*more.notes, *_nobody(found), *_bounds(request)),
+        **common,
     )
 
 
 @dataclass
-class _Found:
-    """What is known so far; kept outside the search, so that a search cut short loses nothing."""
+class _More:
+    """What is known of the operation so far."""
 
-    causes: list[Cause] = field(default_factory=list)
-    remedy: Remedy | None = None
-    unknown: Parting | None = None
     origins: list[Origin] = field(default_factory=list)
-    untested: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    cures: list[str] = field(default_factory=list)
-    # Where the runs of the last remedy parted; None if they agreed.
-    later: Parting | None = None
-
-    def named(self) -> list[Cause]:
-        """The causes, those first that drift; lines that only the code could cure are shown where that is needed."""
-        ordered = sorted(self.causes, key=lambda cause: not cause.drifts)
-        if self.cures:
-            return ordered
-        return [replace(one, shown_by=tuple(shown for shown in one.shown_by if not shown.cure)) for one in ordered]
 
 
-def _explain(request: Request, lab: Lab, parting: Parting, found: _Found) -> None:
-    """Causes and remedies in turn, until a remedy holds to the end or nobody is left to suspect."""
-    at, pins = parting, list[str]()
-    suspects = _suspects(request, lab, parting)
-    for _ in range(MAX_ROUNDS):
-        attribution = Attribution(request, lab, at.divergence, pins, suspects)
-        found.untested.extend(attribution.untested)
-        found.unknown = attribution.unknown
-        later: Parting | None = at
-        while later is not None and later.divergence.step <= at.divergence.step:
-            causes = attribution.next_causes()
-            if not causes:
-                return
-            found.causes.extend(causes)
-            pins = in_order([*pins, *(cause.factor for cause in causes)])
-            found.remedy = Remedy(tuple(pins), False)
-            later, found.remedy = _tried(request, lab, found.remedy)
-            found.unknown = found.later = later
-        if later is None:
-            return
-        at, suspects = later, names()
-
-
-def _take_up_cures(found: _Found) -> None:
-    """Where data part with their keys pinned, and nothing else was found: what is carried only the code can cure."""
-    later = found.later
-    if later is not None and later.divergence.stream == "batch":
-        found.cures = [shown.cure for cause in found.causes for shown in cause.shown_by if shown.cure]
-        if found.cures:
-            found.unknown = None
-
-
-def _locate(request: Request, lab: Lab, parting: Parting, found: _Found) -> None:
-    """The operation: of runs that part with everything pinned, or as algorithms are left alone, or if asked for."""
-    if found.unknown is not None:
-        at: Parting | None = found.unknown
-    else:
-        # Runs that part in one factor only tell more than the first ones, in which several were changed.
-        shown = [cause.parting for cause in found.causes if request.level == "op" or find(cause.factor).is_mode]
-        at = next(filter(None, shown), parting if request.level == "op" else None)
-    if at is None or at.divergence.stream == "outcome":
+def _locate(request: Request, lab: Lab, found: Found, more: _More) -> None:
+    """The operation: of runs that diverge with everything pinned, or as algorithms are left alone, or if asked for."""
+    if found.stopped:
         return
-    a, b = (next(run.plan for run in lab.runs if run.id == number) for number in (at.a, at.b))
+    unknown = found.unknown
+    if unknown is not None:
+        at: Parting | None = unknown.parting
+    else:
+        # Runs that diverge in one factor only tell more than the first ones, in which several were changed.
+        shown = [cause.parting for cause in found.causes if request.level == "op" or find(cause.factor).is_mode]
+        at = next(filter(None, shown), found.parting if request.level == "op" else None)
+    if at is None or at.divergence.stream in ("outcome", "length"):
+        return
+    a, b = (_run(lab, number).plan for number in (at.a, at.b))
     most = MAX_ORIGINS if request.all_origins else 1
     for origin in find_origins(lab, a, b, at.divergence.step, most):
-        found.origins.append(origin)
-    if not found.origins:
-        found.notes.append(f"with operations recorded, {MAX_PAIRS} pairs of runs agreed: the operation is not known")
+        more.origins.append(origin)
+    if not more.origins:
+        more.notes.append(f"with operations recorded, {MAX_PAIRS} pairs of runs agreed: the operation is not known")
 
 
-def _suspects(request: Request, lab: Lab, parting: Parting) -> list[str]:
-    """Runs that were left alone accuse any factor; a varied run accuses what was varied in it."""
-    other = next(run for run in lab.runs if run.id == parting.b)
-    return other.plan.named("varied") or names()
+def _cured(found: Found) -> tuple[list[Cause], Remedy | None, tuple[str, ...]]:
+    """Where data diverge with their keys pinned, and nothing else was found: what is carried only the code can cure."""
+    causes, remedy = found.causes, found.remedy
+    later = found.rounds[-1].trials[-1].later if found.rounds and found.rounds[-1].trials else found.rounds[-1].at
+    if remedy is not None and remedy.parted is not None and later is not None and later.divergence.stream == "batch":
+        cures = tuple(dict.fromkeys(shown.cure for cause in causes for shown in cause.shown_by if shown.cure))
+        if cures:
+            return causes, remedy, cures
+    # Lines that only the code could cure are shown where that is needed.
+    shown = [replace(one, shown_by=tuple(line for line in one.shown_by if not line.cure)) for one in causes]
+    return shown, remedy, ()
 
 
-def _tried(request: Request, lab: Lab, remedy: Remedy) -> tuple[Parting | None, Remedy]:
-    """The pins tried to the end of the script; a later parting is returned to be explained in its turn."""
-    runs = lab.run_all(plans.remedy_runs(request, remedy.pins))
-    later = earliest(runs)
-    works = later is None and all(run.outcome.succeeded for run in runs)
-    return later, replace(remedy, verified=works, parted=None if later is None else (later.a, later.b))
+def _unknown(lab: Lab, found: Found, origins: Sequence[Origin]) -> Unknown | None:
+    unknown = found.unknown
+    if unknown is None:
+        return None
+    parting = _measured(lab, unknown.parting)
+    return replace(unknown, parting=parting)
+
+
+def _nobody(found: Found) -> list[str]:
+    if found.causes or found.unknown is not None or found.untested or found.stopped:
+        return []
+    return ["with everything pinned the runs agree, and with one factor released at a time they do too"]
 
 
 def _code(causes: Iterable[Cause]) -> tuple[str, ...]:
@@ -164,12 +118,36 @@ def _code(causes: Iterable[Cause]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(lines))
 
 
-def _stopped(request: Request) -> str:
+def _stopped(request: Request, found: Found) -> tuple[str, ...]:
+    return (_at_the_bound(request),) if found.stopped else ()
+
+
+def _at_the_bound(request: Request) -> str:
     return f"stopped at --max-runs {request.max_runs}: give more to test the rest"
 
 
 def _bounds(request: Request) -> tuple[str, ...]:
     return () if request.max_steps is None else (f"only the first {request.max_steps} steps were looked at",)
+
+
+def _run(lab: Lab, number: int) -> Run:
+    return next(run for run in lab.runs if run.id == number)
+
+
+def _measured(lab: Lab, parting: Parting) -> Parting:
+    return replace(parting, distance=_distance(lab, parting))
+
+
+def _distance(lab: Lab, parting: Parting | None) -> Distance | None:
+    """How far the first tensor that differs lies apart, where both runs kept it."""
+    if parting is None:
+        return None
+    place = parting.divergence
+    left, right = (
+        read_kept(_run(lab, number).path, place.rank, place.step, place.stream).get(place.name)
+        for number in (parting.a, parting.b)
+    )
+    return None if left is None or right is None else distance(left, right)
 
 
 def _verdict(request: Request, lab: Lab, kind: Any, **more: Any) -> Verdict:

@@ -6,61 +6,78 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from samebits.check import plan as plans
-from samebits.check.lab import Lab, parts, stopping_after
-from samebits.check.plan import Request
+from samebits.check.asking import Asking, Compare
+from samebits.check.treatments import Inquiry
 from samebits.check.trouble import trouble_with
 from samebits.check.verdict import Parting, Run
+from samebits.comparison.locate import Divergence
 from samebits.errors import SamebitsError
 from samebits.factors.catalog import find
-from samebits.lint.hash_order import find_hash_order
-from samebits.recording.journal import read_notes
-from samebits.sites import Site, is_user_file
+from samebits.launch.plan import RunPlan
 
 LOOK_AGAIN_STEPS = 10
 LOOK_AGAIN_RUNS = 2
 
 
-def first_parting(request: Request, lab: Lab) -> Parting | SamebitsError | None:
-    """Where the first runs part; None when they agree; an error when they cannot be judged."""
+def first_parting(inquiry: Inquiry) -> Asking[Parting | SamebitsError | None]:
+    """Where the first runs diverge; None when they agree; an error when they cannot be judged."""
+    request = inquiry.request
     wanted = plans.first_runs(request)
-    if request.jobs > 1:
-        runs = lab.run_all(wanted)
-        return trouble_with(runs) or earliest(runs) or _look_again(request, lab, runs)
-    runs = [lab.run(wanted[0])]
-    for plan in wanted[1:]:
-        trouble = trouble_with(runs, final=False)
+    runs: list[Run] = []
+    for batch in [wanted] if request.jobs > 1 else [[plan] for plan in wanted]:
+        runs += yield batch
+        trouble = trouble_with(runs, final=len(runs) == len(wanted))
         if trouble is not None:
             return trouble
-        runs.append(lab.run(plan))
-        parting = earliest(runs)
+        parting = yield from _parting(inquiry, runs)
         if parting is not None:
-            return trouble_with(runs) or parting
-    return trouble_with(runs) or _look_again(request, lab, runs)
+            return parting
+    return (yield from _look_again(inquiry, runs))
 
 
-def earliest(runs: Sequence[Run]) -> Parting | None:
-    """Where the first of these runs and another one part soonest."""
-    found = [Parting(runs[0].id, run.id, place) for run in runs[1:] if (place := parts(runs[0], run)) is not None]
+def earliest(runs: Sequence[Run], compare: Compare) -> Parting | None:
+    """Where the first of these runs and another one diverge soonest."""
+    found = [parted(runs[0], run, place) for run in runs[1:] if (place := compare(runs[0], run)) is not None]
     return min(found, key=lambda parting: parting.divergence.position, default=None)
 
 
-def _look_again(request: Request, lab: Lab, runs: Sequence[Run]) -> Parting | None:
+def parted(a: Run, b: Run, place: Divergence) -> Parting:
+    """Two runs that differ, and what was changed on purpose between them."""
+    return Parting(a.id, b.id, place, varied=tuple(b.plan.named("varied")))
+
+
+def _parting(inquiry: Inquiry, runs: list[Run]) -> Asking[Parting | None]:
+    """Runs treated alike are asked first: where they diverge, nothing that is varied is to blame."""
+    controls = [run for run in runs if not run.plan.named("varied")]
+    parting = earliest(controls, inquiry.compare)
+    if parting is not None:
+        inquiry.blames_us = parting.divergence.stream != "outcome"
+        return parting
+    if any(not run.succeeded for run in controls):
+        inquiry.blames_us = False
+    runs[:] = yield from inquiry.mended(runs)
+    return inquiry.erratic or earliest(runs, inquiry.compare)
+
+
+def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[Parting | None]:
     """Small sets often come out in the same order by luck: where the code orders a set, other hash seeds are tried."""
-    chosen = [name for name in request.varied if find(name).read_in_code]
-    if not chosen or lab.left < LOOK_AGAIN_RUNS or not hash_lines(runs[0]):
+    request = inquiry.request
+    chosen = [name for name in request.varied if find(name).read_in_code and not inquiry.is_left_out(name, "varied")]
+    if not chosen or inquiry.left() < LOOK_AGAIN_RUNS or not runs[0].facts.hash_lines:
         return None
     others = [name for name in request.varied if name not in chosen]
     for variant in range(request.runs, request.runs + LOOK_AGAIN_RUNS):
         plan = replace(plans.varied_run(request, variant, leave=others), role=f"{chosen[0]} varied")
-        run = lab.run(stopping_after(plan, LOOK_AGAIN_STEPS))
-        place = parts(runs[0], run)
+        (run,) = yield from inquiry.runs_of([stopping_after(plan, LOOK_AGAIN_STEPS)])
+        place = inquiry.compare(runs[0], run)
         if place is not None:
-            return Parting(runs[0].id, run.id, place)
+            return inquiry.erratic or parted(runs[0], run, place)
     return None
 
 
-def hash_lines(run: Run) -> list[Site]:
-    """The lines of the user's code that let the hash order in, likeliest first; found by reading, not by running."""
-    files = {path for note in read_notes(run.path, "files") for path in note["files"]}
-    found = find_hash_order(sorted(path for path in files if is_user_file(path)))
-    return [Site(finding.path, finding.line, finding.function) for finding in found]
+def stopping_after(plan: RunPlan, step: int | None) -> RunPlan:
+    """The same run, ended after `step`."""
+    if step is None:
+        return plan
+    earlier = step if plan.stop_after is None else min(step, plan.stop_after)
+    return replace(plan, stop_after=earlier)

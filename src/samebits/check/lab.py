@@ -5,20 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
+from samebits.check import trouble
+from samebits.check.asking import BudgetSpentError
+from samebits.check.facts import read_facts
 from samebits.check.plan import Request
+from samebits.check.treatments import ended
 from samebits.check.verdict import Run
 from samebits.comparison.locate import Divergence, first_divergence
 from samebits.launch.plan import RunPlan
 from samebits.launch.process import Outcome, run_recorded
 
 Watch = Callable[[int, RunPlan, "Outcome | None", Path], None]
-
-
-class BudgetSpentError(Exception):
-    """No run is left of `--max-runs`."""
 
 
 class Lab:
@@ -34,6 +33,7 @@ class Lab:
         self.runs: list[Run] = []
         self._started = 0
         self._lock = threading.Lock()
+        self._compared: dict[tuple[int, int], Divergence | None] = {}
 
     @property
     def left(self) -> int:
@@ -56,6 +56,13 @@ class Lab:
         self.runs = sorted([*self.runs, *done], key=lambda run: run.id)
         return done
 
+    def compare(self, a: Run, b: Run) -> Divergence | None:
+        """Where two runs first differ; each pair is looked at once."""
+        key = a.id, b.id
+        if key not in self._compared:
+            self._compared[key] = parts(a, b)
+        return self._compared[key]
+
     def _number(self) -> int:
         self._started += 1
         return self._started
@@ -68,7 +75,9 @@ class Lab:
         )
         self._tell(number, plan, outcome, path)
         steps = max((recording.steps for recording in outcome.folder.recordings()), default=0)
-        return Run(number, outcome, steps)
+        return Run(
+            number, outcome, steps, read_facts(path), trouble.broken(path, steps), trouble.silence(outcome, steps)
+        )
 
     def _tell(self, number: int, plan: RunPlan, outcome: Outcome | None, path: Path) -> None:
         if self.watch is not None:
@@ -80,29 +89,7 @@ def parts(a: Run, b: Run) -> Divergence | None:
     """Where two runs differ: in what they recorded, else in how they ended."""
     stops = [run.plan.stop_after for run in (a, b) if run.plan.stop_after is not None]
     place = first_divergence(a.outcome.folder.recordings(), b.outcome.folder.recordings(), min(stops, default=None))
-    ended = _ended_apart(a, b)
-    if ended is not None and (place is None or place.stream == "length"):
-        return ended
+    if a.succeeded != b.succeeded and (place is None or place.stream == "length"):
+        failed = a if not a.succeeded else b
+        return Divergence(failed.steps, "outcome", detail=ended(failed))
     return place
-
-
-def _ended_apart(a: Run, b: Run) -> Divergence | None:
-    if a.outcome.succeeded == b.outcome.succeeded:
-        return None
-    bad = a if not a.outcome.succeeded else b
-    how = "ran past its time limit" if bad.outcome.timed_out else f"ended with exit status {bad.outcome.exit_code}"
-    said = _last_words(bad)
-    return Divergence(bad.steps, "outcome", detail=f"run {bad.id} {how} after {bad.steps} steps{said}")
-
-
-def _last_words(run: Run) -> str:
-    lines = run.outcome.folder.stderr.read_text(errors="replace").strip().splitlines()
-    return f", saying: {lines[-1].strip()}" if lines else ""
-
-
-def stopping_after(plan: RunPlan, step: int | None) -> RunPlan:
-    """The same run, ended after `step`."""
-    if step is None:
-        return plan
-    earlier = step if plan.stop_after is None else min(step, plan.stop_after)
-    return replace(plan, stop_after=earlier)

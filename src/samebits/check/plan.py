@@ -13,6 +13,8 @@ from samebits.launch.plan import RunPlan
 
 DEFAULT_RUNS = 3
 DEFAULT_MAX_RUNS = 40
+# What is released takes its second other value: the first one was used by the varied run, and may have changed nothing.
+RELEASED = 2
 
 
 @dataclass(frozen=True)
@@ -107,12 +109,13 @@ def varied_run(request: Request, variant: int = 1, leave: Iterable[str] = ()) ->
 def pinned_run(request: Request, names: Iterable[str], stop_after: int | None) -> RunPlan:
     """These factors held still and watched, besides those that the user pinned."""
     pinned = {name: Setting("pinned") for name in names}
-    return RunPlan("pinned", {**pinned, **request.pins}, request.seed, witness=True, stop_after=stop_after)
+    last = request.last_step if stop_after is None else _earlier(request.last_step, stop_after)
+    return RunPlan("pinned", {**pinned, **request.pins}, request.seed, witness=True, stop_after=last)
 
 
 def released_run(pinned: RunPlan, factor: str, variant: int) -> RunPlan:
-    """The pinned run with one factor changed on purpose."""
-    plan = pinned.with_settings({factor: Setting("varied", variant=variant)})
+    """The pinned run with one factor changed on purpose, in the same way each time."""
+    plan = pinned.with_settings({factor: Setting("varied", variant=variant, steady=True)})
     return _named(plan, f"{factor} released")
 
 
@@ -125,18 +128,29 @@ def sites_released_run(pinned: RunPlan, factor: str, sites: Iterable[tuple[str, 
     """The pinned run with one factor changed at some call sites only."""
     held = pinned.settings[factor]
     chosen = tuple(sites)
-    plan = pinned.with_settings({factor: Setting("pinned", held.value, variant=2, released=chosen)})
+    plan = pinned.with_settings({factor: Setting("pinned", held.value, variant=RELEASED, released=chosen)})
     where = f"line {chosen[0][1]}" if len(chosen) == 1 else f"{len(chosen)} lines"
     return _named(plan, f"{factor} released at {where}")
 
 
-def remedy_runs(request: Request, pins: Iterable[str]) -> list[RunPlan]:
-    """The remedy, twice: once with everything else left alone, once with everything else varied, and itself probed."""
+def remedy_run(request: Request, pins: Iterable[str], *, stop_after: int | None = None) -> RunPlan:
+    """These pins and nothing else."""
     held = {name: Setting("pinned") for name in pins}
-    probed = {name: Setting("pinned", probed=True) for name in held}
-    alone = _named(request.base("").with_settings(held), "remedy")
-    changed = _named(varied_run(request, leave=held).with_settings(probed), "remedy, rest varied")
-    return [alone, changed]
+    plan = _named(request.base("").with_settings(held), "remedy")
+    return plan if stop_after is None else replace(plan, stop_after=_earlier(plan.stop_after, stop_after))
+
+
+def remedy_varied_run(
+    request: Request, pins: Iterable[str], *, variant: int = 1, stop_after: int | None = None
+) -> RunPlan:
+    """These pins, what then no longer matters changed on purpose, and everything else varied."""
+    held = {name: Setting("pinned", probed=True) for name in pins}
+    plan = _named(varied_run(request, variant, leave=held).with_settings(held), "remedy, rest varied")
+    return plan if stop_after is None else replace(plan, stop_after=_earlier(plan.stop_after, stop_after))
+
+
+def _earlier(own: int | None, step: int) -> int:
+    return step if own is None else min(own, step)
 
 
 def _named(plan: RunPlan, role: str) -> RunPlan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from samebits.check.verdict import Run
 from samebits.errors import (
@@ -14,9 +15,9 @@ from samebits.errors import (
     ScriptHangsError,
     StorageError,
 )
+from samebits.launch.process import Outcome
 from samebits.recording.journal import read_notes
 
-STDERR_LINES = 8
 NO_TORCH = "ModuleNotFoundError: No module named 'torch'"
 
 _KINDS = {"storage": StorageError, "not_injected": InjectionError, "no_torch": NoTorchError}
@@ -30,22 +31,22 @@ def trouble_with(runs: Sequence[Run], final: bool = True) -> SamebitsError | Non
         final: no further run will be made. A command that failed once gets a second chance before: if it then succeeds,
             the difference in outcome is itself an answer.
     """
-    broken = next((error for run in runs if (error := _broken(run)) is not None), None)
+    broken = next((run.trouble for run in runs if run.trouble is not None), None)
     if broken is not None:
         return broken
     first = runs[0]
     if all(run.outcome.timed_out for run in runs):
         return _hangs(first)
-    failed = [run for run in runs if not run.outcome.succeeded]
+    failed = [run for run in runs if not run.succeeded]
     if len(failed) == len(runs):
         return _failed(first) if final or len(runs) > 1 else None
-    return None if first in failed else _nothing_seen(first)
+    return None if first in failed else first.silence
 
 
-def _broken(run: Run) -> SamebitsError | None:
+def broken(folder: Path, steps: int) -> SamebitsError | None:
     """What went wrong on our side. A helper process that samebits could not enter is no trouble if another trained."""
-    for note in read_notes(run.path, "error"):
-        if note["kind"] == "not_injected" and run.steps:
+    for note in read_notes(folder, "error"):
+        if note["kind"] == "not_injected" and steps:
             continue
         return _KINDS.get(note["kind"], SamebitsError)(note["message"], note["hint"])
     return None
@@ -59,9 +60,11 @@ def _hangs(run: Run) -> SamebitsError:
 
 
 def _failed(run: Run) -> SamebitsError:
-    lines = run.outcome.folder.stderr.read_text(errors="replace").strip().splitlines()[-STDERR_LINES:]
+    lines = run.facts.said
     if NO_TORCH in lines:
-        return NoTorchError(f"{_interpreter(run)} has no torch", "name the Python that has: samebits check PYTHON ...")
+        return NoTorchError(
+            f"{run.facts.interpreter} has no torch", "name the Python that has: samebits check PYTHON ..."
+        )
     tail = "\n".join(f"  {line}" for line in lines) or "  (it printed nothing on stderr)"
     return ScriptFailedError(
         f"the command failed in every run (exit status {run.outcome.exit_code}); the end of its output:\n{tail}",
@@ -69,19 +72,17 @@ def _failed(run: Run) -> SamebitsError:
     )
 
 
-def _interpreter(run: Run) -> str:
-    return str(next(read_notes(run.path, "start"), {}).get("executable", "the command's Python"))
-
-
-def _nothing_seen(run: Run) -> SamebitsError | None:
-    if run.steps:
+def silence(outcome: Outcome, steps: int) -> SamebitsError | None:
+    """Why nothing was recorded, where nothing was."""
+    folder = outcome.folder.path
+    if steps:
         return None
-    if next(read_notes(run.path, "start"), None) is None:
+    if next(read_notes(folder, "start"), None) is None:
         return InjectionError(
             "the command ran, but samebits did not get into any Python process of it",
             "is Python started with -I, -E or -S, or without PYTHONPATH? Give the python command itself",
         )
-    if next(read_notes(run.path, "observed"), None) is None:
+    if next(read_notes(folder, "observed"), None) is None:
         return NoTorchError(
             "the command never imported torch",
             "check the script that trains, with the Python that has torch installed",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from samebits.check.facts import Entry, Facts, Shown
 from samebits.comparison.locate import Divergence
 from samebits.comparison.ops import OpDivergence, is_collective
 from samebits.comparison.values import Distance
@@ -18,15 +19,30 @@ from samebits.sites import Site
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a check; ids count from 1."""
+    """One run of a check; ids count from 1.
+
+    Attributes:
+        outcome: how it ended.
+        steps: it took.
+        facts: what it noted besides its recording.
+        trouble: why it cannot be judged, whatever the other runs say: samebits did not get in, the disk is full.
+        silence: why nothing was recorded, where nothing was.
+    """
 
     id: int
     outcome: Outcome
     steps: int
+    facts: Facts = field(default_factory=Facts)
+    trouble: SamebitsError | None = None
+    silence: SamebitsError | None = None
 
     @property
     def plan(self) -> RunPlan:
         return self.outcome.plan
+
+    @property
+    def succeeded(self) -> bool:
+        return self.outcome.succeeded
 
     @property
     def path(self) -> Path:
@@ -35,12 +51,20 @@ class Run:
 
 @dataclass(frozen=True)
 class Parting:
-    """Two runs that differ, and where."""
+    """Two runs that differ, and where.
+
+    Attributes:
+        a, b: their numbers.
+        divergence: the place.
+        distance: how far the first tensor that differs lies apart, where it was kept.
+        varied: what was changed on purpose in the second one; empty where both were treated alike.
+    """
 
     a: int
     b: int
     divergence: Divergence
     distance: Distance | None = None
+    varied: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,32 +122,47 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A line that shows how a factor enters at another one: a transform that draws, for the loader that fetches.
+class Evidence:
+    """The runs that speak against one factor.
 
     Attributes:
-        what: happens there.
-        cure: what to change, where pinning the factor does not help.
+        held: runs that agree, with everything pinned, or with the causes pinned and the rest left alone or varied.
+        released: runs in which this factor alone was changed, always in the same way; or, for a factor that chooses
+            between algorithms, left alone.
+        strays: how many of those are not as the held runs are; of a factor left alone, not as most of them.
+        chance: that a coin outside the catalogue would have shown the same pattern, whatever its bias.
+        limit: below which chance the factor is called guilty.
+        diverged: the factor was left alone, and those runs diverge from one another.
+        last_words: how the released runs ended, where the divergence is in how runs end.
     """
 
-    what: str
-    site: Site
-    cure: str = ""
+    held: tuple[int, ...]
+    released: tuple[int, ...]
+    strays: int
+    chance: float
+    limit: float
+    diverged: bool = False
+    last_words: str = ""
+
+    @property
+    def is_enough(self) -> bool:
+        return self.chance < self.limit
 
 
 @dataclass(frozen=True)
 class Cause:
-    """A factor that parts the runs when it alone is released.
+    """A factor that makes runs diverge when it alone is released.
 
     Attributes:
         factor: its name.
         site: the user's line where it entered; None where there is no call (a thread count).
-        confirmed: shown by experiment, not only suspected.
-        likely: the site was found by reading the code, not by watching it.
         drifts: it differs between two runs on this machine; otherwise it differs on other machines only.
         what: how it entered.
-        evidence: what was run to know it.
-        others: further sites that cannot be told apart from this one.
+        evidence: the runs that show it.
+        source: the line, as it was when it ran; empty where it is to be read from the file.
+        likely: the site was found by reading the code, not by watching it.
+        others: company: further lines at which it enters, cured together with the first one, or not told apart from it.
+        cured_together: one seed before the first line cures the others, too.
         shown_by: lines that show how it enters there.
         distance: how far the first differing tensor lies from the pinned run's.
         parting: the runs that showed it.
@@ -131,15 +170,21 @@ class Cause:
 
     factor: str
     site: Site | None
-    confirmed: bool
     drifts: bool
     what: str
-    evidence: str
+    evidence: Evidence
+    source: str = ""
     likely: bool = False
     others: tuple[Site, ...] = ()
+    cured_together: bool = False
     shown_by: tuple[Shown, ...] = ()
     distance: Distance | None = None
     parting: Parting | None = None
+
+    @property
+    def confirmed(self) -> bool:
+        """Shown by experiment; otherwise suspected."""
+        return self.evidence.is_enough
 
 
 @dataclass(frozen=True)
@@ -151,12 +196,56 @@ class Remedy:
         verified: they do, shown by runs.
         code: what to change in the code instead.
         parted: two runs that part all the same.
+        runs: those made with it that agree, up to the step at which runs diverge without it.
+        whole: those among them that went to the end.
+        varied: the one among those in which everything else was varied; None if there was none.
+        chance: that a coin would have shown the same pattern of runs with and without it.
+        failure: why the script fails with it, as a clause.
     """
 
     pins: tuple[str, ...]
     verified: bool
     code: tuple[str, ...] = ()
     parted: tuple[int, int] | None = None
+    runs: tuple[int, ...] = ()
+    whole: tuple[int, ...] = ()
+    varied: int | None = None
+    chance: float = 1.0
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A treatment under which the script fails and without which it does not: that is our doing, so it is left out.
+
+    Attributes:
+        factor: what was treated.
+        mode: how: `pinned` or `varied`.
+        why: how the script ended, as a clause.
+    """
+
+    factor: str
+    mode: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Runs that were treated alike and diverge all the same.
+
+    Attributes:
+        parting: two of them.
+        held: everything that can be pinned was pinned in them; otherwise the remedy.
+        results: how many different results so many runs gave.
+        runs: how many.
+        witnessed: factors that entered up to there, with their first lines; none of them could be told apart.
+    """
+
+    parting: Parting
+    held: bool
+    results: int = 2
+    runs: int = 2
+    witnessed: tuple[tuple[str, Entry], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -167,9 +256,10 @@ class Verdict:
         kind: `same`, `different` or `undecided`.
         parting: the first two runs that differ.
         varied: the factors that were changed on purpose without changing the bits, or in search of what does.
-        unknown: the runs differ even with everything pinned; then this is where.
+        unknown: runs differ even with everything pinned; then this is where, and what is known.
         origins: the operations at which they part, where that was looked for, the first one first.
         untested: what was left out, and why.
+        left_out: treatments under which the script fails.
         not_observed: what the recordings cannot see in this command.
     """
 
@@ -181,10 +271,11 @@ class Verdict:
     pinned: tuple[str, ...] = ()
     parting: Parting | None = None
     causes: tuple[Cause, ...] = ()
-    unknown: Parting | None = None
+    unknown: Unknown | None = None
     origins: tuple[Origin, ...] = ()
     remedy: Remedy | None = None
     untested: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
     not_observed: tuple[str, ...] = ()
     error: SamebitsError | None = None
     notes: tuple[str, ...] = field(default=())
@@ -193,6 +284,12 @@ class Verdict:
     def origin(self) -> Origin | None:
         """The first operation at which runs part."""
         return self.origins[0] if self.origins else None
+
+    @property
+    def whole(self) -> tuple[Run, ...]:
+        """The runs that took as many steps as any: what a verdict of "same" rests on."""
+        steps = max((run.steps for run in self.runs), default=0)
+        return tuple(run for run in self.runs if run.steps == steps)
 
     @property
     def exit_code(self) -> int:

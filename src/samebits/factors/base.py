@@ -35,6 +35,7 @@ class Setting:
         variant: which other value when varied; counts from 1.
         released: call sites (path, line) that are varied although the factor is pinned.
         probed: the factor is pinned, and what then no longer matters is changed on purpose, to show that it does not.
+        steady: what is varied has the same other value in every run, also where time passes meanwhile.
     """
 
     mode: Mode = "natural"
@@ -42,6 +43,7 @@ class Setting:
     variant: int = 1
     released: tuple[SiteKey, ...] = ()
     probed: bool = False
+    steady: bool = False
 
 
 @dataclass(frozen=True)
@@ -230,6 +232,7 @@ class Factor(ABC):
         is_mode: its settings choose between algorithms, each with bits of its own, so a released run is compared with
             another released run, not with a pinned one.
         has_sites: it enters through calls that can be witnessed.
+        cured_at_start: one seed at the start of the script cures all of its lines.
         refuses: pinned, it makes operations raise that cannot repeat.
         read_in_code: it leaves no call to witness; its lines are found by reading the user's code, and another value of
             it may by luck change nothing.
@@ -249,6 +252,7 @@ class Factor(ABC):
     drifts: bool = True
     is_mode: bool = False
     has_sites: bool = False
+    cured_at_start: bool = False
     refuses: bool = False
     read_in_code: bool = False
     needs_cuda: bool = False

@@ -58,6 +58,7 @@ class _Clock:
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
         self.time_ns, self.localtime = time.time_ns, time.localtime
+        self.is_logical = scene.setting.steady or scene.mode == "pinned"
         # A background thread that looks at the time, such as a progress bar's, must not move the others' clock.
         self.thread = threading.local()
         # Days and an odd rest, so that whatever is taken from the time (weekday, hour, last digits) moves.
@@ -69,9 +70,11 @@ class _Clock:
         mode = self.scene.enter(what)
         # Every call ticks, also one that is answered otherwise: the calls after it are not to blame for it.
         self.thread.calls = getattr(self.thread, "calls", 0) + 1
-        if mode == "pinned":
-            return START_NS + int(self.thread.calls) * TICK_NS
-        return self.time_ns() + (self.shift if mode == "varied" else 0)
+        shift = self.shift if mode == "varied" else 0
+        # A line released alone reads the pinned clock, shifted: so do runs that are varied in the same way each time.
+        if mode == "pinned" or (mode == "varied" and self.is_logical):
+            return START_NS + int(self.thread.calls) * TICK_NS + shift
+        return self.time_ns() + shift
 
     def converter(self, name: str, original: Callable[[float], Any]) -> Callable[..., Any]:
         """For a function whose argument defaults to the present moment."""

@@ -25,6 +25,7 @@ class NumpyRng(Factor):
     story = "drawn before it was seeded"
     cure = "call samebits.pin(seed=0), or np.random.seed(0), before line {line}"
     has_sites = True
+    cured_at_start = True
 
     def pin(self, scene: Scene) -> None:
         scene.when_loaded("numpy.random", lambda module: self._start(module, scene, scene.derive(bits=32)))

@@ -47,6 +47,7 @@ class PythonRng(Factor):
     story = "drawn before it was seeded"
     cure = "call samebits.pin(seed=0), or random.seed(0), before line {line}"
     has_sites = True
+    cured_at_start = True
 
     def pin(self, scene: Scene) -> None:
         self._start(scene, scene.derive())

@@ -27,6 +27,7 @@ class TorchRng(Factor):
     story = "drawn before it was seeded"
     cure = "call samebits.pin(seed=0), or torch.manual_seed(0), before line {line}"
     has_sites = True
+    cured_at_start = True
 
     def pin(self, scene: Scene) -> None:
         scene.when_loaded("torch", lambda torch: self._start(torch, scene, scene.derive(bits=32)))

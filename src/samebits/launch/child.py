@@ -89,7 +89,9 @@ class _Guest:
         versions = {"python": platform.python_version(), "torch": torch.__version__, "cuda": torch.version.cuda}
         versions["numpy"] = getattr(numpy, "__version__", None)
         factors = {s.name: {"mode": s.mode, "value": s.observation.value} for s in status()}
-        self.journal.note("observed", versions=versions, factors=factors, rank=current_rank())
+        script = getattr(sys.modules.get("__main__"), "__file__", None)
+        own = {"script": os.path.abspath(script)} if script else {}
+        self.journal.note("observed", versions=versions, factors=factors, rank=current_rank(), **own)
         if self.plan.record:
             from samebits.recording.streams import Recorder
             from samebits.recording.wish import Wish

@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from samebits.check.evidence import CONFIDENCE, detectable_rate
 from samebits.check.verdict import Cause, Origin, OriginOnRank, Parting, Run, Verdict
 from samebits.comparison.locate import Divergence
 from samebits.comparison.values import Distance
@@ -13,6 +14,7 @@ from samebits.errors import SamebitsError
 from samebits.factors.catalog import find
 from samebits.launch.replay import Replay
 from samebits.pinning import Status
+from samebits.report.causes import advice, evidence, excluded, unknown_line, unknown_what
 from samebits.report.origins import site_of
 from samebits.report.text import check_text, remedy_command
 from samebits.sites import Site
@@ -39,6 +41,8 @@ def check_json(verdict: Verdict) -> dict[str, Any]:
         "further_origins": [origin_json(origin) for origin in verdict.origins[1:]],
         "causes": [_cause(cause) for cause in verdict.causes] + _unknown(verdict),
         "remedy": _remedy(verdict),
+        "rests_on": _rests_on(verdict),
+        "left_out": [{"factor": one.factor, "mode": one.mode, "why": one.why} for one in verdict.left_out],
         "untested": list(verdict.untested),
         "notes": list(verdict.notes),
         "not_observed": list(verdict.not_observed),
@@ -49,7 +53,7 @@ def check_json(verdict: Verdict) -> dict[str, Any]:
 def failed_check_json(error: SamebitsError) -> dict[str, Any]:
     """A check that could not even begin, in the same shape."""
     empty: dict[str, Any] = {
-        name: [] for name in ("runs", "varied", "pinned", "causes", "untested", "notes", "not_observed")
+        name: [] for name in ("runs", "varied", "pinned", "causes", "left_out", "untested", "notes", "not_observed")
     }
     return {
         "schema": "samebits.check/1",
@@ -61,6 +65,7 @@ def failed_check_json(error: SamebitsError) -> dict[str, Any]:
         "origin": None,
         "further_origins": [],
         "remedy": None,
+        "rests_on": None,
         **empty,
         "error": error_json(error),
     }
@@ -236,11 +241,13 @@ def _distance(distance: Distance) -> dict[str, Any]:
 
 
 def _cause(cause: Cause) -> dict[str, Any]:
+    own = cause.evidence
     return {
         "factor": cause.factor,
         "what": cause.what,
-        "location": _location(cause.site),
+        "location": _location(cause.site, cause.source),
         "locations": [_location(site) for site in (cause.site, *cause.others) if site is not None],
+        "cured_together": cause.cured_together,
         "shown_by": [
             {"what": shown.what, "location": _location(shown.site), "cure": shown.cure or None}
             for shown in cause.shown_by
@@ -249,29 +256,51 @@ def _cause(cause: Cause) -> dict[str, Any]:
         "confirmed": cause.confirmed,
         "distance": None if cause.distance is None else _distance(cause.distance),
         "on_this_machine": cause.drifts,
-        "evidence": cause.evidence,
+        "evidence": evidence(cause),
+        "runs": {
+            "held": list(own.held),
+            "released": list(own.released),
+            "differing": own.strays,
+            "left_alone": own.diverged,
+            "chance": own.chance,
+            "limit": own.limit,
+        },
     }
 
 
 def _unknown(verdict: Verdict) -> list[dict[str, Any]]:
-    if verdict.unknown is None:
+    unknown = verdict.unknown
+    if unknown is None:
         return []
-    place = verdict.unknown.divergence
-    runs = f"runs {verdict.unknown.a} and {verdict.unknown.b}"
-    evidence = f"everything pinned, {runs} part at step {place.step}, stream {place.stream}"
     return [
         {
             "factor": "unknown",
-            "what": "an operation whose result depends on timing, or something outside the catalogue",
+            "what": unknown_what(verdict),
             "location": None,
             "locations": [],
+            "cured_together": False,
             "likely": False,
             "confirmed": False,
-            "distance": None if verdict.unknown.distance is None else _distance(verdict.unknown.distance),
+            "distance": None if unknown.parting.distance is None else _distance(unknown.parting.distance),
             "on_this_machine": True,
-            "evidence": evidence,
+            "evidence": unknown_line(unknown).removeprefix("unknown: "),
+            "runs": None,
+            "witnessed": [
+                {"factor": name, "what": entry.what, "location": _location(entry.site, entry.source)}
+                for name, entry in unknown.witnessed
+            ],
+            "excluded": excluded(verdict.origin),
+            "next": advice(verdict),
         }
     ]
+
+
+def _rests_on(verdict: Verdict) -> dict[str, Any] | None:
+    """What a verdict of "same" would have shown; None for the others."""
+    runs = len(verdict.whole)
+    if verdict.kind != "same" or runs < 2:
+        return None
+    return {"runs": runs, "detectable_rate": detectable_rate(runs), "confidence": CONFIDENCE}
 
 
 def _remedy(verdict: Verdict) -> dict[str, Any] | None:
@@ -282,9 +311,13 @@ def _remedy(verdict: Verdict) -> dict[str, Any] | None:
         "command": remedy_command(verdict),
         "verified": verdict.remedy.verified,
         "parted": verdict.remedy.parted,
+        "runs": list(verdict.remedy.runs),
+        "to_the_end": list(verdict.remedy.whole),
+        "rest_varied": verdict.remedy.varied,
+        "chance": verdict.remedy.chance,
         "code": list(verdict.remedy.code),
     }
 
 
-def _location(site: Site | None) -> dict[str, Any] | None:
-    return None if site is None else {**site.as_dict(), "source": site.source}
+def _location(site: Site | None, source: str = "") -> dict[str, Any] | None:
+    return None if site is None else {**site.as_dict(), "source": source or site.source}

@@ -6,13 +6,27 @@ import shlex
 from collections.abc import Sequence
 
 from samebits.check.plan import Request
-from samebits.check.verdict import Cause, Parting, Remedy, Verdict
+from samebits.check.verdict import Unknown, Verdict
 from samebits.comparison.locate import Divergence
 from samebits.comparison.values import Distance
 from samebits.factors.catalog import find, in_order
 from samebits.launch.plan import RunPlan
 from samebits.launch.replay import Replay
 from samebits.pinning import Status
+from samebits.report.causes import (
+    advice,
+    cause_line,
+    coin,
+    company,
+    excluded,
+    left_out,
+    remedy_state,
+    rests_on,
+    state_of,
+    unknown_line,
+    unknown_what,
+    witnessed,
+)
 from samebits.report.origins import origin_place, origin_rows, other_origin
 from samebits.report.places import counted, path_of, place_of, where, which
 from samebits.report.rows import laid_out
@@ -21,17 +35,21 @@ from samebits.report.rows import laid_out
 def check_text(verdict: Verdict) -> str:
     """The answer of `samebits check`."""
     if verdict.kind == "same":
-        return laid_out(_same_headline(verdict), [*_treated(verdict), *_left_out(verdict)])
+        return laid_out(
+            _same_headline(verdict), [*_treated(verdict), ("rests on", rests_on(verdict)), *_left_out(verdict)]
+        )
     if verdict.kind == "undecided":
         return laid_out("undecided: no two runs could be compared", _left_out(verdict))
     assert verdict.parting is not None
     a, b, place = verdict.parting.a, verdict.parting.b, verdict.parting.divergence
-    headline = f"different bits: runs {a} and {b} part {where(place)}"
+    headline = f"different bits: runs {a} and {b} diverge {where(place)}"
     rows: list[tuple[str, str]] = []
     if which(place):
         rows.append(("first", which(place)))
     if verdict.origin is not None:
-        headline = f"different bits: runs {verdict.origin.a} and {verdict.origin.b} part {origin_place(verdict.origin)}"
+        headline = (
+            f"different bits: runs {verdict.origin.a} and {verdict.origin.b} diverge {origin_place(verdict.origin)}"
+        )
         rows = [*origin_rows(verdict.origin), *(("also", other_origin(origin)) for origin in verdict.origins[1:])]
     rows += _cause_rows(verdict)
     rows += _remedy_rows(verdict)
@@ -52,7 +70,8 @@ def _treated(verdict: Verdict) -> list[tuple[str, str]]:
 
 
 def _left_out(verdict: Verdict) -> list[tuple[str, str]]:
-    rows = [("untested", text) for text in verdict.untested]
+    rows = [("left out", left_out(one)) for one in verdict.left_out]
+    rows += [("untested", text) for text in verdict.untested]
     rows += [("note", text) for text in verdict.notes]
     rows += [("not seen", text) for text in verdict.not_observed or ("nothing",)]
     return rows
@@ -61,51 +80,46 @@ def _left_out(verdict: Verdict) -> list[tuple[str, str]]:
 def _cause_rows(verdict: Verdict) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     for cause in verdict.causes:
-        rows.append(("cause", _cause_line(cause)))
-        if cause.site is not None and cause.site.source:
-            rows.append(("", f"    {cause.site.source}"))
-        rows += [("", f"or {place_of(site)}  {site.source}") for site in cause.others]
+        rows.append(("cause", cause_line(cause)))
+        source = cause.source or (cause.site.source if cause.site is not None else "")
+        if source:
+            rows.append(("", f"    {source}"))
+        if company(cause):
+            rows.append(("", company(cause)))
+        else:
+            rows += [("", f"or {place_of(site)}  {site.source}") for site in cause.others]
         for shown in cause.shown_by:
             rows += [("", f"{shown.what} at {place_of(shown.site)}"), ("", f"    {shown.site.source}")]
-        rows.append(("", f"{'confirmed' if cause.confirmed else 'suspected'}: {cause.evidence}"))
+        rows += [("", state_of(cause)), ("", coin(cause))]
         if cause.distance is not None and cause.distance.is_rounding:
             rows.append(("", str(cause.distance)))
         if not cause.drifts:
             rows.append(("", "repeats on this machine; another machine, copy or setting changes it"))
     if verdict.unknown is not None:
-        rows += _unknown_rows(verdict.unknown, bool(verdict.causes))
+        rows += _unknown_rows(verdict, verdict.unknown)
     elif not verdict.causes:
         rows.append(("cause", "unknown"))
     return rows
 
 
-def _unknown_rows(unknown: Parting, is_cured: bool) -> list[tuple[str, str]]:
-    held = "the remedy in place" if is_cured else "everything pinned that can be"
-    rows = [("cause", f"unknown: with {held}, runs {unknown.a} and {unknown.b} part {where(unknown.divergence)}")]
-    if unknown.distance is not None:
-        rows.append(("", str(unknown.distance)))
-    rows.append(("", "an operation whose result depends on timing, or something outside the catalogue"))
+def _unknown_rows(verdict: Verdict, unknown: Unknown) -> list[tuple[str, str]]:
+    rows = [("cause", unknown_line(unknown))]
+    if unknown.parting.distance is not None:
+        rows.append(("", str(unknown.parting.distance)))
+    rows.append(("", unknown_what(verdict)))
+    if unknown.results > 1 and unknown.runs > 2:
+        rows.append(("", f"{unknown.results} different results in {unknown.runs} runs treated alike"))
+    rows += [("witnessed", line) for line in witnessed(unknown.witnessed)]
+    rows += [("excluded", line) for line in excluded(verdict.origin)]
+    rows += [("next", line) for line in advice(verdict)]
     return rows
-
-
-def _cause_line(cause: Cause) -> str:
-    place = ""
-    if cause.site is not None:
-        place = f", {'likely ' if cause.likely else ''}{place_of(cause.site)}"
-    return f"{cause.factor}: {cause.what}{place}"
 
 
 def _remedy_rows(verdict: Verdict) -> list[tuple[str, str]]:
     if verdict.remedy is None:
         return []
-    rows = [("remedy", f"{remedy_command(verdict)}     ({_state(verdict.remedy)})")]
+    rows = [("remedy", f"{remedy_command(verdict)}     ({remedy_state(verdict.remedy)})")]
     return rows + [("", f"or, in the code: {line}") for line in verdict.remedy.code]
-
-
-def _state(remedy: Remedy) -> str:
-    if remedy.parted is not None:
-        return f"not enough: with it runs {remedy.parted[0]} and {remedy.parted[1]} part"
-    return "verified: same bits" if remedy.verified else "not verified"
 
 
 def remedy_command(verdict: Verdict) -> str:
@@ -155,11 +169,11 @@ def plan_text(request: Request, first: Sequence[RunPlan]) -> str:
     pinnable = ", ".join(request.pinnable())
     read = ", ".join(name for name in request.pinnable() if find(name).read_in_code)
     rows += [
-        ("if they", "part, the following runs end just after the step at which they parted:"),
-        ("pinned", f"twice, with {pinnable}"),
+        ("if they", "diverge, the following runs end just after the step at which they diverged:"),
+        ("pinned", f"twice, and in turns with what is released until it is sure, with {pinnable}"),
         ("released", f"one factor at a time: those that entered the pinned run{f', and {read}' if read else ''}"),
-        ("sites", "one half of a guilty factor's call sites at a time, until its lines are known"),
-        ("remedy", "the guilty factors pinned, twice, to the end; once with the rest varied"),
+        ("remedy", "the guilty factors pinned; twice to the end, once with the rest varied"),
+        ("lines", "a guilty factor changed at some of its lines only, until they are known"),
         ("operation", f"{_when_located(request)}: the step recorded, followed until it parts, and once more"),
         ("bounds", _bounds(request)),
     ]

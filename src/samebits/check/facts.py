@@ -1,0 +1,156 @@
+"""What one run noted besides its recording, as far as decisions rest on it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from samebits.factors.base import SiteKey
+from samebits.lint.hash_order import find_hash_order
+from samebits.recording.journal import read_notes
+from samebits.sites import Site, is_user_file
+
+LAST_LINES = 8
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of the user's at which a factor entered, the first time.
+
+    Attributes:
+        what: was called.
+        site: the line.
+        source: of the line, as it was when it ran.
+    """
+
+    what: str
+    site: Site
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A line that shows how a factor enters at another one: a transform that draws, for the loader that fetches.
+
+    Attributes:
+        what: happens there.
+        cure: what to change, where pinning the factor does not help.
+    """
+
+    what: str
+    site: Site
+    cure: str = ""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a run noted.
+
+    Attributes:
+        entries: factor → the lines at which it entered, in the order of time.
+        in_libraries: factors that entered on no line of the user's.
+        shown: factor and line → the lines that show how it enters there.
+        refusal: why a pin stopped the program, as a clause; empty when none did.
+        said: the last lines on stderr.
+        interpreter: the Python that ran.
+        has_cuda: CUDA could be used.
+        hash_lines: lines of the user's code that let the hash order in, found by reading it.
+        script: path of the script that was run, as far as it is a file.
+    """
+
+    entries: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
+    in_libraries: frozenset[str] = frozenset()
+    shown: Mapping[tuple[str, SiteKey], tuple[Shown, ...]] = field(default_factory=dict)
+    refusal: str = ""
+    said: tuple[str, ...] = ()
+    interpreter: str = "the command's Python"
+    has_cuda: bool = False
+    hash_lines: tuple[Site, ...] = ()
+    script: str = ""
+
+    @property
+    def last_words(self) -> str:
+        return self.said[-1].strip() if self.said else ""
+
+
+def read_facts(folder: Path) -> Facts:
+    """The facts of a run in its folder."""
+    notes = list(read_notes(folder))
+    refused = next((note for note in notes if note["note"] == "refused"), None)
+    observed = next((note for note in notes if note["note"] == "observed"), None)
+    files = {path for note in notes if note["note"] == "files" for path in note["files"]}
+    witnessed = [note for note in notes if note["note"] == "witness"]
+    return Facts(
+        _entries(witnessed),
+        frozenset(note["factor"] for note in witnessed if note["site"] is None),
+        _shown(witnessed),
+        "" if refused is None else f"{refused['message'].splitlines()[0]} ({refused['where']})",
+        _last_lines(folder / "stderr.log"),
+        next((note["executable"] for note in notes if note["note"] == "start"), Facts.interpreter),
+        observed is not None and bool(observed["versions"].get("cuda")),
+        _hash_lines(files),
+        _script(notes),
+    )
+
+
+def _entries(witnessed: Iterable[Mapping[str, Any]]) -> dict[str, tuple[Entry, ...]]:
+    """Each line once, in the order of time. A factor that entered from libraries alone is there without a line."""
+    found: dict[str, dict[SiteKey, Entry]] = {}
+    for note in witnessed:
+        if "within" in note:
+            continue
+        entries = found.setdefault(note["factor"], {})
+        if note["site"] is not None:
+            site = _site(note["site"])
+            entries.setdefault(site.key, Entry(note["what"], site, note["site"].get("source", "")))
+    return {name: tuple(entries.values()) for name, entries in found.items()}
+
+
+def _shown(witnessed: Iterable[Mapping[str, Any]]) -> dict[tuple[str, SiteKey], tuple[Shown, ...]]:
+    found: dict[tuple[str, SiteKey], set[Shown]] = {}
+    for note in witnessed:
+        if "within" in note and note["site"] is not None:
+            path, line = note["within"]
+            # Every worker tells of the same lines.
+            shown = Shown(note["what"], _site(note["site"]), note.get("cure", ""))
+            found.setdefault((note["factor"], (path, line)), set()).add(shown)
+    return {key: tuple(sorted(lines, key=lambda one: one.site.key)) for key, lines in found.items()}
+
+
+def _site(note: Mapping[str, Any]) -> Site:
+    return Site(note["path"], note["line"], note["function"])
+
+
+def _hash_lines(files: Iterable[str]) -> tuple[Site, ...]:
+    own = sorted(path for path in files if is_user_file(path))
+    return _read_hash_lines(tuple((path, _changed(path)) for path in own))
+
+
+@cache
+def _read_hash_lines(files: tuple[tuple[str, float], ...]) -> tuple[Site, ...]:
+    # Every run of a check has the same files: they are read once, as long as nobody edits them.
+    return tuple(Site(one.path, one.line, one.function) for one in find_hash_order([path for path, _ in files]))
+
+
+def _changed(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _last_lines(path: Path) -> tuple[str, ...]:
+    try:
+        return tuple(path.read_text(errors="replace").strip().splitlines()[-LAST_LINES:])
+    except OSError:
+        return ()
+
+
+def _script(notes: Iterable[Mapping[str, Any]]) -> str:
+    # torchrun and the like are scripts, too, and of no use to the user here.
+    found = (note["script"] for note in notes if note["note"] == "observed" and "script" in note)
+    return next((path for path in found if is_user_file(path)), "")

@@ -1,0 +1,158 @@
+"""Treatments that the script does not survive: found, left out, and said. They are our doing, not the script's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from samebits.check.asking import Asking, Compare
+from samebits.check.plan import Request
+from samebits.check.verdict import LeftOut, Parting, Run
+from samebits.comparison.locate import Divergence
+from samebits.factors.base import Setting
+from samebits.factors.catalog import CATALOG, find, in_order
+from samebits.launch.plan import RunPlan
+
+
+@dataclass
+class Inquiry:
+    """What all decisions of one check share.
+
+    Attributes:
+        request: what is checked.
+        compare: where two runs first differ; None where they agree as far as both went.
+        left: how many runs may still be made.
+        left_out: treatments under which the script fails.
+        erratic: two runs that were treated alike, of which one failed.
+        unsteady: two runs that were treated alike and diverge although nothing was free: from there on nobody can be
+            accused, in whatever round.
+        blames_us: whether a failure under treatment is ours: not so where untreated runs fail, too.
+    """
+
+    request: Request
+    compare: Compare
+    left: Callable[[], int]
+    left_out: list[LeftOut] = field(default_factory=list)
+    erratic: Parting | None = None
+    unsteady: Parting | None = None
+    blames_us: bool = True
+
+    def runs_of(self, plans: Sequence[RunPlan]) -> Asking[list[Run]]:
+        """These plans as runs, without what the script does not survive."""
+        runs = yield [self.admitted(plan) for plan in plans]
+        return (yield from self.mended(runs))
+
+    def mended(self, runs: Sequence[Run]) -> Asking[list[Run]]:
+        """The same runs; one that failed by our treatment is made again without it."""
+        found = list(runs)
+        if not self.blames_us:
+            return found
+        for number, run in enumerate(found):
+            # What is known by now may be what broke this one, too.
+            if not run.succeeded and self._treated(run.plan):
+                run = yield from self._without_the_known(run)
+            while not run.succeeded and self._treated(run.plan):
+                culprits = yield from self._culprits(run)
+                if not culprits:
+                    break
+                self._leave_out(culprits, run)
+                (run,) = yield [self.admitted(run.plan)]
+            found[number] = run
+        return found
+
+    def _without_the_known(self, run: Run) -> Asking[Run]:
+        """The run without what is left out already, or would be in this mode, too."""
+        if self.admitted(run.plan) != run.plan:
+            (run,) = yield [self.admitted(run.plan)]
+        known = {one.factor for one in self.left_out}
+        again = [name for name in self._treated(run.plan) if name in known]
+        if run.succeeded or not again:
+            return run
+        kept = {name: own for name, own in run.plan.settings.items() if name not in again}
+        (other,) = yield [replace(run.plan, settings=kept)]
+        if not other.succeeded:
+            return run
+        self._leave_out(again, run)
+        return other
+
+    def _leave_out(self, names: Sequence[str], run: Run) -> None:
+        self.left_out += [LeftOut(name, run.plan.settings[name].mode, ending_of(run)) for name in names]
+
+    def doubt(self, parting: Parting) -> None:
+        """Two runs treated alike diverge there: the earliest such place counts."""
+        if self.unsteady is None or parting.divergence.position < self.unsteady.divergence.position:
+            self.unsteady = parting
+
+    def admitted(self, plan: RunPlan) -> RunPlan:
+        """The plan without the treatments that are left out."""
+        out = {(one.factor, one.mode) for one in self.left_out}
+        kept = {name: own for name, own in plan.settings.items() if (name, own.mode) not in out}
+        return plan if len(kept) == len(plan.settings) else replace(plan, settings=kept)
+
+    def is_left_out(self, name: str, mode: str) -> bool:
+        return any((one.factor, one.mode) == (name, mode) for one in self.left_out)
+
+    def _treated(self, plan: RunPlan) -> list[str]:
+        """What we treat in this run, besides what the user pinned in every run."""
+        ours = [
+            name for name, own in plan.settings.items() if own.mode != "natural" and not self._is_the_users(name, own)
+        ]
+        # Pins that make operations raise are the likeliest to stop a script.
+        return sorted(in_order(ours), key=lambda name: not find(name).refuses)
+
+    def _is_the_users(self, name: str, own: Setting) -> bool:
+        given = self.request.pins.get(name)
+        return given is not None and (given.mode, given.value) == (own.mode, own.value) and not own.probed
+
+    def _culprits(self, run: Run) -> Asking[list[str]]:
+        """The treatments that make this run fail; empty where it fails or not whatever we do."""
+        if (yield from self._is_erratic(run)):
+            return []
+        suspects = self._treated(run.plan)
+        while len(suspects) > 1:
+            middle = 1 if find(suspects[0]).refuses else len(suspects) // 2
+            for half in (suspects[:middle], suspects[middle:]):
+                (tried,) = yield [_treating(run, [*half, *self.request.pins])]
+                if not tried.succeeded:
+                    suspects = half
+                    break
+            else:
+                # Only together do they stop it, and none of them can be used; or it was luck after all.
+                return [] if (yield from self._is_erratic(run)) else suspects
+        return suspects
+
+    def _is_erratic(self, run: Run) -> Asking[bool]:
+        """Whether the same treatment is survived another time: then failing is what the script does by itself."""
+        (again,) = yield [run.plan]
+        if again.succeeded:
+            self.erratic = Parting(again.id, run.id, Divergence(run.steps, "outcome", detail=ended(run)))
+            self.doubt(self.erratic)
+        return bool(again.succeeded)
+
+
+def _treating(run: Run, names: Sequence[str]) -> RunPlan:
+    """The run with only these factors treated, ended soon after the step in which it failed."""
+    kept = {name: own for name, own in run.plan.settings.items() if name in names}
+    last = run.steps if run.plan.stop_after is None else min(run.steps, run.plan.stop_after)
+    return replace(run.plan, role="treatments told apart", settings=kept, stop_after=last)
+
+
+def ended(run: Run) -> str:
+    """How a run that failed ended, as a clause."""
+    return f"run {run.id} {ending_of(run)} after {run.steps} steps{_saying(run)}"
+
+
+def ending_of(run: Run) -> str:
+    """`ended with exit status 1`, without the run's number."""
+    if run.outcome.timed_out:
+        return "ran past its time limit"
+    return run.facts.refusal or f"ended with exit status {run.outcome.exit_code}"
+
+
+def _saying(run: Run) -> str:
+    return f", saying: {run.facts.last_words}" if run.facts.last_words else ""
+
+
+def drifting() -> list[str]:
+    """The factors that move by themselves from run to run."""
+    return [factor.name for factor in CATALOG if factor.drifts]

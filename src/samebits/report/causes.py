@@ -1,0 +1,154 @@
+"""How causes, remedies and what a verdict rests on are put into words: the same in text, in JSON and on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from samebits.check.evidence import detectable_rate, runs_for_rate
+from samebits.check.facts import Entry
+from samebits.check.verdict import Cause, LeftOut, Origin, Remedy, Unknown, Verdict
+from samebits.report.places import counted, place_of, where
+from samebits.sites import Site
+
+UNLIKELY = 0.05
+
+
+def cause_line(cause: Cause) -> str:
+    """`torch-rng: drawn before it was seeded, train.py:31`."""
+    place = ""
+    if cause.site is not None:
+        place = f", {'likely ' if cause.likely else ''}{place_of(cause.site)}"
+    return f"{cause.factor}: {cause.what}{place}"
+
+
+def company(cause: Cause) -> str:
+    """The further lines of a cause that one seed cures together; empty where there are none."""
+    if not cause.others or not cause.cured_together:
+        return ""
+    return f"the same seed covers {lines_of(cause.others)}"
+
+
+def lines_of(sites: Sequence[Site]) -> str:
+    """`train.py:31, 32 and model.py:7`: every line, each file named once."""
+    files: dict[str, list[str]] = {}
+    for site in sites:
+        path, _, line = place_of(site).rpartition(":")
+        files.setdefault(path, []).append(line)
+    return " and ".join(f"{path}:{', '.join(lines)}" for path, lines in files.items())
+
+
+def evidence(cause: Cause) -> str:
+    """How many runs of how many say so, and how rarely a coin would."""
+    own = cause.evidence
+    held, released = len(own.held), len(own.released)
+    base = f"with everything else pinned {held} of {held} runs agree"
+    if own.diverged:
+        rest = f"with {cause.factor} left alone {own.strays} of {released} runs differ from the most common result"
+    else:
+        same = ", all in the same way" if own.strays == released else ""
+        rest = f"with {cause.factor} changed {own.strays} of {released} differ from them{same}"
+    if own.last_words:
+        rest += f" (they fail: {own.last_words})"
+    return f"{base}; {rest}"
+
+
+def state_of(cause: Cause) -> str:
+    """Confirmed or suspected, with the chance that it was something else."""
+    if cause.confirmed:
+        return f"confirmed: {evidence(cause)}"
+    return f"suspected: {evidence(cause)}; too few runs to be sure"
+
+
+def chance_words(chance: float) -> str:
+    """`0.4 %`, rounded up."""
+    percent = chance * 100
+    digits = 1 if percent >= 0.1 else 2
+    step = 10**-digits
+    return f"{-(-percent // step) * step:.{digits}f} %"
+
+
+def coin(cause: Cause) -> str:
+    """What a coin outside the catalogue would have had to do."""
+    return f"a coin outside the catalogue shows this in at most {chance_words(cause.evidence.chance)} of checks"
+
+
+def remedy_state(remedy: Remedy) -> str:
+    """Whether the remedy works, and how that is known."""
+    if remedy.failure:
+        return f"not usable: with it {remedy.failure} failed"
+    if remedy.parted is not None:
+        return f"not enough: with it runs {remedy.parted[0]} and {remedy.parted[1]} diverge"
+    if not remedy.verified:
+        return "not verified"
+    rest = "" if remedy.varied is None else f", run {remedy.varied} with the rest varied"
+    return f"verified: {counted(len(remedy.runs), 'run')} agree, {len(remedy.whole)} of them to the end{rest}"
+
+
+def unknown_line(unknown: Unknown) -> str:
+    """Which runs diverge although they were treated alike."""
+    parting = unknown.parting
+    held = "with everything pinned that can be" if unknown.held else "with the remedy in place"
+    if not unknown.held and not parting.varied:
+        held = "treated alike"
+    return f"unknown: {held}, runs {parting.a} and {parting.b} diverge {where(parting.divergence)}"
+
+
+def unknown_what(verdict: Verdict) -> str:
+    """What is known of the nature of an unknown cause."""
+    if verdict.origin is not None and verdict.origin.replay is not None and verdict.origin.replay.is_racy:
+        return "an operation whose result depends on timing"
+    return "something outside the catalogue"
+
+
+def witnessed(entries: Sequence[tuple[str, Entry]]) -> list[str]:
+    """Factors that entered, each with its first line."""
+    return [f"{name}: {entry.what}, {place_of(entry.site)}" for name, entry in entries]
+
+
+def excluded(origin: Origin | None) -> list[str]:
+    """What the operation at which runs diverge rules out."""
+    if origin is None:
+        return []
+    place = origin.first.place
+    if place.finding == "op" and not origin.changed_unseen and origin.replay is not None:
+        calls = sum(condition.calls for condition in origin.replay.conditions)
+        if calls and not origin.replay.is_confirmed and not origin.replay.failure:
+            op = place.row.kind.op
+            return [
+                f"{op} gave one result in {calls} calls on the same inputs within one process, so it is no race: "
+                "what differs is between processes"
+            ]
+    if place.finding in ("argument", "input", "control flow", "generator"):
+        return ["no operation of torch is to blame: what the first one is given differs already"]
+    return []
+
+
+def advice(verdict: Verdict) -> list[str]:
+    """What to try next where the cause is unknown."""
+    assert verdict.unknown is not None
+    origin = verdict.origin
+    if origin is not None and origin.replay is not None and origin.replay.is_racy:
+        return ["samebits run --pin torch-algorithms, or a deterministic operation in its place"]
+    between = "addresses (id(), sets of objects), the process id, files that an earlier run left"
+    if excluded(origin) and origin is not None and origin.first.place.finding == "op":
+        return [f"look for what differs between processes: {between}"]
+    order = "the order in which threads or processes finish"
+    return [f"look for what the catalogue does not hold: {order}, {between}, /dev/urandom read as a file"]
+
+
+def rests_on(verdict: Verdict) -> str:
+    """How many runs a verdict of "same" rests on, and which differences they would have missed."""
+    runs = len(verdict.whole)
+    if runs < 2:
+        return "too few runs to say anything"
+    more = runs_for_rate(UNLIKELY)
+    return (
+        f"{counted(runs, 'run')}: with 95 % confidence they would have shown a difference in "
+        f"{detectable_rate(runs):.0%} of runs or more; --runs {more} would show {UNLIKELY:.0%}"
+    )
+
+
+def left_out(one: LeftOut) -> str:
+    """A treatment that the script does not survive."""
+    state = {"pinned": "pinned", "varied": "varied"}[one.mode]
+    return f"{one.factor}: {state}, the script {one.why}; left alone, it does not, so it was left alone"
