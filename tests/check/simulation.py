@@ -98,6 +98,7 @@ class Simulation:
         number = len(self.runs) + 1
         luck = self.luck
         broken = any((name, own.mode) in self.script.breaks for name, own in plan.settings.items())
+        broken = broken or (plan.witness and ("watching", "witnessed") in self.script.breaks)
         fails = broken or luck.random() < self.script.lottery
         steps = self.script.steps if plan.stop_after is None else min(self.script.steps, plan.stop_after + 1)
         steps = min(steps, 2) if fails else steps
@@ -156,7 +157,7 @@ def simulated(
     return found, simulation, inquiry
 
 
-DRAWN = (
+SEEN = (
     "python-rng",
     "numpy-rng",
     "torch-rng",
@@ -172,10 +173,10 @@ UNSEEN = ("cpu-threads", "torch-algorithms")
 def random_script(luck: random.Random) -> Script:
     """A script of any kind: harmless entries, guilty ones, coins, noise, treatments that break it, races."""
     steps = luck.randint(2, 8)
-    effects = [Effect(luck.choice(DRAWN), line, None) for line in luck.sample(range(1, 60), luck.randint(0, 6))]
+    effects = [Effect(luck.choice(SEEN), line, None) for line in luck.sample(range(1, 60), luck.randint(0, 6))]
     for line in luck.sample(range(60, 99), luck.choice((0, 0, 1, 1, 1, 2, 3))):
-        factor = luck.choice(DRAWN + UNSEEN)
-        mask = luck.choice(DRAWN) if luck.random() < 0.1 else ""
+        factor = luck.choice(SEEN + UNSEEN)
+        mask = luck.choice(SEEN) if luck.random() < 0.1 else ""
         shows = luck.choice((1.0, 1.0, 0.5, 0.2)) if factor in UNSEEN else 1.0
         own = 0 if factor in UNSEEN else line
         effects.append(Effect(factor, own, luck.randrange(steps), "" if mask == factor else mask, shows))
@@ -186,7 +187,7 @@ def random_script(luck: random.Random) -> Script:
     )
     noise = ((luck.randrange(steps), luck.random()),) if luck.random() < 0.1 else ()
     breaks = frozenset(
-        (luck.choice(DRAWN + UNSEEN), luck.choice(("pinned", "varied"))) for _ in range(luck.choice((0, 0, 0, 1, 2)))
+        (luck.choice(SEEN + UNSEEN), luck.choice(("pinned", "varied"))) for _ in range(luck.choice((0, 0, 0, 1, 2)))
     )
     lottery = luck.choice((0.05, 0.3)) if luck.random() < 0.05 else 0.0
     return Script(steps, tuple(effects), coins, noise, breaks, lottery)

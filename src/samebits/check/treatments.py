@@ -13,6 +13,9 @@ from samebits.factors.base import Setting
 from samebits.factors.catalog import CATALOG, find, in_order
 from samebits.launch.plan import RunPlan
 
+# What a run is besides treated: watched, to see on which lines factors enter.
+WATCHING, WITNESSED = "watching", "witnessed"
+
 
 @dataclass
 class Inquiry:
@@ -49,9 +52,9 @@ class Inquiry:
             return found
         for number, run in enumerate(found):
             # What is known by now may be what broke this one, too.
-            if not run.succeeded and self._treated(run.plan):
+            if not run.succeeded:
                 run = yield from self._without_the_known(run)
-            while not run.succeeded and self._treated(run.plan):
+            while not run.succeeded and (self._treated(run.plan) or run.plan.witness):
                 culprits = yield from self._culprits(run)
                 if not culprits:
                     break
@@ -66,7 +69,7 @@ class Inquiry:
             (run,) = yield [self.admitted(run.plan)]
         known = {one.factor for one in self.left_out}
         again = [name for name in self._treated(run.plan) if name in known]
-        if run.succeeded or not again:
+        if run.succeeded or not again or WATCHING in known:
             return run
         kept = {name: own for name, own in run.plan.settings.items() if name not in again}
         (other,) = yield [replace(run.plan, settings=kept)]
@@ -76,7 +79,7 @@ class Inquiry:
         return other
 
     def _leave_out(self, names: Sequence[str], run: Run) -> None:
-        self.left_out += [LeftOut(name, run.plan.settings[name].mode, ending_of(run)) for name in names]
+        self.left_out += [LeftOut(name, _mode_of(name, run.plan), ending_of(run)) for name in names]
 
     def doubt(self, parting: Parting) -> None:
         """Two runs treated alike diverge there: the earliest such place counts."""
@@ -87,6 +90,8 @@ class Inquiry:
         """The plan without the treatments that are left out."""
         out = {(one.factor, one.mode) for one in self.left_out}
         kept = {name: own for name, own in plan.settings.items() if (name, own.mode) not in out}
+        if plan.witness and (WATCHING, WITNESSED) in out:
+            plan = replace(plan, witness=False)
         return plan if len(kept) == len(plan.settings) else replace(plan, settings=kept)
 
     def is_left_out(self, name: str, mode: str) -> bool:
@@ -108,18 +113,23 @@ class Inquiry:
         """The treatments that make this run fail; empty where it fails or not whatever we do."""
         if (yield from self._is_erratic(run)):
             return []
+        # Looking at who calls puts functions of ours in the places of others, with nothing treated, too.
+        if run.plan.witness and not (yield from self._survives(run, [])):
+            return [WATCHING]
         suspects = self._treated(run.plan)
         while len(suspects) > 1:
             middle = 1 if find(suspects[0]).refuses else len(suspects) // 2
-            for half in (suspects[:middle], suspects[middle:]):
-                (tried,) = yield [_treating(run, [*half, *self.request.pins])]
-                if not tried.succeeded:
-                    suspects = half
-                    break
-            else:
-                # Only together do they stop it, and none of them can be used; or it was luck after all.
-                return [] if (yield from self._is_erratic(run)) else suspects
+            survives = yield from self._survives(run, suspects[:middle])
+            suspects = suspects[middle:] if survives else suspects[:middle]
+        # It may stop the script only together with others; or all of it was luck.
+        if (yield from self._survives(run, suspects)) and (yield from self._is_erratic(run)):
+            return []
         return suspects
+
+    def _survives(self, run: Run, names: Sequence[str]) -> Asking[bool]:
+        """Whether the script works with only these factors treated as in this run."""
+        (tried,) = yield [_treating(run, [*names, *self.request.pins])]
+        return bool(tried.succeeded)
 
     def _is_erratic(self, run: Run) -> Asking[bool]:
         """Whether the same treatment is survived another time: then failing is what the script does by itself."""
@@ -128,6 +138,10 @@ class Inquiry:
             self.erratic = Parting(again.id, run.id, Divergence(run.steps, "outcome", detail=ended(run)))
             self.doubt(self.erratic)
         return bool(again.succeeded)
+
+
+def _mode_of(name: str, plan: RunPlan) -> str:
+    return WITNESSED if name == WATCHING else plan.settings[name].mode
 
 
 def _treating(run: Run, names: Sequence[str]) -> RunPlan:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from samebits.check.evidence import detectable_rate, runs_for_rate
 from samebits.check.facts import Entry
+from samebits.check.treatments import WITNESSED
 from samebits.check.verdict import Cause, LeftOut, Origin, Remedy, Unknown, Verdict
 from samebits.report.places import counted, place_of, where
 from samebits.sites import Site
@@ -150,5 +151,6 @@ def rests_on(verdict: Verdict) -> str:
 
 def left_out(one: LeftOut) -> str:
     """A treatment that the script does not survive."""
-    state = {"pinned": "pinned", "varied": "varied"}[one.mode]
-    return f"{one.factor}: {state}, the script {one.why}; left alone, it does not, so it was left alone"
+    if one.mode == WITNESSED:
+        return f"watching where factors enter: watched, the script {one.why}; so no lines are known"
+    return f"{one.factor}: {one.mode}, the script {one.why}; left alone, it does not, so it was left alone"
