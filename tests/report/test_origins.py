@@ -55,7 +55,7 @@ def test_an_operation_that_is_to_blame(row: OpRow) -> None:
     verdict = told(place, distance=Distance(3, 65536, 1, 1e-7), replay=racy())
 
     assert lines(verdict)[:6] == [
-        "different bits: runs 3 and 4 part at step 0, op 1482",
+        "different bits: runs 3 and 4 diverge at step 0, op 1482",
         "  op        aten::index_add (backward of embedding)      "
         "inputs equal, outputs differ in 3 of 65536 elements, at most 1 ULP",
         "  module    model.tok_embeddings",
@@ -134,7 +134,7 @@ def test_ranks_and_further_origins(row: OpRow) -> None:
     verdict = replace(told(own.place), origins=(first, Origin(5, 6, 1, (own,))))
     text = "\n".join(lines(verdict))
 
-    assert text.startswith("different bits: runs 3 and 4 part at step 0, op 7 of rank 1")
+    assert text.startswith("different bits: runs 3 and 4 diverge at step 0, op 7 of rank 1")
     assert "  rank      0: at step 0, op 3, received" in text
     assert "seen in 1 of 2 pairs of runs" in text
     assert "  also      at step 0, op 7" in text

@@ -6,8 +6,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from samebits.check.facts import Entry
 from samebits.check.plan import Request, first_runs
-from samebits.check.verdict import Cause, Parting, Remedy, Run, Verdict
+from samebits.check.verdict import Cause, Evidence, LeftOut, Parting, Remedy, Run, Unknown, Verdict
 from samebits.comparison.locate import Divergence
 from samebits.comparison.values import Distance
 from samebits.errors import ScriptFailedError
@@ -45,8 +46,9 @@ def same() -> Verdict:
 
 
 def different(script: Path) -> Verdict:
-    guilty = Cause("torch-rng", Site(str(script), 2, "<module>"), True, True, "drawn before it was seeded", "they part")
-    latent = Cause("file-order", Site(str(script), 3, "<module>"), True, False, "os.listdir listed", "they part")
+    sure = Evidence((3, 4, 7, 9, 11), (5, 6, 8, 10), 4, 0.0039, 0.01)
+    guilty = Cause("torch-rng", Site(str(script), 2, "<module>"), True, "drawn before it was seeded", sure)
+    latent = Cause("file-order", Site(str(script), 3, "<module>"), False, "os.listdir listed", sure)
     return Verdict(
         "different",
         "train.py",
@@ -54,7 +56,15 @@ def different(script: Path) -> Verdict:
         (run(1, "control"), run(2, "control again")),
         parting=Parting(1, 2, Divergence(0, "init", "weight", differing=2, total=4)),
         causes=(guilty, latent),
-        remedy=Remedy(("torch-rng", "file-order"), True, ("call samebits.pin(seed=0) before line 2",)),
+        remedy=Remedy(
+            ("torch-rng", "file-order"),
+            True,
+            ("call samebits.pin(seed=0) before line 2",),
+            runs=(7, 9, 11),
+            whole=(9, 11),
+            varied=11,
+            chance=0.0039,
+        ),
         not_observed=("1 compiled region",),
     )
 
@@ -64,6 +74,8 @@ def test_same_bits_are_said_in_the_first_line() -> None:
     assert check_text(same()).splitlines() == [
         "same bits: 3 runs of 180 steps agree in every loss, gradient and parameter",
         "  varied    clock",
+        "  rests on  3 runs: with 95 % confidence they would have shown a difference in 63 % of runs or more; "
+        "--runs 59 would show 5 %",
         "  not seen  nothing",
     ]
 
@@ -71,16 +83,21 @@ def test_same_bits_are_said_in_the_first_line() -> None:
 def test_different_bits_name_place_cause_and_remedy(script: Path) -> None:
     """The whole answer, golden."""
     assert check_text(different(script)).splitlines() == [
-        "different bits: runs 1 and 2 part at step 0, in the parameters the model was born with",
+        "different bits: runs 1 and 2 diverge at step 0, in the parameters the model was born with",
         "  first     weight: 2 of 4 tensors differ",
         "  cause     torch-rng: drawn before it was seeded, train.py:2",
         "                model = torch.nn.Linear(2, 2)",
-        "            confirmed: they part",
+        "            confirmed: with everything else pinned 5 of 5 runs agree; with torch-rng changed 4 of 4 differ "
+        "from them, all in the same way",
+        "            a coin outside the catalogue shows this in at most 0.4 % of checks",
         "  cause     file-order: os.listdir listed, train.py:3",
         "                for name in os.listdir('data'):",
-        "            confirmed: they part",
+        "            confirmed: with everything else pinned 5 of 5 runs agree; with file-order changed 4 of 4 "
+        "differ from them, all in the same way",
+        "            a coin outside the catalogue shows this in at most 0.4 % of checks",
         "            repeats on this machine; another machine, copy or setting changes it",
-        "  remedy    samebits run --pin torch-rng --pin file-order train.py     (verified: same bits)",
+        "  remedy    samebits run --pin torch-rng --pin file-order train.py     "
+        "(verified: 3 runs agree, 2 of them to the end, run 11 with the rest varied)",
         "            or, in the code: call samebits.pin(seed=0) before line 2",
         "  not seen  1 compiled region",
     ]
@@ -88,12 +105,14 @@ def test_different_bits_name_place_cause_and_remedy(script: Path) -> None:
 
 def test_an_unknown_cause_is_admitted(script: Path) -> None:
     """Everything pinned and still different: said so, with the place and by how much."""
-    unknown = Parting(3, 4, Divergence(5, "grad", "fc.weight", differing=1, total=4), Distance(3, 64, 1, 1e-7))
+    unknown = Unknown(
+        Parting(3, 4, Divergence(5, "grad", "fc.weight", differing=1, total=4), Distance(3, 64, 1, 1e-7)), True
+    )
     verdict = replace(different(script), causes=(), remedy=None, unknown=unknown)
 
     text = check_text(verdict)
 
-    assert "unknown: with everything pinned that can be, runs 3 and 4 part at step 5, in the gradients" in text
+    assert "unknown: with everything pinned that can be, runs 3 and 4 diverge at step 5, in the gradients" in text
     assert "3 of 64 elements differ, by at most 1 ULP" in text
     assert "remedy" not in text
 
@@ -106,12 +125,15 @@ def test_other_values_are_not_measured_in_units(script: Path) -> None:
 
 def test_every_verdict_is_valid_json(script: Path) -> None:
     """All kinds of answers against the published schema; a document with a key missing is refused."""
-    unknown = Parting(3, 4, Divergence(5, "grad"), Distance(3, 64, 1, 1e-7))
+    entry = Entry("os.urandom", Site(str(script), 1, "<module>"), "import torch")
+    parting = Parting(3, 4, Divergence(5, "grad"), Distance(3, 64, 1, 1e-7))
+    unknown = Unknown(parting, True, witnessed=(("os-entropy", entry),))
+    left_out = (LeftOut("clock", "varied", "ended with exit status 1"),)
     failed = replace(same(), kind="undecided", error=ScriptFailedError("it failed", "mend it"))
     documents = [
         check_json(same()),
         check_json(different(script)),
-        check_json(replace(different(script), unknown=unknown)),
+        check_json(replace(different(script), unknown=unknown, left_out=left_out)),
         check_json(failed),
         failed_check_json(ScriptFailedError("it failed", "mend it")),
         diff_json("a", "b", None, None, []),

@@ -145,8 +145,12 @@ def rests_on(verdict: Verdict) -> str:
     more = runs_for_rate(UNLIKELY)
     return (
         f"{counted(runs, 'run')}: with 95 % confidence they would have shown a difference in "
-        f"{detectable_rate(runs):.0%} of runs or more; --runs {more} would show {UNLIKELY:.0%}"
+        f"{_percent(detectable_rate(runs))} of runs or more; --runs {more} would show {_percent(UNLIKELY)}"
     )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 def left_out(one: LeftOut) -> str:

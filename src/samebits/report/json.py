@@ -14,7 +14,7 @@ from samebits.errors import SamebitsError
 from samebits.factors.catalog import find
 from samebits.launch.replay import Replay
 from samebits.pinning import Status
-from samebits.report.causes import advice, evidence, excluded, unknown_line, unknown_what
+from samebits.report.causes import advice, evidence, excluded, remedy_state, unknown_line, unknown_what
 from samebits.report.origins import site_of
 from samebits.report.text import check_text, remedy_command
 from samebits.sites import Site
@@ -315,6 +315,7 @@ def _remedy(verdict: Verdict) -> dict[str, Any] | None:
         "to_the_end": list(verdict.remedy.whole),
         "rest_varied": verdict.remedy.varied,
         "chance": verdict.remedy.chance,
+        "state": remedy_state(verdict.remedy),
         "code": list(verdict.remedy.code),
     }
 

@@ -51,7 +51,7 @@ def check_page(
         headline=document["headline"],
         command=document["command"],
         error=document["error"],
-        document=document,
+        document={"left_out": [], **document},
         origin=None if origin is None else _origin(origin, sources, cwd),
         causes=[_cause(cause, sources, cwd) for cause in document["causes"]],
         timeline=None if line is None else _timeline(line, _runs_of(document)),
@@ -160,7 +160,12 @@ def _cause(cause: Mapping[str, Any], sources: bool, cwd: str) -> dict[str, Any]:
         for one in cause.get("shown_by", [])
     ]
     lines = _lines(cause["location"]) if sources else []
-    return {**cause, "lines": lines, "shown_by": shown, "location": _near(cause["location"], cwd)}
+    others = [_near(one, cwd) for one in cause["locations"][1:]]
+    entered = [{**one, "location": _near(one["location"], cwd)} for one in cause.get("witnessed", [])]
+    near = {"location": _near(cause["location"], cwd), "others": others, "witnessed": entered}
+    # An answer of an older samebits lacks what came later.
+    later = {"cured_together": False, "runs": None, "excluded": [], "next": []}
+    return {**later, **cause, "lines": lines, "shown_by": shown, **near}
 
 
 def _near(location: Mapping[str, Any] | None, cwd: str) -> dict[str, Any] | None:
