@@ -1,0 +1,46 @@
+"""A deep model written over twenty lines, seeded."""
+
+import torch
+from torch import nn
+
+
+class Deep(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.l1 = nn.Linear(4, 4)
+        self.l2 = nn.Linear(4, 4)
+        self.l3 = nn.Linear(4, 4)
+        self.l4 = nn.Linear(4, 4)
+        self.l5 = nn.Linear(4, 4)
+        self.l6 = nn.Linear(4, 4)
+        self.l7 = nn.Linear(4, 4)
+        self.l8 = nn.Linear(4, 4)
+        self.l9 = nn.Linear(4, 4)
+        self.l10 = nn.Linear(4, 4)
+        self.l11 = nn.Linear(4, 4)
+        self.l12 = nn.Linear(4, 4)
+        self.l13 = nn.Linear(4, 4)
+        self.l14 = nn.Linear(4, 4)
+        self.l15 = nn.Linear(4, 4)
+        self.l16 = nn.Linear(4, 4)
+        self.l17 = nn.Linear(4, 4)
+        self.l18 = nn.Linear(4, 4)
+        self.l19 = nn.Linear(4, 4)
+        self.l20 = nn.Linear(4, 4)
+
+    def forward(self, x):
+        for layer in self.children():
+            x = torch.tanh(layer(x))
+        return x
+
+
+torch.manual_seed(0)
+model = Deep()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x = torch.linspace(-1, 1, 32).reshape(8, 4)
+for _ in range(4):
+    optimizer.zero_grad()
+    loss = (model(x) - x).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+print(loss.item())

@@ -1,0 +1,52 @@
+"""Planted causes that no factor knows, among harmless entries that all of them see, and their clean twins.
+
+Whatever the luck of the day: nobody is called guilty. A line that is witnessed, and not accused, carries `# <- FACTOR`.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.quality.test_planted import MARK
+from tests.schemas import assert_valid
+
+FOLDER = Path(__file__).parent / "unknown"
+CASES = sorted(path.name for path in FOLDER.iterdir())
+# A coin shows in three runs out of four checks only; a race may hide as well.
+RUNS = 8
+
+
+def check(name: str, script: str, *options: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "samebits", "check", "--format", "json", *options, script]
+    done = subprocess.run(command, cwd=FOLDER / name, capture_output=True, text=True, timeout=600, check=False)
+    document: dict[str, Any] = json.loads(done.stdout)
+    assert_valid(document)
+    return document
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nobody_is_accused(name: str, tmp_path: Path) -> None:
+    """Different, and the cause is unknown: what was witnessed is listed, and what to try next."""
+    source = (FOLDER / name / "faulty.py").read_text(encoding="utf-8").splitlines()
+    marked = {(mark[1], line) for line, text in enumerate(source, start=1) if (mark := MARK.search(text))}
+
+    verdict = check(name, "faulty.py", "--runs", str(RUNS), "--out", str(tmp_path / "runs"))
+
+    assert verdict["verdict"] == "different"
+    assert [cause["factor"] for cause in verdict["causes"]] == ["unknown"]
+    (unknown,) = verdict["causes"]
+    assert {(one["factor"], one["location"]["line"]) for one in unknown["witnessed"]} >= marked
+    assert unknown["next"]
+    assert verdict["remedy"] is None
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_clean_twin_is_the_same(name: str, tmp_path: Path) -> None:
+    """Without the coin all of it repeats, whatever is varied."""
+    verdict = check(name, "clean.py", "--runs", "2", "--out", str(tmp_path / "runs"))
+
+    assert (verdict["verdict"], verdict["causes"]) == ("same", [])
