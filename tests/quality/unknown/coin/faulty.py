@@ -15,7 +15,7 @@ beside = len(os.listdir("."))  # <- file-order
 token = os.urandom(4)  # <- os-entropy
 name = uuid.uuid4().hex
 words = list({"a", "b", "c"})
-coin = open("/dev/urandom", "rb").read(1)[0] < float(os.environ.get("BIAS", "0.5")) * 256
+coin = open("/dev/urandom", "rb").read(1)[0] < float(os.environ.get("BIAS", "0.5")) * 256  # noqa: SIM115
 
 torch.manual_seed(0)
 model = torch.nn.Linear(24, 2)
