@@ -56,7 +56,20 @@ def here() -> int:
     return sys._getframe(1).f_lineno
 
 
-OWNERS = (os, random, random.Random, time, datetime, glob, pathlib, np, np.random, np.random.mtrand)
+OWNERS = (
+    os,
+    random,
+    random.Random,
+    time,
+    datetime,
+    datetime.datetime,
+    datetime.date,
+    glob,
+    pathlib,
+    np,
+    np.random,
+    np.random.mtrand,
+)
 OWNERS += (torch, torch.random, torch.Tensor, DataLoader, torch.cuda._lazy_seed_tracker)
 KEEPERS = (getattr(glob, "_StringGlobber", None), getattr(pathlib, "_NormalAccessor", None))
 FLAGS = (

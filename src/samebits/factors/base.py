@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Literal
 
+from samebits.factors.c_classes import exchange_method
 from samebits.factors.imports import forget, when_loaded
 from samebits.factors.stand_in import StandIn
 from samebits.seeds import derive
@@ -165,6 +166,11 @@ class Scene:
         stand_in = StandIn(owner.__name__, name, getattr(owner, name), call)
         self.set(owner, name, stand_in)
         return stand_in
+
+    def set_method(self, owner: type, name: str, method: Any) -> None:
+        """Change a method of a class written in C; put back when the scene ends."""
+        before = exchange_method(owner, name, method)
+        self.undo.callback(exchange_method, owner, name, before)
 
     def set_environment(self, name: str, value: str) -> None:
         """Set an environment variable for this process and its children; put back when the scene ends."""
