@@ -70,7 +70,17 @@ OWNERS = (
     np.random,
     np.random.mtrand,
 )
-OWNERS += (torch, torch.random, torch.Tensor, DataLoader, torch.cuda._lazy_seed_tracker)
+OWNERS += (
+    torch,
+    torch.random,
+    torch.Generator,
+    torch.Tensor,
+    torch.cuda,
+    torch.xpu,
+    np.random.bit_generator,
+    DataLoader,
+    torch.cuda._lazy_seed_tracker,
+)
 KEEPERS = (getattr(glob, "_StringGlobber", None), getattr(pathlib, "_NormalAccessor", None))
 FLAGS = (
     (torch.backends.cudnn, "benchmark"),

@@ -194,7 +194,7 @@ class Attribution:
 
 def _cause(name: str, site: Site | None, what: str, **more: Any) -> Cause:
     factor = find(name)
-    return Cause(name, site, True, factor.drifts, factor.story.format(what=what or "a library"), **more)
+    return Cause(name, site, True, factor.drifts, factor.story.format(what=what or "a library"), called=what, **more)
 
 
 def _evidence(place: Divergence, is_mode: bool) -> str:
@@ -233,8 +233,12 @@ def _shown_by(base: Run, name: str, site: Site) -> tuple[Shown, ...]:
     notes = [note for note in read_notes(base.path, "witness") if note["factor"] == name and note["site"]]
     within = [note for note in notes if tuple(note.get("within", ())) == site.key]
     # Every worker tells of the same lines.
-    shown = {Shown(note["what"], _site(note["site"]), note.get("cure", "")) for note in within}
+    shown = {_shown(note["what"], _site(note["site"]), note.get("cure", "")) for note in within}
     return tuple(sorted(shown, key=lambda one: one.site.key))
+
+
+def _shown(what: str, site: Site, cure: str) -> Shown:
+    return Shown(what, site, f"{cure} ({site.place})" if cure else "")
 
 
 def _entries(base: Run) -> dict[str, list[Entry]]:

@@ -53,6 +53,7 @@ def _explained(request: Request, lab: Lab, parting: Parting) -> Verdict:
         found.untested.append(_stopped(request))
     if not found.causes and found.unknown is None and not found.untested:
         found.notes.append("with everything pinned the runs agree, and with one factor released at a time they do too")
+    code = (*found.cures, *_code(found.causes, _script(lab.runs)))
     return _verdict(
         request,
         lab,
@@ -61,7 +62,7 @@ def _explained(request: Request, lab: Lab, parting: Parting) -> Verdict:
         causes=tuple(found.named()),
         unknown=found.unknown,
         origins=tuple(found.origins),
-        remedy=None if found.remedy is None else replace(found.remedy, code=(*found.cures, *_code(found.causes))),
+        remedy=None if found.remedy is None else replace(found.remedy, code=code),
         untested=tuple(found.untested),
         notes=(*found.notes, *_bounds(request)),
     )
@@ -153,15 +154,19 @@ def _tried(request: Request, lab: Lab, remedy: Remedy) -> tuple[Parting | None, 
     return later, replace(remedy, verified=works, parted=None if later is None else (later.a, later.b))
 
 
-def _code(causes: Iterable[Cause]) -> tuple[str, ...]:
-    """What to change in the code, each thing once."""
-    lines = []
+def _code(causes: Iterable[Cause], script: str) -> tuple[str, ...]:
+    """What to change in the code, each thing once: what is cured for all lines at once, at the first of them."""
+    cures: dict[Any, str] = {}
     for cause in sorted(causes, key=lambda cause: not cause.drifts):
-        cure = find(cause.factor).cure
-        if cause.site is None:
-            cure = cure.replace(" at line {line}", "").replace(" before line {line}", " at the start")
-        lines.append(cure.format(line=cause.site.line if cause.site else ""))
-    return tuple(dict.fromkeys(lines))
+        factor = find(cause.factor)
+        cure = factor.cure_for(cause.site, script, cause.called)
+        cures.setdefault(factor.name if factor.cured_once else cure, cure)
+    return tuple(cures.values())
+
+
+def _script(runs: Sequence[Run]) -> str:
+    """Path of the script that is run; empty for code that lies in no file of the user's."""
+    return next((note["script"] for run in runs for note in read_notes(run.path, "files") if note.get("script")), "")
 
 
 def _stopped(request: Request) -> str:

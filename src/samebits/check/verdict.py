@@ -122,6 +122,7 @@ class Cause:
         likely: the site was found by reading the code, not by watching it.
         drifts: it differs between two runs on this machine; otherwise it differs on other machines only.
         what: how it entered.
+        called: what was called there, as it was witnessed; empty where there is no call.
         evidence: what was run to know it.
         others: further sites that cannot be told apart from this one.
         shown_by: lines that show how it enters there.
@@ -135,6 +136,7 @@ class Cause:
     drifts: bool
     what: str
     evidence: str
+    called: str = ""
     likely: bool = False
     others: tuple[Site, ...] = ()
     shown_by: tuple[Shown, ...] = ()

@@ -27,7 +27,8 @@ class Clock(CallFactor):
     name = "clock"
     summary = "time.time() and datetime.now() differ in every run: harmless in a log, fatal in a seed"
     story = "{what} was read"
-    cure = "do not let the time at line {line} into seeds, data or hyperparameters"
+    cure = "do not let the time read at {place} into seeds, data or hyperparameters"
+    cure_unplaced = "do not let the time into seeds, data or hyperparameters"
     pinned_by_default = False
     varied_by_default = True
 

@@ -16,7 +16,7 @@ from samebits.factors.imports import when_loaded
 from samebits.launch.plan import RunPlan, read_plan
 from samebits.pinning import Treatment, adopt, current_rank, line_of_refusal, rank_path, status, too_late, treat
 from samebits.recording.journal import Journal
-from samebits.sites import user_files
+from samebits.sites import user_files, user_script
 
 OLDEST_TORCH = (2, 6)
 
@@ -38,9 +38,9 @@ def start(plan_path: str) -> None:
 
 def _reporter(journal: Journal) -> Any:
     def report(witness: Witness) -> None:
-        site = None if witness.site is None else {**witness.site.as_dict(), "source": witness.site.source}
+        site = None if witness.site is None else witness.site.as_note()
         more = {key: value for key in ("within", "cure") if (value := getattr(witness, key))}
-        journal.note("witness", factor=witness.factor, what=witness.what, site=site, seeded=witness.seeded, **more)
+        journal.note("witness", factor=witness.factor, what=witness.what, site=site, **more)
 
     return report
 
@@ -114,7 +114,7 @@ class _Guest:
             self._note_compiled()
         elif "torch" in sys.modules and not _unusable(sys.modules["torch"])[0]:
             self._note_bypass()
-        self.journal.note("files", files=user_files())
+        self.journal.note("files", files=user_files(), script=user_script())
         self.journal.note("end", rank=current_rank())
 
     def _note_bypass(self) -> None:
