@@ -88,6 +88,11 @@ def is_user_file(path: str) -> bool:
     return known
 
 
+def is_own_file(path: str) -> bool:
+    """Whether a source file is samebits' own."""
+    return path.startswith(_OWN)
+
+
 def _is_user_file(path: str) -> bool:
     if path.startswith("<"):
         # The code of `python -c` and of a pipe; in a script it is text that a library made up, such as a dataclass.

@@ -13,6 +13,7 @@ from typing import Any
 
 from samebits.factors.base import Witness
 from samebits.factors.imports import when_loaded
+from samebits.factors.seed_calls import SeedCall, witness_seeds
 from samebits.launch.plan import RunPlan, read_plan
 from samebits.pinning import Treatment, adopt, current_rank, line_of_refusal, rank_path, status, too_late, treat
 from samebits.recording.journal import Journal
@@ -31,6 +32,9 @@ def start(plan_path: str) -> None:
     path = rank_path() if plan.per_rank else ()
     treatment = treat(plan.settings, plan.seed, path, _reporter(journal) if plan.witness else None)
     adopt(treatment)
+    if plan.witness:
+        # Last, so that a seed is noted as it was given, before any factor has a say in it.
+        witness_seeds(_seed_reporter(journal))
     guest = _Guest(plan, journal, treatment)
     atexit.register(guest.safely(guest.at_end))
     when_loaded("torch", guest.safely(guest.meet_torch))
@@ -41,6 +45,13 @@ def _reporter(journal: Journal) -> Any:
         site = None if witness.site is None else witness.site.as_note()
         more = {key: value for key in ("within", "cure") if (value := getattr(witness, key))}
         journal.note("witness", factor=witness.factor, what=witness.what, site=site, **more)
+
+    return report
+
+
+def _seed_reporter(journal: Journal) -> Callable[[SeedCall], None]:
+    def report(call: SeedCall) -> None:
+        journal.note("seed", what=call.what, value=call.value, site=call.site.as_note())
 
     return report
 
