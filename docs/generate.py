@@ -54,7 +54,7 @@ def _section(factor) -> str:
         f"- **pinned by `samebits run`**: {'yes' if factor.pinned_by_default else 'only with --pin'}",
         f"- **varied by `samebits check`**: {'yes' if factor.varied_by_default else 'only with --vary'}",
         f"- **differs between two runs on one machine**: {'yes' if factor.drifts else 'no, only between machines'}",
-        f"- **cure**: {factor.cure.replace(' {line}', ' N')}",
+        f"- **cure**: {factor.cure_for()}",
     ]
     text = inspect.cleandoc(factor.__doc__ or "")
     return f"\n## {factor.name}\n\n{factor.summary}.\n\n{text}\n\n" + "\n".join(facts) + "\n"

@@ -8,6 +8,8 @@ from types import ModuleType
 
 import pytest
 
+from samebits.factors.catalog import CATALOG
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -26,8 +28,17 @@ def test_the_table_of_factors_is_up_to_date() -> None:
     readme = (ROOT / "README.md").read_text()
 
     assert module.with_factors(readme) == readme
-    assert module.with_factors(readme.replace("`clock`", "`clocks`")) == readme
+    assert module.with_factors(readme.replace("| `clock` |", "| `clocks` |")) == readme
     assert (ROOT / "docs" / "reference" / "factors.md").read_text() == module.reference()
+
+
+@pytest.mark.parametrize("path", ["README.md", "CHANGELOG.md", "src/samebits/cli/run.py"])
+def test_what_run_leaves_alone_is_named(path: str) -> None:
+    """`samebits run` promises nothing about the factors that it does not pin by default."""
+    text = " ".join((ROOT / path).read_text().replace("`", "").split())
+    *names, last = [factor.name for factor in CATALOG if not factor.pinned_by_default]
+
+    assert f"every factor but {', '.join(names)} and {last}" in text.replace("pinned but", "but")
 
 
 def test_the_tour_shows_output() -> None:

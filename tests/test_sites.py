@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from samebits.sites import Site, error_site, is_user_file, user_files, user_modules
+from samebits.sites import Site, called_by_user, error_site, is_user_file, shown_path, user_files, user_modules
 from tests.factors.scenes import here, watched
 
 
@@ -193,3 +193,42 @@ def test_looking_for_the_users_modules_loads_nothing(monkeypatch: pytest.MonkeyP
 
     assert "samebits_lazy" not in {module.__name__ for module in user_modules()}
     assert user_files()
+
+
+SCRIPT = """
+import atexit
+from samebits.sites import user_files, user_script
+atexit.register(lambda: print(user_script(), user_files()))
+"""
+
+
+@pytest.mark.parametrize(
+    "words", [["train.py"], ["-m", "train"], ["-c", "import train"]], ids=["file", "module", "code"]
+)
+def test_the_script_is_known_to_the_end(words: list[str], tmp_path: Path) -> None:
+    """Python takes the file's name away before it asks exit handlers; code given on the command line is no file."""
+    (tmp_path / "train.py").write_text(SCRIPT)
+    told = subprocess.check_output([sys.executable, *words], cwd=tmp_path, text=True)
+
+    path = str(tmp_path / "train.py")
+    assert told == f"{'' if words[0] == '-c' else path} {[path]}\n"
+
+
+def test_a_place_is_shown_as_short_as_it_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Relative in the current folder and below, absolute elsewhere; code without a file as it is."""
+    monkeypatch.chdir(tmp_path)
+
+    assert Site(str(tmp_path / "a" / "train.py"), 3).place == f"a{os.sep}train.py:3"
+    assert shown_path(str(tmp_path.parent / "x.py")) == str(tmp_path.parent / "x.py")
+    assert shown_path("<string>") == "<string>"
+
+
+def test_what_was_called_is_the_librarys_outermost_function() -> None:
+    """Without its private parts; a constructor goes by its class; empty where no library lies in between."""
+    text = "def _ask(ask): return ask()\ndef asked(ask): return _ask(ask)"
+    library: dict[str, Any] = {"__name__": "lib._core.ask"}
+    exec(compile(text, os.path.join(os.path.dirname(os.__file__), "x.py"), "exec"), library)
+
+    assert called_by_user() == ""
+    assert library["asked"](called_by_user) == "lib.ask.asked"
+    assert library["_ask"](called_by_user) == "lib.ask.ask"

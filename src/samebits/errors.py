@@ -135,7 +135,3 @@ class InterruptError(SamebitsError, KeyboardInterrupt):
 
 class TooLateWarning(UserWarning):
     """A factor could not be pinned any more; `pin(strict=True)` raises instead."""
-
-
-class OverriddenWarning(UserWarning):
-    """A factor was pinned and the program changed it afterwards."""

@@ -35,9 +35,24 @@ class Site:
         """The stripped source line, empty when the file cannot be read."""
         return linecache.getline(self.path, self.line).strip()
 
+    @property
+    def place(self) -> str:
+        """`train.py:31`, to be shown."""
+        return f"{shown_path(self.path)}:{self.line}"
+
     def as_dict(self) -> dict[str, Any]:
         """Plain data for journals and JSON."""
         return asdict(self)
+
+    def as_note(self) -> dict[str, Any]:
+        """Like `as_dict`, with the source line as it is now: by the time it is shown the file may have been edited."""
+        return {**asdict(self), "source": self.source}
+
+
+def shown_path(path: str) -> str:
+    """Relative to the current folder when the file lies in it, else absolute; never shortened."""
+    relative = os.path.relpath(path) if os.path.isabs(path) else path
+    return path if relative.startswith("..") else relative
 
 
 # The package's own folder is compared as a prefix of file names; the trailing separator keeps siblings out.
@@ -73,6 +88,11 @@ def is_user_file(path: str) -> bool:
     return known
 
 
+def is_own_file(path: str) -> bool:
+    """Whether a source file is samebits' own."""
+    return path.startswith(_OWN)
+
+
 def _is_user_file(path: str) -> bool:
     if path.startswith("<"):
         # The code of `python -c` and of a pipe; in a script it is text that a library made up, such as a dataclass.
@@ -96,6 +116,31 @@ def user_site(frame: FrameType | None = None) -> Site | None:
             return site_of(current)
         current = current.f_back  # type: ignore[assignment]
     return None
+
+
+def called_by_user() -> str:
+    """What the user's nearest line called to get here, such as `glob.glob`; empty where no library lies in between."""
+    outermost, current = None, sys._getframe(1)
+    while not is_user_file(current.f_code.co_filename):
+        path = current.f_code.co_filename
+        if path == IMPORTING or current.f_back is None:
+            return ""
+        outermost = outermost if path.startswith(_OWN) else current
+        current = current.f_back
+    return "" if outermost is None else _public_name(outermost)
+
+
+def _public_name(frame: FrameType) -> str:
+    """The name by which a function of a library is called, without what is private to the library."""
+    code = frame.f_code
+    module = str(frame.f_globals.get("__name__", ""))
+    function = str(getattr(code, "co_qualname", code.co_name)).partition(".<locals>")[0]
+    if module == "glob" and "Globber" in function:
+        # From Python 3.13 on, what goes through the folders for pathlib lives there.
+        return "pathlib.Path.glob"
+    *owners, own = [*module.split("."), *function.split(".")]
+    names = [name for name in owners if not name.startswith("_")]
+    return ".".join(names if own.startswith(("__", "<")) else [*names, own.lstrip("_")])
 
 
 def error_site(error: BaseException) -> Site | None:
@@ -124,8 +169,16 @@ def user_modules() -> list[ModuleType]:
 
 def user_files() -> list[str]:
     """The user's source files among the modules loaded so far, for static looks at them."""
-    files = {_file_of(module) for module in user_modules()}
+    files = {user_script(), *(_file_of(module) for module in user_modules())}
     return sorted(os.path.abspath(path) for path in files if path.endswith(".py") and is_user_file(path))
+
+
+def user_script() -> str:
+    """The file that this process runs as `__main__`; empty when it is not the user's, or no file."""
+    main = sys.modules.get("__main__")
+    # The name of the file is taken away before exit handlers run; the loader keeps it.
+    path = str(getattr(main, "__file__", None) or getattr(getattr(main, "__loader__", None), "path", None) or "")
+    return os.path.abspath(path) if path and os.path.isfile(path) and is_user_file(path) else ""
 
 
 def _file_of(module: ModuleType) -> str:

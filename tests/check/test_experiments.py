@@ -123,3 +123,19 @@ def test_pins_of_the_user_hold_in_every_run(tmp_path: Path, pin: list[str]) -> N
     verdict = check(tmp_path, source, "--runs", "2", "--max-runs", "2", *pin)
 
     assert verdict["verdict"] == ("same" if pin else "different")
+
+
+def test_cures_are_given_once_with_file_and_line(tmp_path: Path) -> None:
+    """Two lines of a helper draw before any seed: one call at the start of the script cures both."""
+    (tmp_path / "model.py").write_text(
+        "import torch\ndef make():\n    first = torch.nn.Linear(4, 2)\n    return first, torch.nn.Linear(4, 2)\n"
+    )
+    source = TRAIN.replace("torch.manual_seed(0)\nmodel", "from model import make\nmodel").replace(
+        "torch.nn.Linear(4, 2)", "make()[0]"
+    )
+    verdict = check(tmp_path, source + "step()\n")
+
+    assert {cause["factor"] for cause in verdict["causes"]} == {"torch-rng"}
+    assert verdict["remedy"]["code"] == [
+        "call torch.manual_seed(0) once, at the start of train.py, before its first draw (model.py:3)"
+    ]

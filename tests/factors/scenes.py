@@ -56,8 +56,31 @@ def here() -> int:
     return sys._getframe(1).f_lineno
 
 
-OWNERS = (os, random, random.Random, time, datetime, glob, pathlib, np, np.random, np.random.mtrand)
-OWNERS += (torch, torch.random, torch.Tensor, DataLoader, torch.cuda._lazy_seed_tracker)
+OWNERS = (
+    os,
+    random,
+    random.Random,
+    time,
+    datetime,
+    datetime.datetime,
+    datetime.date,
+    glob,
+    pathlib,
+    np,
+    np.random,
+    np.random.mtrand,
+)
+OWNERS += (
+    torch,
+    torch.random,
+    torch.Generator,
+    torch.Tensor,
+    torch.cuda,
+    torch.xpu,
+    np.random.bit_generator,
+    DataLoader,
+    torch.cuda._lazy_seed_tracker,
+)
 KEEPERS = (getattr(glob, "_StringGlobber", None), getattr(pathlib, "_NormalAccessor", None))
 FLAGS = (
     (torch.backends.cudnn, "benchmark"),

@@ -1,6 +1,7 @@
 """The catalogue: names, did you mean, and what every factor must have."""
 
 import ast
+import os
 import string
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from samebits.errors import UnknownFactorError, UsageError
 from samebits.factors import base
 from samebits.factors.base import CallFactor, Factor, Observation, Scene, Setting
 from samebits.factors.catalog import CATALOG, find, in_order, names
+from samebits.sites import Site
 
 SOURCE = Path(samebits.__file__).parent
 each_factor = pytest.mark.parametrize("factor", CATALOG, ids=names())
@@ -64,8 +66,7 @@ def test_every_factor_says_what_it_must(factor: Factor) -> None:
     assert not factor.summary.endswith(".")
     assert len(page.splitlines()) >= 3
     assert {field for _, field, _, _ in string.Formatter().parse(factor.story) if field} <= {"what"}
-    assert {field for _, field, _, _ in string.Formatter().parse(factor.cure) if field} <= {"line"}
-    assert factor.cure
+    assert "{" not in factor.cure_for() + factor.cure_for(Site("train.py", 3), "train.py", "called")
     assert factor.has_sites or not isinstance(factor, CallFactor)
     assert all(len(line) - len(line.lstrip()) in (0, 4) for line in page.splitlines()), "no stray indentation"
 
@@ -159,3 +160,31 @@ def test_a_factor_of_ones_own_needs_no_more_than_the_base() -> None:
     assert Mine.done == ["pin", "vary", "witness"]
     with pytest.raises(TypeError, match="observe"):
         type("Mute", (base.Factor,), {})()
+
+
+SITE = Site(os.path.join(os.getcwd(), "data", "files.py"), 12, "load")
+CURES = {
+    "python-rng": "call random.seed(0) once, at the start of train.py, before its first draw (data/files.py:12)",
+    "numpy-rng": "call np.random.seed(0) once, at the start of train.py, before its first draw (data/files.py:12)",
+    "torch-rng": "call torch.manual_seed(0) once, at the start of train.py, before its first draw (data/files.py:12)",
+    "clock": "do not let the time read at data/files.py:12 into seeds, data or hyperparameters",
+    "hash-seed": "sort before ordering: sorted(set(...)) at data/files.py:12",
+    "file-order": "sort the listing at data/files.py:12: sorted(...)",
+    "cudnn-autotune": "set torch.backends.cudnn.benchmark = False",
+}
+
+
+@pytest.mark.parametrize("name", CURES)
+def test_a_cure_names_the_file_and_the_line(name: str) -> None:
+    """A seed belongs at the start of the script that is run, whatever file draws; everything else at its own line."""
+    assert find(name).cure_for(SITE, os.path.abspath("train.py"), "called") == CURES[name]
+
+
+@each_factor
+def test_without_a_line_a_cure_names_none(factor: Factor) -> None:
+    """A whole sentence all the same, and the script where that is known."""
+    cure = factor.cure_for()
+
+    assert "{" not in cure + factor.cure_for(script="train.py")
+    assert " at ," not in cure
+    assert ("the script" in cure) == factor.cured_once == ("train.py" in factor.cure_for(script="train.py"))

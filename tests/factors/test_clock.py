@@ -24,6 +24,7 @@ from tests.factors.scenes import here, lines, treated, watched
 
 # Not by names of their own here: that is just what pin() warns about.
 PLAIN = types.SimpleNamespace(datetime=datetime.datetime, date=datetime.date)
+TAKEN = datetime.datetime
 
 READERS: list[Callable[[], Any]] = [
     lambda: time.time(),
@@ -158,8 +159,8 @@ def test_what_formats_the_present_inside_the_library_is_witnessed() -> None:
 # datetime.datetime and datetime.date are classes, and stay classes.
 
 
-def test_the_stand_in_class_answers_like_the_class() -> None:
-    """isinstance, issubclass, equality, hashing, representation, annotations, dispatch tables."""
+def test_the_class_stays_the_class() -> None:
+    """Identity, isinstance, issubclass, equality, hashing, representation, annotations, dispatch tables."""
     earlier = datetime.datetime.now()
     table = {PLAIN.datetime: "moment", PLAIN.date: "day"}
     with samebits.pinned(factors=["clock"]):
@@ -190,8 +191,7 @@ def test_the_stand_in_class_answers_like_the_class() -> None:
         match now:
             case datetime.datetime(year=year):
                 assert year == 2001
-    # The documented limit: identity cannot be had.
-    assert type(now) is PLAIN.datetime
+        assert type(now) is datetime.datetime is PLAIN.datetime
 
 
 def test_instances_are_plain_ones() -> None:
@@ -262,15 +262,52 @@ def test_subclasses_of_datetime_are_their_own() -> None:
     assert Stamp.now().year > 2001
 
 
-def test_a_metaclass_beside_it_is_a_known_limit() -> None:
-    """An Enum of dates can be made, except while the clock is not natural."""
+def test_an_enum_of_dates_can_be_made() -> None:
+    """Another metaclass beside a date, which a class of ours in its place would not allow."""
+    with samebits.pinned(factors=["clock"]):
 
-    class Day(datetime.date, Enum):
-        first = 2020, 1, 1
+        class Day(datetime.date, Enum):
+            first = 2020, 1, 1
 
     assert Day.first.year == 2020
-    with samebits.pinned(factors=["clock"]), pytest.raises(TypeError, match="metaclass conflict"):
-        type("Day", (datetime.date, Enum), {})
+    assert isinstance(Day.first, datetime.date)
+
+
+def test_classes_that_were_taken_before_tell_the_pinned_time_too() -> None:
+    """`from datetime import datetime` above the pin, and a subclass from there: the class is the same one."""
+    with samebits.pinned(factors=["clock"]), watched("clock", "pinned") as seen:
+        years = [TAKEN.now().year, Moment.now().year, Moment.today().year]
+    line = here() - 1
+
+    assert years == [2001] * 3
+    assert lines(seen) == [line]
+    assert TAKEN.now().year > 2001
+
+
+def test_what_a_subclass_overrides_counts_where_it_counts_without_us() -> None:
+    """`today` asks the class for `fromtimestamp`, `now` does not: as CPython does it."""
+
+    class Asked(datetime.datetime):
+        @classmethod
+        def fromtimestamp(cls, timestamp: float, tz: Any = None) -> Any:
+            return "asked"
+
+    natural = [Asked.today(), type(Asked.now())]
+    with treated("clock", "varied"):
+        varied = [Asked.today(), type(Asked.now())]
+    with samebits.pinned(factors=["clock"]):
+        pinned = [Asked.today(), type(Asked.now())]
+
+    assert natural == pinned == varied == ["asked", Asked]
+
+
+def test_a_method_that_was_taken_along_tells_the_real_time_afterwards() -> None:
+    """A default factory made while the clock was pinned outlives the pin."""
+    with samebits.pinned(factors=["clock"]):
+        now = datetime.datetime.now
+        assert now().year == 2001
+    assert now().year > 2001
+    assert isinstance(now(), datetime.datetime)
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))

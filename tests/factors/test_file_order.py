@@ -4,6 +4,7 @@ import glob
 import os
 import pickle
 import random
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 import samebits
+from samebits.factors import catalog
 from tests.factors.scenes import here, lines, treated, watched
 from tests.factors.stdlib_probe import listings
 
@@ -136,7 +138,35 @@ def test_witness_is_the_users_line(folder: Path) -> None:
         os.path.exists(folder)
 
     assert lines(seen) == [start + 1, start + 2, start + 3]
-    assert {w.what for w in seen} == {"os.listdir", "os.scandir"}
+    # Python 3.10 does not know a function's class.
+    names = ["glob.glob", "pathlib.Path.rglob" if sys.version_info >= (3, 11) else "pathlib.rglob", "os.listdir"]
+    assert [w.what for w in seen] == names
+
+
+def library(name: str, text: str) -> Any:
+    """A function of an installed package, which lists a folder for its caller."""
+    scope: dict[str, Any] = {"__name__": name}
+    exec(compile(text, os.path.join(os.path.dirname(os.__file__), "site-packages", "x.py"), "exec"), scope)
+    return scope
+
+
+def test_a_listing_is_named_by_what_the_line_called(folder: Path) -> None:
+    """Lazily, privately, or by a class of a library: the name is the one in the user's line, without private parts."""
+    text = "import os\nclass Images:\n    def __init__(self, path): self.names = os.listdir(path)"
+    images = library("vision._datasets.folder", text)["Images"]
+    with watched("file-order") as seen:
+        next(glob.iglob(str(folder / "*")))
+        next(iter(os.walk(folder)))
+        next(folder.iterdir())
+        images(str(folder))
+        os.scandir(folder)
+    described = catalog.find("file-order").story.format(what=seen[0].what)
+
+    method = "Path." if sys.version_info >= (3, 11) else ""
+    of_library = "vision.folder.Images" if sys.version_info >= (3, 11) else "vision.folder"
+    assert [w.what for w in seen[:3]] == ["glob.iglob", "os.walk", f"pathlib.{method}iterdir"]
+    assert [w.what for w in seen[3:]] == [of_library, "os.scandir"]
+    assert described == "glob.iglob listed a directory as the file system gives it"
 
 
 def test_releasing_a_line_leaves_the_others(folder: Path) -> None:

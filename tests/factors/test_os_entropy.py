@@ -1,6 +1,7 @@
 """os-entropy: everything that asks the operating system for random numbers."""
 
 import copy
+import inspect
 import os
 import pickle
 import random
@@ -20,6 +21,7 @@ import torch
 
 import samebits
 from samebits.factors import os_entropy
+from samebits.factors.catalog import find
 from tests.factors.scenes import here, lines, treated, watched
 
 SOURCES: list[Callable[[], Any]] = [
@@ -75,7 +77,12 @@ def seeded_torch() -> tuple[int, float]:
     return torch.seed(), torch.rand(1).item()
 
 
-@pytest.mark.parametrize("seed", [seeded_python, seeded_numpy, seeded_torch])
+def seeded_generator() -> tuple[int, float]:
+    generator = torch.Generator()
+    return generator.seed(), torch.rand(1, generator=generator).item()
+
+
+@pytest.mark.parametrize("seed", [seeded_python, seeded_numpy, seeded_torch, seeded_generator])
 def test_seeding_without_a_seed_asks_the_operating_system(seed: Callable[[], Any]) -> None:
     """`seed()` looks like a cure and is none: the blame goes to the line that called it, not to the draws after it."""
     states = random.getstate(), np.random.get_state(), torch.get_rng_state()
@@ -93,10 +100,82 @@ def test_seeding_without_a_seed_asks_the_operating_system(seed: Callable[[], Any
         np.random.set_state(states[1])
         torch.set_rng_state(states[2])
 
-    line = seed.__code__.co_firstlineno + 1
+    line = seed.__code__.co_firstlineno + (2 if seed is seeded_generator else 1)
     assert first == second != third
     assert lines(seen) == [line]
     assert not_blamed == []
+
+
+NAMES: list[tuple[Callable[[], Any], str, str]] = [
+    (lambda: os.urandom(4), "os.urandom", "do not let os.urandom at {} into seeds or data: derive it from a seed"),
+    (lambda: uuid.uuid4(), "uuid.uuid4", "do not let uuid.uuid4 at {} into seeds or data: derive it from a seed"),
+    (
+        lambda: secrets.randbits(8),
+        "random.SystemRandom",
+        "do not let random.SystemRandom at {} into seeds or data: derive it from a seed",
+    ),
+    (lambda: random.Random(), "random.Random()", "give random.Random() at {} a seed"),
+    (lambda: np.random.default_rng(), "NumPy's generator", "give NumPy's generator at {} a seed"),
+    (lambda: np.random.RandomState(), "NumPy's generator", "give NumPy's generator at {} a seed"),
+    (
+        lambda: torch.Generator().seed(),
+        "torch.Generator.seed()",
+        "call manual_seed(0) instead of torch.Generator.seed() at {}",
+    ),
+    (
+        lambda: torch.cuda.seed_all(),
+        "torch.cuda.seed_all()",
+        "call torch.cuda.manual_seed_all(0) instead of torch.cuda.seed_all() at {}",
+    ),
+]
+
+
+@pytest.mark.parametrize(("ask", "name", "cure"), NAMES, ids=[f"{i} {name}" for i, (_, name, _) in enumerate(NAMES)])
+def test_the_cure_is_one_for_what_was_called(ask: Callable[[], Any], name: str, cure: str) -> None:
+    """A generator is given a seed; bytes that nobody can predict are kept away from seeds and data."""
+    with watched("os-entropy", "pinned") as seen:
+        ask()
+
+    assert [w.what for w in seen] == [name]
+    site = seen[0].site
+    assert site is not None
+    assert find("os-entropy").cure_for(site, "train.py", name) == cure.format(site.place)
+
+
+def test_a_generator_keeps_its_class_and_its_method() -> None:
+    """`Generator.seed` is treated in place: the class, its signature of errors, and other methods are as ever."""
+    plain = torch.Generator
+    with samebits.pinned(factors=["os-entropy"]):
+        generator = torch.Generator()
+        assert type(generator) is torch.Generator is plain
+        assert generator.seed() == generator.initial_seed()
+        assert torch.Generator.seed.__name__ == "seed"
+        with pytest.raises(TypeError):
+            generator.seed(3)  # type: ignore[call-arg]
+    assert generator.seed() != generator.seed()
+    assert type(plain.seed).__name__ == "method_descriptor"
+
+
+def test_an_accelerator_is_seeded_when_it_is_first_used() -> None:
+    """`torch.cuda.seed()` waits in torch's queue where no device is in use, with the derived seed in it."""
+    if torch.cuda.is_initialized():
+        pytest.skip("the device is in use")
+    queue = vars(torch.cuda._lazy_seed_tracker)
+    before = dict(queue)
+
+    def waiting() -> Any:
+        with treated("os-entropy"):
+            torch.cuda.seed()
+        *_, call = (call for call in queue["call_order"] if call)
+        return inspect.getclosurevars(call[0]).nonlocals["seed"]
+
+    try:
+        seeds = [waiting(), waiting()]
+    finally:
+        queue.update(before)
+
+    assert seeds[0] == seeds[1]
+    assert isinstance(seeds[0], int)
 
 
 WITH_SEEDS: list[Callable[[], Any]] = [

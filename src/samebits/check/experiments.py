@@ -7,16 +7,20 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from samebits.check.asking import BudgetSpentError, answered
+from samebits.check.facts import SeedCall
 from samebits.check.lab import Lab
 from samebits.check.origin import MAX_PAIRS, find_origins
 from samebits.check.plan import Request
 from samebits.check.search import Found, look
 from samebits.check.treatments import Inquiry
-from samebits.check.verdict import Cause, Origin, Parting, Remedy, Run, Unknown, Verdict
+from samebits.check.verdict import Cause, Origin, Parting, Remedy, Reseeded, Run, Unknown, Verdict
 from samebits.comparison.values import Distance, distance
+from samebits.factors.base import SiteKey
 from samebits.factors.catalog import find, in_order
+from samebits.lint.seeds import find_seed_arguments
 from samebits.recording.journal import read_notes
 from samebits.recording.values import read_kept
+from samebits.sites import Site
 
 MAX_ORIGINS = 8
 
@@ -43,10 +47,10 @@ def run_check(request: Request, lab: Lab) -> Verdict:
         "different",
         parting=_measured(lab, found.parting),
         causes=tuple(replace(cause, distance=_distance(lab, cause.parting)) for cause in causes),
-        unknown=None if cures else _unknown(lab, found, more.origins),
+        unknown=None if cures else _unknown(lab, found),
         origins=tuple(more.origins),
-        remedy=None if remedy is None else replace(remedy, code=(*cures, *_code(causes))),
-        notes=(*more.notes, *_nobody(found), *_bounds(request)),
+        remedy=None if remedy is None else replace(remedy, code=(*cures, *_code(causes, _script(lab.runs)))),
+        notes=(*more.notes, *_nobody(found), *_seed_notes(found, lab.runs), *_bounds(request)),
         **common,
     )
 
@@ -93,12 +97,24 @@ def _cured(found: Found) -> tuple[list[Cause], Remedy | None, tuple[str, ...]]:
     return shown, remedy, ()
 
 
-def _unknown(lab: Lab, found: Found, origins: Sequence[Origin]) -> Unknown | None:
+def _unknown(lab: Lab, found: Found) -> Unknown | None:
     unknown = found.unknown
     if unknown is None:
         return None
-    parting = _measured(lab, unknown.parting)
-    return replace(unknown, parting=parting)
+    parting = unknown.parting
+    seeds = _reseeded(_run(lab, parting.a).facts.seeds, _run(lab, parting.b).facts.seeds)
+    return replace(unknown, parting=_measured(lab, parting), seeds=seeds)
+
+
+def _reseeded(a: Sequence[SeedCall], b: Sequence[SeedCall]) -> tuple[Reseeded, ...]:
+    """Calls on one line that seeded with other values, the first of each line."""
+    found: dict[SiteKey, Reseeded] = {}
+    for line in dict.fromkeys(call.site.key for call in a):
+        left, right = ([call for call in calls if call.site.key == line] for calls in (a, b))
+        for x, y in zip(left, right, strict=False):
+            if x.value != y.value:
+                found.setdefault(line, Reseeded(x.what, x.site, x.value, y.value, x.source))
+    return tuple(found.values())
 
 
 def _nobody(found: Found) -> list[str]:
@@ -107,15 +123,27 @@ def _nobody(found: Found) -> list[str]:
     return ["with everything pinned the runs agree, and with one factor released at a time they do too"]
 
 
-def _code(causes: Iterable[Cause]) -> tuple[str, ...]:
-    """What to change in the code, each thing once."""
-    lines = []
+def _code(causes: Iterable[Cause], script: str) -> tuple[str, ...]:
+    """What to change in the code, each thing once: what is cured for all lines at once, at the first of them."""
+    cures: dict[Any, str] = {}
     for cause in sorted(causes, key=lambda cause: not cause.drifts):
-        cure = find(cause.factor).cure
-        if cause.site is None:
-            cure = cure.replace(" at line {line}", "").replace(" before line {line}", " at the start")
-        lines.append(cure.format(line=cause.site.line if cause.site else ""))
-    return tuple(dict.fromkeys(lines))
+        factor = find(cause.factor)
+        cure = factor.cure_for(cause.site, script, cause.called)
+        cures.setdefault(factor.name if factor.cured_once else cure, cure)
+    return tuple(cures.values())
+
+
+def _script(runs: Sequence[Run]) -> str:
+    """Path of the script that is run; empty for code that lies in no file of the user's."""
+    return next((run.facts.script for run in runs if run.facts.script), "")
+
+
+def _seed_notes(found: Found, runs: Sequence[Run]) -> list[str]:
+    """Seeds that the script takes and does not use, where a seed may be what is missing."""
+    if not any(cause.cured_together for cause in found.causes) and found.unknown is None:
+        return []
+    files = sorted({path for run in runs for path in run.facts.files})
+    return [f"{one.text} ({Site(one.path, one.line).place})" for one in find_seed_arguments(files)]
 
 
 def _stopped(request: Request, found: Found) -> tuple[str, ...]:

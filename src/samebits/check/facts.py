@@ -47,6 +47,23 @@ class Shown:
 
 
 @dataclass(frozen=True)
+class SeedCall:
+    """A call that seeded a generator.
+
+    Attributes:
+        what: was called.
+        value: the seed, as text.
+        site: the line.
+        source: of the line, as it was when it ran.
+    """
+
+    what: str
+    value: str
+    site: Site
+    source: str = ""
+
+
+@dataclass(frozen=True)
 class Facts:
     """What a run noted.
 
@@ -60,6 +77,8 @@ class Facts:
         has_cuda: CUDA could be used.
         hash_lines: lines of the user's code that let the hash order in, found by reading it.
         script: path of the script that was run, as far as it is a file.
+        files: the user's own ones that were imported.
+        seeds: calls that seeded a generator, in the order of time; only the first ones of many.
     """
 
     entries: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
@@ -71,6 +90,8 @@ class Facts:
     has_cuda: bool = False
     hash_lines: tuple[Site, ...] = ()
     script: str = ""
+    files: tuple[str, ...] = ()
+    seeds: tuple[SeedCall, ...] = ()
 
     @property
     def last_words(self) -> str:
@@ -94,6 +115,8 @@ def read_facts(folder: Path) -> Facts:
         observed is not None and bool(observed["versions"].get("cuda")),
         _hash_lines(files),
         _script(notes),
+        tuple(sorted(path for path in files if is_user_file(path))),
+        tuple(_seed_call(note) for note in notes if note["note"] == "seed"),
     )
 
 
@@ -116,9 +139,14 @@ def _shown(witnessed: Iterable[Mapping[str, Any]]) -> dict[tuple[str, SiteKey], 
         if "within" in note and note["site"] is not None:
             path, line = note["within"]
             # Every worker tells of the same lines.
-            shown = Shown(note["what"], _site(note["site"]), note.get("cure", ""))
+            site, cure = _site(note["site"]), note.get("cure", "")
+            shown = Shown(note["what"], site, f"{cure} ({site.place})" if cure else "")
             found.setdefault((note["factor"], (path, line)), set()).add(shown)
     return {key: tuple(sorted(lines, key=lambda one: one.site.key)) for key, lines in found.items()}
+
+
+def _seed_call(note: Mapping[str, Any]) -> SeedCall:
+    return SeedCall(note["what"], str(note["value"]), _site(note["site"]), note["site"].get("source", ""))
 
 
 def _site(note: Mapping[str, Any]) -> Site:
@@ -151,6 +179,4 @@ def _last_lines(path: Path) -> tuple[str, ...]:
 
 
 def _script(notes: Iterable[Mapping[str, Any]]) -> str:
-    # torchrun and the like are scripts, too, and of no use to the user here.
-    found = (note["script"] for note in notes if note["note"] == "observed" and "script" in note)
-    return next((path for path in found if is_user_file(path)), "")
+    return next((note["script"] for note in notes if note["note"] == "observed" and note.get("script")), "")

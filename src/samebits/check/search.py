@@ -72,10 +72,11 @@ class Found:
                 factor.drifts,
                 factor.story.format(what=(place.entry and place.entry.what) or "a library"),
                 evidence,
+                called=place.entry.what if place.entry else "",
                 source=place.entry.source if place.entry else "",
                 likely=bool(lucky),
                 others=tuple(entry.site for entry in place.company),
-                cured_together=factor.cured_at_start,
+                cured_together=factor.cured_once,
                 shown_by=facts.shown.get((suspect.name, place.entry.site.key), ()) if place.entry else (),
                 parting=suspect.parting,
             )
@@ -98,7 +99,8 @@ class Found:
         if unsteady is not None:
             results, runs = last.results()
             is_held = {unsteady.a, unsteady.b} <= {run.id for run in last.held}
-            return Unknown(unsteady, is_held, results if is_held else 2, runs if is_held else 2, _witnessed(last))
+            seen = (results, runs) if is_held else (2, 2)
+            return Unknown(unsteady, is_held, *seen, witnessed=_witnessed(last))
         later = last.trials[-1].later if last.trials else None
         if later is None or self.stopped:
             return None

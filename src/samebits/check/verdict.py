@@ -159,6 +159,7 @@ class Cause:
         drifts: it differs between two runs on this machine; otherwise it differs on other machines only.
         what: how it entered.
         evidence: the runs that show it.
+        called: what was called there, as it was witnessed; empty where there is no call.
         source: the line, as it was when it ran; empty where it is to be read from the file.
         likely: the site was found by reading the code, not by watching it.
         others: company: further lines at which it enters, cured together with the first one, or not told apart from it.
@@ -173,6 +174,7 @@ class Cause:
     drifts: bool
     what: str
     evidence: Evidence
+    called: str = ""
     source: str = ""
     likely: bool = False
     others: tuple[Site, ...] = ()
@@ -230,6 +232,24 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
+class Reseeded:
+    """A call that seeded a generator with another value in each of two runs: what it was computed from differs.
+
+    Attributes:
+        what: was called.
+        site: the line.
+        a, b: the values, as text.
+        source: of the line, as it was when it ran.
+    """
+
+    what: str
+    site: Site
+    a: str
+    b: str
+    source: str = ""
+
+
+@dataclass(frozen=True)
 class Unknown:
     """Runs that were treated alike and diverge all the same.
 
@@ -238,6 +258,7 @@ class Unknown:
         held: everything that can be pinned was pinned in them; otherwise the remedy.
         results: how many different results so many runs gave.
         runs: how many.
+        seeds: calls that seeded a generator with another value in each of the two runs.
         witnessed: factors that entered up to there, with their first lines; none of them could be told apart.
     """
 
@@ -245,6 +266,7 @@ class Unknown:
     held: bool
     results: int = 2
     runs: int = 2
+    seeds: tuple[Reseeded, ...] = ()
     witnessed: tuple[tuple[str, Entry], ...] = ()
 
 

@@ -15,7 +15,7 @@ import samebits
 from samebits.errors import InterruptError, SamebitsError, UsageError
 
 COMMANDS = {
-    "run": "Run once with every factor pinned.",
+    "run": "Run once with factors pinned.",
     "check": "Same bits? If not: where, why, and what cures it.",
     "diff": "Compare two recorded runs.",
     "replay": "Call a recorded operation again and again.",

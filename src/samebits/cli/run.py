@@ -21,7 +21,7 @@ from samebits.recording.journal import read_notes
 from samebits.recording.wish import OpWish
 
 
-@click.command(context_settings=COMMAND_LINE, short_help="Run once with every factor pinned.")
+@click.command(context_settings=COMMAND_LINE, short_help="Run once with factors pinned.")
 @pin_option("Pin only these factors (repeatable). Without it: all that are pinned by default.")
 @click.option("--no-pin", is_flag=True, help="Pin nothing, only record.")
 @seed_option
@@ -50,7 +50,9 @@ def command(
     out: Path | None,
     command: tuple[str, ...],
 ) -> None:
-    """Run COMMAND once with every factor pinned; its output, input and exit status are its own.
+    """Run COMMAND once with factors pinned; its output, input and exit status are its own.
+
+    Without --pin: every factor but os-entropy, clock, cpu-isa, float-precision and data-workers.
 
     \b
     samebits run train.py --lr 3

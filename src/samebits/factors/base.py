@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Literal
 
+from samebits.factors.c_classes import exchange_method
 from samebits.factors.imports import forget, when_loaded
 from samebits.factors.stand_in import StandIn
 from samebits.seeds import derive
-from samebits.sites import Site, user_modules, user_site
+from samebits.sites import Site, called_by_user, shown_path, user_modules, user_site
 
 Mode = Literal["natural", "pinned", "varied"]
 SiteKey = tuple[str, int]
@@ -54,7 +55,6 @@ class Witness:
         factor: its name.
         what: what was called.
         site: the user's line; None when a library acted on its own.
-        seeded: the call was given a seed.
         within: the site that this one explains: how the factor enters there. It cannot be released by itself.
         cure: what to change there, where pinning the factor does not help.
     """
@@ -62,7 +62,6 @@ class Witness:
     factor: str
     what: str
     site: Site | None
-    seeded: bool = False
     within: SiteKey | None = None
     cure: str = ""
 
@@ -134,24 +133,28 @@ class Scene:
         """Like `derive`, for what is varied."""
         return self.derive("varied", self.setting.variant, *words, bits=bits)
 
-    def enter(self, what: str, seeded: bool = False) -> Mode:
+    def enter(self, what: str) -> Mode:
         """The factor enters through `what` right now: witness the user's line, and say how to treat this call."""
         if self.ended:
             return "natural"
         if not self.watches_sites:
             return self.mode
         site = user_site()
-        self.witness(what, site, seeded)
+        self.witness(what, site)
         released = site is not None and site.key in self.setting.released
         return "varied" if released else self.mode
 
-    def witness(self, what: str, site: Site | None, seeded: bool = False) -> None:
+    def called(self, what: str) -> str:
+        """The library function by which the user's line came to `what`; `what` where it was called at once."""
+        return (self.watches_sites and called_by_user()) or what
+
+    def witness(self, what: str, site: Site | None) -> None:
         """Report a site once per process."""
         key = site.key if site else None
         if self.report is None or key in self._seen:
             return
         self._seen.add(key)
-        self.report(Witness(self.factor, what, site, seeded))
+        self.report(Witness(self.factor, what, site))
 
     def set(self, owner: Any, name: str, value: Any) -> None:
         """Set an attribute; leaving the scene puts the old one back, or takes it away where it was inherited."""
@@ -167,6 +170,11 @@ class Scene:
         stand_in = StandIn(owner.__name__, name, getattr(owner, name), call)
         self.set(owner, name, stand_in)
         return stand_in
+
+    def set_method(self, owner: type, name: str, method: Any) -> None:
+        """Change a method of a class written in C; put back when the scene ends."""
+        before = exchange_method(owner, name, method)
+        self.undo.callback(exchange_method, owner, name, before)
 
     def set_environment(self, name: str, value: str) -> None:
         """Set an environment variable for this process and its children; put back when the scene ends."""
@@ -226,13 +234,14 @@ class Factor(ABC):
         summary: why it matters, one line.
         story: how it enters, as a clause after its name; `{what}` is what was called.
         too_late: since when it cannot be pinned from inside.
-        cure: what to change in the code, where that is better than pinning; `{line}` is the guilty line's number.
+        cure: what to change in the code at `{place}`, the guilty line as `file:line`.
+        cure_unplaced: the same where no line is known.
+        cured_once: one change in the script cures it at all lines at which it enters.
         pinned_by_default / varied_by_default: part of `samebits run` / of `samebits check`.
         drifts: its natural state differs between two runs on one machine (a clock does, a thread count does not).
         is_mode: its settings choose between algorithms, each with bits of its own, so a released run is compared with
             another released run, not with a pinned one.
         has_sites: it enters through calls that can be witnessed.
-        cured_at_start: one seed at the start of the script cures all of its lines.
         refuses: pinned, it makes operations raise that cannot repeat.
         read_in_code: it leaves no call to witness; its lines are found by reading the user's code, and another value of
             it may by luck change nothing.
@@ -246,13 +255,14 @@ class Factor(ABC):
     summary: str
     story: str
     too_late: str = "never"
-    cure: str = ""
+    cure: str
+    cure_unplaced: str = ""
+    cured_once: bool = False
     pinned_by_default: bool = True
     varied_by_default: bool = False
     drifts: bool = True
     is_mode: bool = False
     has_sites: bool = False
-    cured_at_start: bool = False
     refuses: bool = False
     read_in_code: bool = False
     needs_cuda: bool = False
@@ -291,6 +301,16 @@ class Factor(ABC):
         """Why an error in the program is this pin's doing, as a clause; empty when it is not."""
         return ""
 
+    def cure_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
+        """What to change in the code, as a sentence without its full stop.
+
+        Args:
+            site: the line where the factor entered; None where that is not known.
+            script: path of the script that is run; empty where that is not known.
+            what: what was called there, as it was witnessed.
+        """
+        return self.cure_unplaced or self.cure if site is None else self.cure.format(place=site.place)
+
     def apply(self, scene: Scene) -> None:
         """Do what the scene asks for; do nothing at all where nothing is asked."""
         if scene.mode == "pinned":
@@ -299,6 +319,23 @@ class Factor(ABC):
             self.vary(scene)
         elif scene.watches_sites:
             self.witness(scene)
+
+
+class GeneratorFactor(Factor):
+    """A global generator: seeded once at the start of the script that is run, it is cured at every line that draws.
+
+    Attributes:
+        seeding: the call that seeds it.
+    """
+
+    seeding: str
+    story = "drawn before it was seeded"
+    has_sites = True
+    cured_once = True
+
+    def cure_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
+        start = f"call {self.seeding} once, at the start of {shown_path(script) if script else 'the script'}"
+        return f"{start}, before its first draw{f' ({site.place})' if site else ''}"
 
 
 class CallFactor(Factor):

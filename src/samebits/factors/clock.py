@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 from samebits.factors.base import CallFactor, Observation, Scene
-from samebits.factors.datetimes import knowing_another_now
+from samebits.factors.datetimes import tell_another_now
 
 START_NS = 1_000_000_000 * 1_000_000_000
 TICK_NS = 1_000_000
@@ -22,15 +21,14 @@ class Clock(CallFactor):
     Harmless in a log line, fatal in a seed, a split or a learning rate. Pinned, it is a logical clock: in every thread
     it starts on 2001-09-09 and advances one millisecond per call, so waiting for a time of day takes longer. Varied,
     it is shifted by days. Durations (`perf_counter`, `monotonic`, `process_time`) are left alone. Not seen: clocks
-    read in C, such as `np.datetime64("now")` and `uuid.uuid1()`, and the times of files. While it is pinned or
-    varied, `datetime.datetime` is a stand-in whose instances are plain ones: `type(moment) is datetime.datetime` is
-    false then (`==` and `isinstance` hold), and it cannot share a subclass with a base that has a metaclass (an Enum).
+    read in C, such as `np.datetime64("now")` and `uuid.uuid1()`, and the times of files.
     """
 
     name = "clock"
     summary = "time.time() and datetime.now() differ in every run: harmless in a log, fatal in a seed"
     story = "{what} was read"
-    cure = "do not let the time at line {line} into seeds, data or hyperparameters"
+    cure = "do not let the time read at {place} into seeds, data or hyperparameters"
+    cure_unplaced = "do not let the time into seeds, data or hyperparameters"
     pinned_by_default = False
     varied_by_default = True
 
@@ -45,8 +43,10 @@ class Clock(CallFactor):
         for name, unit in (("clock_gettime", 1_000_000_000), ("clock_gettime_ns", None)):
             if hasattr(time, name):
                 scene.replace(time, name, clock.reader(name, getattr(time, name), unit))
-        for plain in (datetime.date, datetime.datetime):
-            knowing_another_now(scene, plain, clock.now)
+        try:
+            tell_another_now(scene, clock.reading, clock.time_ns)
+        except (ImportError, RuntimeError) as error:
+            scene.failed = f"datetime is left as it is: {error}"
 
     def observe(self, scene: Scene | None = None) -> Observation:
         if scene is None or scene.mode == "natural":
@@ -65,8 +65,8 @@ class _Clock:
         days = 1 + scene.other("days") % 3650
         self.shift = days * DAY_NS + scene.other("rest") % DAY_NS
 
-    def now(self, what: str) -> int:
-        """Nanoseconds since 1970, read through `what`."""
+    def reading(self, what: str) -> int | None:
+        """Nanoseconds since 1970, read through `what`; None where the real time is to be told."""
         mode = self.scene.enter(what)
         # Every call ticks, also one that is answered otherwise: the calls after it are not to blame for it.
         self.thread.calls = getattr(self.thread, "calls", 0) + 1
@@ -74,7 +74,12 @@ class _Clock:
         # A line released alone reads the pinned clock, shifted: so do runs that are varied in the same way each time.
         if mode == "pinned" or (mode == "varied" and self.is_logical):
             return START_NS + int(self.thread.calls) * TICK_NS + shift
-        return self.time_ns() + shift
+        return self.time_ns() + shift if mode == "varied" else None
+
+    def now(self, what: str) -> int:
+        """Like `reading`, with the real time told."""
+        read = self.reading(what)
+        return self.time_ns() if read is None else read
 
     def converter(self, name: str, original: Callable[[float], Any]) -> Callable[..., Any]:
         """For a function whose argument defaults to the present moment."""

@@ -29,7 +29,8 @@ class DataWorkers(CallFactor):
     name = "data-workers"
     summary = "another num_workers gives augmentation other random numbers, so the batches change"
     story = "{what} fetches with another number of workers"
-    cure = "use samebits.data.DataLoader(..., seed=0) at line {line}, which keys each sample by its index"
+    cure = "use samebits.data.DataLoader(..., seed=0) at {place}, which keys each sample by its index"
+    cure_unplaced = "use samebits.data.DataLoader(..., seed=0), which keys each sample by its index"
     pinned_by_default = False
     drifts = False
     priced = ("pinned",)
@@ -107,7 +108,7 @@ class _Loaders:
             witness = Witness(self.scene.factor, "drawn for a sample", site, within=made_at)
         else:
             what = f"{changed} changed from sample to sample"
-            cure = f"let no sample depend on {changed}, changed at line {site.line}"
+            cure = f"let no sample depend on {changed}"
             witness = Witness(self.scene.factor, what, site, within=made_at, cure=cure)
         self.scene.report(witness)
 

@@ -1,8 +1,7 @@
-"""Stand-ins for `datetime.datetime` and `datetime.date`, whose own attributes cannot be replaced."""
+"""Another present moment for `datetime.datetime` and `datetime.date`, which stay the classes they are."""
 
 from __future__ import annotations
 
-import copyreg
 import datetime
 import sys
 import warnings
@@ -11,7 +10,7 @@ from typing import Any
 
 from samebits.factors.base import Scene
 
-Now = Callable[[str], int]
+Clock = Callable[[str], int | None]
 
 UTCNOW_IS_DEPRECATED = (
     "datetime.datetime.utcnow() is deprecated and scheduled for removal in a future version. Use timezone-aware "
@@ -19,62 +18,36 @@ UTCNOW_IS_DEPRECATED = (
 )
 
 
-def knowing_another_now(scene: Scene, plain: Any, now: Now) -> None:
-    """Put a class in the place of `plain` that makes the same instances and takes the present moment from `now`."""
-    plain = getattr(plain, "plain", plain)  # where another scene's stand-in is in place already
-    stand_in = _stand_in(plain, now)
-    scene.set(datetime, plain.__name__, stand_in)
+def tell_another_now(scene: Scene, clock: Clock, real_ns: Callable[[], int]) -> None:
+    """Let `now`, `utcnow` and `today` ask `clock`: nanoseconds since 1970, or None for the real time.
 
-    def reduce(moment: Any) -> tuple[Any, ...]:
-        # pickle wants to find the class under its name; with the stand-in it writes the same bytes as ever.
-        return (stand_in, *plain.__reduce_ex__(moment, 4)[1:])
-
-    scene.put(copyreg.dispatch_table, plain, reduce)
-
-
-class _LikePlain(type):
-    """Makes the stand-in answer like the class it stands for: same instances, same subclasses, same equality.
-
-    A program's own subclass of the stand-in has this type too, and answers for itself.
+    The methods change inside the classes. A class of ours in their place would not do: C code takes the classes from
+    C, and Cython, an Enum or a metaclass cannot derive from one of them and ours at once.
     """
+    date, moment = datetime.date, datetime.datetime
+    plain_now, plain_today = vars(moment)["now"], vars(date)["today"]
+    # As C does it: what a subclass makes of `fromtimestamp` does not count for its `now`.
+    at = vars(moment)["fromtimestamp"]
 
-    plain: type
-
-    @property
-    def stands_in(cls) -> bool:
-        return cls.__base__ is cls.plain
-
-    def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, cls.plain) if cls.stands_in else super().__instancecheck__(instance)
-
-    def __subclasscheck__(cls, subclass: type) -> bool:
-        return issubclass(subclass, cls.plain) if cls.stands_in else super().__subclasscheck__(subclass)
-
-    def __eq__(cls, other: object) -> bool:
-        return other is cls or (cls.stands_in and other is cls.plain)
-
-    def __hash__(cls) -> int:
-        return hash(cls.plain) if cls.stands_in else super().__hash__()
-
-
-def _stand_in(plain: Any, now: Now) -> Any:
-    def made_by(cls: Any) -> Any:
-        # The stand-in itself makes plain instances; a program's own subclass makes its own.
-        return plain if cls.stands_in else cls
-
-    def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        return plain(*args, **kwargs) if cls.stands_in else plain.__new__(cls, *args, **kwargs)
-
-    def at(cls: Any, what: str, *tz: Any) -> Any:
-        return made_by(cls).fromtimestamp(now(f"{plain.__name__}.{what}") / 1_000_000_000, *tz)
+    def now(cls: Any, tz: Any = None) -> Any:
+        read = clock("datetime.now")
+        return plain_now.__get__(None, cls)(tz) if read is None else at.__get__(None, cls)(read / 1_000_000_000, tz)
 
     def utcnow(cls: Any) -> Any:
         if sys.version_info >= (3, 12):
             warnings.warn(UTCNOW_IS_DEPRECATED, DeprecationWarning, stacklevel=2)
-        return at(cls, "utcnow", datetime.timezone.utc).replace(tzinfo=None)
+        read = clock("datetime.utcnow")
+        seconds = (real_ns() if read is None else read) / 1_000_000_000
+        return moment.replace(at.__get__(None, cls)(seconds, datetime.timezone.utc), tzinfo=None)
 
-    body = {name: getattr(plain, name) for name in ("__module__", "__qualname__", "__doc__")}
-    body |= {"__new__": new, "today": classmethod(lambda cls: at(cls, "today"))}
-    if issubclass(plain, datetime.datetime):
-        body |= {"now": classmethod(lambda cls, tz=None: at(cls, "now", tz)), "utcnow": classmethod(utcnow)}
-    return type("type", (_LikePlain,), {"plain": plain})(plain.__name__, (plain,), body)
+    def today(cls: Any) -> Any:
+        read = clock("datetime.today" if issubclass(cls, moment) else "date.today")
+        # Here it does count: C asks the class.
+        return plain_today.__get__(None, cls)() if read is None else cls.fromtimestamp(read / 1_000_000_000)
+
+    for owner, method in ((moment, now), (moment, utcnow), (date, today)):
+        method.__qualname__, method.__doc__ = (
+            f"{owner.__name__}.{method.__name__}",
+            getattr(owner, method.__name__).__doc__,
+        )
+        scene.set_method(owner, method.__name__, classmethod(method))

@@ -23,7 +23,8 @@ class FileOrder(CallFactor):
     name = "file-order"
     summary = "directories are listed in an order that another machine, copy or file system does not share"
     story = "{what} listed a directory as the file system gives it"
-    cure = "sort the listing at line {line}: sorted(...)"
+    cure = "sort the listing at {place}: sorted(...)"
+    cure_unplaced = "sort listings of folders: sorted(...)"
     varied_by_default = True
     drifts = False
 
@@ -53,14 +54,14 @@ def _arranged(entries: list[Any], mode: str, variant: int, key: Callable[[Any], 
 
 def _listdir(scene: Scene, original: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
     def listdir(path: Any = None) -> list[Any]:
-        return _arranged(original(path), scene.enter("os.listdir"), scene.setting.variant)
+        return _arranged(original(path), scene.enter(scene.called("os.listdir")), scene.setting.variant)
 
     return listdir
 
 
 def _scandir(scene: Scene, original: Callable[..., Any]) -> Callable[..., Any]:
     def scandir(path: Any = None) -> _Listing:
-        mode = scene.enter("os.scandir")
+        mode = scene.enter(scene.called("os.scandir"))
         with original(path) as entries:
             return _Listing(_arranged(list(entries), mode, scene.setting.variant, key=lambda entry: entry.name))
 

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from samebits.factors.base import Factor, Observation, Scene
+from samebits.factors.base import GeneratorFactor, Observation, Scene
 from samebits.factors.seeding import Seeding
 
 
-class NumpyRng(Factor):
+class NumpyRng(GeneratorFactor):
     """The generator behind `np.random.rand()`, `np.random.shuffle()` and every other function of `numpy.random`.
 
     NumPy seeds it from the operating system when it is imported. scikit-learn and others draw from it whenever their
@@ -22,10 +22,7 @@ class NumpyRng(Factor):
     summary = (
         "NumPy starts its global generator (np.random.rand, sklearn's random_state=None) from OS entropy in every run"
     )
-    story = "drawn before it was seeded"
-    cure = "call samebits.pin(seed=0), or np.random.seed(0), before line {line}"
-    has_sites = True
-    cured_at_start = True
+    seeding = "np.random.seed(0)"
 
     def pin(self, scene: Scene) -> None:
         scene.when_loaded("numpy.random", lambda module: self._start(module, scene, scene.derive(bits=32)))

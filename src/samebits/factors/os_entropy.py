@@ -5,29 +5,47 @@ from __future__ import annotations
 import os
 import random
 import sys
+import threading
 from collections.abc import Callable
 from functools import cache, wraps
 from typing import Any
 
 from samebits.factors.base import CallFactor, Observation, Scene
 from samebits.seeds import derive
-from samebits.sites import user_site
+from samebits.sites import Site, user_site
+
+NUMPYS = "NumPy's generator"
+
+# What takes no seed, and what is called instead of it.
+SEEDED_INSTEAD = {
+    "torch.seed()": "torch.manual_seed(0)",
+    "torch.Generator.seed()": "manual_seed(0)",
+    **{
+        f"torch.{module}.{name}()": f"torch.{module}.manual_{name}(0)"
+        for module in ("cuda", "xpu")
+        for name in ("seed", "seed_all")
+    },
+}
+
+# Modules of the standard library whose functions hand out what nobody can predict: there is nothing to seed.
+UNPREDICTABLE = ("os", "random", "secrets", "tempfile", "uuid")
 
 
 class OsEntropy(CallFactor):
     """`os.urandom` and everything that rests on it: uuid4, secrets, SystemRandom, and generators made without a seed.
 
     `np.random.default_rng()`, `Generator`, `RandomState()`, `SeedSequence()`, `random.Random()`, and a `seed()`
-    without an argument all ask the operating system. Pinned, every process gets derived streams of its own; that
-    takes away the unpredictability that keys and tokens need, so it is pinned only when asked for. Not seen:
-    `/dev/urandom` opened as a file, `uuid.uuid1()`, `torch.Generator.seed()`, and C extensions that ask the kernel
+    without an argument (also that of a `torch.Generator`) all ask the operating system. Pinned, every process gets
+    derived streams of its own; that takes away the unpredictability that keys and tokens need, so it is pinned only
+    when asked for. Not seen: `/dev/urandom` opened as a file, `uuid.uuid1()`, and C extensions that ask the kernel
     themselves. Witnessed although harmless: `np.random.RandomState(3)` asks first and throws the answer away.
     """
 
     name = "os-entropy"
     summary = "os.urandom, uuid4, secrets and generators made without a seed differ in every run by design"
     story = "{what} asked the operating system"
-    cure = "give the generator made at line {line} a seed"
+    cure = "give generators seeds; do not let what the operating system hands out at {place} into seeds or data"
+    cure_unplaced = "seed every generator, and let nothing that the operating system hands out into seeds or data"
     pinned_by_default = False
     varied_by_default = True
 
@@ -37,6 +55,7 @@ class OsEntropy(CallFactor):
             if hasattr(owner, name):
                 scene.replace(owner, name, entropy.asked(f"os.{name.strip('_')}", getattr(owner, name)))
         self._install_seeding(scene, entropy)
+        scene.when_loaded("numpy.random.bit_generator", lambda module: _install_numpy(module, scene, entropy))
         scene.when_loaded("torch", lambda torch: _install_torch(torch, scene, entropy))
 
     def observe(self, scene: Scene | None = None) -> Observation:
@@ -44,12 +63,21 @@ class OsEntropy(CallFactor):
             return Observation("the operating system's", False)
         return Observation("a derived stream" if scene.mode == "pinned" else "another derived stream", True)
 
+    def cure_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
+        if site is None:
+            return self.cure_unplaced
+        if what in SEEDED_INSTEAD:
+            return f"call {SEEDED_INSTEAD[what]} instead of {what} at {site.place}"
+        if what.endswith(")") or what.partition(".")[0] not in UNPREDICTABLE:
+            return f"give {what} at {site.place} a seed"
+        return f"do not let {what} at {site.place} into seeds or data: derive it from a seed"
+
     def _install_seeding(self, scene: Scene, entropy: _Entropy) -> None:
         plain = random.Random.seed
 
         @wraps(plain)
         def seed(self: random.Random, a: Any = None, version: int = 2) -> None:
-            plain(self, entropy.seed("random.Random()") if a is None else a, version)
+            plain(self, entropy.seed(_called(scene, "random.Random()")) if a is None else a, version)
 
         # random.seed is a method bound before the class was touched, and it may carry another factor's watch by now.
         outer = random.seed
@@ -101,12 +129,14 @@ class _Entropy:
         self.scene = scene
         self.lineage = _Lineage.of_process()
         self.drawn: dict[tuple[str | int, ...], int] = {}
+        # Who asks in this thread, where that is known better than from the frames.
+        self.asking = threading.local()
 
     def asked(self, what: str, original: Callable[..., bytes]) -> Callable[..., bytes]:
         """A stand-in for `os.urandom`."""
 
         def urandom(size: int, *args: Any, **kwargs: Any) -> bytes:
-            mode = self.scene.enter(what)
+            mode = self.scene.enter(getattr(self.asking, "what", "") or _called(self.scene, what))
             # What cannot be handed out (a negative size, no number at all) fails as it always does.
             as_ever = mode == "natural" or not isinstance(size, int) or size < 0
             return original(size, *args, **kwargs) if as_ever else self.derived(size, mode)
@@ -129,15 +159,59 @@ class _Entropy:
         return None if mode == "natural" else int.from_bytes(self.derived(32, mode), "little")
 
 
-def _install_torch(torch: Any, scene: Scene, entropy: _Entropy) -> None:
-    original = torch.seed
+def _called(scene: Scene, what: str) -> str:
+    """What the user's line called to ask the operating system."""
+    name = scene.called(what)
+    if name.startswith("random.") and what.startswith("os."):
+        # `secrets.randbits` and its like are methods of this one.
+        return "random.SystemRandom"
+    return what if name == "random.Random" else name
 
-    def seed() -> int:
-        drawn = entropy.seed("torch.seed()")
-        if drawn is None:
-            return int(original())
-        torch.manual_seed(drawn & 0xFFFFFFFF)
-        return drawn & 0xFFFFFFFF
+
+def _install_numpy(module: Any, scene: Scene, entropy: _Entropy) -> None:
+    original = module.randbits
+
+    def randbits(k: int) -> int:
+        entropy.asking.what = scene.called(NUMPYS)
+        try:
+            return int(original(k))
+        finally:
+            entropy.asking.what = ""
+
+    scene.replace(module, "randbits", randbits)
+
+
+def _install_torch(torch: Any, scene: Scene, entropy: _Entropy) -> None:
+    def drawn(what: str) -> int | None:
+        # The CPU's generator keeps 32 bits of a seed.
+        seed = entropy.seed(what)
+        return None if seed is None else seed & 0xFFFFFFFF
+
+    def seeding(what: str, original: Callable[[], Any], manual_seed: Callable[[int], Any]) -> Callable[[], Any]:
+        def seed() -> Any:
+            value = drawn(what)
+            if value is None:
+                return original()
+            manual_seed(value)
+            return value if what == "torch.seed()" else None
+
+        return seed
 
     for owner in (torch, torch.random):
-        scene.replace(owner, "seed", seed)
+        scene.replace(owner, "seed", seeding("torch.seed()", owner.seed, torch.manual_seed))
+    for module in (torch.cuda, torch.xpu):
+        for name in ("seed", "seed_all"):
+            what = f"{module.__name__}.{name}()"
+            call = seeding(what, getattr(module, name), getattr(module, f"manual_{name}"))
+            for owner in (module, module.random):
+                scene.replace(owner, name, call)
+    generator_seed = torch.Generator.seed
+
+    def seed(self: Any) -> int:
+        value = drawn(scene.called("torch.Generator.seed()"))
+        if value is None:
+            return int(generator_seed(self))
+        self.manual_seed(value)
+        return value
+
+    scene.set_method(torch.Generator, "seed", wraps(generator_seed)(seed))

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from samebits.factors.base import Factor, Observation, Scene
+from samebits.factors.base import GeneratorFactor, Observation, Scene
 from samebits.factors.seeding import Seeding
 
 DRAWS = (
@@ -34,7 +34,7 @@ DRAWS = (
 )
 
 
-class PythonRng(Factor):
+class PythonRng(GeneratorFactor):
     """The generator behind `random.random()`, `random.shuffle()` and the rest of the module's functions.
 
     Python seeds it from the operating system at start-up, so whatever is drawn before `random.seed(...)` is another
@@ -44,10 +44,7 @@ class PythonRng(Factor):
 
     name = "python-rng"
     summary = "Python starts its global generator (random.random, random.shuffle) from OS entropy in every run"
-    story = "drawn before it was seeded"
-    cure = "call samebits.pin(seed=0), or random.seed(0), before line {line}"
-    has_sites = True
-    cured_at_start = True
+    seeding = "random.seed(0)"
 
     def pin(self, scene: Scene) -> None:
         self._start(scene, scene.derive())

@@ -6,13 +6,13 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from samebits.factors.base import Factor, Observation, Scene, import_if_installed
+from samebits.factors.base import GeneratorFactor, Observation, Scene, import_if_installed
 from samebits.factors.seeding import Seeding
 
 States = list[tuple[Callable[[Any], None], Any]]
 
 
-class TorchRng(Factor):
+class TorchRng(GeneratorFactor):
     """The generators behind `torch.rand()`, `nn.init`, dropout, and the shuffling of a DataLoader without `generator=`.
 
     torch seeds them from the operating system when it is imported, so parameters made before `torch.manual_seed(...)`
@@ -24,10 +24,7 @@ class TorchRng(Factor):
 
     name = "torch-rng"
     summary = "torch starts its generators (nn.init, dropout, DataLoader shuffling) from OS entropy in every run"
-    story = "drawn before it was seeded"
-    cure = "call samebits.pin(seed=0), or torch.manual_seed(0), before line {line}"
-    has_sites = True
-    cured_at_start = True
+    seeding = "torch.manual_seed(0)"
 
     def pin(self, scene: Scene) -> None:
         scene.when_loaded("torch", lambda torch: self._start(torch, scene, scene.derive(bits=32)))

@@ -26,7 +26,8 @@ class UninitializedMemory(CallFactor):
     name = "uninitialized-memory"
     summary = "torch.empty returns what stood in memory before: zeros in a short test, old tensors in a long run"
     story = "memory of {what} was read before it was written"
-    cure = "write every element of the tensor made at line {line} before reading it, or use torch.zeros"
+    cure = "write every element of the tensor made at {place} before reading it, or use torch.zeros"
+    cure_unplaced = "write every element of new memory before reading it, or use torch.zeros"
     varied_by_default = True
     priced = ("pinned",)
 

@@ -13,10 +13,11 @@ from typing import Any
 
 from samebits.factors.base import Witness
 from samebits.factors.imports import when_loaded
+from samebits.factors.seed_calls import SeedCall, witness_seeds
 from samebits.launch.plan import RunPlan, read_plan
 from samebits.pinning import Treatment, adopt, current_rank, line_of_refusal, rank_path, status, too_late, treat
 from samebits.recording.journal import Journal
-from samebits.sites import user_files
+from samebits.sites import user_files, user_script
 
 OLDEST_TORCH = (2, 6)
 
@@ -31,6 +32,9 @@ def start(plan_path: str) -> None:
     path = rank_path() if plan.per_rank else ()
     treatment = treat(plan.settings, plan.seed, path, _reporter(journal) if plan.witness else None)
     adopt(treatment)
+    if plan.witness:
+        # Last, so that a seed is noted as it was given, before any factor has a say in it.
+        witness_seeds(_seed_reporter(journal))
     guest = _Guest(plan, journal, treatment)
     atexit.register(guest.safely(guest.at_end))
     when_loaded("torch", guest.safely(guest.meet_torch))
@@ -38,9 +42,16 @@ def start(plan_path: str) -> None:
 
 def _reporter(journal: Journal) -> Any:
     def report(witness: Witness) -> None:
-        site = None if witness.site is None else {**witness.site.as_dict(), "source": witness.site.source}
+        site = None if witness.site is None else witness.site.as_note()
         more = {key: value for key in ("within", "cure") if (value := getattr(witness, key))}
-        journal.note("witness", factor=witness.factor, what=witness.what, site=site, seeded=witness.seeded, **more)
+        journal.note("witness", factor=witness.factor, what=witness.what, site=site, **more)
+
+    return report
+
+
+def _seed_reporter(journal: Journal) -> Callable[[SeedCall], None]:
+    def report(call: SeedCall) -> None:
+        journal.note("seed", what=call.what, value=call.value, site=call.site.as_note())
 
     return report
 
@@ -89,9 +100,8 @@ class _Guest:
         versions = {"python": platform.python_version(), "torch": torch.__version__, "cuda": torch.version.cuda}
         versions["numpy"] = getattr(numpy, "__version__", None)
         factors = {s.name: {"mode": s.mode, "value": s.observation.value} for s in status()}
-        script = getattr(sys.modules.get("__main__"), "__file__", None)
-        own = {"script": os.path.abspath(script)} if script else {}
-        self.journal.note("observed", versions=versions, factors=factors, rank=current_rank(), **own)
+        rank, script = current_rank(), user_script()
+        self.journal.note("observed", versions=versions, factors=factors, rank=rank, script=script)
         if self.plan.record:
             from samebits.recording.streams import Recorder
             from samebits.recording.wish import Wish

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from samebits.check.evidence import detectable_rate, runs_for_rate
 from samebits.check.facts import Entry
 from samebits.check.treatments import WITNESSED
-from samebits.check.verdict import Cause, LeftOut, Origin, Remedy, Unknown, Verdict
+from samebits.check.verdict import Cause, LeftOut, Origin, Remedy, Reseeded, Unknown, Verdict
 from samebits.report.places import counted, place_of, where
 from samebits.sites import Site
 
@@ -106,6 +106,11 @@ def witnessed(entries: Sequence[tuple[str, Entry]]) -> list[str]:
     return [f"{name}: {entry.what}, {place_of(entry.site)}" for name, entry in entries]
 
 
+def reseeded(seeds: Sequence[Reseeded]) -> list[str]:
+    """Generators that were seeded with another value in each run."""
+    return [f"{one.what} with {one.a} in one run and {one.b} in the other, {place_of(one.site)}" for one in seeds]
+
+
 def excluded(origin: Origin | None) -> list[str]:
     """What the operation at which runs diverge rules out."""
     if origin is None:
@@ -133,6 +138,8 @@ def advice(verdict: Verdict) -> list[str]:
     between = "addresses (id(), sets of objects), the process id, files that an earlier run left"
     if excluded(origin) and origin is not None and origin.first.place.finding == "op":
         return [f"look for what differs between processes: {between}"]
+    if verdict.unknown.seeds:
+        return [f"look at what the seed at {lines_of([one.site for one in verdict.unknown.seeds])} is computed from"]
     order = "the order in which threads or processes finish"
     return [f"look for what the catalogue does not hold: {order}, {between}, /dev/urandom read as a file"]
 

@@ -285,6 +285,10 @@ def _unknown(verdict: Verdict) -> list[dict[str, Any]]:
             "on_this_machine": True,
             "evidence": unknown_line(unknown).removeprefix("unknown: "),
             "runs": None,
+            "seeded": [
+                {"what": one.what, "values": [one.a, one.b], "location": _location(one.site, one.source)}
+                for one in unknown.seeds
+            ],
             "witnessed": [
                 {"factor": name, "what": entry.what, "location": _location(entry.site, entry.source)}
                 for name, entry in unknown.witnessed

@@ -164,7 +164,7 @@ def _cause(cause: Mapping[str, Any], sources: bool, cwd: str) -> dict[str, Any]:
     entered = [{**one, "location": _near(one["location"], cwd)} for one in cause.get("witnessed", [])]
     near = {"location": _near(cause["location"], cwd), "others": others, "witnessed": entered}
     # An answer of an older samebits lacks what came later.
-    later = {"cured_together": False, "runs": None, "excluded": [], "next": []}
+    later: dict[str, Any] = {"cured_together": False, "runs": None, "excluded": [], "next": [], "seeded": []}
     return {**later, **cause, "lines": lines, "shown_by": shown, **near}
 
 

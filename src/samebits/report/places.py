@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 from samebits.comparison.locate import Divergence
-from samebits.sites import Site
+from samebits.sites import Site, shown_path
 
 _STREAMS = {
     "init": "the parameters the model was born with",
@@ -20,13 +18,12 @@ _STREAMS = {
 
 def path_of(path: str) -> str:
     """Relative to the current folder when the file lies in it, else absolute; never shortened."""
-    relative = os.path.relpath(path) if os.path.isabs(path) else path
-    return path if relative.startswith("..") else relative
+    return shown_path(path)
 
 
 def place_of(site: Site) -> str:
     """`train.py:31`."""
-    return f"{path_of(site.path)}:{site.line}"
+    return site.place
 
 
 def where(divergence: Divergence) -> str:

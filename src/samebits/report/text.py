@@ -21,6 +21,7 @@ from samebits.report.causes import (
     excluded,
     left_out,
     remedy_state,
+    reseeded,
     rests_on,
     state_of,
     unknown_line,
@@ -109,6 +110,7 @@ def _unknown_rows(verdict: Verdict, unknown: Unknown) -> list[tuple[str, str]]:
     rows.append(("", unknown_what(verdict)))
     if unknown.results > 1 and unknown.runs > 2:
         rows.append(("", f"{unknown.results} different results in {unknown.runs} runs treated alike"))
+    rows += [("seeded", line) for line in reseeded(unknown.seeds)]
     rows += [("witnessed", line) for line in witnessed(unknown.witnessed)]
     rows += [("excluded", line) for line in excluded(verdict.origin)]
     rows += [("next", line) for line in advice(verdict)]

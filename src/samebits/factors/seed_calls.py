@@ -1,0 +1,163 @@
+"""Seeds, witnessed with their values: a run that is seeded from the time, a process id or entropy is told by them.
+
+No factor: seeding is what a program should do. But where two runs give a generator different seeds, that line is the
+one to change, and not the operation that shows the difference first.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import wraps
+from types import FrameType
+from typing import Any
+
+from samebits.factors import stand_in
+from samebits.factors.base import Scene, Setting
+from samebits.sites import IMPORTING, Site, is_own_file, is_user_file, site_of
+
+# A loop that seeds in every step says after a few values what it does.
+MOST_AT_ONE_LINE = 8
+MOST = 256
+# A DataLoader seeds samplers and workers from torch's generator: no seed that anybody gave.
+DERIVING = "torch.utils.data."
+
+
+@dataclass(frozen=True)
+class SeedCall:
+    """A generator was seeded: the first time at this line with this value, in this process.
+
+    Attributes:
+        what: what was called, such as `torch.manual_seed`.
+        value: the seed: a number or a string as it is, bytes as hexadecimal digits, arrays as text.
+        site: the user's line.
+    """
+
+    what: str
+    value: int | float | str
+    site: Site
+
+
+@dataclass
+class _Watch:
+    """Reports seeds that the user's lines give, also through a library; not those of samebits or of a DataLoader."""
+
+    report: Callable[[SeedCall], None]
+    told: dict[tuple[str, int], set[Any]] = field(default_factory=dict)
+    inside: threading.local = field(default_factory=threading.local)
+    count: int = 0
+
+    def watched(self, what: str, original: Callable[..., Any], position: int = 0) -> Callable[..., Any]:
+        """`original`, whose argument at `position` is the seed; without one, what it returns may be.
+
+        Seeding one generator often seeds others: only the outermost call counts.
+        """
+
+        @wraps(original)
+        def seeding(*args: Any, **kwargs: Any) -> Any:
+            if getattr(self.inside, "call", False) or self.count >= MOST:
+                return original(*args, **kwargs)
+            self.inside.call = True
+            try:
+                result = original(*args, **kwargs)
+            finally:
+                self.inside.call = False
+            given = [*args[position:], *(kwargs[name] for name in ("seed", "a", "x") if name in kwargs)]
+            # Objects of the program's are looked at here; what they raise is not the program's trouble.
+            with suppress(Exception):
+                self.note(what, given[0] if given else result, result)
+            return result
+
+        return seeding
+
+    def note(self, what: str, seed: Any, result: Any) -> None:
+        """Report the seed, unless it is none, or nobody's, or known."""
+        value = _plain(seed, result)
+        giver = None if value is None else _giver()
+        if giver is None or value is None:
+            return
+        told = self.told.setdefault((giver.f_code.co_filename, giver.f_lineno), set())
+        # 1, 1.0 and True are equal, and different seeds.
+        if len(told) < MOST_AT_ONE_LINE and (type(value), value) not in told:
+            told.add((type(value), value))
+            self.count += 1
+            self.report(SeedCall(what, value, site_of(giver)))
+
+
+def _giver() -> FrameType | None:
+    """The user's frame that gave the seed; None when the seed is samebits' own, or one that torch drew."""
+    current = sys._getframe(1)
+    while not is_user_file(current.f_code.co_filename):
+        path = current.f_code.co_filename
+        is_ours = is_own_file(path) and path not in _WATCHING
+        # What torch kept for the first use of a device was given, and seen, before.
+        is_torchs = current.f_code.co_name == "_lazy_init" or str(current.f_globals["__name__"]).startswith(DERIVING)
+        if path == IMPORTING or current.f_back is None or is_ours or is_torchs:
+            return None
+        current = current.f_back
+    return current
+
+
+_WATCHING = (__file__, stand_in.__file__)
+
+
+def _plain(seed: Any, result: Any) -> int | float | str | None:
+    """The seed as plain data; None for what is no seed, such as a generator that is passed on."""
+    if hasattr(seed, "__torch_function__"):
+        # Reading a tensor would be an operation more than the program has.
+        return int(result.initial_seed()) if hasattr(result, "initial_seed") else None
+    if hasattr(seed, "tolist"):
+        seed = seed.tolist()
+    if isinstance(seed, str | float):
+        return seed
+    if hasattr(seed, "__index__"):
+        return int(seed)
+    if isinstance(seed, bytes | bytearray):
+        return seed.hex()
+    if hasattr(seed, "entropy") and hasattr(seed, "spawn_key"):
+        return f"SeedSequence({seed.entropy}, spawn_key={seed.spawn_key})"
+    is_list = isinstance(seed, list | tuple) and all(isinstance(one, int) for one in seed)
+    return str(list(seed)) if is_list else None
+
+
+def witness_seeds(report: Callable[[SeedCall], None]) -> Scene:
+    """Report every seed that is given to a generator from here on, until the returned scene ends; no bit changes."""
+    scene, watch = Scene("seeds", Setting()), _Watch(report)
+    _watch_python(scene, watch)
+    scene.when_loaded("numpy.random", lambda module: _watch_numpy(module, scene, watch))
+    scene.when_loaded("torch", lambda torch: _watch_torch(torch, scene, watch))
+    return scene
+
+
+def _watch_python(scene: Scene, watch: _Watch) -> None:
+    scene.replace(random, "seed", watch.watched("random.seed", random.seed))
+    scene.set(random.Random, "seed", watch.watched("random.Random", random.Random.seed, position=1))
+
+
+def _watch_numpy(module: Any, scene: Scene, watch: _Watch) -> None:
+    for owner in (module, module._generator):
+        scene.replace(owner, "default_rng", watch.watched("np.random.default_rng", module.default_rng))
+    for owner in (module, module.mtrand):
+        scene.replace(owner, "seed", watch.watched("np.random.seed", owner.seed))
+    # Both `RandomState(seed)` and `RandomState.seed` come by here.
+    by_legacy = watch.watched("np.random.RandomState", module.MT19937._legacy_seeding, position=1)
+    scene.set_method(module.MT19937, "_legacy_seeding", by_legacy)
+
+
+def _watch_torch(torch: Any, scene: Scene, watch: _Watch) -> None:
+    modules = [torch.cuda, torch.xpu, torch.mps]
+    for public, owners in (("torch", (torch, torch.random)), *((m.__name__, (m, _home(m))) for m in modules)):
+        for name in ("manual_seed", "manual_seed_all", "seed"):
+            for owner in dict.fromkeys(owner for owner in owners if hasattr(owner, name)):
+                scene.replace(owner, name, watch.watched(f"{public}.{name}", getattr(owner, name)))
+    for name in ("manual_seed", "seed"):
+        call = watch.watched(f"torch.Generator.{name}", getattr(torch.Generator, name), position=1)
+        scene.set_method(torch.Generator, name, call)
+
+
+def _home(module: Any) -> Any:
+    return getattr(module, "random", module)

@@ -1,0 +1,61 @@
+"""What a watched run notes of the lines at which something entered, for readers who come when files have changed."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from samebits.factors.base import Setting
+from samebits.launch.command import understand
+from samebits.launch.plan import RunPlan
+from samebits.launch.process import run_recorded
+from samebits.recording.journal import read_notes
+from tests.launch.conftest import PATIENCE_SECONDS, PYTHON, write
+
+SCRIPT = """
+import os, random
+import helper
+random.random()
+random.seed(os.getpid())
+helper.seed()
+open(__file__, "w").write("edited = 1\\n" * 9)
+open(helper.__file__, "w").write("edited = 1\\n" * 9)
+"""
+HELPER = """
+import random
+def seed():
+    return random.Random("own").random()
+"""
+
+
+def noted(folder: Path, *, witness: bool) -> dict[str, list[dict[str, Any]]]:
+    """The notes of each sort that the script's run left."""
+    write(folder, {"train.py": SCRIPT, "helper.py": HELPER})
+    plan = RunPlan("pinned", {"python-rng": Setting("pinned")}, witness=witness)
+    outcome = run_recorded(understand([PYTHON, str(folder / "train.py")]), plan, folder / "run", PATIENCE_SECONDS)
+    assert outcome.exit_code == 0
+    return {sort: list(read_notes(folder / "run", sort)) for sort in ("witness", "seed", "files", "start")}
+
+
+def test_notes_carry_the_source_line_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The script edits itself afterwards: what was noted stays, with the seeds and their values."""
+    monkeypatch.chdir(tmp_path)
+    notes = noted(tmp_path, witness=True)
+    train, helper = str(tmp_path / "train.py"), str(tmp_path / "helper.py")
+    seen = [(n["factor"], n["site"]["line"], n["site"]["source"]) for n in notes["witness"] if n["site"]]
+    seeds = [(n["what"], n["value"], n["site"]["path"], n["site"]["source"]) for n in notes["seed"]]
+
+    assert ("python-rng", 4, "random.random()") in seen
+    assert seeds == [
+        ("random.seed", notes["start"][0]["pid"], train, "random.seed(os.getpid())"),
+        ("random.Random", "own", helper, 'return random.Random("own").random()'),
+    ]
+    assert [note["script"] for note in notes["files"]] == [train]
+
+
+def test_a_run_that_is_not_watched_notes_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only witnessed runs look at seeds."""
+    monkeypatch.chdir(tmp_path)
+    notes = noted(tmp_path, witness=False)
+
+    assert notes["seed"] == notes["witness"] == []
