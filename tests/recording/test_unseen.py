@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -286,3 +287,41 @@ def test_forwards_between_backwards_are_no_steps(tmp_path: Path) -> None:
 
     # The model and its criterion are called before the first backward: until then, every call counts.
     assert recording.steps == 5
+
+
+def test_two_threads_that_train_break_nothing(tmp_path: Path) -> None:
+    """Their hooks come one at a time; every step of both is in the recording."""
+    models = [net(), net()]
+    with samebits.record(tmp_path / "run"):
+        threads = [threading.Thread(target=train, args=(model, 20)) for model in models]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    (recording,) = RunFolder(tmp_path / "run").recordings()
+
+    assert recording.complete
+    assert recording.steps == 40
+    assert not list(read_notes(tmp_path / "run", "error"))
+    assert [note["what"] for note in read_notes(tmp_path / "run", "unseen")] == [
+        "the order of several threads: their steps stand in the order in which they came"
+    ]
+
+
+def test_a_compiled_step_is_cut_at_each_backward(tmp_path: Path) -> None:
+    """No hook of the optimizer fires; parameters change between two backwards all the same."""
+    with samebits.record(tmp_path / "run"):
+        model = net()
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+        step = torch.compile(optimizer.step, backend="eager")
+        for _ in range(5):
+            optimizer.zero_grad()
+            model(X).pow(2).mean().backward()
+            step()
+    (recording,) = RunFolder(tmp_path / "run").recordings()
+
+    # The first two iterations share a row: until the second backward nothing is known.
+    assert recording.steps == 4
+    assert set(recording.columns(1)) >= {"batch", "loss", "grad", "param"}
+    assert "0.weight.exp_avg" in recording.columns(4)["optimizer"].names
+    assert not list(read_notes(tmp_path / "run", "error"))

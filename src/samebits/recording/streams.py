@@ -417,6 +417,8 @@ class Recorder:
 
     def _end_step(self, cut: str) -> None:
         training = self.training
+        if training.thread != threading.get_ident():
+            self._tell_once("the order of several threads: their steps stand in the order in which they came")
         training.forward_open = False
         training.keep_outputs()
         self.log.add("buffer", self.models.changed_buffers())
