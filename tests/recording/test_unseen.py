@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.func import functional_call, grad, grad_and_value, vmap
+from torch.func import functional_call, grad, grad_and_value, jvp, vmap
 
 import samebits
 from samebits.recording.folder import RunFolder
@@ -59,6 +59,14 @@ def value_and_grad(noise: float) -> None:
     for _ in range(2):
         (ga, gb), _loss = both(a, b)
         a, b = a - 0.1 * ga, b - 0.1 * gb
+
+
+def forward_mode(noise: float) -> None:
+    """Derivatives in a direction, without any backward."""
+    weight, direction = torch.ones(4), torch.ones(4)
+    for step in range(3):
+        _, slope = jvp(lambda weight: (X @ weight).pow(2).mean(), (weight,), (direction,))
+        weight = weight - (0.1 + noise * (step == 1)) * slope * direction
 
 
 def by_hand(noise: float) -> None:
@@ -194,6 +202,7 @@ PLANTED: dict[Callable[[float], Any], tuple[int, str, str]] = {
     functional: (2, "output", "0"),
     per_sample: (2, "loss", "0"),
     value_and_grad: (0, "loss", "0"),
+    forward_mode: (2, "loss", "jvp0.value"),
     by_hand: (3, "end", "0.weight"),
     leaves_by_hand: (3, "end", "leaf0"),
     second_by_hand: (3, "end", "weight"),

@@ -85,6 +85,9 @@ class Recorder:
         for name, after in (("backward", self.after_backward), ("grad", self.after_grad)):
             before, failed = safely(getattr(self, f"before_{name}")), self.backward_failed
             undo(listen(torch.autograd, name, before=before, after=safely(after), failed=failed))
+        functorch: Any = sys.modules.get("torch._functorch.eager_transforms")
+        if hasattr(functorch, "_jvp_with_argnums"):
+            undo(listen(functorch, "_jvp_with_argnums", after=safely(self.after_jvp)))
         undo(listen(torch.nn.Module, "__setstate__", after=safely(self.module_copied)))
         undo(listen(torch.nn.Module, "load_state_dict", after=safely(self.module_loaded)))
         self.saves.install(self.installed)
@@ -269,6 +272,19 @@ class Recorder:
         )
         if not training.is_cut_at_steps:
             self.log.add("param", named)
+            self._end_step("backward")
+
+    def after_jvp(self, result: Any, function: Any, primals: Any, *_: Any) -> None:
+        """Forward-mode derivatives: the value is the loss, the tangents are the gradients."""
+        if not self.is_active():
+            return
+        training = self.training
+        training.has_backward, training.forward_open = True, False
+        number = self.log.count("jvp")
+        self.log.add_tree("loss", result[0], f"jvp{number}.value")
+        self.log.add_tree("grad", result[1], f"jvp{number}")
+        if not training.is_cut_at_steps:
+            self.log.add_tree("param", primals, f"jvp{number}.primal")
             self._end_step("backward")
 
     # ---- optimizers --------------------------------------------------------------------------------------------------
