@@ -17,7 +17,7 @@ from samebits.recording.wish import OpWish
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"
-SCRIPTS = [*sorted(EXAMPLES.glob("*.py")), HERE / "transformer.py"]
+SCRIPTS = [*sorted(EXAMPLES.glob("*.py")), HERE / "transformer.py", HERE / "many.py"]
 
 
 def watched(script: Path, folder: Path, ops: OpWish | None = None) -> list[str]:

@@ -13,7 +13,8 @@ from samebits.check.origin import MAX_PAIRS, find_origins
 from samebits.check.plan import Request
 from samebits.check.search import Found, look
 from samebits.check.treatments import Inquiry
-from samebits.check.verdict import Cause, Origin, Parting, Remedy, Reseeded, Run, Unknown, Verdict
+from samebits.check.verdict import Cause, Origin, Parting, Remedy, Reseeded, Run, Unknown, Verdict, whole_runs
+from samebits.comparison.streams import cuts_of, missing, streams_of
 from samebits.comparison.values import Distance, distance
 from samebits.factors.base import SiteKey
 from samebits.factors.catalog import find, in_order
@@ -179,6 +180,7 @@ def _distance(lab: Lab, parting: Parting | None) -> Distance | None:
 
 
 def _verdict(request: Request, lab: Lab, kind: Any, **more: Any) -> Verdict:
+    streams = streams_of(run.outcome.folder.recordings() for run in whole_runs(lab.runs))
     return Verdict(
         kind,
         str(request.command),
@@ -186,10 +188,13 @@ def _verdict(request: Request, lab: Lab, kind: Any, **more: Any) -> Verdict:
         tuple(lab.runs),
         tuple(request.varied),
         tuple(in_order(request.pins)),
-        not_observed=_not_observed(lab.runs),
+        streams=streams,
+        not_observed=_not_observed(lab.runs, streams),
         **more,
     )
 
 
-def _not_observed(runs: Sequence[Run]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(note["what"] for run in runs for note in read_notes(run.path, "unseen")))
+def _not_observed(runs: Sequence[Run], streams: Sequence[str]) -> tuple[str, ...]:
+    noted = (note["what"] for run in runs for note in read_notes(run.path, "unseen"))
+    lacking = missing(streams, cuts_of(run.path for run in runs)) if streams else ()
+    return tuple(dict.fromkeys([*lacking, *noted]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -270,6 +271,12 @@ class Unknown:
     witnessed: tuple[tuple[str, Entry], ...] = ()
 
 
+def whole_runs(runs: Sequence[Run]) -> tuple[Run, ...]:
+    """Those that took as many steps as any; others were stopped on purpose, or failed."""
+    steps = max((run.steps for run in runs), default=0)
+    return tuple(run for run in runs if run.steps == steps > 0)
+
+
 @dataclass(frozen=True)
 class Verdict:
     """The answer of a check.
@@ -282,6 +289,7 @@ class Verdict:
         origins: the operations at which they part, where that was looked for, the first one first.
         untested: what was left out, and why.
         left_out: treatments under which the script fails.
+        streams: what the runs that went to the end have recorded, in the order in which it is compared.
         not_observed: what the recordings cannot see in this command.
     """
 
@@ -299,6 +307,7 @@ class Verdict:
     untested: tuple[str, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     not_observed: tuple[str, ...] = ()
+    streams: tuple[str, ...] = ()
     error: SamebitsError | None = None
     notes: tuple[str, ...] = field(default=())
 
@@ -309,9 +318,8 @@ class Verdict:
 
     @property
     def whole(self) -> tuple[Run, ...]:
-        """The runs that took as many steps as any: what a verdict of "same" rests on."""
-        steps = max((run.steps for run in self.runs), default=0)
-        return tuple(run for run in self.runs if run.steps == steps)
+        """What a verdict of "same" rests on."""
+        return whole_runs(self.runs)
 
     @property
     def exit_code(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -45,6 +46,7 @@ def check_json(verdict: Verdict) -> dict[str, Any]:
         "left_out": [{"factor": one.factor, "mode": one.mode, "why": one.why} for one in verdict.left_out],
         "untested": list(verdict.untested),
         "notes": list(verdict.notes),
+        "streams": list(verdict.streams),
         "not_observed": list(verdict.not_observed),
         "error": error_json(verdict.error),
     }
@@ -53,7 +55,8 @@ def check_json(verdict: Verdict) -> dict[str, Any]:
 def failed_check_json(error: SamebitsError) -> dict[str, Any]:
     """A check that could not even begin, in the same shape."""
     empty: dict[str, Any] = {
-        name: [] for name in ("runs", "varied", "pinned", "causes", "left_out", "untested", "notes", "not_observed")
+        name: []
+        for name in ("runs", "varied", "pinned", "causes", "left_out", "untested", "notes", "streams", "not_observed")
     }
     return {
         "schema": "samebits.check/1",
@@ -76,7 +79,15 @@ def error_json(error: SamebitsError | None) -> dict[str, Any] | None:
     return None if error is None else {"kind": error.kind, "message": error.message, "hint": error.hint}
 
 
-def diff_json(a: str, b: str, place: Divergence | None, distance: Distance | None, notes: list[str]) -> dict[str, Any]:
+def diff_json(
+    a: str,
+    b: str,
+    place: Divergence | None,
+    distance: Distance | None,
+    notes: list[str],
+    streams: Sequence[str] = (),
+    not_seen: Sequence[str] = (),
+) -> dict[str, Any]:
     """`samebits.diff/1`."""
     return {
         "schema": "samebits.diff/1",
@@ -84,6 +95,8 @@ def diff_json(a: str, b: str, place: Divergence | None, distance: Distance | Non
         "runs": [a, b],
         "first_divergence": None if place is None else _divergence(place, distance),
         "notes": notes,
+        "streams": list(streams),
+        "not_observed": list(not_seen),
         "error": None,
     }
 
