@@ -24,6 +24,7 @@ from samebits.check.plan import Request
 from samebits.check.verdict import Cause, Origin, Parting, Remedy, Run, Verdict
 from samebits.errors import SamebitsError
 from samebits.factors.catalog import find, in_order, names
+from samebits.launch.strangers import unentered
 from samebits.recording.journal import read_notes
 
 MAX_ROUNDS = 3
@@ -39,7 +40,9 @@ def run_check(request: Request, lab: Lab) -> Verdict:
     if isinstance(parting, SamebitsError):
         return _verdict(request, lab, "undecided", error=parting)
     if parting is None:
-        return _verdict(request, lab, "same", notes=_bounds(request))
+        # What agrees is what was recorded; a process that nobody looked into may have done anything.
+        strangers = any(unentered(run.outcome.folder) for run in lab.runs)
+        return _verdict(request, lab, "undecided" if strangers else "same", notes=_bounds(request), agreed=strangers)
     return _explained(request, lab, parting)
 
 

@@ -171,6 +171,7 @@ class Verdict:
         origins: the operations at which they part, where that was looked for, the first one first.
         untested: what was left out, and why.
         not_observed: what the recordings cannot see in this command.
+        agreed: undecided although all that was recorded agrees, because a process could not be entered.
     """
 
     kind: Literal["same", "different", "undecided"]
@@ -188,6 +189,7 @@ class Verdict:
     not_observed: tuple[str, ...] = ()
     error: SamebitsError | None = None
     notes: tuple[str, ...] = field(default=())
+    agreed: bool = False
 
     @property
     def origin(self) -> Origin | None:

@@ -22,6 +22,9 @@ def check_text(verdict: Verdict) -> str:
     """The answer of `samebits check`."""
     if verdict.kind == "same":
         return laid_out(_same_headline(verdict), [*_treated(verdict), *_left_out(verdict)])
+    if verdict.kind == "undecided" and verdict.agreed:
+        headline = f"undecided: a process could not be entered; of the others, {_same_headline(verdict)}"
+        return laid_out(headline, [*_treated(verdict), *_left_out(verdict)])
     if verdict.kind == "undecided":
         return laid_out("undecided: no two runs could be compared", _left_out(verdict))
     assert verdict.parting is not None
