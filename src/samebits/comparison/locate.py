@@ -123,13 +123,15 @@ def _in_stream(a: Column | None, b: Column | None) -> tuple[str, int, int, str] 
 
 
 def _other_names(a: Column, b: Column) -> tuple[str, int, int, str]:
-    extra = [name for name in b.names if name not in set(a.names)]
-    missing = [name for name in a.names if name not in set(b.names)]
-    if extra or missing:
-        which = "second" if extra else "first"
-        return (extra or missing)[0], len(extra) + len(missing), len(a.names), f"only the {which} run has it"
+    left, right = a.as_dict(), b.as_dict()
+    union = list(dict.fromkeys([*a.names, *b.names]))
+    differing = [name for name in union if left.get(name) != right.get(name)]
+    only = next((name for name in differing if name not in left or name not in right), None)
+    if only is not None:
+        which = "second" if only in right else "first"
+        return only, len(differing), len(union), f"only the {which} run has it"
     moved = [name for name, other in zip(a.names, b.names, strict=True) if name != other]
-    return moved[0], len(moved), len(a.names), "the same names come in another order"
+    return moved[0], len(moved), len(union), "the same names come in another order"
 
 
 def _generators(pair: Pair, row: int) -> tuple[str, ...]:

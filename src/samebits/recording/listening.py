@@ -48,15 +48,17 @@ def listen(
     return undo
 
 
+def unwrapped(tensor: Any) -> Any:
+    """The tensor below the wrappers that torch.func and vmap put around it."""
+    functorch: Any = torch._C._functorch
+    while functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = functorch.get_unwrapped(tensor)
+    return tensor
+
+
 def gradients(named: Iterable[Named]) -> list[Named]:
     """The gradients that are there, under their parameters' names."""
     return [(name, tensor.grad) for name, tensor in named if tensor.is_leaf and tensor.grad is not None]
-
-
-def named_state(module: Any) -> list[Named]:
-    """Parameters and buffers of a module, but for those that lazy modules have not made yet."""
-    named = [*module.named_parameters(), *module.named_buffers()]
-    return [(name, tensor) for name, tensor in named if not torch.nn.parameter.is_lazy(tensor)]
 
 
 def graph_leaves(tensors: Sequence[Any]) -> list[Any]:
@@ -81,7 +83,16 @@ def as_tensor(leaf: Any) -> Any:
         return leaf
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(leaf, numpy.ndarray | numpy.generic):
-        array_ = numpy.asarray(leaf)
-        if array_.dtype.kind in "biufc" and array_.dtype.isnative:
-            return torch.frombuffer(bytearray(array_.tobytes()), dtype=torch.uint8) if array_.size else None
+        return _of_array(numpy.asarray(leaf))
     return None
+
+
+def _of_array(array: Any) -> Any:
+    """A copy of a NumPy array; of its bytes where torch has no such numbers."""
+    if array.dtype.kind not in "biufc" or not array.dtype.isnative or array.size == 0:
+        return None
+    dtype = getattr(torch, array.dtype.name, None)
+    raw = bytearray(array.tobytes())
+    if not isinstance(dtype, torch.dtype):
+        return torch.frombuffer(raw, dtype=torch.uint8)
+    return torch.frombuffer(raw, dtype=dtype).reshape(array.shape)

@@ -15,7 +15,7 @@ from samebits.recording.birth import birth_here
 from samebits.recording.digest import Pending, digests, is_evidence, numbers, pending
 from samebits.recording.generators import generator_states
 from samebits.recording.journal import Journal
-from samebits.recording.listening import as_tensor
+from samebits.recording.listening import as_tensor, unwrapped
 from samebits.recording.store import Column, Writer
 from samebits.recording.trees import leaves, plain_digest
 from samebits.recording.wish import Wish
@@ -65,6 +65,7 @@ class Log:
         self._row = _Row()
         self._queue: list[tuple[int, str, _Row]] = []
         self._counts: dict[str, int] = {}
+        self._ends: list[tuple[tuple[int, ...], str, list[str], Sequence[int] | Pending]] = []
         self._at_end: Callable[[], None] | None = None
 
     @property
@@ -83,13 +84,28 @@ class Log:
     def add(self, stream: str, named: Iterable[tuple[str, Any]]) -> None:
         """Digest tensors as they are now."""
         held = [(name, tensor) for name, tensor in named if is_evidence(tensor)]
-        if not held:
-            return
-        tensors = [tensor for _, tensor in held]
-        on_cpu = all(tensor.device.type == "cpu" for tensor in tensors)
-        self._row.add(stream, [name for name, _ in held], digests(tensors) if on_cpu else pending(tensors))
-        if self.step == self.wish.keep_step and stream in self.wish.keep_streams:
-            values.keep(self.folder / "values", self.rank, self.step, stream, held)
+        if held:
+            self._row.add(stream, [name for name, _ in held], digested([tensor for _, tensor in held]))
+            if self.step == self.wish.keep_step:
+                self._keep(stream, held)
+
+    def add_digests(self, stream: str, names: Iterable[str], part: Sequence[int] | Pending) -> None:
+        """Take up what was digested before."""
+        self._row.add(stream, names, part)
+
+    def add_end(self, stream: str, order: tuple[int, ...], tree: Iterable[tuple[str, Any]]) -> None:
+        """Digest the last state of something; it is written at the end, by its order and not by when it came."""
+        held, plain = _sorted_out(tree)
+        if held:
+            self._ends.append((order, stream, [name for name, _ in held], digested([one for _, one in held])))
+            if self.wish.keep_step is not None:
+                self._keep(stream, held)
+        if plain:
+            self._ends.append((order, stream, [name for name, _ in plain], [digest for _, digest in plain]))
+
+    def _keep(self, stream: str, held: list[tuple[str, Any]]) -> None:
+        if stream in self.wish.keep_streams and self.wish.keep_step is not None:
+            values.keep(self.folder / "values", self.rank, self.wish.keep_step, stream, held)
 
     def add_numbers(self, named: Iterable[tuple[str, Any]]) -> None:
         """Losses as numbers, besides their digests: they show how a difference grows, and are not compared."""
@@ -100,14 +116,11 @@ class Log:
 
     def add_tree(self, stream: str, tree: Any, prefix: str) -> None:
         """Digest whatever can be digested in a container."""
-        tensors: list[tuple[str, Any]] = []
-        plain: list[tuple[str, int]] = []
-        for path, leaf in leaves(tree, prefix):
-            tensor = as_tensor(leaf)
-            if tensor is not None:
-                tensors.append((path, tensor))
-            elif (digest := plain_digest(leaf)) is not None:
-                plain.append((path, digest))
+        self.add_all(stream, [(prefix, tree)])
+
+    def add_all(self, stream: str, trees: Iterable[tuple[str, Any]]) -> None:
+        """Digest whatever can be digested in containers, under their names."""
+        tensors, plain = _sorted_out(trees)
         self.add(stream, tensors)
         if plain:
             self._row.add(stream, [name for name, _ in plain], [digest for _, digest in plain])
@@ -162,6 +175,9 @@ class Log:
 
     def close(self, complete: bool = True) -> None:
         """Write what came after the last step, and no more."""
+        if complete and self.has_anything:
+            for _, stream, names, part in sorted(self._ends, key=lambda end: end[0]):
+                self._row.add(stream, names, part)
         if complete and self._row.parts:
             self._queue.append((self.step, "end", self._row))
         self.flush()
@@ -171,5 +187,26 @@ class Log:
             self.broken = True
 
     @property
-    def is_begun(self) -> bool:
-        return self.writer is not None or bool(self._queue)
+    def has_anything(self) -> bool:
+        """Whether there is anything to write: a process that only makes modules leaves no recording."""
+        return self.writer is not None or bool(self._queue) or bool(self._row.parts)
+
+
+def _sorted_out(trees: Iterable[tuple[str, Any]]) -> tuple[list[tuple[str, Any]], list[tuple[str, int]]]:
+    """The tensors in containers, and the digests of their numbers and texts."""
+    tensors: list[tuple[str, Any]] = []
+    plain: list[tuple[str, int]] = []
+    for prefix, tree in trees:
+        for path, leaf in leaves(tree, prefix):
+            tensor = as_tensor(leaf)
+            if tensor is not None:
+                if is_evidence(tensor := unwrapped(tensor)):
+                    tensors.append((path, tensor))
+            elif (digest := plain_digest(leaf)) is not None:
+                plain.append((path, digest))
+    return tensors, plain
+
+
+def digested(tensors: Sequence[Any]) -> Sequence[int] | Pending:
+    """The digests of evidence, on an accelerator without waiting for them."""
+    return digests(tensors) if all(tensor.device.type == "cpu" for tensor in tensors) else pending(tensors)

@@ -29,10 +29,15 @@ from typing import Any
 from samebits.errors import NewerSchemaError, RecordingError, StorageError
 from samebits.recording.birth import Birth
 
-SCHEMA = 1
-STREAMS = ("init", "batch", "loss", "grad", "param", "optimizer", "artifact", "rng", "number")
-# What two runs are compared by; the state of generators, and losses as numbers, only explain.
-COMPARED = STREAMS[:-2]
+SCHEMA = 2
+# Recordings name a stream by its place here, so new ones go to the end; schema 1 ended with `number`.
+STREAMS = (
+    *("init", "batch", "loss", "grad", "param", "optimizer", "artifact", "rng", "number"),
+    *("output", "buffer", "end"),
+)
+# What two runs are compared by, in the order in which one thing follows from another. The state of generators, and
+# losses as numbers, only explain.
+COMPARED = ("init", "batch", "output", "loss", "grad", "param", "buffer", "optimizer", "artifact", "end")
 
 Names = tuple[str, ...]
 _HEAD = struct.Struct("<BII")
@@ -70,6 +75,7 @@ class Writer:
     def __init__(self, folder: Path, rank: int, birth: Birth = Birth()) -> None:  # noqa: B008 - it is frozen
         self.path, sequence = _claim(folder, rank)
         self._layouts: dict[Names, int] = {}
+        self._streams: set[str] = set()
         self._root = b""
         self._committed = time.perf_counter()
         self._commit_seconds = 0.0
@@ -89,7 +95,14 @@ class Writer:
         self._root = hashlib.blake2b(self._root + kind.encode() + compared, digest_size=8).digest()
         with _storage_errors(self.path):
             self._db.execute("INSERT INTO steps VALUES(?, ?, ?, ?)", (step, kind, self._root, packed))
+            self._note_streams(columns)
             self._commit_when_due()
+
+    def _note_streams(self, columns: Mapping[str, Column]) -> None:
+        if not self._streams.issuperset(columns):
+            self._streams.update(columns)
+            present = " ".join(stream for stream in STREAMS if stream in self._streams)
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES('streams', ?)", (present,))
 
     def insert(self, statement: str, *values: object) -> None:
         """Append one row to a table that somebody else knows the meaning of."""
@@ -206,6 +219,7 @@ class Recording:
         self.rank, self.sequence = int(meta["rank"]), int(meta["sequence"])
         self.birth = _birth_from(meta)
         self.complete = meta["complete"] == "1"
+        self._present = meta.get("streams")
         self._layouts: dict[int, Names] = {}
 
     def __len__(self) -> int:
@@ -216,6 +230,15 @@ class Recording:
     def steps(self) -> int:
         """Optimizer steps taken."""
         return int(self._db.execute("SELECT COUNT(*) FROM steps WHERE kind='step'").fetchone()[0])
+
+    def streams(self) -> tuple[str, ...]:
+        """The compared streams that it holds, in their order."""
+        if self._present is None:
+            # Schema 1 does not say; every row has to be asked.
+            found = {stream for row in range(len(self)) for stream in self.columns(row)}
+        else:
+            found = set(self._present.split())
+        return tuple(stream for stream in COMPARED if stream in found)
 
     def root(self, step: int) -> bytes | None:
         """The chained digest of everything up to and including `step`; None past the last row."""

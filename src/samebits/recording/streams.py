@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import sys
 import threading
-import weakref
+from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,11 +21,16 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils.data import get_worker_info
 
+from samebits.recording.digest import Pending, is_evidence
 from samebits.recording.journal import Journal
-from samebits.recording.listening import gradients, graph_leaves, listen, named_state
-from samebits.recording.log import Log
+from samebits.recording.listening import Named, gradients, graph_leaves, listen, unwrapped
+from samebits.recording.log import Log, digested
+from samebits.recording.models import COPIED, LOADED, Holder, Models
 from samebits.recording.ops.mode import OpRecorder
-from samebits.recording.trees import leaves
+from samebits.recording.optimizers import Held, Optimizers
+from samebits.recording.saves import Saves, content
+from samebits.recording.training import Training
+from samebits.recording.trees import plain_digest
 from samebits.recording.wish import Wish
 
 # An optimizer's state is the largest stream and the last to tell anything new: it follows from gradients, and whatever
@@ -33,23 +39,31 @@ STATE_FIRST_STEPS = 3
 STATE_EVERY = 10
 
 
+# Last looks go to the end row in the order of their kinds.
+_OF_HOLDER, _OF_OPTIMIZER, _OF_LEAVES = range(3)
+
+
 class Recorder:
     """Watches this process. One per process; a forked child begins a new one when it trains itself."""
 
     def __init__(self, folder: Path, wish: Wish, journal: Journal) -> None:
         self.folder, self.wish, self.journal = folder, wish, journal
         self.installed = ExitStack()
+        self.saves = Saves(self._safely(self.saved))
         self._begin()
 
     def _begin(self) -> None:
         self.pid = os.getpid()
+        # Hooks of several threads come one at a time.
+        self.lock = threading.RLock()
+        self._inside_hooks = 0
+        self._dead: deque[Holder | Held] = deque()
         self.log = Log(self.folder, self.wish, self.journal)
         self.log.when_opened(self.finish)
-        self.modules: dict[int, str] = {}
-        self.seen: set[int] = set()
-        self.params: dict[int, list[tuple[str, Any]]] = {}
-        self.has_optimizer = self.has_backward = self.has_loader = self.forward_open = False
-        self.optimizers: dict[int, Callable[[], Any]] = {}
+        self.training = Training(self.log)
+        self.models = Models(self._died)
+        self.optimizers = Optimizers(self.models, self._died)
+        self._told: set[str] = set()
         self.inside = threading.local()
         self.ops: OpRecorder | None = None
         if self.wish.ops is not None and get_worker_info() is None:
@@ -67,10 +81,13 @@ class Recorder:
         ):
             undo(handle.remove)
         self._watch_modules()
-        undo(listen(torch.optim.Optimizer, "__init__", after=self.optimizer_made))
-        for name in ("backward", "grad"):
-            undo(listen(torch.autograd, name, before=safely(self.before_backward), after=safely(self.after_backward)))
-        undo(listen(torch, "save", before=safely(self.saved)))
+        undo(listen(torch.optim.Optimizer, "__init__", after=safely(self.optimizer_made)))
+        for name, after in (("backward", self.after_backward), ("grad", self.after_grad)):
+            before, failed = safely(getattr(self, f"before_{name}")), self.backward_failed
+            undo(listen(torch.autograd, name, before=before, after=safely(after), failed=failed))
+        undo(listen(torch.nn.Module, "__setstate__", after=safely(self.module_copied)))
+        undo(listen(torch.nn.Module, "load_state_dict", after=safely(self.module_loaded)))
+        self.saves.install(self.installed)
         iterator = torch.utils.data.dataloader._BaseDataLoaderIter
         made, failed = safely(self.batch_made), self.batch_failed
         undo(listen(iterator, "__next__", before=self.before_batch, after=made, failed=failed))
@@ -81,7 +98,8 @@ class Recorder:
         """Leave torch as it was."""
         if self.ops is not None:
             self.ops.abandon()
-        self._unwatch_modules()
+        while self.handles:
+            self.handles.pop().remove()
         self.installed.close()
 
     def stay_to_the_end(self) -> None:
@@ -96,10 +114,19 @@ class Recorder:
         """A mistake of ours must not end the user's run: the recording ends instead, and says why."""
 
         def safe(*args: Any, **kwargs: Any) -> None:
-            try:
-                hook(*args, **kwargs)
-            except Exception as error:
-                self.log.failed(error)
+            # Inside a compiled region this must vanish: the compiler folds the test and never looks further.
+            if torch.compiler.is_compiling():
+                return
+            with self.lock:
+                self._inside_hooks += 1
+                try:
+                    hook(*args, **kwargs)
+                except Exception as error:
+                    self.log.failed(error)
+                finally:
+                    self._inside_hooks -= 1
+                if self._dead:
+                    self._look_at_the_dead()
 
         return safe
 
@@ -120,10 +147,6 @@ class Recorder:
         kinds = ("backward_pre", "backward", "forward_pre", "forward")
         return any(not ours.issuperset(getattr(hooks, f"_global_{kind}_hooks")) for kind in kinds)
 
-    def _unwatch_modules(self) -> None:
-        while self.handles:
-            self.handles.pop().remove()
-
     def _begin_in_child(self) -> None:
         # The parent's file must not be closed from here, not even by the garbage collector: it is kept, and left alone.
         handles, self.inherited = self.handles, self.log
@@ -136,8 +159,7 @@ class Recorder:
         """Whether this process trains: not a DataLoader worker, not broken by a full disk."""
         return not self.log.broken and get_worker_info() is None
 
-    def optimizer_made(self, *_: Any) -> None:
-        self.has_optimizer = True
+    # ---- modules -----------------------------------------------------------------------------------------------------
 
     def module_called(self, module: Any, args: Any) -> None:
         # Inside a compiled region this must vanish: the compiler folds the test and never looks further.
@@ -151,110 +173,151 @@ class Recorder:
     def module_returned(self, module: Any, args: Any, result: Any) -> None:
         if torch.compiler.is_compiling():
             return
-        self.inside.depth = max(0, getattr(self.inside, "depth", 0) - 1)
+        depth = self.inside.depth = max(0, getattr(self.inside, "depth", 0) - 1)
+        if depth == 0 and result is not None and not getattr(self.inside, "loading", False) and self.is_active():
+            self._safely(self._outermost_returned)(module, result)
 
     def _outermost_called(self, module: Any, args: Any) -> None:
-        if self.forward_open and not self.has_optimizer:
+        training = self.training
+        if training.forward_open and not training.has_optimizer and not training.has_backward:
             self._end_step("forward")
         if self.ops is not None:
             # A forked child that trains itself begins here, and not when it is forked: it may be no such child.
             self.ops.begin_step(self.log.step)
-        self._meet(module)
-        if not self.has_loader:
+        self.log.add("init", self.models.meet(module))
+        self._look_at_copies()
+        if not training.has_loader:
             number = self.log.count("batch")
             self.log.add_tree("batch", args, f"{number}")
-        self.forward_open = torch.is_grad_enabled() or not self.has_backward
+        training.forward_open = True
 
-    def _meet(self, module: Any) -> None:
-        """Name the parameters of a module that is used for the first time, and note how they were born."""
-        if id(module) in self.modules:
-            return
-        top = type(module).__name__
-        self.modules[id(module)] = top
-        found = [(name, tensor) for name, tensor in named_state(module) if id(tensor) not in self.seen]
-        self.seen.update(id(tensor) for _, tensor in found)
-        prefix = "" if len(self.modules) == 1 else f"{top}{len(self.modules) - 1}."
-        named = [(f"{prefix}{name}", tensor) for name, tensor in found]
-        self.params.setdefault(-1, []).extend(named)
-        self.log.add("init", named)
+    def _outermost_returned(self, module: Any, result: Any) -> None:
+        if not self.training.in_backward:
+            self.training.returned(module, result)
+
+    def module_copied(self, result: Any, module: Any, *_: Any) -> None:
+        # Compilers copy and unpickle graphs of their own, more or fewer of them as their caches are filled.
+        if self.is_active() and not isinstance(module, torch.fx.GraphModule) and not _is_tracing():
+            self.models.notice(module, COPIED)
+
+    def module_loaded(self, result: Any, module: Any, *_: Any) -> None:
+        if self.is_active() and not _is_tracing():
+            self.models.notice(module, LOADED)
+
+    # ---- gradients ---------------------------------------------------------------------------------------------------
 
     def before_backward(self, *args: Any, **kwargs: Any) -> None:
-        if torch.compiler.is_compiling() or not self.is_active():
-            return
-        tensors = args[0] if args else kwargs.get("tensors", kwargs.get("outputs"))
-        self.has_backward, self.forward_open = True, False
-        losses = [t for t in (tensors if isinstance(tensors, list | tuple) else [tensors]) if torch.is_tensor(t)]
+        if self.is_active():
+            losses = self._backward_begins(args[0] if args else kwargs.get("tensors"))
+            training = self.training
+            if not training.is_cut_at_steps and training.has_leaves is not False:
+                found = [leaf for leaf in graph_leaves(losses) if self.models.name_of(leaf) is None]
+                training.has_leaves = bool(found)
+                training.note_leaves([(f"leaf{i}", leaf) for i, leaf in enumerate(found)])
+
+    def before_grad(self, *args: Any, **kwargs: Any) -> None:
+        if self.is_active():
+            inputs = args[1] if len(args) > 1 else kwargs.get("inputs")
+            self.inside.inputs = [unwrapped(one) for one in _listed(inputs) if torch.is_tensor(one)]
+            self._backward_begins(args[0] if args else kwargs.get("outputs"))
+
+    def _backward_begins(self, tensors: Any) -> list[Any]:
+        training = self.training
+        if training.has_optimizer and not training.has_stepped and training.has_backward:
+            # A compiled step has no hooks, and an optimizer may be there without being used.
+            training.is_cut_at_backward |= any(held.is_written_to() for held in self.optimizers.all())
+        training.has_backward, training.forward_open, training.in_backward = True, False, True
+        training.drop_outputs()
+        losses = [unwrapped(tensor) for tensor in _listed(tensors) if torch.is_tensor(tensor)]
         number = self.log.count("loss")
         named = [(f"{number}[{i}]" if len(losses) > 1 else f"{number}", t) for i, t in enumerate(losses)]
         self.log.add("loss", named)
         self.log.add_numbers(named)
-        if not self.has_optimizer and not self.params:
-            self.params[-1] = [(f"leaf{i}", leaf) for i, leaf in enumerate(graph_leaves(losses))]
+        return losses
+
+    def backward_failed(self, *_: Any) -> None:
+        self.training.in_backward = False
+        self.inside.inputs = []
 
     def after_backward(self, *_: Any, **__: Any) -> None:
-        if torch.compiler.is_compiling() or not self.is_active() or self.has_optimizer:
+        self.training.in_backward = False
+        if not self.is_active():
             return
-        named = self.params.get(-1, [])
+        if self.training.is_cut_at_steps:
+            self._note_versions()
+            return
+        named = [*self.models.parameters(), *self._parameters_of_unseen_steps(), *self.training.last_leaves()]
         self.log.add("grad", gradients(named))
         self.log.add("param", named)
         self._end_step("backward")
 
+    def after_grad(self, result: Any, *_: Any) -> None:
+        training = self.training
+        training.in_backward = False
+        inputs, self.inside.inputs = getattr(self.inside, "inputs", []), []
+        if not self.is_active():
+            return
+        named = [(self.optimizers.name_of(one) or f"leaf{i}", one) for i, one in enumerate(inputs)]
+        number = self.log.count("autograd.grad")
+        prefix = f"{number}." if number else ""
+        found = [
+            (f"{prefix}{name}", unwrapped(g)) for (name, _), g in zip(named, result, strict=False) if g is not None
+        ]
+        self.log.add("grad", found)
+        training.note_leaves(
+            [(name, one) for name, one in named if one.is_leaf and self.optimizers.name_of(one) is None]
+        )
+        if not training.is_cut_at_steps:
+            self.log.add("param", named)
+            self._end_step("backward")
+
+    # ---- optimizers --------------------------------------------------------------------------------------------------
+
+    def optimizer_made(self, result: Any, optimizer: Any, *_: Any) -> None:
+        self.training.has_optimizer = True
+        if self.is_active():
+            self.optimizers.meet(optimizer)
+
     def before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if torch.compiler.is_compiling() or not self.is_active():
+        if not self.is_active():
             return
         if self.ops is not None:
             self.ops.places.optimizer_called(optimizer)
-        named = self._params_of(optimizer)
-        unborn = [(name, p) for name, p in named if id(p) not in self.seen]
-        self.seen.update(id(p) for _, p in unborn)
-        self.log.add("init", unborn)
+        self.training.has_stepped = self.training.has_optimizer = True
+        named, fresh = self.optimizers.named(self.optimizers.meet(optimizer))
+        self.log.add("init", fresh)
         self.log.add("grad", gradients(named))
 
     def after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if torch.compiler.is_compiling() or not self.is_active():
+        if not self.is_active():
             return
         if self.ops is not None:
             self.ops.places.optimizer_returned()
-        named = self._params_of(optimizer)
+        held = self.optimizers.meet(optimizer)
+        named, _ = self.optimizers.named(held)
         if not self.log.has("grad"):
             # A closure (LBFGS) calls backward inside the step: what it left behind is the gradient of this step.
             self.log.add("grad", gradients(named))
         self.log.add("param", named)
-        self.optimizers[id(optimizer)] = weakref.ref(optimizer)
+        held.note_versions()
+        held.has_stepped = True
         if self.log.step < STATE_FIRST_STEPS or self.log.step % STATE_EVERY == 0:
-            self._add_optimizer(optimizer)
+            self.log.add_all("optimizer", held.tree())
         self._end_step("optimizer")
-        if self.has_loader and self.handles:
-            # Batches come from a loader and every parameter is known: module calls have nothing more to tell.
-            self._unwatch_modules()
 
-    def _params_of(self, optimizer: Any) -> list[tuple[str, Any]]:
-        tensors = [p for group in optimizer.param_groups for p in group["params"]]
-        known = self.params.get(id(optimizer))
-        if (
-            known is None
-            or len(known) != len(tensors)
-            or any(a is not p for (_, a), p in zip(known, tensors, strict=True))
-        ):
-            number = len(self.params)
-            names = {id(tensor): name for name, tensor in self.params.get(-1, [])}
-            known = [(names.get(id(p), f"optimizer{number}.param{i}"), p) for i, p in enumerate(tensors)]
-            self.params[id(optimizer)] = known
-        return known
+    def _note_versions(self) -> None:
+        """Until an optimizer is seen to step: how its parameters stand after a backward."""
+        if not self.training.has_stepped:
+            for held in self.optimizers.all():
+                self.log.add("init", self.optimizers.named(held)[1])
+                held.note_versions()
 
-    def _add_optimizer(self, optimizer: Any) -> None:
-        held: list[tuple[str, Any]] = []
-        for name, parameter in self._params_of(optimizer):
-            state = optimizer.state.get(parameter)
-            if state:
-                held.extend((f"{name}.{key}", value) for key, value in state.items())
-        tensors = [(name, value) for name, value in held if torch.is_tensor(value)]
-        others = [(name, value) for name, value in held if not torch.is_tensor(value)]
-        self.log.add("optimizer", tensors)
-        for name, value in others:
-            self.log.add_tree("optimizer", value, name)
-        for index, group in enumerate(optimizer.param_groups):
-            self.log.add_tree("optimizer", {k: v for k, v in group.items() if k != "params"}, f"group{index}")
+    def _parameters_of_unseen_steps(self) -> list[Named]:
+        if not self.training.is_cut_at_backward:
+            return []
+        return [named for held in self.optimizers.all() for named in self.optimizers.own(held)]
+
+    # ---- data, and what is saved ------------------------------------------------------------------------------------
 
     def before_batch(self, *_: Any) -> None:
         self.inside.loading = True
@@ -265,22 +328,86 @@ class Recorder:
     def batch_made(self, batch: Any, *_: Any) -> None:
         self.inside.loading = False
         if self.is_active():
-            self.has_loader = True
+            self.training.has_loader = True
             self.log.add_tree("batch", batch, f"{self.log.count('batch')}")
 
-    def saved(self, *args: Any, **kwargs: Any) -> None:
-        if self.is_active():
-            # Only tensors: checkpoints carry dates and host names, and nobody calls them other bits for that.
-            thing = args[0] if args else kwargs.get("obj")
-            named = [
-                (path, leaf) for path, leaf in leaves(thing, f"{self.log.count('artifact')}") if torch.is_tensor(leaf)
-            ]
-            self.log.add("artifact", named)
+    def saved(self, thing: Any, file: str) -> None:
+        if not self.is_active():
+            return
+        number = self.log.count("artifact")
+        tensors: list[Named] = []
+        numbers: list[tuple[str, int]] = []
+        for path, leaf, tells_time in content(thing, f"{number}", file):
+            if tells_time:
+                self._tell_once(
+                    f"a number in what was saved, because it seems to be a time: {_key(path, number, file)}"
+                )
+            elif torch.is_tensor(leaf):
+                tensors.append((path, unwrapped(leaf)))
+            elif (digest := plain_digest(leaf)) is not None:
+                numbers.append((path, digest))
+        self.log.add("artifact", tensors)
+        if numbers:
+            self.log.add_digests("artifact", [name for name, _ in numbers], [digest for _, digest in numbers])
+        self._look_at_copies()
+
+    def _tell_once(self, what: str) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            self.journal.note("unseen", what=what)
+
+    # ---- last looks --------------------------------------------------------------------------------------------------
+
+    def _died(self, thing: Holder | Held) -> None:
+        """Called in whatever thread and place a module or an optimizer dies, also by the garbage collector."""
+        if self.log.broken or sys.is_finalizing() or self.pid != os.getpid():
+            return
+        self._dead.append(thing)
+        if not _is_tracing() and self.ops is None and not _is_captured() and self.lock.acquire(blocking=False):
+            try:
+                # A digest that is under way must not be interrupted by another.
+                if not self._inside_hooks:
+                    self._look_at_the_dead()
+            finally:
+                self.lock.release()
+
+    def _look_at_the_dead(self) -> None:
+        self._inside_hooks += 1
+        try:
+            while self._dead:
+                thing = self._dead.popleft()
+                if self.is_active():
+                    self._look_at_last(thing)
+        except Exception as error:
+            self.log.failed(error)
+        finally:
+            self._inside_hooks -= 1
+
+    def _look_at_last(self, thing: Holder | Held) -> None:
+        if isinstance(thing, Held):
+            order = (_OF_OPTIMIZER, thing.number)
+            if thing.has_stepped or thing.state:
+                self.log.add_end("optimizer", order, list(thing.tree()))
+            self.log.add_end("end", order, self.optimizers.own(thing))
+            return
+        state = thing.state()
+        if thing.stage != COPIED or _has_changed(thing, state):
+            self.log.add_end("end", (_OF_HOLDER, thing.order), state)
+
+    def _look_at_copies(self) -> None:
+        """Copies are told from what they were when they were new."""
+        for holder in self.models.new_copies():
+            tensors = [tensor for _, tensor in holder.state() if is_evidence(tensor)]
+            holder.at_first = digested(tensors) if tensors else ()
 
     # ---- the end of a step, and of the process ----------------------------------------------------------------------
 
     def _end_step(self, cut: str) -> None:
-        self.forward_open = False
+        training = self.training
+        training.forward_open = False
+        training.keep_outputs()
+        self.log.add("buffer", self.models.changed_buffers())
+        self._look_at_copies()
         if self.ops is not None:
             self.ops.end_step()
         if self.log.end_step(cut):
@@ -290,21 +417,72 @@ class Recorder:
 
     def finish(self) -> None:
         """Write what came after the last step, and mark the recording as complete."""
-        if self.pid != os.getpid() or not self.is_active():
-            return
-        if self.forward_open and not self.has_optimizer:
+        if self.pid == os.getpid() and self.is_active():
+            self._safely(self._finish)()
+
+    def _finish(self) -> None:
+        training = self.training
+        if training.forward_open and not training.has_optimizer and not training.has_backward:
             self._end_step("forward")
+        training.keep_outputs()
+        if not self.log.step and self.log.has_anything:
+            self._end_step("backward" if training.has_backward else "forward")
         if self.ops is not None:
             self.ops.close()
-        if self.log.is_begun:
-            for optimizer in filter(None, (alive() for alive in self.optimizers.values())):
-                self._add_optimizer(optimizer)
+        if self.log.has_anything:
+            self._look_at_all()
         self.log.close()
+
+    def _look_at_all(self) -> None:
+        self.models.look_again()
+        while self._dead:
+            self._look_at_last(self._dead.popleft())
+        for holder in self.models.holders():
+            self._look_at_last(holder)
+        for held in self.optimizers.all():
+            self._look_at_last(held)
+        self.log.add_end("end", (_OF_LEAVES,), self.training.last_leaves())
+        if self.training.has_lost_leaves:
+            self._tell_once("the last values of tensors that gradients were computed for, which were gone at the end")
 
     def _stop(self) -> None:
         """End the process here: everything that was asked for is on disk."""
         self.log.close(complete=False)
         end_process(self.journal, self.log.step - 1, self.log.rank)
+
+
+def _listed(tensors: Any) -> list[Any]:
+    return list(tensors) if isinstance(tensors, list | tuple) else [tensors]
+
+
+def _key(path: str, number: int, file: str) -> str:
+    """What is said of a number's place: the same for all numbers of one list."""
+    return re.sub(r"\[\d+\]", "[]", path.removeprefix(f"{number}").removeprefix(".")) or file
+
+
+def _has_changed(copy: Holder, state: list[Named]) -> bool:
+    """Whether a copy is no longer what it was; nobody knows of one that came and went between two looks."""
+    if copy.at_first is None:
+        return False
+    now = digested(tensors) if (tensors := [tensor for _, tensor in state if is_evidence(tensor)]) else ()
+    return _settled(copy.at_first) != _settled(now)
+
+
+def _settled(part: Any) -> list[int]:
+    return part.result() if isinstance(part, Pending) else list(part)
+
+
+def _is_tracing() -> bool:
+    """Whether a compiler is at work in this thread."""
+    guards: Any = sys.modules.get("torch._guards")
+    if guards is None:
+        return False
+    return guards.TracingContext.try_get() is not None or guards.CompileContext.try_get() is not None
+
+
+def _is_captured() -> bool:
+    cuda: Any = torch.cuda
+    return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
 
 
 def end_process(journal: Journal, last_step: int, rank: int) -> None:
