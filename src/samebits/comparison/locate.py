@@ -54,27 +54,27 @@ def first_divergence(a: Sequence[Recording], b: Sequence[Recording], until: int 
     """
     pairs = align(a, b, until)
     found = [place for pair in pairs if (place := _first_in(pair, until)) is not None]
-    lone = [place for pair in pairs if (place := _alone(pair, pairs)) is not None]
+    lone = [place for pair in pairs if (place := _alone(pair, pairs, until)) is not None]
     return min(found + lone, key=lambda place: (*place.position, place.rank), default=None)
 
 
-def _alone(pair: Pair, pairs: Sequence[Pair]) -> Divergence | None:
+def _alone(pair: Pair, pairs: Sequence[Pair], until: int | None) -> Divergence | None:
     """Of what only one run recorded; a run that was cut short may not have come to it."""
     if pair.a is not None and pair.b is not None:
         return None
     lacking, there = ("a", "second") if pair.a is None else ("b", "first")
-    if any(_is_cut_short(other, lacking) for other in pairs):
+    if any(_is_cut_short(other, lacking, until) for other in pairs):
         return None
     what = pair.process or f"rank {pair.rank}"
     return Divergence(0, "length", rank=pair.rank, detail=f"only the {there} run recorded {what}")
 
 
-def _is_cut_short(pair: Pair, which: str) -> bool:
+def _is_cut_short(pair: Pair, which: str, until: int | None) -> bool:
     """Whether this process went further in the other run, and was stopped or killed in this one."""
     here, there = (pair.a, pair.b) if which == "a" else (pair.b, pair.a)
     if here is None or there is None or here.complete:
         return False
-    return there.complete or len(there) > len(here)
+    return here.steps < there.steps or (until is not None and there.complete)
 
 
 def _first_in(pair: Pair, until: int | None) -> Divergence | None:

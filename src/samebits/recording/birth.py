@@ -22,7 +22,7 @@ class Birth:
             the process itself, and for a thread that is not the main one.
         process: what users call the process: `SpawnProcess-2`, or the command line it was started with.
         thread: the name of the thread; empty for the main one.
-        training: counts from 1 the trainings that one worker does one after the other; 0 where nobody counts them.
+        training: counts from 1 those that one worker or thread does one after the other; 0 where nobody counts.
     """
 
     order: tuple[tuple[int, int], ...] = ()
@@ -33,7 +33,7 @@ class Birth:
     @property
     def name(self) -> str:
         """For an answer: `training 2 of thread Thread-1 of process SpawnProcess-2`."""
-        training = f"training {self.training}" if self.training else ""
+        training = f"training {self.training}" if self.training > 1 else ""
         thread = f"thread {self.thread}" if self.thread else ""
         return " of ".join(filter(None, (training, thread, self.process and f"process {self.process}")))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,7 +44,8 @@ def record(path: str | os.PathLike[str], level: str = "step") -> Iterator[Path]:
     folder = RunFolder(_made(Path(path)))
     manifest = {"command": [], "samebits": "record", "python": platform.python_version(), "started": time.time()}
     folder.write_manifest({**manifest, "status": "running"})
-    recorder = Recorder(folder.path, Wish(ops=OpWish() if level == "op" else None), Journal(folder.path))
+    wish = Wish(ops=OpWish() if level == "op" else None)
+    recorder = Recorder(folder.path, wish, Journal(folder.path), threading.current_thread())
     recorder.install()
     status = "interrupted"
     try:
