@@ -137,5 +137,9 @@ class TooLateWarning(UserWarning):
     """A factor could not be pinned any more; `pin(strict=True)` raises instead."""
 
 
+class UnseenWarning(UserWarning):
+    """Something ran that could not be looked at."""
+
+
 class OverriddenWarning(UserWarning):
     """A factor was pinned and the program changed it afterwards."""

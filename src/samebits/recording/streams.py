@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import torch
@@ -33,7 +34,7 @@ from samebits.recording.optimizers import Held, Optimizers
 from samebits.recording.saves import Saves, content
 from samebits.recording.training import Training
 from samebits.recording.trees import plain_digest
-from samebits.recording.wish import Wish
+from samebits.recording.wish import OpWish, Wish
 
 # An optimizer's state is the largest stream and the last to tell anything new: it follows from gradients, and whatever
 # is in it reaches the parameters. It is digested in the first steps, in every tenth, and when the process ends.
@@ -78,7 +79,9 @@ class Recorder:
             if is_own_thread:
                 self._tell_once("operations of threads other than the main one")
             else:
-                lane.ops = OpRecorder(log, self.wish.ops)
+                # Only the first training of a process is followed and kept from: which one comes second is arrival.
+                first = self.wish.ops if number == 1 else OpWish(self.wish.ops.first, self.wish.ops.last)
+                lane.ops = OpRecorder(log, first)
         return lane
 
     @property
@@ -138,12 +141,13 @@ class Recorder:
 
     def install(self) -> None:
         """Hook torch. Call once; what a process has to do at its end is done by `finish`."""
+        remove_left_over()
         safely, undo = self._safely, self.installed.callback
         for handle in (
             register_optimizer_step_pre_hook(safely(self.before_step)),
             register_optimizer_step_post_hook(safely(self.after_step)),
         ):
-            undo(handle.remove)
+            undo(_left_over.append, handle)
         self._watch_modules()
         undo(listen(torch.optim.Optimizer, "__init__", after=safely(self.optimizer_made)))
         for name, after in (("backward", self.after_backward), ("grad", self.after_grad)):
@@ -167,6 +171,7 @@ class Recorder:
         while self.handles:
             self.handles.pop().remove()
         self.installed.close()
+        remove_left_over()
 
     def stay_to_the_end(self) -> None:
         """Record until the process ends, however it does, and in children that it forks."""
@@ -548,6 +553,27 @@ def _look_at_last(lane: Lane, thing: Holder | Held) -> None:
     state = thing.state()
     if thing.stage != COPIED or _has_changed(thing, state):
         lane.log.add_end("end", (_OF_HOLDER, thing.order), state)
+
+
+_OPTIMIZERS = register_optimizer_step_pre_hook.__code__.co_filename
+# Hooks around steps of optimizers that are to be taken away.
+_left_over: list[Any] = []
+
+
+def remove_left_over() -> None:
+    """Take hooks away that are not needed any more, unless another thread is walking through them right now."""
+    here = threading.get_ident()
+    if not any(_is_stepping(frame) for thread, frame in sys._current_frames().items() if thread != here):
+        while _left_over:
+            _left_over.pop().remove()
+
+
+def _is_stepping(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename == _OPTIMIZERS:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _listed(tensors: Any) -> list[Any]:
