@@ -491,11 +491,15 @@ class Recorder:
     def _end_call(self) -> None:
         """Where nothing is trained, a call of the outermost module is a step; of workers nobody knows the order."""
         if self.lane.only_calls:
-            self._tell_once(f"what {self.log.birth.name} computed without training: jobs come in any order")
-            self.training.forward_open = False
-            self.log.forget()
+            self._forget_call(self.lane)
         else:
             self._end_step("forward")
+
+    def _forget_call(self, lane: Lane) -> None:
+        self._tell_once(f"what {lane.log.birth.name} computed without training: jobs come in any order")
+        lane.training.forward_open = False
+        lane.training.drop_outputs()
+        lane.log.forget()
 
     def finish(self) -> None:
         """Write what came after the last step, and mark the recordings as complete."""
@@ -509,8 +513,7 @@ class Recorder:
         training, log = lane.training, lane.log
         only_calls = training.forward_open and not training.has_optimizer and not training.has_backward
         if only_calls and lane.only_calls:
-            self._tell_once(f"what {log.birth.name} computed without training: jobs come in any order")
-            log.forget()
+            self._forget_call(lane)
         training.keep_outputs()
         if log.has_anything and (only_calls or not log.step):
             # Stopping is over with the end.
