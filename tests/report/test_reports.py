@@ -41,7 +41,14 @@ def run(number: int, role: str, steps: int = 180, **settings: Setting) -> Run:
 
 def same() -> Verdict:
     varied = run(3, "varied", clock=Setting("varied"))
-    return Verdict("same", "train.py", Path("/runs"), (run(1, "control"), run(2, "control again"), varied), ("clock",))
+    return Verdict(
+        "same",
+        "train.py",
+        Path("/runs"),
+        (run(1, "control"), run(2, "control again"), varied),
+        ("clock",),
+        streams=("loss", "grad", "param", "end"),
+    )
 
 
 def different(script: Path) -> Verdict:
@@ -62,7 +69,7 @@ def different(script: Path) -> Verdict:
 def test_same_bits_are_said_in_the_first_line() -> None:
     """How many runs, how many steps, what was varied, what was not seen."""
     assert check_text(same()).splitlines() == [
-        "same bits: 3 runs of 180 steps agree in every loss, gradient and parameter",
+        "same bits: 3 runs of 180 steps agree in losses, gradients, parameters and the final state",
         "  varied    clock",
         "  not seen  nothing",
     ]
@@ -71,7 +78,7 @@ def test_same_bits_are_said_in_the_first_line() -> None:
 def test_different_bits_name_place_cause_and_remedy(script: Path) -> None:
     """The whole answer, golden."""
     assert check_text(different(script)).splitlines() == [
-        "different bits: runs 1 and 2 part at step 0, in the parameters the model was born with",
+        "different bits: runs 1 and 2 part at step 0, in the initial parameters",
         "  first     weight: 2 of 4 tensors differ",
         "  cause     torch-rng: drawn before it was seeded, train.py:2",
         "                model = torch.nn.Linear(2, 2)",
@@ -154,7 +161,9 @@ def test_diff_says_by_how_much_and_which_generators_moved() -> None:
         "  rng       already elsewhere at the end of step 6: numpy",
         "  runs      /a and /b",
     ]
-    assert diff_text("/a", "/b", 10, None, None, []) == "same bits: 10 steps agree in every recorded stream"
+    assert diff_text("/a", "/b", 10, None, None, [], ("loss", "end")) == (
+        "same bits: 10 steps agree in losses and the final state"
+    )
 
 
 def test_a_dry_run_prints_the_plan() -> None:

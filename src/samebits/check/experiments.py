@@ -22,6 +22,7 @@ from samebits.check.lab import BudgetSpentError, Lab
 from samebits.check.origin import MAX_PAIRS, find_origins
 from samebits.check.plan import Request
 from samebits.check.verdict import Cause, Origin, Parting, Remedy, Run, Verdict
+from samebits.comparison.streams import cuts_of, missing, streams_of
 from samebits.errors import SamebitsError
 from samebits.factors.catalog import find, in_order, names
 from samebits.launch.strangers import unentered
@@ -176,6 +177,8 @@ def _bounds(request: Request) -> tuple[str, ...]:
 
 
 def _verdict(request: Request, lab: Lab, kind: Any, **more: Any) -> Verdict:
+    full = _full(lab.runs)
+    streams = streams_of(run.outcome.folder.recordings() for run in full)
     return Verdict(
         kind,
         str(request.command),
@@ -183,10 +186,19 @@ def _verdict(request: Request, lab: Lab, kind: Any, **more: Any) -> Verdict:
         tuple(lab.runs),
         tuple(request.varied),
         tuple(in_order(request.pins)),
-        not_observed=_not_observed(lab.runs),
+        streams=streams,
+        not_observed=_not_observed(lab.runs, streams),
         **more,
     )
 
 
-def _not_observed(runs: Sequence[Run]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(note["what"] for run in runs for note in read_notes(run.path, "unseen")))
+def _full(runs: Sequence[Run]) -> list[Run]:
+    """Runs that took as many steps as any: others were stopped on purpose, or failed."""
+    steps = max((run.steps for run in runs), default=0)
+    return [run for run in runs if run.steps == steps > 0]
+
+
+def _not_observed(runs: Sequence[Run], streams: Sequence[str]) -> tuple[str, ...]:
+    noted = (note["what"] for run in runs for note in read_notes(run.path, "unseen"))
+    lacking = missing(streams, cuts_of(run.path for run in runs)) if streams else ()
+    return tuple(dict.fromkeys([*lacking, *noted]))

@@ -170,6 +170,7 @@ class Verdict:
         unknown: the runs differ even with everything pinned; then this is where.
         origins: the operations at which they part, where that was looked for, the first one first.
         untested: what was left out, and why.
+        streams: what the runs that went to the end have recorded, in the order in which it is compared.
         not_observed: what the recordings cannot see in this command.
         agreed: undecided although all that was recorded agrees, because a process could not be entered.
     """
@@ -187,6 +188,7 @@ class Verdict:
     remedy: Remedy | None = None
     untested: tuple[str, ...] = ()
     not_observed: tuple[str, ...] = ()
+    streams: tuple[str, ...] = ()
     error: SamebitsError | None = None
     notes: tuple[str, ...] = field(default=())
     agreed: bool = False

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from samebits.cli.options import answer, format_option
 from samebits.comparison.locate import Divergence, first_divergence
+from samebits.comparison.streams import cuts_of, missing, streams_of
 from samebits.comparison.values import Distance, distance
 from samebits.errors import RecordingError
 from samebits.recording.folder import RunFolder, open_run
+from samebits.recording.journal import read_notes
 from samebits.recording.store import Recording
 from samebits.recording.values import read_kept
 from samebits.report.json import diff_json, dumped
@@ -40,11 +43,13 @@ def command(form: str, a: Path, b: Path) -> None:
     notes = [note for folder, found in ((left, first), (right, second)) for note in _notes(folder, found)]
     if place is not None and apart is None and place.stream not in ("length", "outcome"):
         notes.append(f"to measure by how much, run both again with --keep-values {place.step}")
+    streams = streams_of((first, second))
+    unseen = _not_seen(left, right, streams)
     if form == "json":
-        answer(dumped(diff_json(str(left.path), str(right.path), place, apart, notes)), is_data=True)
+        answer(dumped(diff_json(str(left.path), str(right.path), place, apart, notes, streams, unseen)), is_data=True)
     else:
         steps = max(recording.steps for recording in first)
-        answer(diff_text(str(left.path), str(right.path), steps, place, apart, notes))
+        answer(diff_text(str(left.path), str(right.path), steps, place, apart, notes, streams, unseen))
     sys.exit(0 if place is None else 1)
 
 
@@ -65,6 +70,11 @@ def _distance(a: RunFolder, b: RunFolder, place: Divergence) -> Distance | None:
     left = read_kept(a.path, place.rank, place.step, place.stream).get(place.name)
     right = read_kept(b.path, place.rank, place.step, place.stream).get(place.name)
     return None if left is None or right is None else distance(left, right)
+
+
+def _not_seen(a: RunFolder, b: RunFolder, streams: Sequence[str]) -> list[str]:
+    noted = (note["what"] for folder in (a, b) for note in read_notes(folder.path, "unseen"))
+    return list(dict.fromkeys([*missing(streams, cuts_of((a.path, b.path))), *noted]))
 
 
 def _notes(folder: RunFolder, recordings: list[Recording]) -> list[str]:

@@ -18,6 +18,7 @@ from samebits.launch.process import Outcome, run_transparent
 from samebits.pinning import settings_for
 from samebits.recording.folder import mark_busy, mark_done, new_home
 from samebits.recording.journal import read_notes
+from samebits.recording.store import COMPARED
 from samebits.recording.wish import OpWish
 
 
@@ -97,7 +98,8 @@ def _run(
     understood = understand(words)
     chosen = pins or config.pin
     settings = {} if no_pin else settings_from(chosen) if chosen else settings_for(None)
-    streams = () if keep_values is None else ("init", "batch", "loss", "grad", "param", "optimizer")
+    # The final state belongs to no step.
+    streams = () if keep_values is None else tuple(stream for stream in COMPARED if stream not in ("artifact", "end"))
     plan = RunPlan(
         "run",
         settings,

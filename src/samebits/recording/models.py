@@ -15,7 +15,7 @@ from weakref import ref
 
 from torch.nn.parameter import is_lazy
 
-from samebits.recording.identity import Identities, Weak
+from samebits.recording.identity import Identities, Weak, version_of
 from samebits.recording.listening import Named, unwrapped
 
 # What was done with a module so far; only what was called has its first state recorded.
@@ -33,6 +33,7 @@ class Holder:
         stage: what was done with it.
         at_first: digests of a copy when it was new, once they are made: a copy that never changes tells nothing.
         seen: buffers as they were when they were digested last.
+        seen_at_save: the same for parameters and buffers that had changed when something was saved.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Holder:
     stage: int
     at_first: Any = None
     seen: dict[str, Weak] = field(default_factory=dict)
+    seen_at_save: dict[str, Weak] = field(default_factory=dict)
 
     def state(self) -> list[Named]:
         """Its parameters and buffers as they are now."""
@@ -55,6 +57,16 @@ class Holder:
                 continue
             self.seen[key] = Weak(buffer)
             yield f"{self.name}{key}", buffer
+
+    def changed_at_save(self, versions: Mapping[int, int | None]) -> Iterator[Named]:
+        """What was written to since it was digested; `versions` says when that was, by id of the parameter."""
+        for name, tensor in self.state():
+            key = name.removeprefix(self.name)
+            known = self.seen_at_save.get(key) or self.seen.get(key)
+            is_known = known is not None and known.is_unchanged(tensor)
+            if not is_known and versions.get(id(tensor), -1) != version_of(tensor):
+                self.seen_at_save[key] = Weak(tensor)
+                yield name, tensor
 
 
 class Models:

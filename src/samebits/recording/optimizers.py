@@ -20,18 +20,20 @@ class Held:
     """One optimizer. Its state and its groups are held until it dies, and not the optimizer.
 
     Attributes:
-        number: optimizers count from 0 in the order in which they are met.
+        number: optimizers count from 0 in the order in which they are used.
         state, groups: the optimizer's own.
         parameters: names and tensors, in the order of the groups.
         has_stepped: seen to step; one that never does tells nothing.
+        versions: of its parameters, when they were digested last.
     """
 
-    number: int
     state: Any
     groups: Any
+    number: int | None = None
     parameters: list[tuple[str, Weak]] = field(default_factory=list)
     fresh: Iterator[int] = field(default_factory=itertools.count)
     has_stepped: bool = False
+    versions: list[int | None] = field(default_factory=list)
 
     @property
     def tensors(self) -> list[Any]:
@@ -50,12 +52,11 @@ class Held:
 
     def note_versions(self) -> None:
         """Its parameters were digested as they are now."""
-        for (_, known), parameter in zip(self.parameters, self.tensors, strict=False):
-            known.version = version_of(parameter)
+        self.versions = [version_of(parameter) for parameter in self.tensors]
 
     def is_written_to(self) -> bool:
         """Whether a parameter was written to since."""
-        return any(known.version != version_of(p) for (_, known), p in zip(self.parameters, self.tensors, strict=False))
+        return any(before != version_of(p) for before, p in zip(self.versions, self.tensors, strict=False))
 
 
 class Optimizers:
@@ -76,13 +77,15 @@ class Optimizers:
         """What is held of it, as it is now."""
         found = self._held.get(id(optimizer))
         if found is None or found[0]() is not optimizer:
-            held = Held(next(self._numbers), optimizer.state, optimizer.param_groups)
+            held = Held(optimizer.state, optimizer.param_groups)
             self._held[id(optimizer)] = found = (ref(optimizer, self._ender(id(optimizer))), held)
         found[1].state, found[1].groups = optimizer.state, optimizer.param_groups
         return found[1]
 
     def named(self, held: Held) -> tuple[list[Named], list[Named]]:
         """Its parameters with their names; and all tensors that were named for the first time on that occasion."""
+        if held.number is None:
+            held.number = next(self._numbers)
         tensors, fresh = held.tensors, list[Named]()
         known = held.parameters
         if len(known) != len(tensors) or not all(one.is_(p) for (_, one), p in zip(known, tensors, strict=True)):
@@ -104,8 +107,9 @@ class Optimizers:
         return [(name, p) for p in held.tensors if (name := self._names.get(p)) and not self.models.name_of(p)]
 
     def all(self) -> list[Held]:
-        """Those that live, in the order in which they were met."""
-        return sorted((held for _, held in list(self._held.values())), key=lambda held: held.number)
+        """Those that live; the unused ones last."""
+        held = [one for _, one in list(self._held.values())]
+        return sorted(held, key=lambda one: len(self._held) if one.number is None else one.number)
 
     def _ender(self, number: int) -> Callable[[Any], None]:
         def end(dead: Any) -> None:

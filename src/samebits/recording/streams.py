@@ -385,13 +385,14 @@ class Recorder:
         """Until an optimizer is seen to step: how its parameters stand after a backward."""
         if not self.training.has_stepped:
             for held in self.optimizers.all():
-                self.log.add("init", self.optimizers.named(held)[1])
                 held.note_versions()
 
     def _parameters_of_unseen_steps(self) -> list[Named]:
-        if not self.training.is_cut_at_backward:
-            return []
-        return [named for held in self.optimizers.all() for named in self.optimizers.own(held)]
+        found: list[Named] = []
+        for held in self.optimizers.all() if self.training.is_cut_at_backward else ():
+            self.log.add("init", self.optimizers.named(held)[1])
+            found += self.optimizers.own(held)
+        return found
 
     # ---- data, and what is saved ------------------------------------------------------------------------------------
 
@@ -425,7 +426,19 @@ class Recorder:
         self.log.add("artifact", tensors)
         if numbers:
             self.log.add_digests("artifact", [name for name, _ in numbers], [digest for _, digest in numbers])
+        self.log.add("artifact", self._changed_states(f"{number}.state."))
         self._look_at_copies(self.lane)
+
+    def _changed_states(self, prefix: str) -> list[Named]:
+        """Of modules, what was written to since the last step digested it: it may be what is saved."""
+        held = self.optimizers.all()
+        versions = {id(p): version for one in held for p, version in zip(one.tensors, one.versions, strict=False)}
+        return [
+            (f"{prefix}{name}", tensor)
+            for holder in self.models.holders()
+            if holder.stage != COPIED
+            for name, tensor in holder.changed_at_save(versions)
+        ]
 
     def _tell_once(self, what: str) -> None:
         if what not in self._told:
@@ -548,10 +561,10 @@ class Recorder:
 def _look_at_last(lane: Lane, thing: Holder | Held) -> None:
     """Digest the last state of a module or an optimizer."""
     if isinstance(thing, Held):
-        order = (_OF_OPTIMIZER, thing.number)
-        if thing.has_stepped or thing.state:
+        if thing.number is not None:
+            order = (_OF_OPTIMIZER, thing.number)
             lane.log.add_end("optimizer", order, list(thing.tree()))
-        lane.log.add_end("end", order, lane.optimizers.own(thing))
+            lane.log.add_end("end", order, lane.optimizers.own(thing))
         return
     state = thing.state()
     if thing.stage != COPIED or _has_changed(thing, state):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -41,6 +42,7 @@ def check_json(verdict: Verdict) -> dict[str, Any]:
         "remedy": _remedy(verdict),
         "untested": list(verdict.untested),
         "notes": list(verdict.notes),
+        "streams": list(verdict.streams),
         "not_observed": list(verdict.not_observed),
         "error": error_json(verdict.error),
     }
@@ -49,7 +51,7 @@ def check_json(verdict: Verdict) -> dict[str, Any]:
 def failed_check_json(error: SamebitsError) -> dict[str, Any]:
     """A check that could not even begin, in the same shape."""
     empty: dict[str, Any] = {
-        name: [] for name in ("runs", "varied", "pinned", "causes", "untested", "notes", "not_observed")
+        name: [] for name in ("runs", "varied", "pinned", "causes", "untested", "notes", "streams", "not_observed")
     }
     return {
         "schema": "samebits.check/1",
@@ -71,7 +73,15 @@ def error_json(error: SamebitsError | None) -> dict[str, Any] | None:
     return None if error is None else {"kind": error.kind, "message": error.message, "hint": error.hint}
 
 
-def diff_json(a: str, b: str, place: Divergence | None, distance: Distance | None, notes: list[str]) -> dict[str, Any]:
+def diff_json(
+    a: str,
+    b: str,
+    place: Divergence | None,
+    distance: Distance | None,
+    notes: list[str],
+    streams: Sequence[str] = (),
+    not_seen: Sequence[str] = (),
+) -> dict[str, Any]:
     """`samebits.diff/1`."""
     return {
         "schema": "samebits.diff/1",
@@ -79,6 +89,8 @@ def diff_json(a: str, b: str, place: Divergence | None, distance: Distance | Non
         "runs": [a, b],
         "first_divergence": None if place is None else _divergence(place, distance),
         "notes": notes,
+        "streams": list(streams),
+        "not_observed": list(not_seen),
         "error": None,
     }
 

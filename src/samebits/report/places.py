@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from samebits.comparison.locate import Divergence
 from samebits.sites import Site
 
 _STREAMS = {
-    "init": "the parameters the model was born with",
+    "init": "the initial parameters",
     "batch": "the data",
+    "output": "what a model returned",
     "loss": "the loss",
     "grad": "the gradients",
     "param": "the parameters after the update",
+    "buffer": "the buffers",
     "optimizer": "the state of the optimizer",
     "artifact": "what was saved",
+    "end": "the final state of the models",
+}
+# Of all steps together.
+_ALL = {
+    "init": "initial parameters",
+    "batch": "data",
+    "output": "outputs",
+    "loss": "losses",
+    "grad": "gradients",
+    "param": "parameters",
+    "buffer": "buffers",
+    "optimizer": "optimizer states",
+    "artifact": "what was saved",
+    "end": "the final state",
 }
 
 
@@ -44,11 +61,17 @@ def which(divergence: Divergence) -> str:
     if divergence.stream in ("length", "outcome"):
         return ""
     # Batches, losses and artifacts have numbers for names; parameters have names of their own.
-    label = f"{divergence.stream} " if divergence.stream in ("batch", "loss", "artifact") else ""
+    label = f"{divergence.stream} " if divergence.stream in ("batch", "loss", "artifact", "output") else ""
     text = f"{label}{divergence.name}: {divergence.differing} of {divergence.total} tensors differ"
     if divergence.detail:
         text += f" ({divergence.detail})"
     return text
+
+
+def agreed(streams: Sequence[str]) -> str:
+    """`losses, gradients and parameters`: the streams that were recorded, and no other."""
+    *most, last = [_ALL[stream] for stream in streams] or ["nothing that was recorded"]
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def counted(number: int, noun: str) -> str:

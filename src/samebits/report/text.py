@@ -14,7 +14,7 @@ from samebits.launch.plan import RunPlan
 from samebits.launch.replay import Replay
 from samebits.pinning import Status
 from samebits.report.origins import origin_place, origin_rows, other_origin
-from samebits.report.places import counted, path_of, place_of, where, which
+from samebits.report.places import agreed, counted, path_of, place_of, where, which
 from samebits.report.rows import laid_out
 
 
@@ -44,7 +44,7 @@ def check_text(verdict: Verdict) -> str:
 def _same_headline(verdict: Verdict) -> str:
     steps = max((run.steps for run in verdict.runs), default=0)
     full = [run for run in verdict.runs if run.steps == steps]
-    return f"same bits: {len(full)} runs of {counted(steps, 'step')} agree in every loss, gradient and parameter"
+    return f"same bits: {len(full)} runs of {counted(steps, 'step')} agree in {agreed(verdict.streams)}"
 
 
 def _treated(verdict: Verdict) -> list[tuple[str, str]]:
@@ -118,13 +118,19 @@ def remedy_command(verdict: Verdict) -> str:
 
 
 def diff_text(
-    a: str, b: str, steps: int, place: Divergence | None, distance: Distance | None, notes: Sequence[str]
+    a: str,
+    b: str,
+    steps: int,
+    place: Divergence | None,
+    distance: Distance | None,
+    notes: Sequence[str],
+    streams: Sequence[str] = (),
+    not_seen: Sequence[str] = (),
 ) -> str:
     """The answer of `samebits diff`."""
     if place is None:
-        return laid_out(
-            f"same bits: {counted(steps, 'step')} agree in every recorded stream", [("note", n) for n in notes]
-        )
+        rows = [*(("note", note) for note in notes), *(("not seen", what) for what in not_seen)]
+        return laid_out(f"same bits: {counted(steps, 'step')} agree in {agreed(streams)}", rows)
     rows = [("first", which(place))] if which(place) else []
     if distance is not None:
         rows.append(("by", str(distance)))

@@ -1,0 +1,33 @@
+"""What was recorded of runs: the streams that all of them have, and what one would expect beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+
+from samebits.recording.journal import read_notes
+from samebits.recording.store import COMPARED, Recording
+
+
+def streams_of(runs: Iterable[Sequence[Recording]]) -> tuple[str, ...]:
+    """The compared streams that every run has, in their order; a run has what any of its processes recorded."""
+    found = [{stream for recording in run for stream in recording.streams()} for run in runs]
+    return tuple(stream for stream in COMPARED if found and all(stream in own for own in found))
+
+
+def cuts_of(folders: Iterable[Path]) -> tuple[str, ...]:
+    """What the steps of runs were cut at: optimizer, backward, forward."""
+    return tuple(dict.fromkeys(note["cut"] for folder in folders for note in read_notes(folder, "cut")))
+
+
+def missing(streams: Collection[str], cuts: Collection[str]) -> tuple[str, ...]:
+    """What a training has and these recordings have not."""
+    found = []
+    if "backward" in cuts:
+        found.append("no step of an optimizer of torch's was seen: steps are cut at each backward")
+    if "optimizer" in cuts or "backward" in cuts:
+        kinds = {"loss": "loss", "grad": "gradient", "param": "parameter", "end": "final state of a model"}
+        found += [f"no {noun} was recorded" for stream, noun in kinds.items() if stream not in streams]
+    elif "forward" in cuts:
+        found.append("no backward was seen, so there is no loss and no gradient: steps are cut at each call of a model")
+    return tuple(found)
