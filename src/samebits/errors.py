@@ -135,3 +135,7 @@ class InterruptError(SamebitsError, KeyboardInterrupt):
 
 class TooLateWarning(UserWarning):
     """A factor could not be pinned any more; `pin(strict=True)` raises instead."""
+
+
+class UnseenWarning(UserWarning):
+    """Something ran that could not be looked at."""

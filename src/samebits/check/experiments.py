@@ -18,6 +18,7 @@ from samebits.comparison.streams import cuts_of, missing, streams_of
 from samebits.comparison.values import Distance, distance
 from samebits.factors.base import SiteKey
 from samebits.factors.catalog import find, in_order
+from samebits.launch.strangers import unentered
 from samebits.lint.seeds import find_seed_arguments
 from samebits.recording.journal import read_notes
 from samebits.recording.values import read_kept
@@ -34,8 +35,10 @@ def run_check(request: Request, lab: Lab) -> Verdict:
     if found.error is not None:
         return _verdict(request, lab, "undecided", error=found.error, **common)
     if found.parting is None:
-        kind = "undecided" if found.stopped else "same"
-        return _verdict(request, lab, kind, notes=() if found.stopped else _bounds(request), **common)
+        # What agrees is what was recorded; a process that nobody looked into may have done anything.
+        agreed = not found.stopped and any(unentered(run.outcome.folder) for run in lab.runs)
+        kind = "undecided" if found.stopped or agreed else "same"
+        return _verdict(request, lab, kind, notes=() if found.stopped else _bounds(request), agreed=agreed, **common)
     more = _More()
     try:
         _locate(request, lab, found, more)

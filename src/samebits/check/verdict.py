@@ -291,6 +291,7 @@ class Verdict:
         left_out: treatments under which the script fails.
         streams: what the runs that went to the end have recorded, in the order in which it is compared.
         not_observed: what the recordings cannot see in this command.
+        agreed: undecided although all that was recorded agrees, because a process could not be entered.
     """
 
     kind: Literal["same", "different", "undecided"]
@@ -310,6 +311,7 @@ class Verdict:
     streams: tuple[str, ...] = ()
     error: SamebitsError | None = None
     notes: tuple[str, ...] = field(default=())
+    agreed: bool = False
 
     @property
     def origin(self) -> Origin | None:

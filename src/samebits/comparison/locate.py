@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from samebits.comparison.align import Pair, align, first_unequal
+from samebits.comparison.align import Pair, align, first_unequal, rows_until
 from samebits.recording.store import COMPARED, Column, Recording
 
 Position = tuple[int, int]
@@ -23,6 +23,7 @@ class Divergence:
         differing, total: tensors of that stream that differ, and how many there are.
         detail: what else can be said, as a clause.
         generators: the generators that stood elsewhere at the end of the step before (explains, is not compared).
+        process: which process, thread or training of that rank, in words; empty where the rank has only one.
     """
 
     step: int
@@ -33,6 +34,7 @@ class Divergence:
     total: int = 0
     detail: str = ""
     generators: tuple[str, ...] = ()
+    process: str = ""
 
     @property
     def position(self) -> Position:
@@ -50,17 +52,35 @@ def first_divergence(a: Sequence[Recording], b: Sequence[Recording], until: int 
         b: the other's.
         until: look at steps up to this one only (runs that were stopped there on purpose have nothing after it).
     """
-    found = [place for pair in align(a, b) if (place := _first_in(pair, until)) is not None]
-    return min(found, key=lambda place: (*place.position, place.rank), default=None)
+    pairs = align(a, b, until)
+    found = [place for pair in pairs if (place := _first_in(pair, until)) is not None]
+    lone = [place for pair in pairs if (place := _alone(pair, pairs, until)) is not None]
+    return min(found + lone, key=lambda place: (*place.position, place.rank), default=None)
+
+
+def _alone(pair: Pair, pairs: Sequence[Pair], until: int | None) -> Divergence | None:
+    """Of what only one run recorded; a run that was cut short may not have come to it."""
+    if pair.a is not None and pair.b is not None:
+        return None
+    lacking, there = ("a", "second") if pair.a is None else ("b", "first")
+    if any(_is_cut_short(other, lacking, until) for other in pairs):
+        return None
+    what = pair.process or f"rank {pair.rank}"
+    return Divergence(0, "length", rank=pair.rank, detail=f"only the {there} run recorded {what}")
+
+
+def _is_cut_short(pair: Pair, which: str, until: int | None) -> bool:
+    """Whether this process went further in the other run, and was stopped or killed in this one."""
+    here, there = (pair.a, pair.b) if which == "a" else (pair.b, pair.a)
+    if here is None or there is None or here.complete:
+        return False
+    return here.steps < there.steps or (until is not None and there.complete)
 
 
 def _first_in(pair: Pair, until: int | None) -> Divergence | None:
     if pair.a is None or pair.b is None:
-        there = "second" if pair.a is None else "first"
-        return Divergence(0, "length", rank=pair.rank, detail=f"only the {there} run recorded rank {pair.rank}")
-    rows_a, rows_b = len(pair.a), len(pair.b)
-    if until is not None:
-        rows_a, rows_b = min(rows_a, until + 1), min(rows_b, until + 1)
+        return None
+    rows_a, rows_b = rows_until(pair.a, until), rows_until(pair.b, until)
     common = min(rows_a, rows_b)
     a, b = pair.a, pair.b
     row = first_unequal(common, lambda number: a.root(number) == b.root(number))
@@ -68,7 +88,8 @@ def _first_in(pair: Pair, until: int | None) -> Divergence | None:
         return _explained(pair, row)
     shorter = pair.a if rows_a < rows_b else pair.b
     if rows_a != rows_b and shorter.complete:
-        return Divergence(common, "length", rank=pair.rank, detail=_lengths(pair.a, pair.b))
+        detail = _lengths(pair.a, pair.b)
+        return Divergence(common, "length", rank=pair.rank, detail=detail, process=pair.process)
     return None
 
 
@@ -76,14 +97,14 @@ def _explained(pair: Pair, row: int) -> Divergence:
     assert pair.a is not None
     assert pair.b is not None
     if pair.a.kind(row) != pair.b.kind(row):
-        return Divergence(row, "length", rank=pair.rank, detail=_lengths(pair.a, pair.b))
+        return Divergence(row, "length", rank=pair.rank, detail=_lengths(pair.a, pair.b), process=pair.process)
     left, right = pair.a.columns(row), pair.b.columns(row)
     generators = _generators(pair, row)
     for stream in COMPARED:
         found = _in_stream(left.get(stream), right.get(stream))
         if found is not None:
             name, differing, total, detail = found
-            return Divergence(row, stream, name, pair.rank, differing, total, detail, generators)
+            return Divergence(row, stream, name, pair.rank, differing, total, detail, generators, pair.process)
     raise AssertionError(f"roots differ at row {row}, and no stream does")
 
 

@@ -15,6 +15,7 @@ from samebits.factors.base import Witness
 from samebits.factors.imports import when_loaded
 from samebits.factors.seed_calls import SeedCall, witness_seeds
 from samebits.launch.plan import RunPlan, read_plan
+from samebits.launch.strangers import stack_of
 from samebits.pinning import Treatment, adopt, current_rank, line_of_refusal, rank_path, status, too_late, treat
 from samebits.recording.journal import Journal
 from samebits.sites import user_files, user_script
@@ -26,9 +27,8 @@ def start(plan_path: str) -> None:
     """Called by sitecustomize, before any line of the user's."""
     plan = read_plan(plan_path)
     journal = Journal(Path(plan_path).parent)
-    journal.note(
-        "start", argv=sys.orig_argv, python=platform.python_version(), executable=sys.executable, pid=os.getpid()
-    )
+    who = {"argv": sys.orig_argv, "executable": sys.executable, "pid": os.getpid(), "stack": stack_of()}
+    journal.note("start", python=platform.python_version(), **who)
     path = rank_path() if plan.per_rank else ()
     treatment = treat(plan.settings, plan.seed, path, _reporter(journal) if plan.witness else None)
     adopt(treatment)

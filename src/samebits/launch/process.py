@@ -18,6 +18,7 @@ from samebits.errors import CommandNotFoundError, StorageError
 from samebits.launch.command import Command
 from samebits.launch.ending import end_group, end_strays, raise_if_signalled, signals_passed_on
 from samebits.launch.plan import VARIABLE, RunPlan
+from samebits.launch.strangers import Strangers
 from samebits.recording.folder import RunFolder
 from samebits.recording.journal import read_notes
 
@@ -80,7 +81,7 @@ def run_recorded(
         process = _started(command, folder, plan, stdin=source, stdout=out, stderr=err, start_new_session=True)
         has_ended = False
         try:
-            has_ended = _wait(process, timeout, waiting)
+            has_ended = _wait(process, timeout, waiting, Strangers(folder, process.pid))
         except BaseException:
             with contextlib.suppress(StorageError):
                 folder.write_manifest({**manifest, "status": "interrupted"})
@@ -163,7 +164,12 @@ def _input() -> Iterator[Any]:
         yield source
 
 
-def _wait(process: subprocess.Popen[bytes], timeout: float | None, waiting: Callable[[], None] | None) -> bool:
+def _wait(
+    process: subprocess.Popen[bytes],
+    timeout: float | None,
+    waiting: Callable[[], None] | None,
+    strangers: Strangers,
+) -> bool:
     """Whether the process ended by itself, and in time."""
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:
@@ -172,6 +178,7 @@ def _wait(process: subprocess.Popen[bytes], timeout: float | None, waiting: Call
             process.wait(0.1)
             return True
         except subprocess.TimeoutExpired:
+            strangers.look()
             if waiting is not None:
                 waiting()
             if deadline is not None and time.monotonic() >= deadline:

@@ -82,10 +82,13 @@ class RunFolder:
         return dict(content)
 
     def recordings(self) -> list[Recording]:
-        """One per rank and process, in that order; files that were only begun are left out."""
+        """By rank, and within one in the order in which processes, threads and trainings were begun.
+
+        Files that were only begun are left out.
+        """
         found = [_recording(path) for path in self.path.glob("recording*.sqlite")]
         begun = [recording for recording in found if recording is not None]
-        return sorted(begun, key=lambda recording: (recording.rank, recording.sequence))
+        return sorted(begun, key=lambda one: (one.rank, one.birth.order, one.birth.training, one.sequence))
 
 
 def _recording(path: Path) -> Recording | None:

@@ -11,6 +11,7 @@ from typing import Any
 from samebits.errors import StorageError
 from samebits.pinning import current_rank
 from samebits.recording import values
+from samebits.recording.birth import Birth, birth_here
 from samebits.recording.digest import Pending, digests, is_evidence, numbers, pending
 from samebits.recording.generators import generator_states
 from samebits.recording.journal import Journal
@@ -56,7 +57,7 @@ class Log:
         broken: nothing can be written any more, or everything has been.
     """
 
-    def __init__(self, folder: Path, wish: Wish, journal: Journal) -> None:
+    def __init__(self, folder: Path, wish: Wish, journal: Journal, birth: Birth | None = None) -> None:
         self.folder, self.wish, self.journal = folder, wish, journal
         self.step = 0
         self.broken = False
@@ -66,6 +67,12 @@ class Log:
         self._counts: dict[str, int] = {}
         self._ends: list[tuple[tuple[int, ...], str, list[str], Sequence[int] | Pending]] = []
         self._at_end: Callable[[], None] | None = None
+        self._birth = birth
+
+    @property
+    def birth(self) -> Birth:
+        """Which process, thread and training this is of; of this thread if nobody has said."""
+        return self._birth or birth_here()
 
     @property
     def rank(self) -> int:
@@ -139,6 +146,18 @@ class Log:
         self.step += 1
         return is_last
 
+    def commit(self) -> None:
+        """What was written survives a kill."""
+        try:
+            if self.writer is not None:
+                self.writer.commit()
+        except StorageError as error:
+            self.storage_failed(error)
+
+    def forget(self) -> None:
+        """The row in the making is nobody's."""
+        self._row, self._counts = _Row(), {}
+
     def flush(self) -> None:
         """Write all rows that wait."""
         queue, self._queue = self._queue, []
@@ -151,7 +170,7 @@ class Log:
     def opened(self) -> Writer:
         """The file, made when the first row is there: by then the rank is known."""
         if self.writer is None:
-            self.writer = Writer(self.folder, self.rank)
+            self.writer = Writer(self.folder, self.rank, self.birth)
             if self._at_end is not None:
                 # Children of multiprocessing leave without atexit; they do run these.
                 multiprocessing.util.Finalize(self, self._at_end, exitpriority=100)

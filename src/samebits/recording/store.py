@@ -1,6 +1,6 @@
 """The recording on disk: one sqlite file per rank, one row per step, columns packed.
 
-    meta(key, value)              schema, rank, sequence, complete
+    meta(key, value)              schema, rank, sequence, complete; order, process, thread, training (`birth.py`)
     layouts(id, names)            a list of tensor names, as JSON; most steps share one
     steps(step, kind, root, streams)
     op_kinds, ops                 operations, where they were asked for (`recording/ops/table.py`)
@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from samebits.errors import NewerSchemaError, RecordingError, StorageError
+from samebits.recording.birth import Birth
 
 SCHEMA = 2
 # Recordings name a stream by its place here, so new ones go to the end; schema 1 ended with `number`.
@@ -71,7 +72,7 @@ def file_name(rank: int, sequence: int) -> str:
 class Writer:
     """Writes one recording; every method leaves the file readable."""
 
-    def __init__(self, folder: Path, rank: int) -> None:
+    def __init__(self, folder: Path, rank: int, birth: Birth = Birth()) -> None:  # noqa: B008 - it is frozen
         self.path, sequence = _claim(folder, rank)
         self._layouts: dict[Names, int] = {}
         self._streams: set[str] = set()
@@ -83,7 +84,7 @@ class Writer:
             self._db.execute("PRAGMA journal_mode=PERSIST")
             self._db.execute("PRAGMA synchronous=OFF")
             self._db.executescript(_TABLES)
-            meta = {"schema": SCHEMA, "rank": rank, "sequence": sequence, "complete": 0}
+            meta = {"schema": SCHEMA, "rank": rank, "sequence": sequence, "complete": 0, **_meta_of(birth)}
             self._db.executemany("INSERT INTO meta VALUES(?, ?)", [(k, str(v)) for k, v in meta.items()])
             self._db.execute("BEGIN")
 
@@ -156,6 +157,17 @@ def _claim(folder: Path, rank: int) -> tuple[Path, int]:
     raise StorageError(f"{folder} already holds 10000 recordings of rank {rank}", "use a fresh --out folder")
 
 
+def _meta_of(birth: Birth) -> dict[str, object]:
+    order = json.dumps(birth.order)
+    return {"order": order, "process": birth.process, "thread": birth.thread, "training": birth.training}
+
+
+def _birth_from(meta: Mapping[str, str]) -> Birth:
+    """Where a recording comes from; nothing is known of those of before this was written down."""
+    order = tuple((int(start), int(number)) for start, number in json.loads(meta.get("order", "[]")))
+    return Birth(order, meta.get("process", ""), meta.get("thread", ""), int(meta.get("training", 0)))
+
+
 def _identity(stream: str, column: Column) -> bytes:
     names = hashlib.blake2b("\0".join(column.names).encode(), digest_size=8).digest()
     return stream.encode() + names + array("Q", column.digests).tobytes()
@@ -184,7 +196,8 @@ class Recording:
 
     Attributes:
         path: the sqlite file.
-        rank, sequence: which process of the run it belongs to; sequence counts the processes of one rank.
+        rank, sequence: which of the run's it is; sequence counts those of one rank as they came.
+        birth: which process, thread and training it is of.
         complete: whether the process ended by itself; False after a kill or a crash.
     """
 
@@ -204,6 +217,7 @@ class Recording:
                 "upgrade samebits: pip install --upgrade samebits",
             )
         self.rank, self.sequence = int(meta["rank"]), int(meta["sequence"])
+        self.birth = _birth_from(meta)
         self.complete = meta["complete"] == "1"
         self._present = meta.get("streams")
         self._layouts: dict[int, Names] = {}

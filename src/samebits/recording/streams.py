@@ -15,14 +15,17 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils.data import get_worker_info
 
+from samebits.recording.birth import birth_here
 from samebits.recording.digest import Pending, is_evidence
 from samebits.recording.journal import Journal
+from samebits.recording.lanes import Lane, new_lane
 from samebits.recording.listening import Named, gradients, graph_leaves, listen, unwrapped
 from samebits.recording.log import Log, digested
 from samebits.recording.models import COPIED, LOADED, Holder, Models
@@ -31,7 +34,7 @@ from samebits.recording.optimizers import Held, Optimizers
 from samebits.recording.saves import Saves, content
 from samebits.recording.training import Training
 from samebits.recording.trees import plain_digest
-from samebits.recording.wish import Wish
+from samebits.recording.wish import OpWish, Wish
 
 # An optimizer's state is the largest stream and the last to tell anything new: it follows from gradients, and whatever
 # is in it reaches the parameters. It is digested in the first steps, in every tenth, and when the process ends.
@@ -46,40 +49,105 @@ _OF_HOLDER, _OF_OPTIMIZER, _OF_LEAVES = range(3)
 class Recorder:
     """Watches this process. One per process; a forked child begins a new one when it trains itself."""
 
-    def __init__(self, folder: Path, wish: Wish, journal: Journal) -> None:
+    def __init__(self, folder: Path, wish: Wish, journal: Journal, thread: threading.Thread | None = None) -> None:
         self.folder, self.wish, self.journal = folder, wish, journal
         self.installed = ExitStack()
         self.saves = Saves(self._safely(self.saved))
-        self._begin()
+        self._begin((thread or threading.main_thread()).ident or 0)
 
-    def _begin(self) -> None:
-        self.pid = os.getpid()
+    def _begin(self, thread: int) -> None:
+        self.pid, self.thread = os.getpid(), thread
         # Hooks of several threads come one at a time.
         self.lock = threading.RLock()
         self._inside_hooks = 0
-        self._dead: deque[Holder | Held] = deque()
-        self.log = Log(self.folder, self.wish, self.journal)
-        self.log.when_opened(self.finish)
-        self.training = Training(self.log)
-        self.models = Models(self._died)
-        self.optimizers = Optimizers(self.models, self._died)
+        self._dead: deque[tuple[Lane, Holder | Held]] = deque()
         self._told: set[str] = set()
         self.inside = threading.local()
-        self.ops: OpRecorder | None = None
-        if self.wish.ops is not None and get_worker_info() is None:
-            self.ops = OpRecorder(self.log, self.wish.ops)
+        self.main = self._new_lane()
+        # Those of other threads, as they came.
+        self.lanes: list[Lane] = []
         self.handles: list[Any] = []
+
+    # ---- lanes -------------------------------------------------------------------------------------------------------
+
+    def _new_lane(self, number: int = 1, is_own_thread: bool = False) -> Lane:
+        birth = birth_here(number) if number > 1 or is_own_thread else None
+        log = Log(self.folder, self.wish, self.journal, birth)
+        log.when_opened(self.finish)
+        lane = new_lane(log, self._died, number=number, is_own_thread=is_own_thread)
+        if self.wish.ops is not None and get_worker_info() is None:
+            if is_own_thread:
+                self._tell_once("operations of threads other than the main one")
+            else:
+                # Only the first training of a process is followed and kept from: which one comes second is arrival.
+                first = self.wish.ops if number == 1 else OpWish(self.wish.ops.first, self.wish.ops.last)
+                lane.ops = OpRecorder(log, first)
+        return lane
+
+    @property
+    def lane(self) -> Lane:
+        """What the calling thread is recorded in."""
+        if threading.get_ident() == self.thread:
+            return self.main
+        lane: Lane | None = getattr(self.inside, "lane", None)
+        if lane is None:
+            lane = self.inside.lane = self._new_lane(is_own_thread=True)
+            self.lanes.append(lane)
+        return lane
+
+    @property
+    def log(self) -> Log:
+        return self.lane.log
+
+    @property
+    def training(self) -> Training:
+        return self.lane.training
+
+    @property
+    def models(self) -> Models:
+        return self.lane.models
+
+    @property
+    def optimizers(self) -> Optimizers:
+        return self.lane.optimizers
+
+    @property
+    def ops(self) -> OpRecorder | None:
+        return self.lane.ops
+
+    def _begin_training(self) -> None:
+        """What was recorded in this thread is over; what comes now is another training."""
+        lane = self.lane
+        if self.is_active():
+            self._finish(lane)
+        following = self._new_lane(lane.number + 1, lane.is_own_thread)
+        if lane.is_own_thread:
+            self.lanes[self.lanes.index(lane)] = self.inside.lane = following
+        else:
+            self.main = following
+            if following.ops is not None:
+                following.ops.begin_step(0)
+
+    def thread_ended(self, thread: Any) -> None:
+        """Its last training is over."""
+        lane: Lane | None = getattr(self.inside, "lane", None)
+        if lane is not None:
+            if self.is_active():
+                self._finish(lane)
+            self.lanes.remove(lane)
+            del self.inside.lane
 
     # ---- hooks -------------------------------------------------------------------------------------------------------
 
     def install(self) -> None:
         """Hook torch. Call once; what a process has to do at its end is done by `finish`."""
+        remove_left_over()
         safely, undo = self._safely, self.installed.callback
         for handle in (
             register_optimizer_step_pre_hook(safely(self.before_step)),
             register_optimizer_step_post_hook(safely(self.after_step)),
         ):
-            undo(handle.remove)
+            undo(_left_over.append, handle)
         self._watch_modules()
         undo(listen(torch.optim.Optimizer, "__init__", after=safely(self.optimizer_made)))
         for name, after in (("backward", self.after_backward), ("grad", self.after_grad)):
@@ -91,6 +159,8 @@ class Recorder:
         undo(listen(torch.nn.Module, "__setstate__", after=safely(self.module_copied)))
         undo(listen(torch.nn.Module, "load_state_dict", after=safely(self.module_loaded)))
         self.saves.install(self.installed)
+        if hasattr(threading.Thread, "_delete"):
+            undo(listen(threading.Thread, "_delete", before=safely(self.thread_ended)))
         iterator = torch.utils.data.dataloader._BaseDataLoaderIter
         made, failed = safely(self.batch_made), self.batch_failed
         undo(listen(iterator, "__next__", before=self.before_batch, after=made, failed=failed))
@@ -99,11 +169,12 @@ class Recorder:
 
     def uninstall(self) -> None:
         """Leave torch as it was."""
-        if self.ops is not None:
-            self.ops.abandon()
+        if self.main.ops is not None:
+            self.main.ops.abandon()
         while self.handles:
             self.handles.pop().remove()
         self.installed.close()
+        remove_left_over()
 
     def stay_to_the_end(self) -> None:
         """Record until the process ends, however it does, and in children that it forks."""
@@ -146,16 +217,16 @@ class Recorder:
 
     def _has_global_hooks_of_others(self) -> bool:
         hooks: Any = torch.nn.modules.module
-        ours = {handle.id for handle in self.handles} | (self.ops.hook_ids if self.ops is not None else set())
+        ours = {handle.id for handle in self.handles} | (self.main.ops.hook_ids if self.main.ops is not None else set())
         kinds = ("backward_pre", "backward", "forward_pre", "forward")
         return any(not ours.issuperset(getattr(hooks, f"_global_{kind}_hooks")) for kind in kinds)
 
     def _begin_in_child(self) -> None:
         # The parent's file must not be closed from here, not even by the garbage collector: it is kept, and left alone.
-        handles, self.inherited = self.handles, self.log
-        if self.ops is not None:
-            self.ops.abandon()
-        self._begin()
+        handles, self.inherited = self.handles, [self.main, *self.lanes]
+        if self.main.ops is not None:
+            self.main.ops.abandon()
+        self._begin(threading.get_ident())
         self.handles = handles
 
     def is_active(self) -> bool:
@@ -170,7 +241,10 @@ class Recorder:
             return
         depth = getattr(self.inside, "depth", 0)
         self.inside.depth = depth + 1
-        if depth == 0 and not getattr(self.inside, "loading", False) and self.is_active():
+        # Replicas of DataParallel run in threads inside the call of a module that is seen itself.
+        if depth or getattr(self.inside, "loading", False) or getattr(module, "_is_replica", False):
+            return
+        if self.is_active():
             self._safely(self._outermost_called)(module, args)
 
     def module_returned(self, module: Any, args: Any, result: Any) -> None:
@@ -183,12 +257,12 @@ class Recorder:
     def _outermost_called(self, module: Any, args: Any) -> None:
         training = self.training
         if training.forward_open and not training.has_optimizer and not training.has_backward:
-            self._end_step("forward")
+            self._end_call()
         if self.ops is not None:
             # A forked child that trains itself begins here, and not when it is forked: it may be no such child.
             self.ops.begin_step(self.log.step)
         self.log.add("init", self.models.meet(module))
-        self._look_at_copies()
+        self._look_at_copies(self.lane)
         if not training.has_loader:
             number = self.log.count("batch")
             self.log.add_tree("batch", args, f"{number}")
@@ -290,6 +364,8 @@ class Recorder:
     # ---- optimizers --------------------------------------------------------------------------------------------------
 
     def optimizer_made(self, result: Any, optimizer: Any, *_: Any) -> None:
+        if self.lane.is_over and get_worker_info() is None:
+            self._begin_training()
         self.training.has_optimizer = True
         if self.is_active():
             self.optimizers.meet(optimizer)
@@ -367,7 +443,7 @@ class Recorder:
         if numbers:
             self.log.add_digests("artifact", [name for name, _ in numbers], [digest for _, digest in numbers])
         self.log.add("artifact", self._changed_states(f"{number}.state."))
-        self._look_at_copies()
+        self._look_at_copies(self.lane)
 
     def _changed_states(self, prefix: str) -> list[Named]:
         """Of modules, what was written to since the last step digested it: it may be what is saved."""
@@ -387,12 +463,12 @@ class Recorder:
 
     # ---- last looks --------------------------------------------------------------------------------------------------
 
-    def _died(self, thing: Holder | Held) -> None:
+    def _died(self, lane: Lane, thing: Holder | Held) -> None:
         """Called in whatever thread and place a module or an optimizer dies, also by the garbage collector."""
-        if self.log.broken or sys.is_finalizing() or self.pid != os.getpid():
+        if lane.log.broken or sys.is_finalizing() or self.pid != os.getpid():
             return
-        self._dead.append(thing)
-        if not _is_tracing() and self.ops is None and not _is_captured() and self.lock.acquire(blocking=False):
+        self._dead.append((lane, thing))
+        if not _is_tracing() and self.wish.ops is None and not _is_captured() and self.lock.acquire(blocking=False):
             try:
                 # A digest that is under way must not be interrupted by another.
                 if not self._inside_hooks:
@@ -404,82 +480,132 @@ class Recorder:
         self._inside_hooks += 1
         try:
             while self._dead:
-                thing = self._dead.popleft()
-                if self.is_active():
-                    self._look_at_last(thing)
+                lane, thing = self._dead.popleft()
+                if not lane.log.broken and get_worker_info() is None:
+                    _look_at_last(lane, thing)
         except Exception as error:
             self.log.failed(error)
         finally:
             self._inside_hooks -= 1
 
-    def _look_at_last(self, thing: Holder | Held) -> None:
-        if isinstance(thing, Held):
-            if thing.number is not None:
-                order = (_OF_OPTIMIZER, thing.number)
-                self.log.add_end("optimizer", order, list(thing.tree()))
-                self.log.add_end("end", order, self.optimizers.own(thing))
-            return
-        state = thing.state()
-        if thing.stage != COPIED or _has_changed(thing, state):
-            self.log.add_end("end", (_OF_HOLDER, thing.order), state)
-
-    def _look_at_copies(self) -> None:
+    def _look_at_copies(self, lane: Lane) -> None:
         """Copies are told from what they were when they were new."""
-        for holder in self.models.new_copies():
+        for holder in lane.models.new_copies():
             tensors = [tensor for _, tensor in holder.state() if is_evidence(tensor)]
             holder.at_first = digested(tensors) if tensors else ()
 
     # ---- the end of a step, and of the process ----------------------------------------------------------------------
 
     def _end_step(self, cut: str) -> None:
-        training = self.training
-        if training.thread != threading.get_ident():
-            self._tell_once("the order of several threads: their steps stand in the order in which they came")
-        training.forward_open = False
-        training.keep_outputs()
-        self.log.add("buffer", self.models.changed_buffers())
-        self._look_at_copies()
-        if self.ops is not None:
-            self.ops.end_step()
-        if self.log.end_step(cut):
+        lane = self.lane
+        if self._close_row(lane, cut):
             self._stop()
-        if self.ops is not None:
-            self.ops.begin_step(self.log.step)
+        if lane.ops is not None and not lane.log.broken:
+            lane.ops.begin_step(lane.log.step)
+
+    def _close_row(self, lane: Lane, cut: str) -> bool:
+        """Write a row; True when this was the last step that was asked for."""
+        lane.training.forward_open = False
+        lane.training.keep_outputs()
+        lane.log.add("buffer", lane.models.changed_buffers())
+        self._look_at_copies(lane)
+        if lane.ops is not None:
+            lane.ops.end_step()
+        is_last = lane.log.end_step(cut)
+        if lane.is_split and not lane.is_own_thread:
+            # A pool ends its workers with a signal when it is left.
+            lane.log.commit()
+        return is_last
+
+    def _end_call(self) -> None:
+        """Where nothing is trained, a call of the outermost module is a step; of workers nobody knows the order."""
+        if self.lane.only_calls:
+            self._forget_call(self.lane)
+        else:
+            self._end_step("forward")
+
+    def _forget_call(self, lane: Lane) -> None:
+        self._tell_once(f"what {lane.log.birth.name} computed without training: jobs come in any order")
+        lane.training.forward_open = False
+        lane.training.drop_outputs()
+        lane.log.forget()
 
     def finish(self) -> None:
-        """Write what came after the last step, and mark the recording as complete."""
-        if self.pid == os.getpid() and self.is_active():
-            self._safely(self._finish)()
+        """Write what came after the last step, and mark the recordings as complete."""
+        if self.pid != os.getpid() or get_worker_info() is not None:
+            return
+        for lane in (self.main, *self.lanes):
+            if not lane.log.broken:
+                self._safely(self._finish)(lane)
 
-    def _finish(self) -> None:
-        training = self.training
-        if training.forward_open and not training.has_optimizer and not training.has_backward:
-            self._end_step("forward")
+    def _finish(self, lane: Lane) -> None:
+        training, log = lane.training, lane.log
+        only_calls = training.forward_open and not training.has_optimizer and not training.has_backward
+        if only_calls and lane.only_calls:
+            self._forget_call(lane)
         training.keep_outputs()
-        if not self.log.step and self.log.has_anything:
-            self._end_step("backward" if training.has_backward else "forward")
-        if self.ops is not None:
-            self.ops.close()
-        if self.log.has_anything:
-            self._look_at_all()
-        self.log.close()
+        if log.has_anything and (only_calls or not log.step):
+            # Stopping is over with the end.
+            self._close_row(lane, "backward" if training.has_backward else "forward")
+        if lane.ops is not None:
+            lane.ops.close()
+        if log.has_anything:
+            self._look_at_all(lane)
+        log.close()
 
-    def _look_at_all(self) -> None:
-        self.models.look_again()
-        while self._dead:
-            self._look_at_last(self._dead.popleft())
-        for holder in self.models.holders():
-            self._look_at_last(holder)
-        for held in self.optimizers.all():
-            self._look_at_last(held)
-        self.log.add_end("end", (_OF_LEAVES,), self.training.last_leaves())
-        if self.training.has_lost_leaves:
+    def _look_at_all(self, lane: Lane) -> None:
+        lane.models.look_again()
+        self._look_at_the_dead()
+        for holder in lane.models.holders():
+            _look_at_last(lane, holder)
+        for held in lane.optimizers.all():
+            _look_at_last(lane, held)
+        lane.log.add_end("end", (_OF_LEAVES,), lane.training.last_leaves())
+        if lane.training.has_lost_leaves:
             self._tell_once("the last values of tensors that gradients were computed for, which were gone at the end")
 
     def _stop(self) -> None:
-        """End the process here: everything that was asked for is on disk."""
-        self.log.close(complete=False)
-        end_process(self.journal, self.log.step - 1, self.log.rank)
+        """Everything that was asked for is on disk: end the process here, or this recording where others may follow."""
+        lane = self.lane
+        lane.log.close(complete=False)
+        if lane.is_split:
+            self.journal.note("stopped", step=lane.log.step - 1, rank=lane.log.rank)
+        else:
+            end_process(self.journal, lane.log.step - 1, lane.log.rank)
+
+
+def _look_at_last(lane: Lane, thing: Holder | Held) -> None:
+    """Digest the last state of a module or an optimizer."""
+    if isinstance(thing, Held):
+        if thing.number is not None:
+            order = (_OF_OPTIMIZER, thing.number)
+            lane.log.add_end("optimizer", order, list(thing.tree()))
+            lane.log.add_end("end", order, lane.optimizers.own(thing))
+        return
+    state = thing.state()
+    if thing.stage != COPIED or _has_changed(thing, state):
+        lane.log.add_end("end", (_OF_HOLDER, thing.order), state)
+
+
+_OPTIMIZERS = register_optimizer_step_pre_hook.__code__.co_filename
+# Hooks around steps of optimizers that are to be taken away.
+_left_over: list[Any] = []
+
+
+def remove_left_over() -> None:
+    """Take hooks away that are not needed any more, unless another thread is walking through them right now."""
+    here = threading.get_ident()
+    if not any(_is_stepping(frame) for thread, frame in sys._current_frames().items() if thread != here):
+        while _left_over:
+            _left_over.pop().remove()
+
+
+def _is_stepping(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename == _OPTIMIZERS:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _listed(tensors: Any) -> list[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from threading import get_ident
 from typing import Any
 
 from samebits.recording.digest import Pending, is_evidence
@@ -30,20 +29,12 @@ class Training:
 
     def __init__(self, log: Log) -> None:
         self.log = log
-        self._thread: int | None = None
         self.has_optimizer = self.has_stepped = self.is_cut_at_backward = False
         self.has_backward = self.has_loader = self.forward_open = self.in_backward = False
         self.has_leaves: bool | None = None
         self.leaves: list[tuple[str, Weak]] = []
         self.has_lost_leaves = False
         self._outputs: list[tuple[Weak, list[str], Sequence[int] | Pending]] = []
-
-    @property
-    def thread(self) -> int:
-        """The thread that ended the first step."""
-        if self._thread is None:
-            self._thread = get_ident()
-        return self._thread
 
     @property
     def is_cut_at_steps(self) -> bool:

@@ -234,6 +234,7 @@ def _divergence(place: Divergence, distance: Distance | None) -> dict[str, Any]:
         "stream": place.stream,
         "name": place.name,
         "rank": place.rank,
+        "process": place.process,
         "op": None,
         "pass": None,
         "location": None,

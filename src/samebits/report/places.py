@@ -47,9 +47,11 @@ def place_of(site: Site) -> str:
 def where(divergence: Divergence) -> str:
     """`at step 3, in the gradients (fc.weight, 4 of 10)`."""
     if divergence.stream in ("length", "outcome"):
-        return f"at step {divergence.step}: {divergence.detail}"
-    text = f"at step {divergence.step}, in {_STREAMS[divergence.stream]}"
-    return f"{text}{f' of rank {divergence.rank}' if divergence.rank else ''}"
+        process = f" ({divergence.process})" if divergence.process else ""
+        return f"at step {divergence.step}: {divergence.detail}{process}"
+    rank = f"rank {divergence.rank}" if divergence.rank else ""
+    whose = "".join(f" of {one}" for one in (divergence.process, rank) if one)
+    return f"at step {divergence.step}, in {_STREAMS[divergence.stream]}{whose}"
 
 
 def which(divergence: Divergence) -> str:

@@ -39,6 +39,9 @@ def check_text(verdict: Verdict) -> str:
         return laid_out(
             _same_headline(verdict), [*_treated(verdict), ("rests on", rests_on(verdict)), *_left_out(verdict)]
         )
+    if verdict.kind == "undecided" and verdict.agreed:
+        headline = f"undecided: a process could not be entered; of the others, {_same_headline(verdict)}"
+        return laid_out(headline, [*_treated(verdict), *_left_out(verdict)])
     if verdict.kind == "undecided":
         return laid_out("undecided: no two runs could be compared", _left_out(verdict))
     assert verdict.parting is not None

@@ -1,0 +1,110 @@
+"""Processes of a run that loaded torch, and that samebits did not enter: found from outside, while the run goes on.
+
+Only where /proc shows processes. What is ended within `EVERY_SECONDS` after it loaded torch may be missed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import time
+from pathlib import Path
+
+from samebits.launch.plan import VARIABLE
+from samebits.recording.folder import RunFolder
+from samebits.recording.journal import Journal, read_notes
+
+EVERY_SECONDS = 0.2
+_PROC = Path("/proc")
+# Of `stat`, behind the name of the program: session, and where the stack begins.
+_SESSION, _STACK = 3, 25
+# What `import torch` loads; helpers of torch's own that are no Python do without it.
+_LIBRARY = b"/libtorch_python"
+
+
+def stack_of(pid: int | str = "self") -> int:
+    """Where the stack of a process begins, 0 if nobody says: another place after every exec, the same after a fork."""
+    fields = _stat(pid)
+    return int(fields[_STACK]) if len(fields) > _STACK else 0
+
+
+class Strangers:
+    """Looks now and then at the processes of one run, and notes those that could not be entered.
+
+    Args:
+        folder: of the run.
+        session: the number of the session its command was started in.
+    """
+
+    def __init__(self, folder: RunFolder, session: int) -> None:
+        self._folder, self._session = folder, session
+        self._mark = f"{VARIABLE}={folder.plan}".encode()
+        self._others: set[int] = set()
+        # Ours, and where the stack began when that was settled: a process that was forked may become another program.
+        self._settled: dict[int, int] = {}
+        self._next = 0.0
+
+    def look(self) -> None:
+        """Note who is there and should not be; does nothing when called too soon after the last time."""
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + EVERY_SECONDS
+        with contextlib.suppress(OSError):
+            alive = {int(name) for name in os.listdir(_PROC) if name.isdigit()}
+            self._others &= alive
+            self._settled = {pid: stack for pid, stack in self._settled.items() if pid in alive}
+            for pid in alive - self._others:
+                with contextlib.suppress(OSError):  # it has ended meanwhile, or is somebody else's
+                    self._look_at(pid)
+
+    def _look_at(self, pid: int) -> None:
+        stack = stack_of(pid)
+        if self._settled.get(pid) == stack:
+            return
+        if not self._is_of_this_run(pid):
+            self._others.add(pid)
+            return
+        if _LIBRARY not in (_PROC / str(pid) / "maps").read_bytes():
+            return
+        self._settled[pid] = stack
+        if not self._is_entered(pid, stack):
+            what = f"a process that could not be entered: {_command_of(pid)}"
+            Journal(self._folder.path).note("unseen", what=what, entered=False)
+
+    def _is_of_this_run(self, pid: int) -> bool:
+        """In its session, or with its plan; not so what another samebits started in there."""
+        variables = (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+        plans = [variable for variable in variables if variable.startswith(f"{VARIABLE}=".encode())]
+        if plans:
+            return self._mark in plans
+        fields = _stat(pid)
+        return len(fields) > _SESSION and int(fields[_SESSION]) == self._session
+
+    def _is_entered(self, pid: int, stack: int) -> bool:
+        """Whether it, or the process it was forked from, has said that samebits started there, or why it could not."""
+        if (self._folder.path / f"journal.failed.{pid}.jsonl").exists():
+            return True
+        return any(
+            note.get("stack") == stack or not note.get("stack") for note in read_notes(self._folder.path, "start")
+        )
+
+
+def unentered(folder: RunFolder) -> list[str]:
+    """What was noted of a run, in words; empty if every process was entered."""
+    return [note["what"] for note in read_notes(folder.path, "unseen") if not note.get("entered", True)]
+
+
+def _stat(pid: int | str) -> list[bytes]:
+    try:
+        # The name of the program stands in parentheses and may hold anything, also parentheses.
+        return (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return []
+
+
+def _command_of(pid: int) -> str:
+    words = (_PROC / str(pid) / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+    program, *rest = words or [str(pid)]
+    return shlex.join([os.path.basename(program), *rest])

@@ -1,0 +1,128 @@
+"""Pairing the recordings of two runs: by content and order of creation, never by arrival."""
+
+from pathlib import Path
+
+from samebits.comparison.align import align
+from samebits.comparison.locate import first_divergence
+from samebits.recording.birth import Birth, birth_here
+from samebits.recording.store import Column, Recording, Writer
+from samebits.report.places import where
+
+Rows = list[dict[str, Column]]
+
+
+def worker(number: int) -> Birth:
+    """The process that was created after `number` others."""
+    return Birth(((1, 10), (2, 100 + number)), f"SpawnProcess-{number + 1}")
+
+
+def row(seed: int, **more: int) -> dict[str, Column]:
+    content = {"init": seed, "loss": seed + 1} | more
+    return {stream: Column(("w",), [value]) for stream, value in content.items()}
+
+
+def run(folder: Path, *processes: tuple[int, Rows], complete: bool = True) -> list[Recording]:
+    """Recordings in the order of arrival: who it is by number of creation, and its rows."""
+    folder.mkdir()
+    for number, rows in processes:
+        writer = Writer(folder, 0, worker(number))
+        for step, columns in enumerate(rows):
+            writer.write(step, "step", columns)
+        writer.close(complete)
+    return [Recording(path) for path in sorted(folder.glob("*.sqlite"))]
+
+
+def training(seed: int, steps: int = 3) -> Rows:
+    return [row(seed + step) for step in range(steps)]
+
+
+def test_processes_that_come_in_another_order_are_the_same(tmp_path: Path) -> None:
+    """Three workers, each as in the other run; the numbers of their files differ."""
+    a = run(tmp_path / "a", (0, training(10)), (1, training(20)), (2, training(30)))
+    b = run(tmp_path / "b", (2, training(30)), (0, training(10)), (1, training(20)))
+
+    assert first_divergence(a, b) is None
+    assert [(pair.process, pair.b and pair.b.sequence) for pair in align(a, b)] == [
+        ("process SpawnProcess-1", 1),
+        ("process SpawnProcess-2", 2),
+        ("process SpawnProcess-3", 0),
+    ]
+
+
+def test_jobs_that_other_workers_take_are_the_same(tmp_path: Path) -> None:
+    """The same trainings, each done by another process than in the first run."""
+    a = run(tmp_path / "a", (0, training(10)), (1, training(20)))
+    b = run(tmp_path / "b", (0, training(20)), (1, training(10)))
+
+    assert first_divergence(a, b) is None
+
+
+def test_the_one_that_differs_is_named(tmp_path: Path) -> None:
+    """Its twin in the other run is the one that agrees with it longest, whatever came first."""
+    changed = [*training(20, 2), row(22, loss=99)]
+    a = run(tmp_path / "a", (0, training(10)), (1, training(20)), (2, training(30)))
+    b = run(tmp_path / "b", (2, training(30)), (1, changed), (0, training(10)))
+
+    place = first_divergence(a, b)
+
+    assert place is not None
+    assert (place.step, place.stream, place.process) == (2, "loss", "process SpawnProcess-2")
+    assert where(place) == "at step 2, in the loss of process SpawnProcess-2"
+
+
+def test_of_two_that_differ_beginnings_tell_which_is_which(tmp_path: Path) -> None:
+    """Both part in their first step; what they started from did not change."""
+    a = run(tmp_path / "a", (0, [row(10)]), (1, [row(20)]))
+    b = run(tmp_path / "b", (1, [row(10, loss=98)]), (0, [row(20, loss=99)]))
+
+    pairs = [(pair.a and pair.a.sequence, pair.b and pair.b.sequence) for pair in align(a, b)]
+    assert pairs == [(0, 0), (1, 1)]
+
+
+def test_of_two_that_have_nothing_in_common_names_tell(tmp_path: Path) -> None:
+    """Unseeded workers are paired as they were created."""
+    a = run(tmp_path / "a", (0, training(10)), (1, training(20)))
+    b = run(tmp_path / "b", (1, training(30)), (0, training(40)))
+
+    assert [pair.b and pair.b.sequence for pair in align(a, b)] == [1, 0]
+
+
+def test_a_process_more_is_a_difference(tmp_path: Path) -> None:
+    """Two workers against three; the third is named."""
+    a = run(tmp_path / "a", (0, training(10)), (1, training(20)))
+    b = run(tmp_path / "b", (2, training(30)), (0, training(10)), (1, training(20)))
+
+    place = first_divergence(a, b)
+
+    assert place is not None
+    assert (place.stream, place.detail) == ("length", "only the second run recorded process SpawnProcess-3")
+
+
+def test_twice_the_same_is_not_once(tmp_path: Path) -> None:
+    """Equal recordings are counted, not merged."""
+    a = run(tmp_path / "a", (0, training(10)), (1, training(10)))
+    b = run(tmp_path / "b", (0, training(10)), (1, training(20)))
+
+    assert first_divergence(a, b) is not None
+    assert first_divergence(a, a) is None
+
+
+def test_a_run_that_was_stopped_is_not_blamed_for_what_it_did_not_come_to(tmp_path: Path) -> None:
+    """Its main process ended after step 0, so it never started the worker; a run that was not stopped is blamed."""
+    whole = run(tmp_path / "whole", (0, training(10)), (1, training(20)))
+    stopped = run(tmp_path / "stopped", (0, training(10, 1)), complete=False)
+    ended = run(tmp_path / "ended", (0, training(10)))
+
+    assert first_divergence(whole, stopped, until=0) is None
+    place = first_divergence(whole, ended)
+    assert place is not None
+    assert "only the first run recorded process SpawnProcess-2" in place.detail
+
+
+def test_the_order_of_creation_is_that_of_the_system() -> None:
+    """A process comes after its parent and before its own threads, and is called as it was typed."""
+    here = birth_here(training=2)
+
+    assert here.order[-1][0] >= here.order[0][0]
+    assert here.order[:-1] < here.order
+    assert here.name.startswith("training 2 of process `python")

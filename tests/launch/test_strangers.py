@@ -1,0 +1,72 @@
+"""Processes of a run that train and could not be entered: no verdict "same" without them."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from samebits.launch.command import understand
+from samebits.launch.plan import RunPlan
+from samebits.launch.process import run_recorded
+from samebits.launch.strangers import unentered
+from tests.launch.conftest import PYTHON, TRAIN, samebits, write
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+
+NOISE = "import torch\ntorch.nn.Linear(2, 1)(torch.randn(2))\n"
+
+
+def run(folder: Path, *words: str) -> list[str]:
+    """What could not be entered in one run of a command."""
+    outcome = run_recorded(understand(words), RunPlan("control"), folder / "run", 120)
+    assert outcome.exit_code == 0, outcome.folder.stderr.read_text()
+    return unentered(outcome.folder)
+
+
+def test_what_was_not_entered_is_named_and_leaves_a_check_undecided(tmp_path: Path) -> None:
+    """Everything recorded agrees, and the second line of the script trained unseen."""
+    write(tmp_path, {"train.py": TRAIN, "noise.py": NOISE, "train.sh": f"{PYTHON} train.py\n{PYTHON} -I noise.py\n"})
+
+    done = samebits("check", "--runs", "2", "--", "bash", "train.sh", cwd=tmp_path)
+    answer = json.loads(next((tmp_path / ".samebits").glob("*/answer.json")).read_text())
+
+    assert done.status == 2, done.err
+    assert done.out.startswith("undecided: a process could not be entered; of the others, same bits: 2 runs of 3 steps")
+    assert f"not seen  a process that could not be entered: {Path(PYTHON).name} -I noise.py" in done.out
+    assert answer["verdict"] == "undecided"
+
+
+HELPERS = f"""
+import multiprocessing, os, subprocess, sys, time
+{TRAIN}
+if os.fork() == 0:
+    time.sleep(0.5)
+    os._exit(0)
+os.wait()
+subprocess.run([sys.executable, "-I", "-c", "import json, time; time.sleep(0.5)"], check=True)
+subprocess.run(["sleep", "0.5"], check=True)
+subprocess.run([sys.executable, "-c", "import torch, time; time.sleep(0.5)"], check=True)
+worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(0.5,))
+worker.start()
+worker.join()
+"""
+
+
+def test_helpers_are_no_strangers(tmp_path: Path) -> None:
+    """Forked children, entered ones, isolated Python without torch, and other programs."""
+    write(tmp_path, {"it.py": HELPERS})
+
+    assert run(tmp_path, PYTHON, str(tmp_path / "it.py")) == []
+
+
+def test_a_process_that_becomes_another_program_is_looked_at_again(tmp_path: Path) -> None:
+    """Entered first, then replaced by an isolated Python; in a session and with an environment of its own."""
+    replaced = (
+        "import os, sys; os.setsid(); os.execve(sys.executable, [sys.executable, '-I', 'noise.py'], dict(os.environ))"
+    )
+    script = f"{TRAIN}\nimport os, time\npid = os.fork()\nif pid == 0:\n    {replaced}\nos.waitpid(pid, 0)\n"
+    write(tmp_path, {"it.py": f"import os\nos.chdir({str(tmp_path)!r})\n{script}", "noise.py": NOISE})
+
+    found = run(tmp_path, PYTHON, str(tmp_path / "it.py"))
+    assert found == [f"a process that could not be entered: {Path(PYTHON).name} -I noise.py"]
