@@ -226,7 +226,7 @@ def price(label: str, low: float, high: float, **more: Any) -> dict[str, Any]:
     middle = (low + high) / 2
     ratio = {"middle": middle, "low": low, "high": high, "pairs": 9, "is_difference": not low <= 1 <= high}
     plain = {"step_seconds": 0.01, "first_step_seconds": 0.02, "peak_bytes": 2**30, "repeats": True, "parts_at": ""}
-    return {"label": label, "settings": {}, "ratio": ratio, **plain, "failure": "", **more}
+    return {"label": label, "settings": {}, "ratio": ratio, **plain, "failure": "", "not_measured": "", **more}
 
 
 def test_the_page_of_a_measurement() -> None:
@@ -235,6 +235,9 @@ def test_the_page_of_a_measurement() -> None:
 
     prices = [price("torch-algorithms", 1.2, 1.3), price("cpu-isa", 0.98, 1.02)]
     prices.append(price(EVIL, 1, 1, ratio=None, failure="no kernel", repeats=None))
+    few = "2 pairs of blocks were timed, and an interval needs 6"
+    prices.append(price("cpu-threads", 1, 1, ratio=None, not_measured=few))
+    best = {"label": "cpu-isa", "pins": [], "command": "samebits run x", "code": "samebits.pin()"}
     measured = {
         **failed_cost_json(UsageError("x")),
         "headline": "the cheapest that repeats: cpu-isa",
@@ -242,7 +245,8 @@ def test_the_page_of_a_measurement() -> None:
         "nothing_pinned": price("nothing", 1, 1, ratio=None, repeats=False, parts_at="step 0, loss"),
         "prices": prices,
         "not_applicable": [{"factor": "cudnn-autotune", "reason": "no CUDA here"}],
-        "recommended": {"label": "cpu-isa", "pins": [], "command": "samebits run x", "code": "samebits.pin()"},
+        "recommended": best,
+        "pins_most": {**best, "label": "default set", "command": "samebits run all of it"},
         "error": None,
     }
     assert_valid(measured)
@@ -253,6 +257,9 @@ def test_the_page_of_a_measurement() -> None:
     for words in ("1.250", "1.200 to 1.300", "0.980 to 1.020, no difference", "no kernel", "no, parts at step 0, loss"):
         assert words in page.text
     assert "cudnn-autotune (no CUDA here)" in page.text
+    assert f"cpu-threads not measured {few} 20.0 ms 1024 MiB yes" in page.text
+    assert "default set, no difference in price was measured" in page.text
+    assert "samebits run all of it" in page.text
 
 
 @pytest.mark.parametrize(

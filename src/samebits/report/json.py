@@ -19,8 +19,8 @@ from samebits.sites import Site
 
 
 def dumped(document: dict[str, Any]) -> str:
-    """The document as text; nothing is shortened."""
-    return json.dumps(document, indent=2, ensure_ascii=False)
+    """The document as text; nothing is shortened, and NaN and infinity, which JSON has no words for, are refused."""
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def check_json(verdict: Verdict) -> dict[str, Any]:

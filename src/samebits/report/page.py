@@ -16,6 +16,7 @@ import samebits
 from samebits.comparison.growth import Apart
 from samebits.comparison.timeline import Timeline
 from samebits.recording.folder import RunFolder
+from samebits.report.costs import SAFER
 
 AROUND = 3
 # In the words of `check`, for what it calls a finding in JSON.
@@ -73,6 +74,7 @@ def cost_page(document: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
         command=document["command"],
         error=document["error"],
         document=document,
+        safer=SAFER,
         bars=_bars([price for price in prices if price["ratio"] is not None]),
         prices=[_price(price) for price in prices],
         environment=_environment(manifest),
@@ -326,18 +328,23 @@ def _bars(prices: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
 
 
 def _price(price: Mapping[str, Any]) -> dict[str, str]:
-    ratio = price["ratio"]
+    ratio, why = price["ratio"], price["failure"] or price["not_measured"]
+    was_run = price["first_step_seconds"] > 0 and not price["failure"]
     repeats = {True: "yes", False: f"no, parts at {price['parts_at']}", None: "unknown"}[price["repeats"]]
     return {
         "label": price["label"],
-        "ratio": "failed" if price["failure"] else "1" if ratio is None else f"{ratio['middle']:.3f}",
-        "speed": "" if price["failure"] else "1" if ratio is None else f"{1 / ratio['middle']:.3f}",
-        "interval": price["failure"] or ("" if ratio is None else _interval(ratio)),
-        "step": "" if price["failure"] else f"{price['step_seconds'] * 1000:.2f} ms",
-        "first": "" if price["failure"] else f"{price['first_step_seconds'] * 1000:.1f} ms",
-        "memory": "" if price["failure"] else f"{price['peak_bytes'] / 2**20:.0f} MiB",
-        "repeats": "" if price["failure"] else repeats,
+        "ratio": _state(price) if why else "1" if ratio is None else f"{ratio['middle']:.3f}",
+        "speed": "" if why else "1" if ratio is None else f"{1 / ratio['middle']:.3f}",
+        "interval": why or ("" if ratio is None else _interval(ratio)),
+        "step": "" if why else f"{price['step_seconds'] * 1000:.2f} ms",
+        "first": f"{price['first_step_seconds'] * 1000:.1f} ms" if was_run else "",
+        "memory": f"{price['peak_bytes'] / 2**20:.0f} MiB" if was_run else "",
+        "repeats": repeats if was_run else "",
     }
+
+
+def _state(price: Mapping[str, Any]) -> str:
+    return "failed" if price["failure"] else "not measured"
 
 
 def _interval(ratio: Mapping[str, Any]) -> str:
