@@ -167,14 +167,15 @@ def test_the_difference_of_losses_is_measured() -> None:
     """In units of their own dtype, with and without a sign, and not where there is no number."""
     half = 1.0 + 2**-10
 
-    assert [one.ulp for one in LOSSES] == [0, 1, 1 << 23]
+    assert [one.ulp for one in LOSSES] == [0, 1, None]
     assert (LOSSES[1].relative or 0) < 2**-22 < (LOSSES[2].relative or 0) == 0.5
     assert apart(0, 1.0, half, "float16").ulp == 1
     assert apart(0, 1.0, half, "float64").ulp == 1 << 42
-    assert apart(0, -0.0, 0.0, "float32").ulp == 0
-    assert apart(0, -(2.0**-149), 2.0**-149, "float32").ulp == 2
+    assert apart(0, -0.0, 0.0, "float32").ulp == 1
+    assert apart(0, -(2.0**-149), 2.0**-149, "float32").ulp == 3
+    assert apart(0, 1.0, 1.0 + 2**-7, "bfloat16").ulp == 1
     assert apart(0, float("nan"), 1.0, "float32").relative is None
-    assert apart(0, float("inf"), 1.0, "float32").ulp is apart(0, 1.0, 2.0, "bfloat16").ulp is None
+    assert apart(0, float("inf"), 1.0, "float32").ulp is None
 
 
 def test_the_growth_is_drawn_and_written() -> None:
@@ -185,7 +186,8 @@ def test_the_growth_is_drawn_and_written() -> None:
     labels = [attributes["aria-label"] for tag, attributes in page.tags if tag == "svg"]
     assert labels[1] == "relative difference of the losses, from 1.2e-07 at step 1 to 0.5 at step 2"
     assert "1 1.0 1.0000001192092896 1.19e-07 1" in page.text
-    assert "2 0.5 0.25 0.5 8388608" in page.text
+    assert "2 0.5 0.25 0.5 " in page.text
+    assert "8388608" not in page.text
     assert "How the difference grows" not in check_page(document(), LINE, LOSSES[:1], {}, {})
 
 

@@ -94,7 +94,7 @@ def _by(origin: Origin) -> str:
     if found is None:
         return f"{', '.join(origin.first.place.names)} differs"
     text = f"outputs differ in {found.elements} of {found.total} elements"
-    if found.max_ulp is not None and found.is_rounding:
+    if found.max_ulp is not None:
         return f"{text}, at most {found.max_ulp} ULP"
     return text
 

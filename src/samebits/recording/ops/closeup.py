@@ -78,11 +78,11 @@ class CloseUp:
         if parts or place in self._keep:
             self._write(taken, call, row, made)
 
-    def graft_inputs(self, place: Place, call: Call, generator: Any) -> bool:
-        """What came in from outside becomes what the other run had; True where this operation is grafted."""
+    def graft_inputs(self, place: Place, call: Call, generator: Any) -> None:
+        """Where this operation is grafted: what came in from outside becomes what the other run had."""
         path = self._path(place)
         if path is None:
-            return False
+            return
         kept = read_kept_tensors(path)
         given = {id(tensor): (name, tensor) for name, tensor in call.named}.values()
         with unobserved():
@@ -94,7 +94,6 @@ class CloseUp:
                 generator.set_state(kept["state"])
         # Numbers come from Python and stay; what they lead to is replaced.
         call.floats = [0.0] * len(call.floats)
-        return True
 
     def graft_results(self, place: Place, made: list[Any]) -> None:
         """The results become the other run's."""
