@@ -13,7 +13,7 @@ from samebits.errors import SamebitsError
 from samebits.factors.catalog import find
 from samebits.launch.replay import Replay
 from samebits.pinning import Status
-from samebits.report.origins import site_of
+from samebits.report.origins import finding_told, origin_rows, other_origin, site_of
 from samebits.report.text import check_text, remedy_command
 from samebits.sites import Site
 
@@ -149,8 +149,14 @@ def origin_json(origin: Origin | None) -> dict[str, Any] | None:
         "runs": [origin.a, origin.b],
         "pairs": origin.pairs,
         **_op_place(origin.first),
+        "told": finding_told(origin),
+        "summary": other_origin(origin),
+        "rows": [{"label": label, "text": text} for label, text in origin_rows(origin)],
+        "is_accused": origin.is_accused,
         "distance": None if origin.distance is None else _distance(origin.distance),
         "changed_unseen": list(origin.changed_unseen),
+        "changed_meanwhile": list(origin.changed_meanwhile),
+        "shared": list(origin.shared),
         "replay": None if origin.replay is None else replay_json(origin.replay),
         "operands": None if origin.operands is None else str(origin.operands),
         "ranks": [_op_place(rank) for rank in origin.ranks],

@@ -19,8 +19,6 @@ from samebits.recording.folder import RunFolder
 from samebits.report.costs import SAFER
 
 AROUND = 3
-# In the words of `check`, for what it calls a finding in JSON.
-FINDINGS = {"op": "equal inputs, and results that differ"}
 LEFT, SPAN, LANE = 90, 760, 28
 CHART = 180
 BAR_LEFT, BAR_SPAN, BAR_ROW = 260, 520, 22
@@ -129,23 +127,22 @@ def _runs_of(document: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _origin(origin: Mapping[str, Any], sources: bool, cwd: str) -> dict[str, Any]:
-    facts = [("where", f"step {origin['step']}, op {origin['index']}, rank {origin['rank']}")]
-    if origin["module"]:
-        facts.append(("module", origin["module"]))
+    facts = [["where", f"step {origin['step']}, op {origin['index']}, rank {origin['rank']}"]]
     if origin["backward_of"]:
-        facts.append(("backward of", origin["backward_of"]))
-    facts.append(("finding", FINDINGS.get(origin["finding"], origin["finding"])))
-    if origin["distance"]:
-        facts.append(("by", _distance(origin["distance"])))
-    replay = origin["replay"]
-    if replay:
-        if replay["failure"]:
-            facts.append(("replay", replay["failure"]))
+        facts.append(["backward of", origin["backward_of"]])
+    facts.append(["finding", origin["told"]])
+    label = ""
+    # The terminal's own rows; its first one is the operation with the finding, and its line of source stands below.
+    for row in origin["rows"][1:]:
+        label = row["label"] or label
+        if label == "source":
+            continue
+        if row["label"]:
+            facts.append([label, row["text"]])
         else:
-            verdict = "confirmed" if replay["confirmed"] else "not reproduced"
-            facts.append(("replay", f"{verdict}: {replay['distinct']} different results on the inputs it had"))
-            if replay["script"]:
-                facts.append(("script", replay["script"]))
+            facts[-1][1] += f"; {row['text']}"
+    if origin["distance"]:
+        facts.append(["by", _distance(origin["distance"])])
     lines = _lines(origin["location"]) if sources else []
     return {**origin, "facts": facts, "lines": lines, "location": _near(origin["location"], cwd)}
 
