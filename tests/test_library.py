@@ -57,7 +57,8 @@ def test_two_recordings_are_compared(level: str, tmp_path: Path) -> None:
             train(noise)
     same, other = (samebits.compare(tmp_path / "one", tmp_path / name) for name in ("two", "three"))
 
-    assert (same.same, str(same)) == (True, "same bits")
+    streams = "init, batch, loss, grad, param, optimizer" + (", operations" if level == "op" else "")
+    assert (same.same, str(same)) == (True, f"same bits: {streams}")
     assert other.divergence is not None
     assert (other.same, other.divergence.step, other.divergence.stream) == (False, 1, "loss")
     assert (other.op is not None) == (level == "op")

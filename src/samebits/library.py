@@ -4,41 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from samebits.comparison.locate import Divergence, first_divergence
-from samebits.comparison.ops import OpDivergence, op_divergences
+from samebits.comparison.runs import RunComparison, compare_runs
 from samebits.errors import DivergenceError, RecordingError, UsageError
 from samebits.recording.folder import open_run
 from samebits.recording.session import record
-from samebits.recording.store import Recording
 from samebits.report.origins import op_told
-from samebits.report.places import where, which
+from samebits.report.places import compared_streams, where, which
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """What two runs have in common.
-
-    Attributes:
-        divergence: the first step and stream at which they differ; None if none does.
-        op: the first operation at which they differ, where operations were recorded; None if none does.
-    """
-
-    divergence: Divergence | None
-    op: OpDivergence | None
-
-    @property
-    def same(self) -> bool:
-        """Whether all that was recorded has the same bits."""
-        return self.divergence is None and self.op is None
+class Comparison(RunComparison):
+    """What two runs have in common, and as a text which is the first place at which they differ."""
 
     def __str__(self) -> str:
         if self.same:
-            return "same bits"
+            return f"same bits: {compared_streams(self)}"
         told = [] if self.op is None else [op_told(self.op)]
         if self.divergence is not None:
             told += [where(self.divergence), which(self.divergence)]
@@ -55,10 +38,7 @@ def compare(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Comparison:
     Raises:
         RecordingError: one of them is no run folder, or holds no recording.
     """
-    left, right = _recordings(Path(a)), _recordings(Path(b))
-    place = first_divergence(left, right)
-    ops = min(op_divergences(left, right), key=lambda op: (op.step, op.index), default=None)
-    return Comparison(place, ops)
+    return Comparison(**vars(compare_runs(open_run(Path(a)), open_run(Path(b)))))
 
 
 def assert_repeats(function: Callable[..., Any], *args: Any, runs: int = 2, **kwargs: Any) -> None:
@@ -94,10 +74,3 @@ def assert_repeats(function: Callable[..., Any], *args: Any, runs: int = 2, **kw
                 raise UsageError(f"{name} did nothing that can be recorded: no torch operation was seen") from error
             if not found.same:
                 raise DivergenceError(f"calls 1 and {number} part: {found}", "samebits check tells why")
-
-
-def _recordings(path: Path) -> list[Recording]:
-    found = open_run(path).recordings()
-    if not found:
-        raise RecordingError(f"{path} holds no recording", "nothing was done that could be recorded")
-    return found

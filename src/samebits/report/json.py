@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from samebits.check.verdict import Cause, Origin, OriginOnRank, Parting, Run, Verdict
 from samebits.comparison.locate import Divergence
+from samebits.comparison.ops import OpDivergence
+from samebits.comparison.runs import RunComparison
 from samebits.comparison.values import Distance
 from samebits.errors import SamebitsError
 from samebits.factors.catalog import find
 from samebits.launch.replay import Replay
 from samebits.pinning import Status
-from samebits.report.origins import finding_told, origin_rows, other_origin, site_of
+from samebits.report.origins import finding_told, op_told, origin_rows, other_origin, site_of
 from samebits.report.text import check_text, remedy_command
 from samebits.sites import Site
 
@@ -71,22 +74,41 @@ def error_json(error: SamebitsError | None) -> dict[str, Any] | None:
     return None if error is None else {"kind": error.kind, "message": error.message, "hint": error.hint}
 
 
-def diff_json(a: str, b: str, place: Divergence | None, distance: Distance | None, notes: list[str]) -> dict[str, Any]:
+def diff_json(a: str, b: str, found: RunComparison, distance: Distance | None, notes: Sequence[str]) -> dict[str, Any]:
     """`samebits.diff/1`."""
     return {
         "schema": "samebits.diff/1",
-        "verdict": "same" if place is None else "different",
+        "verdict": "same" if found.same else "different",
         "runs": [a, b],
-        "first_divergence": None if place is None else _divergence(place, distance),
-        "notes": notes,
+        "first_divergence": None if found.divergence is None else _divergence(found.divergence, distance),
+        "first_op": None if found.op is None else _first_op(found.op),
+        "streams": list(found.streams),
+        "compares_ops": found.compares_ops,
+        "notes": list(notes),
         "error": None,
     }
 
 
 def failed_diff_json(error: SamebitsError) -> dict[str, Any]:
     """Two runs that could not be compared, in the same shape."""
-    empty = diff_json("", "", None, None, [])
+    empty = diff_json("", "", RunComparison(None, None), None, [])
     return {**empty, "verdict": "undecided", "runs": [], "error": error_json(error)}
+
+
+def _first_op(op: OpDivergence) -> dict[str, Any]:
+    kind = op.row.kind
+    return {
+        "step": op.step,
+        "index": op.index,
+        "rank": op.rank,
+        "finding": op.finding,
+        "op": kind.op,
+        "pass": kind.pass_,
+        "module": kind.module,
+        "location": _location(site_of(kind)),
+        "names": list(op.names),
+        "told": op_told(op),
+    }
 
 
 def factors_json(status: Status) -> dict[str, Any]:

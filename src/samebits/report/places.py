@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from samebits.comparison.locate import Divergence
+from samebits.comparison.runs import RunComparison
 from samebits.sites import Site
 
 _STREAMS = {
@@ -47,6 +48,11 @@ def which(divergence: Divergence) -> str:
     if divergence.detail:
         text += f" ({divergence.detail})"
     return text
+
+
+def compared_streams(found: RunComparison) -> str:
+    """`batch, loss, grad, param, operations`: all in which two runs were compared."""
+    return ", ".join([*found.streams, *(["operations"] if found.compares_ops else [])])
 
 
 def counted(number: int, noun: str) -> str:
