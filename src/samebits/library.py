@@ -12,37 +12,22 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from samebits.comparison.locate import Divergence, first_divergence
-from samebits.comparison.ops import OpDivergence, op_divergences
+from samebits.comparison.runs import RunComparison, compare_recordings, compare_runs
 from samebits.errors import DivergenceError, RecordingError, UnseenWarning, UsageError
 from samebits.recording.folder import open_run
 from samebits.recording.journal import read_notes
 from samebits.recording.session import path_given, record
 from samebits.recording.store import Recording
 from samebits.report.origins import op_told
-from samebits.report.places import where, which
+from samebits.report.places import compared_streams, where, which
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """What two runs have in common.
-
-    Attributes:
-        divergence: the first step and stream at which they differ; None if none does.
-        op: the first operation at which they differ, where operations were recorded; None if none does.
-    """
-
-    divergence: Divergence | None
-    op: OpDivergence | None
-
-    @property
-    def same(self) -> bool:
-        """Whether all that was recorded has the same bits."""
-        return self.divergence is None and self.op is None
+class Comparison(RunComparison):
+    """What two runs have in common, and as a text which is the first place at which they differ."""
 
     def __str__(self) -> str:
         if self.same:
-            return "same bits"
+            return f"same bits: {compared_streams(self)}"
         told = [] if self.op is None else [op_told(self.op)]
         if self.divergence is not None:
             told += [where(self.divergence), which(self.divergence)]
@@ -60,7 +45,7 @@ def compare(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Comparison:
         RecordingError: one of them is no run folder, or holds no recording.
         UsageError: one of them is no path.
     """
-    return _compared(_recordings(path_given("a", a)), _recordings(path_given("b", b)))
+    return Comparison(**vars(compare_runs(open_run(path_given("a", a)), open_run(path_given("b", b)))))
 
 
 def assert_repeats(function: Callable[..., Any], *args: Any, runs: int = 2, **kwargs: Any) -> None:
@@ -99,7 +84,7 @@ def assert_repeats(function: Callable[..., Any], *args: Any, runs: int = 2, **kw
         for number, call in enumerate(calls[1:], 2):
             told = _difference(calls[0], call)
             if told:
-                raise DivergenceError(f"calls 1 and {number} part: {told}", "samebits check tells why")
+                raise DivergenceError(f"calls 1 and {number} diverge: {told}", "samebits check tells why")
         if not any(call.has_anything for call in calls):
             why = f"{name} did nothing that can be compared: no torch operation was seen, and nothing was returned"
             raise UsageError(why, unseen)
@@ -142,7 +127,7 @@ def _difference(a: _Call, b: _Call) -> str:
     """The first difference between two calls, in words; empty if there is none."""
     from samebits.recording.outcome import first_difference
 
-    found = _compared(a.recordings, b.recordings)
+    found = Comparison(**vars(compare_recordings(a.recordings, b.recordings)))
     if not found.same:
         return str(found)
     result = first_difference(a.result, b.result)
@@ -168,16 +153,3 @@ def _threads_noted() -> Iterator[list[str]]:
         yield found
     finally:
         threading.Thread.start = original  # type: ignore[method-assign]
-
-
-def _compared(left: list[Recording], right: list[Recording]) -> Comparison:
-    place = first_divergence(left, right)
-    ops = min(op_divergences(left, right), key=lambda op: (op.step, op.index), default=None)
-    return Comparison(place, ops)
-
-
-def _recordings(path: Path) -> list[Recording]:
-    found = open_run(path).recordings()
-    if not found:
-        raise RecordingError(f"{path} holds no recording", "nothing was done that could be recorded")
-    return found

@@ -748,3 +748,28 @@ def test_cuda_equals_cpu() -> None:
         torch.cuda.set_sync_debug_mode("default")
 
     assert under_way.result() == 2 * digests(on_cpu)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of MaskedTensors")
+def test_a_masked_tensor_is_its_data_and_its_mask() -> None:
+    """Strided and sparse: another element or another mask is seen, an equal copy is the same."""
+    from torch.masked import masked_tensor
+
+    def masked(values: list[float], mask: list[bool], is_sparse: bool) -> Tensor:
+        parts = torch.tensor(values), torch.tensor(mask)
+        if is_sparse:
+            place = parts[1].nonzero().t()
+            parts = tuple(torch.sparse_coo_tensor(place, part[parts[1]], (3,)).coalesce() for part in parts)
+        tensor: Tensor = masked_tensor(*parts)
+        return tensor
+
+    for is_sparse in (False, True):
+        found = [
+            masked([1.0, 2.0, 3.0], [True, False, True], is_sparse),
+            masked([1.0, 2.0, 4.0], [True, False, True], is_sparse),
+            masked([1.0, 2.0, 3.0], [True, True, True], is_sparse),
+        ]
+
+        assert all(is_evidence(one) for one in found)
+        assert len({digest(one) for one in found}) == 3
+        assert digest(found[0]) == digest(masked([1.0, 2.0, 3.0], [True, False, True], is_sparse))

@@ -1,6 +1,7 @@
 """How the operation at which runs part is told: every finding in its own words, and as JSON."""
 
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from samebits.comparison.values import Distance
 from samebits.launch.replay import Condition, Replay
 from samebits.recording.ops.table import OpKind, OpRow
 from samebits.report.json import check_json
+from samebits.report.page import check_page
 from samebits.report.text import check_text
 from tests.schemas import assert_valid
 
@@ -84,16 +86,33 @@ def test_the_places_in_json(row: OpRow) -> None:
         ("generator", ("generator",), None, {}, "about to draw from a generator that stands elsewhere"),
         ("argument", ("numbers",), None, {}, "a number that Python computed differs"),
         ("op", ("result",), None, {"changed_unseen": ("self",)}, "its input self was changed past the dispatcher"),
+        ("op", ("result",), None, {"changed_meanwhile": ("self",)}, "another process or thread writes there"),
+        ("op", ("result",), None, {"shared": ("self",)}, "self is memory that processes share"),
     ],
 )
 def test_findings_that_acquit_the_operation(
     finding: Any, names: tuple[str, ...], producer: dict[str, Any] | None, more: Any, says: str, row: OpRow
 ) -> None:
     """What came in different, and from where as far as that is known."""
-    found = lines(told(OpDivergence(finding, 0, 1482, 0, row, row, names), producer, **more))
+    verdict = told(OpDivergence(finding, 0, 1482, 0, row, row, names), producer, **more)
+    found, document = lines(verdict), check_json(verdict)
+    page = unescape(check_page(document, None, (), {}, {}))
 
     assert any(says in line for line in found)
     assert not any("inputs equal" in line for line in found)
+    assert says in page
+    assert "inputs equal" not in page
+    assert document["origin"]["is_accused"] is False
+    assert document["origin"]["told"] in found[1]
+
+
+def test_shared_memory_does_not_excuse_what_replaying_confirms(row: OpRow) -> None:
+    """On captured inputs nobody else writes."""
+    place = OpDivergence("op", 0, 1482, 0, row, row, ("result",))
+    verdict = told(place, shared=("self",), replay=racy())
+
+    assert check_json(verdict)["origin"]["is_accused"]
+    assert "inputs equal" in lines(verdict)[1]
 
 
 def test_control_flow(row: OpRow) -> None:
@@ -138,3 +157,4 @@ def test_ranks_and_further_origins(row: OpRow) -> None:
     assert "  rank      0: at step 0, op 3, received" in text
     assert "seen in 1 of 2 pairs of runs" in text
     assert "  also      at step 0, op 7" in text
+    assert "at step 0, op 7 of rank 1: aten::index_add" in unescape(check_page(check_json(verdict), None, (), {}, {}))

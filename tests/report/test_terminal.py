@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from samebits.comparison.locate import Divergence
+from samebits.comparison.runs import RunComparison
 from samebits.comparison.values import Distance
 from samebits.factors.base import Observation
 from samebits.factors.catalog import find
@@ -37,7 +38,8 @@ def tours() -> dict[str, str]:
     place = Divergence(7, "grad", "layers.3.attention.qkv.weight", 0, 12, 96, generators=("torch", "numpy"))
     by = Distance(3, 65536, 2, 1.5e-7)
     notes = ["run b was killed after 90 steps, so nothing is said of what came after"]
-    compared = diff_text("runs/a", "runs/b", 100, place, by, notes)
+    found = RunComparison(place, None, ("init", "batch", "loss", "grad", "param"), steps=100)
+    compared = diff_text("runs/a", "runs/b", found, by, notes)
     return {**texts, "cost": cost_text(measured), "diff": compared, "factors": factors_text(Status(tuple(seen())))}
 
 

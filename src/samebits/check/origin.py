@@ -148,10 +148,19 @@ def _measured(origin: Origin, b: Run, a: Run, earlier: dict[int, OpDivergence]) 
         if place.finding == "op" and call_b is not None:
             changed = _changed_inputs(call_a, call_b)
             origin = replace(origin, distance=_apart(_file(a, key), _file(b, key)), changed_unseen=changed)
-    if place.finding != "op" or call_b is None or origin.changed_unseen:
+    if place.finding != "op" or call_b is None:
+        return origin
+    origin = replace(
+        origin, changed_meanwhile=_named_in("changed_meanwhile", call_a, call_b), shared=_named_in("shared", call_b)
+    )
+    if origin.changed_unseen or origin.changed_meanwhile:
         return origin
     # An operation of the program's own was called again by the run that kept it.
     return replace(origin, replay=_replayed(a if call_a is not None and call_a["called_again"] else b, key))
+
+
+def _named_in(key: str, *calls: dict[str, Any] | None) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for call in calls if call is not None for name in call[key]))
 
 
 def _changed_inputs(a: dict[str, Any], b: dict[str, Any]) -> tuple[str, ...]:

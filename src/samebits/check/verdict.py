@@ -102,6 +102,8 @@ class Origin:
         ranks: for each rank that parts, where.
         distance: how far the results lie apart; None where that could not be measured.
         changed_unseen: inputs that something changed past the dispatcher; then that is the origin, not the operation.
+        changed_meanwhile: inputs that another process or thread changed while the operation ran.
+        shared: operands in memory that other processes may write to.
         replay: what calling the operation again showed.
         operands: the file that holds the call.
     """
@@ -114,6 +116,16 @@ class Origin:
     changed_unseen: tuple[str, ...] = ()
     replay: Replay | None = None
     operands: Path | None = None
+    changed_meanwhile: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
+
+    @property
+    def is_accused(self) -> bool:
+        """Whether the operation itself made the difference, as far as was measured."""
+        if self.first.place.finding != "op" or self.changed_unseen or self.changed_meanwhile:
+            return False
+        # What other processes share, they may have written between two looks; by itself it has to differ, too.
+        return not self.shared or (self.replay is not None and self.replay.is_confirmed)
 
     @property
     def first(self) -> OriginOnRank:

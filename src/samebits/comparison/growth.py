@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from samebits.comparison.align import align
 from samebits.comparison.timeline import STEPS_SHOWN
+from samebits.comparison.ulp import BITS, raw_of, relative_between, ulp_between, ulp_told
 from samebits.recording.store import Column, Recording
-
-_FORMATS = {"float64": ("<d", "<q"), "float32": ("<f", "<i"), "float16": ("<e", "<h")}
 
 
 @dataclass(frozen=True)
@@ -21,7 +20,7 @@ class Apart:
         step: counts from 0.
         a, b: the losses.
         relative: |a - b| / max(|a|, |b|), 0 where they are the same; None where one is no finite number.
-        ulp: representable numbers of their dtype between the two; None where nobody counts them (bfloat16, NaN).
+        ulp: units in the last place between the two (`comparison.ulp`); None where they mean nothing.
     """
 
     step: int
@@ -48,11 +47,9 @@ def growth(a: Sequence[Recording], b: Sequence[Recording]) -> tuple[Apart, ...]:
 
 def apart(step: int, a: float, b: float, dtype: str) -> Apart:
     """Two losses of one dtype, measured."""
-    is_finite = all(x == x and abs(x) != float("inf") for x in (a, b))
-    scale = max(abs(a), abs(b))
-    relative = (abs(a - b) / scale if scale else 0.0) if is_finite else None
-    ulp = abs(_place(a, dtype) - _place(b, dtype)) if is_finite and dtype in _FORMATS else None
-    return Apart(step, a, b, relative, ulp)
+    relative = relative_between(a, b)
+    ulp = ulp_between(raw_of(a, dtype), raw_of(b, dtype), dtype) if dtype in BITS else None
+    return Apart(step, a, b, relative, ulp_told(ulp, relative))
 
 
 def _first(column: Column | None) -> tuple[float, str] | None:
@@ -60,10 +57,3 @@ def _first(column: Column | None) -> tuple[float, str] | None:
         return None
     (value,) = struct.unpack("<d", struct.pack("<Q", column.digests[0]))
     return float(value), column.names[0].rpartition(" ")[2]
-
-
-def _place(value: float, dtype: str) -> int:
-    """Where a number stands among all of its dtype; neighbours are 1 apart, and the two zeros stand at one place."""
-    real, whole = _FORMATS[dtype]
-    (bits,) = struct.unpack(whole, struct.pack(real, value))
-    return int(bits) if bits >= 0 else -(int(bits) & ~(-1 << (8 * struct.calcsize(whole) - 1)))

@@ -16,7 +16,7 @@ from typing import Any
 
 from samebits.comparison.locate import Divergence, first_divergence
 from samebits.cost.plan import NATURAL, Candidate, Request, candidates, default_set
-from samebits.cost.prices import Costs, Price, ratio_of
+from samebits.cost.prices import Costs, Ending, Price, ratio_of, why_unmeasured
 from samebits.cost.turns import Arm, GivenUpError
 from samebits.errors import BudgetError, NothingTrainedError, SamebitsError, ScriptFailedError
 from samebits.launch.process import Outcome, run_recorded
@@ -85,7 +85,12 @@ class _Measuring:
         if more:
             others, _ = self._measured(more, None, pool, self.deadline)
             prices += others
-        if baseline is None or baseline.failure:
+        if plain.has_ended and not plain.seconds:
+            raise NothingTrainedError(
+                "the script ended before a block of steps could be timed",
+                f"let it take more steps than {self.request.warm_up} to warm up and {self.block} to time",
+            )
+        if baseline is None or baseline.failure or not plain.seconds:
             raise BudgetError(
                 f"the budget of {self.request.budget:g} s was over before a block of steps could be timed",
                 f"give --budget {math.ceil(2 * self.request.budget)} or more, or fewer factors with --factor",
@@ -143,8 +148,8 @@ class _Measuring:
         each = self.start_seconds * (1 + 1 / self._at_once())
         count = max(1, int((STARTS_SHARE * (self.deadline - time.monotonic()) - self.start_seconds) / each))
         needed = math.ceil((self.start_seconds * 2 + each * len(wanted)) / STARTS_SHARE)
-        why = f"not measured: there was no time for it; give --budget {needed}"
-        return wanted[:count], [Price(candidate, failure=why) for candidate in wanted[count:]]
+        why = f"there was no time for it; give --budget {needed} or more"
+        return wanted[:count], [Price(candidate, not_measured=why) for candidate in wanted[count:]]
 
     def _at_once(self) -> int:
         """How many runs may be looked at side by side while others wait; two leave most memories room."""
@@ -220,17 +225,19 @@ class _Measuring:
         if arm.ready is None or not outcome.succeeded:
             return Price(arm.candidate, failure=arm.failure())
         pairs = min(len(arm.seconds), len(plain.seconds))
-        if pairs == 0:
-            return Price(arm.candidate, failure="the script ended before a block of steps could be timed")
+        own, beside = arm.seconds[:pairs], plain.seconds[:pairs]
+        ending: Ending = "script" if arm.has_ended or plain.has_ended else "rounds" if pairs == ROUNDS else "budget"
+        why = "" if arm is plain else why_unmeasured(own, beside, ending, self.request.budget)
         place = self._parting(outcome, again)
         return Price(
             arm.candidate,
-            None if arm is plain else ratio_of(arm.seconds[:pairs], plain.seconds[:pairs]),
-            statistics.median(arm.seconds),
+            None if arm is plain or why else ratio_of(own, beside),
+            statistics.median(arm.seconds or [0.0]),
             arm.ready["first_seconds"],
             arm.peak_bytes,
             None if again.timed_out else place is None and again.succeeded,
             "" if place is None else f"step {place.step}, {place.stream}",
+            not_measured=why,
         )
 
     def _parting(self, run: Outcome, again: Outcome) -> Divergence | None:

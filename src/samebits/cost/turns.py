@@ -28,6 +28,7 @@ class Arm:
         ready: what it said when it had taken its first steps; None until then, or if it never did.
         seconds: of the blocks it has taken, per step.
         has_more: its script has not ended yet, and answers.
+        has_ended: its script ended by itself when it had its turn.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class Arm:
         self.ready: dict[str, Any] | None = None
         self.seconds: list[float] = []
         self.peak_bytes = 0
-        self.has_more = True
+        self.has_more, self.has_ended = True, False
         self._is_given_up = False
         plan = candidate.plan(request, paced=True)
         self.run: Future[Outcome] = pool.submit(run_recorded, request.command, plan, path, timeout, self._go_on)
@@ -60,7 +61,7 @@ class Arm:
         os.write(self._go, b"%d\n" % steps)
         answer = self._answer(deadline)
         if answer is None:
-            self.has_more = False
+            self.has_more, self.has_ended = False, self.run.done()
             return False
         self.seconds.append(answer["seconds"] / answer["steps"])
         self.peak_bytes = max(self.peak_bytes, answer["peak_bytes"])

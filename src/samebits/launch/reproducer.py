@@ -48,6 +48,7 @@ def raw_bytes():
     raw = zlib.decompress(base64.b64decode(DATA)) if DATA else Path(__file__).with_name({beside}).read_bytes()
     (length,) = struct.unpack_from("<Q", raw)
     head = json.loads(raw[8 : 8 + length])
+    head.pop("__metadata__", None)
     start = 8 + length
     return {{name: raw[start + e["data_offsets"][0] : start + e["data_offsets"][1]] for name, e in head.items()}}
 

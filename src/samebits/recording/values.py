@@ -1,6 +1,7 @@
-"""Whole tensors kept at one step, in plain files that anything can read (the safetensors layout).
+"""Whole tensors kept at one step, as safetensors, which anything can read.
 
-Written inside the user's program, with torch; read outside, without it.
+Written inside the user's program, with torch; read outside, without it. A dtype for which the format has no word is
+kept as bytes (`U8`); `samebits` in the file's metadata then holds, as JSON, its dtype and shape by the tensor's name.
 """
 
 from __future__ import annotations
@@ -16,6 +17,26 @@ from pathlib import Path
 from typing import Any
 
 _LENGTH = struct.Struct("<Q")
+# torch's name → that of the format. Newer versions of the format know more; whoever reads may have an older one.
+_CODES = {
+    "bool": "BOOL",
+    "uint8": "U8",
+    "uint16": "U16",
+    "uint32": "U32",
+    "uint64": "U64",
+    "int8": "I8",
+    "int16": "I16",
+    "int32": "I32",
+    "int64": "I64",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float32": "F32",
+    "float64": "F64",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+}
+_NAMES = {code: name for name, code in _CODES.items()}
+_METADATA, _OURS = "__metadata__", "samebits"
 
 
 @dataclass(frozen=True)
@@ -59,28 +80,42 @@ def write_tensors(path: Path, named: Iterable[tuple[str, Any]]) -> None:
 
 def _encoded(named: Iterable[tuple[str, Any]]) -> bytes:
     head: dict[str, Any] = {}
+    bare: dict[str, Any] = {}
     data: list[bytes] = []
     at = 0
-    for name, tensor in named:
-        raw = bytes_of(tensor)
-        dtype = str(tensor.dtype).removeprefix("torch.")
-        head[name] = {"dtype": dtype, "shape": list(tensor.shape), "data_offsets": [at, at + len(raw)]}
+    # By name once: bytes that no entry of the header speaks of are an error to the format.
+    for name, tensor in dict(named).items():
+        dense = _dense(tensor)
+        raw, dtype, shape = _bytes_of(dense), str(dense.dtype).removeprefix("torch."), list(dense.shape)
+        if dtype not in _CODES:
+            bare[name] = {"dtype": dtype, "shape": shape}
+            shape = [len(raw)]
+        head[name] = {"dtype": _CODES.get(dtype, "U8"), "shape": shape, "data_offsets": [at, at + len(raw)]}
         data.append(raw)
         at += len(raw)
+    if bare:
+        head[_METADATA] = {_OURS: json.dumps(bare)}
     encoded = json.dumps(head).encode()
+    encoded += b" " * (-len(encoded) % _LENGTH.size)
     return _LENGTH.pack(len(encoded)) + encoded + b"".join(data)
 
 
 def bytes_of(tensor: Any) -> bytes:
     """Row-major, little-endian; of a DTensor the local part."""
+    return _bytes_of(_dense(tensor))
+
+
+def _dense(tensor: Any) -> Any:
+    """Strided, contiguous and on the CPU; of a DTensor the local part."""
     torch = sys.modules["torch"]
     with torch.no_grad():
         local = getattr(tensor, "_local_tensor", tensor)
-        flat = local.detach().cpu().to_dense() if local.layout is not torch.strided else local.detach().cpu()
-        flat = flat.resolve_conj().resolve_neg().contiguous().reshape(-1)
-        if flat.numel() == 0:
-            return b""
-        return ctypes.string_at(flat.data_ptr(), flat.numel() * flat.itemsize)
+        dense = local.detach().cpu().to_dense() if local.layout is not torch.strided else local.detach().cpu()
+        return dense.resolve_conj().resolve_neg().contiguous()
+
+
+def _bytes_of(dense: Any) -> bytes:
+    return ctypes.string_at(dense.data_ptr(), dense.numel() * dense.itemsize) if dense.numel() else b""
 
 
 def read_kept(folder: Path, rank: int, step: int, stream: str) -> dict[str, Kept]:
@@ -98,7 +133,10 @@ def read_tensors(path: Path) -> dict[str, Kept]:
     (length,) = _LENGTH.unpack_from(raw)
     start = _LENGTH.size + length
     found: dict[str, Kept] = {}
-    for name, entry in json.loads(raw[_LENGTH.size : start]).items():
+    head = json.loads(raw[_LENGTH.size : start])
+    bare = json.loads(head.pop(_METADATA, {}).get(_OURS, "{}"))
+    for name, entry in head.items():
         begin, end = entry["data_offsets"]
-        found[name] = Kept(entry["dtype"], tuple(entry["shape"]), raw[start + begin : start + end])
+        told = bare.get(name, {"dtype": _NAMES.get(entry["dtype"], entry["dtype"]), "shape": entry["shape"]})
+        found[name] = Kept(told["dtype"], tuple(told["shape"]), raw[start + begin : start + end])
     return found

@@ -11,8 +11,7 @@ class OpWish:
 
     Attributes:
         first, last: the steps of the window, both included; `last=None` is up to the end.
-        against: run folder to compare with while running: the operands of the first operation that differs are kept,
-            and the run ends soon after it.
+        against: run folder to compare with while running: the operands of the first operation that differs are kept.
         keep: keep the operands of these operations, each (step, index in the step).
         grafts: files with operands; their results are put in place of this run's own, so that the run goes on as if
             that operation had not differed.

@@ -1,1 +1,1 @@
-"""Records → text and JSON. Nothing is computed here and nothing is run."""
+"""Records → text, JSON and self-contained pages. Nothing is computed here and nothing is run."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from samebits.cost.plan import DEFAULT_SET, NATURAL, Candidate
+from samebits.cost.plan import DEFAULT_SET, Candidate
 from samebits.cost.prices import Costs, Price, Ratio
 from samebits.errors import SamebitsError
 from samebits.report.json import error_json
 from samebits.report.places import counted
 from samebits.report.rows import laid_out, table
 
+SAFER = "no difference in price was measured: what repeats here with less may do so by luck"
 _HEAD = ("pinned", "repeats", "time", "speed", "95 %", "1st ms", "MiB")
 
 
@@ -20,31 +21,32 @@ def cost_text(costs: Costs) -> str:
     rows = [("parts", f"{price.candidate.label}: at {price.parts_at}") for price in _measured(costs) if price.parts_at]
     blocks = f"blocks of {counted(costs.block_steps, 'step')} in turns, {_pairs(costs)}"
     rows.append(("measured", f"{blocks}, after {counted(costs.recorded_steps, 'step')} to warm up"))
-    rows.append(("", "time and speed are ratios to nothing pinned; 95 % is the interval of the time"))
+    rows.append(("", "time and speed are ratios to nothing pinned; 95 % is the interval of the median time"))
     if any(price.ratio is not None and not price.ratio.is_difference for price in costs.prices):
         rows.append(("", "= no difference was measured: the interval holds 1"))
-    failures = dict.fromkeys(price.failure for price in costs.prices if price.failure)
-    for why in failures:
-        labels = [price.candidate.label for price in costs.prices if price.failure == why]
-        rows.append(("failed", f"{', '.join(labels)}: {why}"))
-    rows += _not_applicable(costs)
+    rows += _grouped("failed", [(price.failure, price.candidate.label) for price in costs.prices])
+    rows += _grouped("no price", [(price.not_measured, price.candidate.label) for price in costs.prices])
+    rows += _grouped("not here", [(reason, name) for name, reason in costs.impossible])
     rows.append(("shapes", _shapes(costs)))
     if costs.is_noisy:
         rows.append(("note", "the machine was noisy: some intervals are wider than 10 % to each side"))
     best = costs.recommended
     if best is not None:
         rows += [("run", _command(best.candidate, costs.command)), ("code", _code(best.candidate))]
+    more = costs.fullest
+    if more is not None:
+        rows.append(("safer", f"{more.candidate.label}, {SAFER}"))
+        rows += [("run", _command(more.candidate, costs.command)), ("code", _code(more.candidate))]
     return laid_out("\n".join([_headline(costs), *table([_HEAD, *map(_row, _measured(costs))])]), rows)
 
 
 def _measured(costs: Costs) -> list[Price]:
     assert costs.plain is not None
-    return [price for price in (costs.plain, *costs.prices) if not price.failure]
+    return [price for price in (costs.plain, *costs.prices) if price.was_run]
 
 
 def cost_json(costs: Costs) -> dict[str, Any]:
     """`samebits.cost/1`."""
-    best = costs.recommended
     return {
         "schema": "samebits.cost/1",
         "headline": _headline(costs) if costs.error is None else costs.error.message,
@@ -56,17 +58,23 @@ def cost_json(costs: Costs) -> dict[str, Any]:
         "nothing_pinned": None if costs.plain is None else _price_json(costs.plain),
         "prices": [_price_json(price) for price in costs.prices],
         "not_applicable": [{"factor": name, "reason": reason} for name, reason in costs.impossible],
-        "recommended": None
-        if best is None
-        else {
-            "label": best.candidate.label,
-            "pins": list(best.candidate.pins),
-            "command": _command(best.candidate, costs.command),
-            "code": _code(best.candidate),
-        },
+        "recommended": _set_json(costs.recommended, costs.command),
+        "pins_most": _set_json(costs.fullest, costs.command),
         "is_noisy": costs.is_noisy,
         "wall_seconds": round(costs.wall_seconds, 3),
         "error": error_json(costs.error),
+    }
+
+
+def _set_json(price: Price | None, command: str) -> dict[str, Any] | None:
+    if price is None:
+        return None
+    candidate = price.candidate
+    return {
+        "label": candidate.label,
+        "pins": list(candidate.pins),
+        "command": _command(candidate, command),
+        "code": _code(candidate),
     }
 
 
@@ -84,6 +92,7 @@ def failed_cost_json(error: SamebitsError) -> dict[str, Any]:
         "prices": [],
         "not_applicable": [],
         "recommended": None,
+        "pins_most": None,
         "is_noisy": False,
         "wall_seconds": 0.0,
         "error": error_json(error),
@@ -110,18 +119,23 @@ def _price_json(price: Price) -> dict[str, Any]:
         "repeats": price.repeats,
         "parts_at": price.parts_at,
         "failure": price.failure,
+        "not_measured": price.not_measured,
     }
 
 
 def _headline(costs: Costs) -> str:
-    best = costs.recommended
+    best, unmeasured = costs.recommended, costs.repeats_unmeasured
+    if best is None and unmeasured:
+        labels = ", ".join(price.candidate.label for price in unmeasured)
+        words = ("repeats", "it costs") if len(unmeasured) == 1 else ("repeat", "they cost")
+        return f"not measured: {labels} {words[0]}, and what {words[1]} is not known"
     if best is None:
         return "no set of pins that was measured makes it repeat: `samebits check` tells why"
-    if best.candidate is NATURAL:
-        return f"repeats as it is: nothing has to be pinned for its first {counted(costs.recorded_steps, 'step')}"
-    assert best.ratio is not None
-    price = ratio_words(best.ratio)
-    return f"the cheapest that repeats: {best.candidate.label}, {price}"
+    of_those = ", of those measured" if unmeasured else ""
+    if best.ratio is None:
+        steps = counted(costs.recorded_steps, "step")
+        return f"the cheapest that repeats{of_those}: nothing pinned, for its first {steps}"
+    return f"the cheapest that repeats{of_those}: {best.candidate.label}, {ratio_words(best.ratio)}"
 
 
 def ratio_words(ratio: Ratio) -> str:
@@ -133,7 +147,7 @@ def ratio_words(ratio: Ratio) -> str:
 def _pairs(costs: Costs) -> str:
     pairs = [price.ratio.pairs for price in costs.prices if price.ratio is not None]
     if not pairs:
-        return "none"
+        return "too few or too uneven for a price"
     least, most = min(pairs), max(pairs)
     return f"{most if least == most else f'{least} to {most}'} times each"
 
@@ -143,18 +157,18 @@ def _row(price: Price) -> tuple[str, ...]:
     repeats = {True: "yes", False: "no", None: "unknown"}[price.repeats]
     costs = f"{price.first_seconds * 1000:.1f}", f"{price.peak_bytes / 2**20:.0f}"
     ratio = price.ratio
+    if price.not_measured:
+        return price.candidate.label, repeats, "not measured", "", "", *costs
     if ratio is None:
         return price.candidate.label, repeats, "1", "1", f"{price.step_seconds * 1000:.2f} ms", *costs
     interval = f"{ratio.low:.3f}–{ratio.high:.3f}{'' if ratio.is_difference else ' ='}"
     return price.candidate.label, repeats, f"{ratio.middle:.3f}", f"{1 / ratio.middle:.3f}", interval, *costs
 
 
-def _not_applicable(costs: Costs) -> list[tuple[str, str]]:
-    reasons = dict.fromkeys(reason for _, reason in costs.impossible)
-    return [
-        ("not here", f"{', '.join(name for name, own in costs.impossible if own == reason)}: {reason}")
-        for reason in reasons
-    ]
+def _grouped(label: str, found: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """A row for each reason, with all that it holds for; what has no reason has no row."""
+    reasons = dict.fromkeys(reason for reason, _ in found if reason)
+    return [(label, f"{', '.join(name for own, name in found if own == reason)}: {reason}") for reason in reasons]
 
 
 def _shapes(costs: Costs) -> str:

@@ -10,20 +10,22 @@ from typing import Any
 from samebits.check.evidence import CONFIDENCE, detectable_rate
 from samebits.check.verdict import Cause, Origin, OriginOnRank, Parting, Run, Verdict
 from samebits.comparison.locate import Divergence
+from samebits.comparison.ops import OpDivergence
+from samebits.comparison.runs import RunComparison
 from samebits.comparison.values import Distance
 from samebits.errors import SamebitsError
 from samebits.factors.catalog import find
 from samebits.launch.replay import Replay
 from samebits.pinning import Status
 from samebits.report.causes import advice, evidence, excluded, remedy_state, unknown_line, unknown_what
-from samebits.report.origins import site_of
+from samebits.report.origins import finding_told, op_told, origin_rows, other_origin, site_of
 from samebits.report.text import check_text, remedy_command
 from samebits.sites import Site
 
 
 def dumped(document: dict[str, Any]) -> str:
-    """The document as text; nothing is shortened."""
-    return json.dumps(document, indent=2, ensure_ascii=False)
+    """The document as text; nothing is shortened, and NaN and infinity, which JSON has no words for, are refused."""
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def check_json(verdict: Verdict) -> dict[str, Any]:
@@ -79,32 +81,42 @@ def error_json(error: SamebitsError | None) -> dict[str, Any] | None:
     return None if error is None else {"kind": error.kind, "message": error.message, "hint": error.hint}
 
 
-def diff_json(
-    a: str,
-    b: str,
-    place: Divergence | None,
-    distance: Distance | None,
-    notes: list[str],
-    streams: Sequence[str] = (),
-    not_seen: Sequence[str] = (),
-) -> dict[str, Any]:
+def diff_json(a: str, b: str, found: RunComparison, distance: Distance | None, notes: Sequence[str]) -> dict[str, Any]:
     """`samebits.diff/1`."""
     return {
         "schema": "samebits.diff/1",
-        "verdict": "same" if place is None else "different",
+        "verdict": "same" if found.same else "different",
         "runs": [a, b],
-        "first_divergence": None if place is None else _divergence(place, distance),
-        "notes": notes,
-        "streams": list(streams),
-        "not_observed": list(not_seen),
+        "first_divergence": None if found.divergence is None else _divergence(found.divergence, distance),
+        "first_op": None if found.op is None else _first_op(found.op),
+        "streams": list(found.streams),
+        "compares_ops": found.compares_ops,
+        "not_observed": list(found.not_seen),
+        "notes": list(notes),
         "error": None,
     }
 
 
 def failed_diff_json(error: SamebitsError) -> dict[str, Any]:
     """Two runs that could not be compared, in the same shape."""
-    empty = diff_json("", "", None, None, [])
+    empty = diff_json("", "", RunComparison(None, None), None, [])
     return {**empty, "verdict": "undecided", "runs": [], "error": error_json(error)}
+
+
+def _first_op(op: OpDivergence) -> dict[str, Any]:
+    kind = op.row.kind
+    return {
+        "step": op.step,
+        "index": op.index,
+        "rank": op.rank,
+        "finding": op.finding,
+        "op": kind.op,
+        "pass": kind.pass_,
+        "module": kind.module,
+        "location": _location(site_of(kind)),
+        "names": list(op.names),
+        "told": op_told(op),
+    }
 
 
 def factors_json(status: Status) -> dict[str, Any]:
@@ -167,8 +179,14 @@ def origin_json(origin: Origin | None) -> dict[str, Any] | None:
         "runs": [origin.a, origin.b],
         "pairs": origin.pairs,
         **_op_place(origin.first),
+        "told": finding_told(origin),
+        "summary": other_origin(origin),
+        "rows": [{"label": label, "text": text} for label, text in origin_rows(origin)],
+        "is_accused": origin.is_accused,
         "distance": None if origin.distance is None else _distance(origin.distance),
         "changed_unseen": list(origin.changed_unseen),
+        "changed_meanwhile": list(origin.changed_meanwhile),
+        "shared": list(origin.shared),
         "replay": None if origin.replay is None else replay_json(origin.replay),
         "operands": None if origin.operands is None else str(origin.operands),
         "ranks": [_op_place(rank) for rank in origin.ranks],

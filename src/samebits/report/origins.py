@@ -16,7 +16,7 @@ def origin_rows(origin: Origin) -> Rows:
     """The operation, its module, its line, and what replaying it showed."""
     first = origin.first
     place = first.place
-    rows: Rows = [("op", f"{_called(place)}      {_finding(origin)}")]
+    rows: Rows = [("op", f"{_called(place)}      {finding_told(origin)}")]
     if place.names and place.finding in ("input", "argument"):
         rows.append(("", _arrived(first)))
     kind = place.row.kind
@@ -39,7 +39,7 @@ def other_origin(origin: Origin) -> str:
     """One line for an operation that parts the runs, too, once the first one is out of the way."""
     place = origin.first.place
     module = f" in {place.row.kind.module}" if place.row.kind.module else ""
-    return f"{origin_place(origin)}: {_called(place)}{module}{_at(place.row.kind)}, {_finding(origin)}"
+    return f"{origin_place(origin)}: {_called(place)}{module}{_at(place.row.kind)}, {finding_told(origin)}"
 
 
 def op_told(place: OpDivergence) -> str:
@@ -73,11 +73,18 @@ def _called(place: OpDivergence) -> str:
     return f"{kind.op} ({kind.backward_of if ' ' in kind.backward_of else f'backward of {kind.backward_of}'})"
 
 
-def _finding(origin: Origin) -> str:
+def finding_told(origin: Origin) -> str:
+    """What is the matter with the operation, as a clause: the same words in text, JSON and pages."""
     place = origin.first.place
+    if origin.changed_meanwhile:
+        inputs = ", ".join(origin.changed_meanwhile)
+        return f"its input {inputs} changed while it ran: another process or thread writes there, so it is not to blame"
     if origin.changed_unseen:
         inputs = ", ".join(origin.changed_unseen)
         return f"its input {inputs} was changed past the dispatcher (NumPy, a kernel of its own), so it is not to blame"
+    if place.finding == "op" and not origin.is_accused:
+        operands = ", ".join(origin.shared)
+        return f"{_by(origin)}; {operands} is memory that processes share, and another may have written there meanwhile"
     if place.finding == "op":
         return f"inputs equal, {_by(origin)}"
     if place.finding == "generator":
@@ -94,7 +101,7 @@ def _by(origin: Origin) -> str:
     if found is None:
         return f"{', '.join(origin.first.place.names)} differs"
     text = f"outputs differ in {found.elements} of {found.total} elements"
-    if found.max_ulp is not None and found.is_rounding:
+    if found.max_ulp is not None:
         return f"{text}, at most {found.max_ulp} ULP"
     return text
 

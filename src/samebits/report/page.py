@@ -16,10 +16,9 @@ import samebits
 from samebits.comparison.growth import Apart
 from samebits.comparison.timeline import Timeline
 from samebits.recording.folder import RunFolder
+from samebits.report.costs import SAFER
 
 AROUND = 3
-# In the words of `check`, for what it calls a finding in JSON.
-FINDINGS = {"op": "equal inputs, and results that differ"}
 LEFT, SPAN, LANE = 90, 760, 28
 CHART = 180
 BAR_LEFT, BAR_SPAN, BAR_ROW = 260, 520, 22
@@ -73,6 +72,7 @@ def cost_page(document: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
         command=document["command"],
         error=document["error"],
         document=document,
+        safer=SAFER,
         bars=_bars([price for price in prices if price["ratio"] is not None]),
         prices=[_price(price) for price in prices],
         environment=_environment(manifest),
@@ -127,23 +127,22 @@ def _runs_of(document: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _origin(origin: Mapping[str, Any], sources: bool, cwd: str) -> dict[str, Any]:
-    facts = [("where", f"step {origin['step']}, op {origin['index']}, rank {origin['rank']}")]
-    if origin["module"]:
-        facts.append(("module", origin["module"]))
+    facts = [["where", f"step {origin['step']}, op {origin['index']}, rank {origin['rank']}"]]
     if origin["backward_of"]:
-        facts.append(("backward of", origin["backward_of"]))
-    facts.append(("finding", FINDINGS.get(origin["finding"], origin["finding"])))
-    if origin["distance"]:
-        facts.append(("by", _distance(origin["distance"])))
-    replay = origin["replay"]
-    if replay:
-        if replay["failure"]:
-            facts.append(("replay", replay["failure"]))
+        facts.append(["backward of", origin["backward_of"]])
+    facts.append(["finding", origin["told"]])
+    label = ""
+    # The terminal's own rows; its first one is the operation with the finding, and its line of source stands below.
+    for row in origin["rows"][1:]:
+        label = row["label"] or label
+        if label == "source":
+            continue
+        if row["label"]:
+            facts.append([label, row["text"]])
         else:
-            verdict = "confirmed" if replay["confirmed"] else "not reproduced"
-            facts.append(("replay", f"{verdict}: {replay['distinct']} different results on the inputs it had"))
-            if replay["script"]:
-                facts.append(("script", replay["script"]))
+            facts[-1][1] += f"; {row['text']}"
+    if origin["distance"]:
+        facts.append(["by", _distance(origin["distance"])])
     lines = _lines(origin["location"]) if sources else []
     return {**origin, "facts": facts, "lines": lines, "location": _near(origin["location"], cwd)}
 
@@ -331,18 +330,23 @@ def _bars(prices: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
 
 
 def _price(price: Mapping[str, Any]) -> dict[str, str]:
-    ratio = price["ratio"]
+    ratio, why = price["ratio"], price["failure"] or price["not_measured"]
+    was_run = price["first_step_seconds"] > 0 and not price["failure"]
     repeats = {True: "yes", False: f"no, parts at {price['parts_at']}", None: "unknown"}[price["repeats"]]
     return {
         "label": price["label"],
-        "ratio": "failed" if price["failure"] else "1" if ratio is None else f"{ratio['middle']:.3f}",
-        "speed": "" if price["failure"] else "1" if ratio is None else f"{1 / ratio['middle']:.3f}",
-        "interval": price["failure"] or ("" if ratio is None else _interval(ratio)),
-        "step": "" if price["failure"] else f"{price['step_seconds'] * 1000:.2f} ms",
-        "first": "" if price["failure"] else f"{price['first_step_seconds'] * 1000:.1f} ms",
-        "memory": "" if price["failure"] else f"{price['peak_bytes'] / 2**20:.0f} MiB",
-        "repeats": "" if price["failure"] else repeats,
+        "ratio": _state(price) if why else "1" if ratio is None else f"{ratio['middle']:.3f}",
+        "speed": "" if why else "1" if ratio is None else f"{1 / ratio['middle']:.3f}",
+        "interval": why or ("" if ratio is None else _interval(ratio)),
+        "step": "" if why else f"{price['step_seconds'] * 1000:.2f} ms",
+        "first": f"{price['first_step_seconds'] * 1000:.1f} ms" if was_run else "",
+        "memory": f"{price['peak_bytes'] / 2**20:.0f} MiB" if was_run else "",
+        "repeats": repeats if was_run else "",
     }
+
+
+def _state(price: Mapping[str, Any]) -> str:
+    return "failed" if price["failure"] else "not measured"
 
 
 def _interval(ratio: Mapping[str, Any]) -> str:

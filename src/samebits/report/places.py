@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from samebits.comparison.locate import Divergence
+from samebits.comparison.runs import RunComparison
 from samebits.sites import Site, shown_path
 
 _STREAMS = {
@@ -31,6 +32,7 @@ _ALL = {
     "optimizer": "optimizer states",
     "artifact": "what was saved",
     "end": "the final state",
+    "op": "operations",
 }
 
 
@@ -70,6 +72,11 @@ def agreed(streams: Sequence[str]) -> str:
     """`losses, gradients and parameters`: the streams that were recorded, and no other."""
     *most, last = [_ALL[stream] for stream in streams] or ["nothing that was recorded"]
     return f"{', '.join(most)} and {last}" if most else last
+
+
+def compared_streams(found: RunComparison) -> str:
+    """`losses, parameters and operations`: all in which two runs were compared."""
+    return agreed([*found.streams, *(["op"] if found.compares_ops else [])])
 
 
 def counted(number: int, noun: str) -> str:

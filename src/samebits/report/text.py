@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from samebits.check.plan import Request
 from samebits.check.verdict import Unknown, Verdict
-from samebits.comparison.locate import Divergence
+from samebits.comparison.runs import RunComparison
 from samebits.comparison.values import Distance
 from samebits.factors.catalog import find, in_order
 from samebits.launch.plan import RunPlan
@@ -28,8 +28,8 @@ from samebits.report.causes import (
     unknown_what,
     witnessed,
 )
-from samebits.report.origins import origin_place, origin_rows, other_origin
-from samebits.report.places import agreed, counted, path_of, place_of, where, which
+from samebits.report.origins import op_told, origin_place, origin_rows, other_origin
+from samebits.report.places import agreed, compared_streams, counted, path_of, place_of, where, which
 from samebits.report.rows import laid_out
 
 
@@ -133,27 +133,25 @@ def remedy_command(verdict: Verdict) -> str:
     return " ".join(["samebits run", *(f"--pin {name}" for name in pins), verdict.command])
 
 
-def diff_text(
-    a: str,
-    b: str,
-    steps: int,
-    place: Divergence | None,
-    distance: Distance | None,
-    notes: Sequence[str],
-    streams: Sequence[str] = (),
-    not_seen: Sequence[str] = (),
-) -> str:
+def diff_text(a: str, b: str, found: RunComparison, distance: Distance | None, notes: Sequence[str]) -> str:
     """The answer of `samebits diff`."""
-    if place is None:
-        rows = [*(("note", note) for note in notes), *(("not seen", what) for what in not_seen)]
-        return laid_out(f"same bits: {counted(steps, 'step')} agree in {agreed(streams)}", rows)
-    rows = [("first", which(place))] if which(place) else []
+    told = [*(("note", note) for note in notes), *(("not seen", what) for what in found.not_seen)]
+    place, op = found.divergence, found.op
+    if found.same:
+        return laid_out(f"same bits: {counted(found.steps, 'step')} agree in {compared_streams(found)}", told)
+    rows = [] if op is None else [("op", op_told(op))]
+    if place is not None:
+        first = where(place) if found.is_op_first else ""
+        rows += [("first", text) for text in [", ".join(filter(None, (first, which(place))))] if text]
     if distance is not None:
         rows.append(("by", str(distance)))
-    if place.generators:
+    if place is not None and place.generators:
         rows.append(("rng", f"already elsewhere at the end of step {place.step - 1}: {', '.join(place.generators)}"))
-    rows += [("runs", f"{path_of(a)} and {path_of(b)}"), *(("note", note) for note in notes)]
-    return laid_out(f"different bits: the runs part {where(place)}", rows)
+    rows += [("compared", compared_streams(found)), ("runs", f"{path_of(a)} and {path_of(b)}"), *told]
+    if op is not None and (found.is_op_first or place is None):
+        return laid_out(f"different bits: the runs diverge at step {op.step}, op {op.index}", rows)
+    assert place is not None
+    return laid_out(f"different bits: the runs diverge {where(place)}", rows)
 
 
 def replay_text(call: str, replay: Replay) -> str:

@@ -1,7 +1,7 @@
 """The digest of a tensor: 64 bits that are equal when dtype, shape and every bit are.
 
-The definition, complete enough to compute it again with NumPy (`tests/record/test_digest.py` does). All arithmetic is
-modulo 2⁶⁴, `>>` keeps the sign:
+The definition, complete enough to compute it again with NumPy (`tests/recording/test_digest.py` does). All arithmetic
+is modulo 2⁶⁴, `>>` keeps the sign:
 
     w[0] … w[n-1]   the row-major bytes as little-endian 8-byte words, the last one filled up with zeros; w[-1] = 0
     g[i]            w[i] XOR (w[i-1] >> 32)

@@ -82,6 +82,8 @@ def not_evidence(tensor: Tensor) -> NotEvidenceError:
 def _parts(tensor: Any) -> tuple[str, list[Tensor]]:
     """What the tensor is made of: all that is not in a tensor as text, and its tensors."""
     kind = f"{type(tensor).__name__} {dtype_text(tensor.dtype)}"
+    if hasattr(tensor, "_masked_data"):  # a MaskedTensor, whose layout is that of its data
+        return kind, [tensor._masked_data, tensor._masked_mask]
     if tensor.layout in _SPARSE_PARTS:
         kind += f" {tensor.layout} {list(tensor.shape)}"
         return kind, [getattr(tensor, name)() for name in _SPARSE_PARTS[tensor.layout]]

@@ -14,8 +14,9 @@ import torch
 from samebits.recording.digest import digests, is_evidence, unobserved
 from samebits.recording.log import Log
 from samebits.recording.ops.call import Call, tensors_in
+from samebits.recording.ops.evidence import evidence_of
 from samebits.recording.ops.follow import Follower
-from samebits.recording.ops.memory import Memory
+from samebits.recording.ops.memory import Memory, lies_in_shared_memory
 from samebits.recording.ops.operands import Operands, keep_operands, read_kept_tensors
 from samebits.recording.ops.table import OPERANDS, OpRow, place_in
 from samebits.recording.values import bytes_of
@@ -29,10 +30,18 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True)
 class Taken:
-    """A call before it is made; `again` makes it once more, where nobody can outside of the program."""
+    """A call before it is made.
+
+    Attributes:
+        operands: what it is called with.
+        producers: who wrote that last.
+        before: evidence of what it reads and does not write.
+        again: makes the call once more, where nobody can outside of the program.
+    """
 
     operands: Operands
     producers: dict[str, Any]
+    before: dict[str, int]
     again: Callable[[], Any] | None
 
 
@@ -66,7 +75,8 @@ class CloseUp:
         again = None
         if place in self._keep and not schema.is_builtin and not schema.writes:
             again = partial(func, *args, **kwargs)
-        return Taken(Operands(schema.arguments, args, kwargs, schema.writes, state), _producers(call, memory), again)
+        operands = Operands(schema.arguments, args, kwargs, schema.writes, state)
+        return Taken(operands, _producers(call, memory), _evidence_of_read(call), again)
 
     def end(self, taken: Taken, call: Call, row: OpRow, made: list[Any]) -> None:
         """After the call: compare with the other run, and keep the operands where both part or where it was wished."""
@@ -78,11 +88,11 @@ class CloseUp:
         if parts or place in self._keep:
             self._write(taken, call, row, made)
 
-    def graft_inputs(self, place: Place, call: Call, generator: Any) -> bool:
-        """What came in from outside becomes what the other run had; True where this operation is grafted."""
+    def graft_inputs(self, place: Place, call: Call, generator: Any) -> None:
+        """Where this operation is grafted: what came in from outside becomes what the other run had."""
         path = self._path(place)
         if path is None:
-            return False
+            return
         kept = read_kept_tensors(path)
         given = {id(tensor): (name, tensor) for name, tensor in call.named}.values()
         with unobserved():
@@ -94,7 +104,6 @@ class CloseUp:
                 generator.set_state(kept["state"])
         # Numbers come from Python and stay; what they lead to is replaced.
         call.floats = [0.0] * len(call.floats)
-        return True
 
     def graft_results(self, place: Place, made: list[Any]) -> None:
         """The results become the other run's."""
@@ -112,6 +121,7 @@ class CloseUp:
 
     def _write(self, taken: Taken, call: Call, row: OpRow, made: list[Any]) -> None:
         schema, labels = call.schema, taken.operands.labels
+        after = _evidence_of_read(call)
         content = {
             "kind": json.loads(row.kind.as_json()),
             "op": schema.name,
@@ -120,6 +130,8 @@ class CloseUp:
             "write_only": sorted(schema.write_only),
             "written": [i for i, label in enumerate(labels) if label.partition("[")[0] in schema.writes],
             "producers": taken.producers,
+            "changed_meanwhile": [name for name, found in taken.before.items() if after.get(name) != found],
+            "shared": [name for name, tensor in call.named if lies_in_shared_memory(tensor)],
             "called_again": None if taken.again is None else _called_again(taken.again),
         }
         with unobserved():
@@ -130,6 +142,27 @@ class CloseUp:
 def _become(tensor: Any, other: Any) -> None:
     if is_evidence(tensor) and 0 not in tensor.stride() and bytes_of(tensor) != bytes_of(other):
         tensor.copy_(other)
+
+
+def _evidence_of_read(call: Call) -> dict[str, int]:
+    """Of each input on the CPU that the call does not write to: whoever changes it meanwhile is another.
+
+    Operations of the program's own may write where their schema does not say, and collectives write when they please.
+    """
+    schema = call.schema
+    if not schema.is_builtin or schema.is_collective or schema.is_view or schema.is_unwritten:
+        return {}
+    inputs = [(name, tensor) for name, tensor in call.named if tensor.is_cpu and tensor.layout is torch.strided]
+    written = {_memory_of(tensor) for name, tensor in inputs if name.partition("[")[0] in schema.writes}
+    return {
+        name: evidence_of(tensor)
+        for name, tensor in inputs
+        if _memory_of(tensor) not in written and is_evidence(tensor)
+    }
+
+
+def _memory_of(tensor: Any) -> int:
+    return int(tensor.untyped_storage()._cdata)
 
 
 def _producers(call: Call, memory: Memory) -> dict[str, Any]:

@@ -3,8 +3,9 @@
 A result is digested when it is made. Until a recorded operation writes to it again, an input that lies in the same
 memory is known by where it came from: which operation, which result, which look at it. That is as good as a digest,
 because two runs whose recordings agree so far made the same bits there, and it costs nothing. What wrote past the
-dispatcher (NumPy through shared memory, a kernel of the user's own) is not known here; so before an operation is
-accused, its inputs are compared bit by bit.
+dispatcher (NumPy through the same memory, a kernel of the user's own) is not known here; so before an operation is
+accused, its inputs are compared bit by bit. Memory that processes share is written by others at any time: nothing is
+ever known of it, and every input that lies there is digested anew.
 """
 
 from __future__ import annotations
@@ -33,12 +34,13 @@ class _Held:
         looks: offset, shape and strides → what stands for what is seen so.
         producer: what wrote there last, for reports.
         is_unwritten: nobody has written there since it was made.
+        is_shared: other processes may write there.
     """
 
-    __slots__ = ("alive", "base", "is_unwritten", "looks", "producer", "whole")
+    __slots__ = ("alive", "base", "is_shared", "is_unwritten", "looks", "producer", "whole")
 
-    def __init__(self, alive: Any, base: int) -> None:
-        self.alive, self.base = alive, base
+    def __init__(self, alive: Any, base: int, is_shared: bool) -> None:
+        self.alive, self.base, self.is_shared = alive, base, is_shared
         self.whole: int | None = None
         self.looks: dict[Any, int] = {}
         self.producer: Any = None
@@ -59,7 +61,7 @@ class Memory:
         # As `_find`, which a call costs; this is asked for every input of every operation.
         storage = tensor.untyped_storage()
         held = self._held.get(storage._cdata)
-        if held is None or held.base != storage.data_ptr():
+        if held is None or held.base != storage.data_ptr() or held.is_shared:
             return None
         if held.whole is None:
             return held.looks.get(_look(tensor))
@@ -121,8 +123,18 @@ class Memory:
         if self._until_sweep == 0:
             self._held = {key: held for key, held in self._held.items() if not held.alive.expired()}
             self._until_sweep = max(_SWEEP_EVERY, len(self._held))
-        held = self._held[storage._cdata] = _Held(_weak_reference(storage), storage.data_ptr())
+        held = self._held[storage._cdata] = _Held(_weak_reference(storage), storage.data_ptr(), _is_shared(storage))
         return held
+
+
+def lies_in_shared_memory(tensor: Any) -> bool:
+    """Whether other processes may write there; what lies on an accelerator is asked nothing."""
+    return tensor.layout is _STRIDED and _is_shared(tensor.untyped_storage())
+
+
+def _is_shared(storage: Any) -> bool:
+    # Every storage on CUDA says that it is shared, since it could be.
+    return storage.device.type == "cpu" and bool(storage.is_shared())
 
 
 def _look(tensor: Any) -> tuple[Any, ...]:

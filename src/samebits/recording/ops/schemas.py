@@ -14,11 +14,12 @@ _WRITE_ONLY = {
     f"aten::{name}"
     for name in (
         *("copy_", "fill_", "zero_", "bernoulli_", "normal_", "uniform_", "random_", "exponential_", "geometric_"),
-        *("cauchy_", "log_normal_", "set_", "_foreach_copy_", "_foreach_zero_"),
+        *("cauchy_", "log_normal_", "_foreach_copy_", "_foreach_zero_"),
     )
 }
-# Views that do not say so.
-_VIEWS = {"aten::_unsafe_view", "aten::_reshape_alias", "aten::lift_fresh"}
+# Views that do not say so. `set_` makes its tensor a look at another memory: what is there is read by whoever uses it,
+# and may never have been written before.
+_VIEWS = {"aten::_unsafe_view", "aten::_reshape_alias", "aten::lift_fresh", "aten::set_"}
 # Running statistics, updated in place behind a schema that says nothing of it.
 _HIDDEN_WRITES = {
     "aten::native_batch_norm": ("running_mean", "running_var"),

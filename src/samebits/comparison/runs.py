@@ -1,0 +1,116 @@
+"""Two run folders compared in all that both recorded: the one answer of `samebits diff` and `samebits.compare`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from samebits.comparison.align import Pair, align
+from samebits.comparison.locate import Divergence, first_divergence
+from samebits.comparison.ops import OpDivergence, first_op_divergence
+from samebits.comparison.streams import cuts_of, missing, streams_of
+from samebits.errors import RecordingError
+from samebits.recording.folder import RunFolder
+from samebits.recording.journal import read_notes
+from samebits.recording.ops.table import Ops
+from samebits.recording.store import Recording
+
+
+@dataclass(frozen=True)
+class RunComparison:
+    """What two runs have in common.
+
+    Attributes:
+        divergence: the first step and stream at which they differ; None if none does.
+        op: the first operation at which they differ, where both recorded operations; None if none does.
+        streams: those that were compared.
+        compares_ops: whether operations were compared, too.
+        not_seen: what was expected and not recorded, or could not be.
+        steps: how many the first run took.
+    """
+
+    divergence: Divergence | None
+    op: OpDivergence | None
+    streams: tuple[str, ...] = ()
+    compares_ops: bool = False
+    steps: int = 0
+    not_seen: tuple[str, ...] = ()
+
+    @property
+    def same(self) -> bool:
+        """Whether all that was recorded has the same bits."""
+        return self.divergence is None and self.op is None
+
+    @property
+    def is_op_first(self) -> bool:
+        """Whether the operation is the place to name: no stream differs in a step before it."""
+        return self.op is not None and (self.divergence is None or self.op.step <= self.divergence.step)
+
+
+def compare_runs(a: RunFolder, b: RunFolder) -> RunComparison:
+    """The first places at which two recorded runs differ; of a run that was stopped on purpose, up to there.
+
+    Raises:
+        RecordingError: one of them is no run folder, or holds no recording, or nothing that could be compared.
+    """
+    left, right = recordings_of(a), recordings_of(b)
+    found = compare_recordings(left, right, _stopped_at(a, b))
+    if not found.streams and not found.compares_ops:
+        raise RecordingError(f"{a.path} and {b.path} hold nothing that could be compared", "no stream was recorded")
+    noted = (note["what"] for folder in (a, b) for note in read_notes(folder.path, "unseen"))
+    lacking = missing(found.streams, cuts_of((a.path, b.path))) if found.streams else ()
+    return replace(found, not_seen=tuple(dict.fromkeys([*lacking, *noted])))
+
+
+def compare_recordings(
+    left: Sequence[Recording], right: Sequence[Recording], until: int | None = None
+) -> RunComparison:
+    """The first places at which what two runs recorded differs.
+
+    Args:
+        left: one run's recordings.
+        right: the other's.
+        until: look at steps up to this one only.
+    """
+    pairs = [pair for pair in align(left, right) if _comparable_ops(pair)]
+    ops = [op for pair in pairs if (op := _op_in(pair, until)) is not None]
+    return RunComparison(
+        first_divergence(left, right, until),
+        min(ops, key=lambda op: (op.step, op.index, op.rank), default=None),
+        streams_of((left, right)),
+        bool(pairs),
+        max((recording.steps for recording in left), default=0),
+    )
+
+
+def recordings_of(folder: RunFolder) -> list[Recording]:
+    """All of a run's recordings, of which there is at least one."""
+    folder.manifest()
+    found = folder.recordings()
+    if not found:
+        raise RecordingError(f"{folder.path} holds no recording", "the run took no step, or was ended before its first")
+    return found
+
+
+def _stopped_at(a: RunFolder, b: RunFolder) -> int | None:
+    stops = [folder.manifest().get("plan", {}).get("stop_after") for folder in (a, b)]
+    return min((stop for stop in stops if stop is not None), default=None)
+
+
+def _comparable_ops(pair: Pair) -> bool:
+    """Whether both recorded operations, from the same step on."""
+    if pair.a is None or pair.b is None:
+        return False
+    first = [next(Ops(recording).rows(), None) for recording in (pair.a, pair.b)]
+    return first[0] is not None and first[1] is not None and first[0].step == first[1].step
+
+
+def _op_in(pair: Pair, until: int | None) -> OpDivergence | None:
+    assert pair.a is not None
+    assert pair.b is not None
+    found = first_op_divergence(pair.a, pair.b)
+    if found is None or (until is not None and found.step > until):
+        return None
+    # A recording whose process was killed says nothing of what it lacks; one that was stopped ends with a whole step.
+    is_cut = (found.a is None and not pair.a.complete) or (found.b is None and not pair.b.complete)
+    return None if is_cut and until is None else found
