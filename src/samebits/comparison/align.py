@@ -5,17 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from samebits.errors import DigestError
 from samebits.recording.store import Recording
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two recordings of the same rank; one of them is None where a run has no counterpart."""
+    """Two recordings of the same rank; one of them is None where a run has no counterpart.
+
+    Raises:
+        DigestError: tensors were digested by two definitions, so equal bits have different digests.
+    """
 
     rank: int
     sequence: int
     a: Recording | None
     b: Recording | None
+
+    def __post_init__(self) -> None:
+        if self.a is not None and self.b is not None and self.a.digest != self.b.digest:
+            raise DigestError(
+                f"{self.a.path} and {self.b.path} cannot be compared: their digests are {self.a.digest!r} and "
+                f"{self.b.digest!r}",
+                "record both again with one version of samebits, in environments that both have xxhash, or both do not",
+            )
 
 
 def align(a: Sequence[Recording], b: Sequence[Recording]) -> list[Pair]:

@@ -11,7 +11,7 @@ from typing import Any
 from samebits.errors import StorageError
 from samebits.pinning import current_rank
 from samebits.recording import values
-from samebits.recording.digest import Pending, digests, is_evidence, numbers, pending
+from samebits.recording.digest import DIGEST, Pending, digests, is_evidence, numbers, pending
 from samebits.recording.generators import generator_states
 from samebits.recording.journal import Journal
 from samebits.recording.listening import as_tensor
@@ -138,7 +138,7 @@ class Log:
     def opened(self) -> Writer:
         """The file, made when the first row is there: by then the rank is known."""
         if self.writer is None:
-            self.writer = Writer(self.folder, self.rank)
+            self.writer = Writer(self.folder, self.rank, DIGEST)
             if self._at_end is not None:
                 # Children of multiprocessing leave without atexit; they do run these.
                 multiprocessing.util.Finalize(self, self._at_end, exitpriority=100)

@@ -1,6 +1,6 @@
 """The recording on disk: one sqlite file per rank, one row per step, columns packed.
 
-    meta(key, value)              schema, rank, sequence, complete
+    meta(key, value)              schema, rank, sequence, complete, digest
     layouts(id, names)            a list of tensor names, as JSON; most steps share one
     steps(step, kind, root, streams)
     op_kinds, ops                 operations, where they were asked for (`recording/ops/table.py`)
@@ -28,7 +28,7 @@ from typing import Any
 
 from samebits.errors import NewerSchemaError, RecordingError, StorageError
 
-SCHEMA = 1
+SCHEMA = 2
 STREAMS = ("init", "batch", "loss", "grad", "param", "optimizer", "artifact", "rng", "number")
 # What two runs are compared by; the state of generators, and losses as numbers, only explain.
 COMPARED = STREAMS[:-2]
@@ -64,9 +64,13 @@ def file_name(rank: int, sequence: int) -> str:
 
 
 class Writer:
-    """Writes one recording; every method leaves the file readable."""
+    """Writes one recording; every method leaves the file readable.
 
-    def __init__(self, folder: Path, rank: int) -> None:
+    Args:
+        digest: by which definition tensors are digested (`recording.digest.DIGEST`); empty where none are.
+    """
+
+    def __init__(self, folder: Path, rank: int, digest: str = "") -> None:
         self.path, sequence = _claim(folder, rank)
         self._layouts: dict[Names, int] = {}
         self._root = b""
@@ -77,7 +81,7 @@ class Writer:
             self._db.execute("PRAGMA journal_mode=PERSIST")
             self._db.execute("PRAGMA synchronous=OFF")
             self._db.executescript(_TABLES)
-            meta = {"schema": SCHEMA, "rank": rank, "sequence": sequence, "complete": 0}
+            meta = {"schema": SCHEMA, "rank": rank, "sequence": sequence, "complete": 0, "digest": digest}
             self._db.executemany("INSERT INTO meta VALUES(?, ?)", [(k, str(v)) for k, v in meta.items()])
             self._db.execute("BEGIN")
 
@@ -173,6 +177,7 @@ class Recording:
         path: the sqlite file.
         rank, sequence: which process of the run it belongs to; sequence counts the processes of one rank.
         complete: whether the process ended by itself; False after a kill or a crash.
+        digest: by which definition tensors were digested; only digests of one definition can be compared.
     """
 
     def __init__(self, path: Path) -> None:
@@ -192,6 +197,8 @@ class Recording:
             )
         self.rank, self.sequence = int(meta["rank"]), int(meta["sequence"])
         self.complete = meta["complete"] == "1"
+        # Schema 1 knew sums alone, on the CPU too.
+        self.digest = meta.get("digest", "sums 1")
         self._layouts: dict[int, Names] = {}
 
     def __len__(self) -> int:
