@@ -6,12 +6,12 @@ import multiprocessing.util
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from samebits.errors import StorageError
 from samebits.pinning import current_rank
 from samebits.recording import values
-from samebits.recording.digest import DIGEST, Pending, digests, is_evidence, numbers, pending
+from samebits.recording.digest import DIGEST, Pending, found_at_once, is_evidence, numbers, pending
 from samebits.recording.generators import generator_states
 from samebits.recording.journal import Journal
 from samebits.recording.listening import as_tensor
@@ -48,6 +48,16 @@ class _Row:
         return found
 
 
+def _evident(
+    named: Sequence[tuple[str, Any]], found: Sequence[int | None]
+) -> tuple[list[tuple[str, Any]], list[int | None]]:
+    """Those that hold bits, and what has been found of them."""
+    pairs = [
+        (pair, known) for pair, known in zip(named, found, strict=True) if known is not None or is_evidence(pair[1])
+    ]
+    return [pair for pair, _ in pairs], [known for _, known in pairs]
+
+
 class Log:
     """Takes what a step holds, stream by stream, and writes a row at its end.
 
@@ -81,12 +91,19 @@ class Log:
 
     def add(self, stream: str, named: Iterable[tuple[str, Any]]) -> None:
         """Digest tensors as they are now."""
-        held = [(name, tensor) for name, tensor in named if is_evidence(tensor)]
+        held = list(named)
+        found = found_at_once([tensor for _, tensor in held])
+        part: Sequence[int] | Pending
+        if None in found:
+            # Something lies on an accelerator, is made of several tensors, or holds no bits at all.
+            held, found = _evident(held, found)
+            part = pending([tensor for _, tensor in held], found)
+            part = part if part.is_under_way else part.result()
+        else:
+            part = cast("list[int]", found)
         if not held:
             return
-        tensors = [tensor for _, tensor in held]
-        on_cpu = all(tensor.device.type == "cpu" for tensor in tensors)
-        self._row.add(stream, [name for name, _ in held], digests(tensors) if on_cpu else pending(tensors))
+        self._row.add(stream, [name for name, _ in held], part)
         if self.step == self.wish.keep_step and stream in self.wish.keep_streams:
             values.keep(self.folder / "values", self.rank, self.step, stream, held)
 

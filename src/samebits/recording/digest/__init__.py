@@ -62,6 +62,7 @@ __all__ = [
     "Pending",
     "digest",
     "digests",
+    "found_at_once",
     "is_evidence",
     "numbers",
     "pending",
@@ -97,17 +98,21 @@ def digests(tensors: Sequence[Tensor]) -> list[int]:
     return pending(tensors).result()
 
 
-def pending(tensors: Sequence[Tensor]) -> Pending:
+def pending(tensors: Sequence[Tensor], found: Sequence[int | None] | None = None) -> Pending:
     """The digests of what the tensors hold now, on accelerators without waiting for them.
 
     Work is queued on the current stream and nothing is copied to the host; `Pending.result()` does that, one copy for
     each device. On the CPU everything is computed at once.
 
+    Args:
+        tensors: whose digests.
+        found: what `found_at_once` has found of them already.
+
     Raises:
         NotEvidenceError: if one of them is no evidence (`is_evidence`).
     """
     with unobserved():
-        found = host_digests(tensors)
+        found = found or host_digests(tensors)
         if None not in found:
             return Pending(cast("list[int]", found), [], None, None)
         elsewhere = [number for number, known in enumerate(found) if known is None]
@@ -119,6 +124,12 @@ def pending(tensors: Sequence[Tensor]) -> Pending:
         plan = plan_of([tensors[number] for number in elsewhere])
         assert plan, "leaves are plain"
         return _started(plan, tensors, found, elsewhere, tree)
+
+
+def found_at_once(things: Sequence[object]) -> list[int | None]:
+    """The digest of each plain tensor on the CPU; None for whatever else there is, evidence or not."""
+    with unobserved():
+        return host_digests(things)
 
 
 def is_evidence(tensor: object) -> bool:
@@ -143,6 +154,11 @@ class Pending:
     _sums: list[Sum]
     _tree: list[Index] | None
     _event: Any
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether `result()` may have to wait for a device."""
+        return any(value.device.type != "cpu" for _, value in self._sums)
 
     def result(self) -> list[int]:
         """The digests, in the order of the tensors."""

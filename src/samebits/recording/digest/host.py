@@ -11,7 +11,7 @@ from torch import Tensor
 
 from samebits.recording.digest.blocks import copy_elements
 from samebits.recording.digest.keys import salt_of
-from samebits.recording.digest.parts import LOW_ADDRESS, holds_bits, is_plain, not_evidence
+from samebits.recording.digest.parts import LOW_ADDRESS, holds_bits, is_plain
 from samebits.recording.digest.raw import digest_of_blocks, memory, raw_digest
 
 # How much of a tensor that does not lie in row-major order is copied at a time: what a cache holds until it is read.
@@ -19,11 +19,10 @@ BLOCK_BYTES = 1 << 20
 _MASK = (1 << 64) - 1
 
 
-def host_digests(tensors: Sequence[Tensor]) -> list[int | None]:
-    """The digest of each, and None for what is not on the CPU or made of several tensors. Inside `unobserved` only.
+def host_digests(tensors: Sequence[object]) -> list[int | None]:
+    """The digest of each that is plain and on the CPU; None for any other, and for what holds no bits.
 
-    Raises:
-        NotEvidenceError: for a tensor on the CPU without memory behind it.
+    Inside `unobserved` only.
     """
     return [_host_digest(tensor) for tensor in tensors]
 
@@ -36,11 +35,12 @@ def _host_digest(tensor: Any) -> int | None:
         if plain is None:
             return None
         address = tensor.data_ptr()
-    except (RuntimeError, TypeError):  # nested and uninitialized tensors have no shape, wrappers no address
+    except (RuntimeError, TypeError, AttributeError):
+        # Nested and uninitialized tensors have no shape, wrappers no address, and what is no tensor has neither.
+        return None
+    if address < LOW_ADDRESS and not holds_bits(tensor):
         return None
     salt, size = plain
-    if address < LOW_ADDRESS and not holds_bits(tensor):
-        raise not_evidence(tensor)
     if tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg()):
         return (salt + raw_digest(memory(address, size))) & _MASK
     return (salt + digest_of_blocks(_copied_blocks(tensor))) & _MASK
