@@ -35,6 +35,8 @@ COMPARED = STREAMS[:-2]
 
 Names = tuple[str, ...]
 _HEAD = struct.Struct("<BII")
+# A disk that is full loses no more rows than these.
+_MOST_WAITING = 256
 
 _TABLES = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT);
@@ -56,6 +58,14 @@ class Column:
         return dict(zip(self.names, self.digests, strict=True))
 
 
+@dataclass(frozen=True)
+class _Layout:
+    """A list of names that has been met before, so that it need not be written or digested again."""
+
+    id: int
+    digest: bytes
+
+
 def file_name(rank: int, sequence: int) -> str:
     """`recording.sqlite` for the first process of rank 0, others say which they are."""
     rank_part = f".rank{rank}" if rank else ""
@@ -72,10 +82,11 @@ class Writer:
 
     def __init__(self, folder: Path, rank: int, digest: str = "") -> None:
         self.path, sequence = _claim(folder, rank)
-        self._layouts: dict[Names, int] = {}
+        self._layouts: dict[Names, _Layout] = {}
         self._root = b""
+        self._waiting: list[tuple[str, tuple[object, ...]]] = []
         self._committed = time.perf_counter()
-        self._commit_seconds = self._first_seconds = 0.0
+        self._commit_seconds = 0.0
         with _storage_errors(self.path):
             self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA journal_mode=PERSIST")
@@ -83,56 +94,55 @@ class Writer:
             self._db.executescript(_TABLES)
             meta = {"schema": SCHEMA, "rank": rank, "sequence": sequence, "complete": 0, "digest": digest}
             self._db.executemany("INSERT INTO meta VALUES(?, ?)", [(k, str(v)) for k, v in meta.items()])
-            self._db.execute("BEGIN")
 
     def write(self, step: int, kind: str, columns: Mapping[str, Column]) -> None:
         """Append one step. `kind` is `step`, or `end` for what came after the last one."""
-        packed = b"".join(self._packed(stream, columns[stream]) for stream in STREAMS if stream in columns)
-        compared = b"".join(_identity(stream, columns[stream]) for stream in COMPARED if stream in columns)
-        self._root = hashlib.blake2b(self._root + kind.encode() + compared, digest_size=8).digest()
-        self.insert("INSERT INTO steps VALUES(?, ?, ?, ?)", step, kind, self._root, packed)
+        packed, compared = [], []
+        for stream in STREAMS:
+            column = columns.get(stream)
+            if column is not None:
+                layout, digests = self._layout(column.names), array("Q", column.digests).tobytes()
+                packed += [_HEAD.pack(STREAMS.index(stream), layout.id, len(column.digests)), digests]
+                if stream in COMPARED:
+                    compared += [stream.encode(), layout.digest, digests]
+        self._root = hashlib.blake2b(self._root + kind.encode() + b"".join(compared), digest_size=8).digest()
+        self.insert("INSERT INTO steps VALUES(?, ?, ?, ?)", step, kind, self._root, b"".join(packed))
 
     def insert(self, statement: str, *values: object) -> None:
         """Append one row to a table that somebody else knows the meaning of."""
-        start = time.perf_counter()
-        with _storage_errors(self.path):
-            self._db.execute(statement, values)
-            if not self._first_seconds:
-                # The first row of a transaction takes the lock and begins the journal, which is most of the price.
-                self._first_seconds = time.perf_counter() - start
-            self._commit_when_due()
+        self._waiting.append((statement, values))
+        # Rows wait here, because sqlite would take 0.1 ms for each and lose it to a kill all the same. Committing may
+        # take 0.3 % of the time: slow steps are committed one by one, quick ones together.
+        is_due = time.perf_counter() - self._committed >= 300 * self._commit_seconds
+        if is_due or len(self._waiting) >= _MOST_WAITING:
+            self.commit()
 
     def commit(self) -> None:
         """Make everything written so far survive a kill."""
+        start = time.perf_counter()
         with _storage_errors(self.path):
-            start = time.perf_counter()
-            self._db.execute("COMMIT")
             self._db.execute("BEGIN")
-            self._committed = time.perf_counter()
-            self._commit_seconds = self._first_seconds + self._committed - start
-            self._first_seconds = 0.0
+            for statement, values in self._waiting:
+                self._db.execute(statement, values)
+            self._db.execute("COMMIT")
+        self._waiting.clear()
+        self._committed = time.perf_counter()
+        self._commit_seconds = self._committed - start
 
     def close(self, complete: bool = True) -> None:
         """Commit, and say that nothing is missing."""
+        self.insert("UPDATE meta SET value=? WHERE key='complete'", str(int(complete)))
+        if self._waiting:
+            self.commit()
         with _storage_errors(self.path):
-            self._db.execute("UPDATE meta SET value=? WHERE key='complete'", (str(int(complete)),))
-            self._db.execute("COMMIT")
             self._db.close()
 
-    def _commit_when_due(self) -> None:
-        # A commit may take 0.3 % of the time: slow steps are committed one by one, quick ones together.
-        if time.perf_counter() - self._committed >= 300 * self._commit_seconds:
-            self.commit()
-
-    def _packed(self, stream: str, column: Column) -> bytes:
-        head = _HEAD.pack(STREAMS.index(stream), self._layout(column.names), len(column.digests))
-        return head + array("Q", column.digests).tobytes()
-
-    def _layout(self, names: Names) -> int:
+    def _layout(self, names: Names) -> _Layout:
         known = self._layouts.get(names)
         if known is None:
-            known = self._layouts[names] = len(self._layouts)
-            self._db.execute("INSERT INTO layouts VALUES(?, ?)", (known, json.dumps(names)))
+            digest = hashlib.blake2b("\0".join(names).encode(), digest_size=8).digest()
+            known = self._layouts[names] = _Layout(len(self._layouts), digest)
+            self.insert("INSERT INTO layouts VALUES(?, ?)", known.id, json.dumps(names))
         return known
 
 
@@ -148,11 +158,6 @@ def _claim(folder: Path, rank: int) -> tuple[Path, int]:
             raise _storage_error(path, error) from error
         return path, sequence
     raise StorageError(f"{folder} already holds 10000 recordings of rank {rank}", "use a fresh --out folder")
-
-
-def _identity(stream: str, column: Column) -> bytes:
-    names = hashlib.blake2b("\0".join(column.names).encode(), digest_size=8).digest()
-    return stream.encode() + names + array("Q", column.digests).tobytes()
 
 
 class _storage_errors:
