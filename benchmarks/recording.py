@@ -1,11 +1,14 @@
 """What recording costs: step time, start-up, size on disk, and the speed of the digest, side by side in one run.
 
-    python benchmarks/recording.py
+    python benchmarks/recording.py [step] [op] [DebugMode]
 
-A plain process and a recorded one take turns, block by block, on the same machine; the ratio is taken pair by pair.
+A plain process and a recorded one take turns, block by block, on the same machine; the ratio is taken pair by pair, of
+the time on the clock and of the processor's own, which hears less of what else the machine does. Naming levels
+measures those alone, without start-up and the speed of the digest.
 """
 
 import platform
+import random
 import statistics
 import subprocess
 import sys
@@ -19,8 +22,9 @@ from digest_speed import print_throughput  # the sibling script
 from samebits.recording.folder import RunFolder
 
 HERE = Path(__file__).parent
-PAIRS = 15
-BLOCKS = {"cnn": 20, "transformer": 2}
+PAIRS = {"cnn": 40, "transformer": 20}
+BLOCKS = {"cnn": 10, "transformer": 1}
+STARTS = 7
 WARM_UP = {"cnn": 20, "transformer": 3}
 SAMEBITS = [sys.executable, "-m", "samebits", "run", "--no-pin"]
 
@@ -31,13 +35,14 @@ class Worker:
     def __init__(self, command: list[str]) -> None:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def take(self, steps: int) -> float:
-        """Seconds for so many steps."""
+    def take(self, steps: int) -> tuple[float, float]:
+        """Seconds for so many steps, on the clock and of the processor."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(f"{steps}\n")
         self.process.stdin.flush()
-        return float(self.process.stdout.readline())
+        wall, cpu = map(float, self.process.stdout.readline().split())
+        return wall, cpu
 
     def close(self) -> None:
         assert self.process.stdin is not None
@@ -45,7 +50,10 @@ class Worker:
         self.process.wait()
 
 
-def step_ratios(kind: str) -> tuple[float, dict[str, tuple[list[float], float]]]:
+Ratios = tuple[list[float], list[float]]
+
+
+def step_ratios(kind: str, levels: list[str]) -> tuple[float, dict[str, tuple[Ratios, float]]]:
     """Milliseconds of a plain step; for every way to observe it the ratios, round by round, and bytes per step."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
@@ -56,11 +64,11 @@ def step_ratios(kind: str) -> tuple[float, dict[str, tuple[list[float], float]]]
             "op": [*SAMEBITS, "--level", "op", "--out", str(out / "op"), *script],
             "DebugMode": [sys.executable, *script, "debug"],
         }
-        workers = {name: Worker(command) for name, command in commands.items()}
+        workers = {name: Worker(command) for name, command in commands.items() if name in ("plain", *levels)}
         for worker in workers.values():
             worker.take(WARM_UP[kind])
-        seconds: dict[str, list[float]] = {name: [] for name in workers}
-        for turn in range(PAIRS):
+        seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in workers}
+        for turn in range(PAIRS[kind]):
             # Whoever goes later meets a warmer machine, so they take turns at that as well.
             names = list(workers)[turn % len(workers) :] + list(workers)[: turn % len(workers)]
             for name in names:
@@ -69,9 +77,10 @@ def step_ratios(kind: str) -> tuple[float, dict[str, tuple[list[float], float]]]
             worker.close()
         found = {}
         for name in list(workers)[1:]:
-            ratios = [own / plain for own, plain in zip(seconds[name], seconds["plain"], strict=True)]
-            found[name] = ratios, bytes_per_step(out / name) if (out / name).exists() else 0.0
-        return statistics.median(seconds["plain"]) / BLOCKS[kind] * 1000, found
+            pairs = list(zip(seconds[name], seconds["plain"], strict=True))
+            wall, cpu = ([own[clock] / plain[clock] for own, plain in pairs] for clock in (0, 1))
+            found[name] = (wall, cpu), bytes_per_step(out / name) if (out / name).exists() else 0.0
+        return statistics.median(wall for wall, _ in seconds["plain"]) / BLOCKS[kind] * 1000, found
 
 
 def bytes_per_step(folder: Path) -> float:
@@ -82,7 +91,7 @@ def start_up() -> list[float]:
     """Seconds that samebits adds to a script that imports torch and ends."""
     added = []
     with tempfile.TemporaryDirectory() as folder:
-        for pair in range(PAIRS // 2):
+        for pair in range(STARTS):
             command = [sys.executable, "-c", "import torch"]
             seconds = []
             for prefix in ([], [*SAMEBITS, "--out", str(Path(folder) / str(pair))]):
@@ -98,13 +107,26 @@ def spread(values: list[float]) -> str:
     return f"{statistics.median(values):.3f}   ({low:.3f} to {high:.3f}, the middle 80 % of {len(values)})"
 
 
+def interval(values: list[float]) -> str:
+    """The median with its 95 % interval, by resampling."""
+    chance = random.Random(0)
+    medians = sorted(statistics.median(chance.choices(values, k=len(values))) for _ in range(2000))
+    return f"{statistics.median(values):.3f} ({medians[50]:.3f} to {medians[-51]:.3f})"
+
+
 def main() -> None:
-    print(f"torch {torch.__version__}, Python {platform.python_version()}, {torch.get_num_threads()} threads\n")
-    print("               plain ms   level          bytes/step   over plain")
+    levels = sys.argv[1:] or ["step", "op", "DebugMode"]
+    print(f"torch {torch.__version__}, Python {platform.python_version()}, {torch.get_num_threads()} threads")
+    print("over plain: the median of the pairs, and its 95 % interval; one process of each, see one_process.py\n")
+    head = f"{'':<14} {'plain ms':>8}   {'level':<12} {'bytes/step':>10}"
+    print(f"{head}   {'clock over plain':<26}{'processor over plain'}")
     for kind in BLOCKS:
-        milliseconds, found = step_ratios(kind)
-        for name, (ratios, size) in found.items():
-            print(f"{kind:<14} {milliseconds:>8.1f}   {name:<12} {size:>12.0f}   {spread(ratios)}")
+        milliseconds, found = step_ratios(kind, levels)
+        for name, ((wall, cpu), size) in found.items():
+            told = f"{interval(wall):<26}{interval(cpu)}"
+            print(f"{kind:<14} {milliseconds:>8.1f}   {name:<12} {size:>10.0f}   {told}", flush=True)
+    if sys.argv[1:]:
+        return
     print(f"\nstart-up added, s    {spread(start_up())}")
     torch.set_num_threads(1)
     print_throughput()
