@@ -3,7 +3,7 @@
     python benchmarks/one_process.py
 
 Two processes of the same program may differ by a tenth for as long as they live, by where their memory happens to lie,
-and `recording.py` starts one of each. Here both sides of a pair share a process, a model and its memory.
+and `recording.py` starts several for that reason. Here both sides of a pair share a process, a model and its memory.
 Every recorded block goes to a folder of its own; its first steps, which hold the optimizer's state, are not counted.
 """
 

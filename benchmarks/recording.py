@@ -1,14 +1,14 @@
 """What recording costs: step time, start-up, size on disk, and the speed of the digest, side by side in one run.
 
-    python benchmarks/recording.py [step] [op] [DebugMode]
+    python benchmarks/recording.py [cnn] [transformer] [step] [op] [DebugMode]
 
 A plain process and a recorded one take turns, block by block, on the same machine; the ratio is taken pair by pair, of
-the time on the clock and of the processor's own, which hears less of what else the machine does. Naming levels
-measures those alone, without start-up and the speed of the digest.
+the time on the clock and of the processor's own, which hears less of what else the machine does. Two processes of the
+same program may differ by a tenth for as long as they live, so several pairs of processes are started: a median for
+each, of which the median is told, and the least and the greatest. Naming models or levels measures those alone.
 """
 
 import platform
-import random
 import statistics
 import subprocess
 import sys
@@ -22,7 +22,8 @@ from digest_speed import print_throughput  # the sibling script
 from samebits.recording.folder import RunFolder
 
 HERE = Path(__file__).parent
-PAIRS = {"cnn": 40, "transformer": 20}
+PROCESSES = 8
+PAIRS = 5
 BLOCKS = {"cnn": 10, "transformer": 1}
 STARTS = 7
 WARM_UP = {"cnn": 20, "transformer": 3}
@@ -50,11 +51,8 @@ class Worker:
         self.process.wait()
 
 
-Ratios = tuple[list[float], list[float]]
-
-
-def step_ratios(kind: str, levels: list[str]) -> tuple[float, dict[str, tuple[Ratios, float]]]:
-    """Milliseconds of a plain step; for every way to observe it the ratios, round by round, and bytes per step."""
+def step_ratios(kind: str, levels: list[str]) -> tuple[float, dict[str, tuple[float, float, float]]]:
+    """Milliseconds of a plain step; of every level the ratios, on the clock and of the processor, and bytes per step."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
         script = [str(HERE / "workload.py"), kind]
@@ -68,7 +66,7 @@ def step_ratios(kind: str, levels: list[str]) -> tuple[float, dict[str, tuple[Ra
         for worker in workers.values():
             worker.take(WARM_UP[kind])
         seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in workers}
-        for turn in range(PAIRS[kind]):
+        for turn in range(PAIRS):
             # Whoever goes later meets a warmer machine, so they take turns at that as well.
             names = list(workers)[turn % len(workers) :] + list(workers)[: turn % len(workers)]
             for name in names:
@@ -78,8 +76,8 @@ def step_ratios(kind: str, levels: list[str]) -> tuple[float, dict[str, tuple[Ra
         found = {}
         for name in list(workers)[1:]:
             pairs = list(zip(seconds[name], seconds["plain"], strict=True))
-            wall, cpu = ([own[clock] / plain[clock] for own, plain in pairs] for clock in (0, 1))
-            found[name] = (wall, cpu), bytes_per_step(out / name) if (out / name).exists() else 0.0
+            wall, cpu = (statistics.median(own[clock] / plain[clock] for own, plain in pairs) for clock in (0, 1))
+            found[name] = wall, cpu, bytes_per_step(out / name) if (out / name).exists() else 0.0
         return statistics.median(wall for wall, _ in seconds["plain"]) / BLOCKS[kind] * 1000, found
 
 
@@ -107,24 +105,24 @@ def spread(values: list[float]) -> str:
     return f"{statistics.median(values):.3f}   ({low:.3f} to {high:.3f}, the middle 80 % of {len(values)})"
 
 
-def interval(values: list[float]) -> str:
-    """The median with its 95 % interval, by resampling."""
-    chance = random.Random(0)
-    medians = sorted(statistics.median(chance.choices(values, k=len(values))) for _ in range(2000))
-    return f"{statistics.median(values):.3f} ({medians[50]:.3f} to {medians[-51]:.3f})"
+def told(values: list[float]) -> str:
+    return f"{statistics.median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
 
 
 def main() -> None:
-    levels = sys.argv[1:] or ["step", "op", "DebugMode"]
+    kinds = [kind for kind in BLOCKS if kind in sys.argv] or list(BLOCKS)
+    levels = [level for level in ("step", "op", "DebugMode") if level in sys.argv] or ["step", "op", "DebugMode"]
     print(f"torch {torch.__version__}, Python {platform.python_version()}, {torch.get_num_threads()} threads")
-    print("over plain: the median of the pairs, and its 95 % interval; one process of each, see one_process.py\n")
+    print(f"over plain: the median of {PROCESSES} pairs of processes, the least and the greatest\n")
     head = f"{'':<14} {'plain ms':>8}   {'level':<12} {'bytes/step':>10}"
     print(f"{head}   {'clock over plain':<26}{'processor over plain'}")
-    for kind in BLOCKS:
-        milliseconds, found = step_ratios(kind, levels)
-        for name, ((wall, cpu), size) in found.items():
-            told = f"{interval(wall):<26}{interval(cpu)}"
-            print(f"{kind:<14} {milliseconds:>8.1f}   {name:<12} {size:>10.0f}   {told}", flush=True)
+    for kind in kinds:
+        runs = [step_ratios(kind, levels) for _ in range(PROCESSES)]
+        milliseconds = statistics.median(plain for plain, _ in runs)
+        for name in runs[0][1]:
+            wall, cpu, size = zip(*(found[name] for _, found in runs), strict=True)
+            row = f"{kind:<14} {milliseconds:>8.1f}   {name:<12} {size[0]:>10.0f}"
+            print(f"{row}   {told(wall):<26}{told(cpu)}", flush=True)
     if sys.argv[1:]:
         return
     print(f"\nstart-up added, s    {spread(start_up())}")
