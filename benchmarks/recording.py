@@ -52,7 +52,7 @@ class Worker:
 
 
 def step_ratios(kind: str, levels: list[str]) -> tuple[float, dict[str, tuple[float, float, float]]]:
-    """Milliseconds of a plain step; of every level the ratios, on the clock and of the processor, and bytes per step."""
+    """Milliseconds of a plain step; of each level both ratios (clock and processor) and bytes per step."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
         script = [str(HERE / "workload.py"), kind]
