@@ -1,8 +1,11 @@
 """What recording costs: step time, start-up, size on disk, and the speed of the digest, side by side in one run.
 
-    python benchmarks/recording.py
+    python benchmarks/recording.py [cnn] [transformer] [step] [op] [DebugMode]
 
-A plain process and a recorded one take turns, block by block, on the same machine; the ratio is taken pair by pair.
+A plain process and a recorded one take turns, block by block, on the same machine; the ratio is taken pair by pair, of
+the time on the clock and of the processor's own, which hears less of what else the machine does. Two processes of the
+same program may differ by a tenth for as long as they live, so several pairs of processes are started: a median for
+each, of which the median is told, and the least and the greatest. Naming models or levels measures those alone.
 """
 
 import platform
@@ -19,8 +22,10 @@ from digest_speed import print_throughput  # the sibling script
 from samebits.recording.folder import RunFolder
 
 HERE = Path(__file__).parent
-PAIRS = 15
-BLOCKS = {"cnn": 20, "transformer": 2}
+PROCESSES = 8
+PAIRS = 5
+BLOCKS = {"cnn": 10, "transformer": 1}
+STARTS = 7
 WARM_UP = {"cnn": 20, "transformer": 3}
 SAMEBITS = [sys.executable, "-m", "samebits", "run", "--no-pin"]
 
@@ -31,13 +36,14 @@ class Worker:
     def __init__(self, command: list[str]) -> None:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def take(self, steps: int) -> float:
-        """Seconds for so many steps."""
+    def take(self, steps: int) -> tuple[float, float]:
+        """Seconds for so many steps, on the clock and of the processor."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(f"{steps}\n")
         self.process.stdin.flush()
-        return float(self.process.stdout.readline())
+        wall, cpu = map(float, self.process.stdout.readline().split())
+        return wall, cpu
 
     def close(self) -> None:
         assert self.process.stdin is not None
@@ -45,8 +51,8 @@ class Worker:
         self.process.wait()
 
 
-def step_ratios(kind: str) -> tuple[float, dict[str, tuple[list[float], float]]]:
-    """Milliseconds of a plain step; for every way to observe it the ratios, round by round, and bytes per step."""
+def step_ratios(kind: str, levels: list[str]) -> tuple[float, dict[str, tuple[float, float, float]]]:
+    """Milliseconds of a plain step; of each level both ratios (clock and processor) and bytes per step."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
         script = [str(HERE / "workload.py"), kind]
@@ -56,10 +62,10 @@ def step_ratios(kind: str) -> tuple[float, dict[str, tuple[list[float], float]]]
             "op": [*SAMEBITS, "--level", "op", "--out", str(out / "op"), *script],
             "DebugMode": [sys.executable, *script, "debug"],
         }
-        workers = {name: Worker(command) for name, command in commands.items()}
+        workers = {name: Worker(command) for name, command in commands.items() if name in ("plain", *levels)}
         for worker in workers.values():
             worker.take(WARM_UP[kind])
-        seconds: dict[str, list[float]] = {name: [] for name in workers}
+        seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in workers}
         for turn in range(PAIRS):
             # Whoever goes later meets a warmer machine, so they take turns at that as well.
             names = list(workers)[turn % len(workers) :] + list(workers)[: turn % len(workers)]
@@ -69,9 +75,10 @@ def step_ratios(kind: str) -> tuple[float, dict[str, tuple[list[float], float]]]
             worker.close()
         found = {}
         for name in list(workers)[1:]:
-            ratios = [own / plain for own, plain in zip(seconds[name], seconds["plain"], strict=True)]
-            found[name] = ratios, bytes_per_step(out / name) if (out / name).exists() else 0.0
-        return statistics.median(seconds["plain"]) / BLOCKS[kind] * 1000, found
+            pairs = list(zip(seconds[name], seconds["plain"], strict=True))
+            wall, cpu = (statistics.median(own[clock] / plain[clock] for own, plain in pairs) for clock in (0, 1))
+            found[name] = wall, cpu, bytes_per_step(out / name) if (out / name).exists() else 0.0
+        return statistics.median(wall for wall, _ in seconds["plain"]) / BLOCKS[kind] * 1000, found
 
 
 def bytes_per_step(folder: Path) -> float:
@@ -82,7 +89,7 @@ def start_up() -> list[float]:
     """Seconds that samebits adds to a script that imports torch and ends."""
     added = []
     with tempfile.TemporaryDirectory() as folder:
-        for pair in range(PAIRS // 2):
+        for pair in range(STARTS):
             command = [sys.executable, "-c", "import torch"]
             seconds = []
             for prefix in ([], [*SAMEBITS, "--out", str(Path(folder) / str(pair))]):
@@ -98,13 +105,26 @@ def spread(values: list[float]) -> str:
     return f"{statistics.median(values):.3f}   ({low:.3f} to {high:.3f}, the middle 80 % of {len(values)})"
 
 
+def told(values: list[float]) -> str:
+    return f"{statistics.median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
+
+
 def main() -> None:
-    print(f"torch {torch.__version__}, Python {platform.python_version()}, {torch.get_num_threads()} threads\n")
-    print("               plain ms   level          bytes/step   over plain")
-    for kind in BLOCKS:
-        milliseconds, found = step_ratios(kind)
-        for name, (ratios, size) in found.items():
-            print(f"{kind:<14} {milliseconds:>8.1f}   {name:<12} {size:>12.0f}   {spread(ratios)}")
+    kinds = [kind for kind in BLOCKS if kind in sys.argv] or list(BLOCKS)
+    levels = [level for level in ("step", "op", "DebugMode") if level in sys.argv] or ["step", "op", "DebugMode"]
+    print(f"torch {torch.__version__}, Python {platform.python_version()}, {torch.get_num_threads()} threads")
+    print(f"over plain: the median of {PROCESSES} pairs of processes, the least and the greatest\n")
+    head = f"{'':<14} {'plain ms':>8}   {'level':<12} {'bytes/step':>10}"
+    print(f"{head}   {'clock over plain':<26}{'processor over plain'}")
+    for kind in kinds:
+        runs = [step_ratios(kind, levels) for _ in range(PROCESSES)]
+        milliseconds = statistics.median(plain for plain, _ in runs)
+        for name in runs[0][1]:
+            wall, cpu, size = zip(*(found[name] for _, found in runs), strict=True)
+            row = f"{kind:<14} {milliseconds:>8.1f}   {name:<12} {size[0]:>10.0f}"
+            print(f"{row}   {told(wall):<26}{told(cpu)}", flush=True)
+    if sys.argv[1:]:
+        return
     print(f"\nstart-up added, s    {spread(start_up())}")
     torch.set_num_threads(1)
     print_throughput()

@@ -1,9 +1,10 @@
-"""A small CNN or a four-layer transformer that takes some steps whenever it is told to, and says how long they took.
+"""A small CNN or a four-layer transformer that takes some steps whenever it is told to, and says what time they took.
 
     workload.py cnn|transformer [debug]
 
-Reads a number of steps per line from standard input; answers with the seconds they took. Started by `recording.py`,
-plainly, under samebits and (`debug`) under torch's own DebugMode, so that all can take turns on the same machine.
+Reads a number of steps per line from standard input; answers with the seconds they took, and those of the processor.
+Started by `recording.py`, plainly, under samebits and (`debug`) under torch's own DebugMode, so that all can take turns
+on the same machine.
 """
 
 import contextlib
@@ -47,13 +48,14 @@ def main():
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     criterion = nn.CrossEntropyLoss()
     for line in sys.stdin:
-        start = time.perf_counter()
+        start, start_cpu = time.perf_counter(), time.process_time()
         for _ in range(int(line)):
             with observer():
                 optimizer.zero_grad()
                 criterion(model(x).flatten(0, -2), y.flatten()).backward()
                 optimizer.step()
-        print(time.perf_counter() - start, flush=True)
+        print(time.perf_counter() - start, time.process_time() - start_cpu, flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -95,6 +95,12 @@ class NewerSchemaError(RecordingError):
     kind = "newer_schema"
 
 
+class DigestError(RecordingError):
+    """Two recordings whose digests were made by two definitions."""
+
+    kind = "digest"
+
+
 class DivergenceError(SamebitsError, AssertionError):
     """What was to repeat did not; raised by `assert_repeats`."""
 

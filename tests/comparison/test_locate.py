@@ -7,16 +7,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from samebits.comparison.locate import first_divergence
+from samebits.comparison.ops import op_divergences
+from samebits.errors import DigestError
 from samebits.recording.store import Column, Recording, Writer
 
 STEPS = 20
 
 
 def recorded(
-    folder: Path, steps: list[dict[str, Column]], rank: int = 0, end: dict[str, Column] | None = None
+    folder: Path,
+    steps: list[dict[str, Column]],
+    rank: int = 0,
+    end: dict[str, Column] | None = None,
+    digest: str = "",
 ) -> Recording:
     folder.mkdir(parents=True, exist_ok=True)
-    writer = Writer(folder, rank)
+    writer = Writer(folder, rank, digest)
     for step, columns in enumerate(steps):
         writer.write(step, "step", columns)
     if end is not None:
@@ -36,6 +42,19 @@ def test_equal_recordings_have_no_divergence(tmp_path: Path) -> None:
     b = recorded(tmp_path / "b", [plain()] * STEPS)
 
     assert first_divergence([a], [b]) is None
+
+
+@pytest.mark.parametrize("digest", ["blake2b, sums 1", "sums 1"])
+@pytest.mark.parametrize("value", [4, 5])
+def test_digests_of_two_definitions_are_not_compared(tmp_path: Path, digest: str, value: int) -> None:
+    """Neither "different" nor "same" would be true: an error names both recordings and both definitions."""
+    a = recorded(tmp_path / "a", [plain()], digest="xxh3, sums 1")
+    b = recorded(tmp_path / "b", [plain(param=value)], digest=digest)
+
+    with pytest.raises(DigestError, match=f"a/recording.sqlite and .*b/recording.sqlite .*xxh3, sums 1.*{digest}"):
+        first_divergence([a], [b])
+    with pytest.raises(DigestError, match="record both again"):
+        list(op_divergences([a], [b]))
 
 
 @pytest.mark.parametrize("step", [0, 1, 7, STEPS - 1])

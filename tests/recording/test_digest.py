@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -19,10 +18,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from samebits.recording.digest import NotEvidenceError, digest, digests, is_evidence, keys, packs, pending, sums
+from samebits.recording import digest as digest_package
+from samebits.recording.digest import NotEvidenceError, digest, digests, host, is_evidence, keys, packs, pending, sums
+from samebits.recording.digest.blocks import pieces
+from samebits.recording.digest.keys import BLOCK_WORDS as BLOCK
+from tests.recording import definition
 
-MASK = (1 << 64) - 1
-BLOCK = 1 << 15
+DEFINED = {"host": definition.on_host, "elsewhere": definition.elsewhere}
 DTYPES = [
     getattr(torch, name)
     for name in (
@@ -57,6 +59,15 @@ seeds = st.integers(0, 2**32 - 1)
 quickly = settings(deadline=None, max_examples=60)
 
 
+@pytest.fixture(scope="module", autouse=True, params=DEFINED)
+def way(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Every test runs twice: as on the CPU, and as on an accelerator, whose sums need nothing but torch."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "elsewhere":
+            patch.setattr(digest_package, "host_digests", lambda tensors: [None] * len(tensors))
+        yield request.param
+
+
 def bytes_tensor(count: int, seed: int = 0) -> Tensor:
     """`count` bytes that look random, from no generator of torch."""
     return torch.frombuffer(bytearray(np.random.default_rng(seed).bytes(count) or b"\0"), dtype=torch.uint8)[:count]
@@ -77,49 +88,35 @@ def with_flipped_bit(tensor: Tensor, bit: int) -> Tensor:
 # ---- the definition
 
 
-def defined_digest(raw: bytes, dtype: str, shape: tuple[int, ...]) -> int:
-    """The definition in the module's docstring, in NumPy."""
-    words = np.frombuffer(raw + b"\0" * (-len(raw) % 8), "<i8")
-    folded = words.copy()
-    folded[1:] ^= words[:-1] >> 32
-    index = np.arange(len(words))
-    blocks = defined_keys("block", len(words) // BLOCK + 1)
-    keys = defined_keys("table", BLOCK)[index % BLOCK] * blocks[index // BLOCK]
-    text = f"{dtype}{list(shape)}".encode()
-    salt = hashlib.blake2b(text, digest_size=8, person=b"samebits.digest").digest()
-    return (int((keys * folded.view(np.uint64)).sum(dtype=np.uint64)) + int.from_bytes(salt, "little")) & MASK
-
-
-def defined_keys(name: str, count: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    return np.frombuffer(hashlib.shake_256(f"samebits digest 1: {name}".encode()).digest(8 * count), "<u8") | np.uint64(
-        1
-    )
-
-
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "float32", "float64", "complex128"])
-def test_agrees_with_its_definition(dtype: str, shape: tuple[int, ...]) -> None:
+def test_agrees_with_its_definition(way: str, dtype: str, shape: tuple[int, ...]) -> None:
     """NumPy alone, following the docstring, finds the same number."""
     tensor = random_bits(shape, getattr(torch, dtype))
 
-    assert digest(tensor) == defined_digest(tensor.numpy().tobytes(), dtype, shape)
+    assert digest(tensor) == DEFINED[way](tensor.numpy().tobytes(), dtype, shape)
 
 
 @given(st.integers(0, 3 * BLOCK * 8), seeds)
 @settings(deadline=None, max_examples=25)
-def test_agrees_with_its_definition_at_any_length(count: int, seed: int) -> None:
+def test_agrees_with_its_definition_at_any_length(way: str, count: int, seed: int) -> None:
     """Whatever path a length takes, the number is that of the definition."""
     raw = bytes_tensor(count, seed)
 
-    assert digest(raw) == defined_digest(raw.numpy().tobytes(), "uint8", (count,))
+    assert digest(raw) == DEFINED[way](raw.numpy().tobytes(), "uint8", (count,))
 
 
-def test_is_fixed_for_ever() -> None:
+FIXED = {
+    "host": (0x5580E90947B23345, 0xBC87539D80051450, 0x771E578E2E875EFD, 0x93800EF2CD465D3E),
+    "elsewhere": (0x287A69040EDE9E83, 0x379ADE758250C6A0, 0x2763C09A9611034A, 0x187C66AA1AFD5951),
+}
+
+
+def test_is_fixed_for_ever(way: str) -> None:
     """Lockfiles hold digests: these numbers must never change."""
-    assert digest(torch.tensor([])) == 0x287A69040EDE9E83
-    assert digest(torch.tensor(1.5)) == 0x379ADE758250C6A0
-    assert digest(torch.arange(100_000)) == 0x2763C09A9611034A
-    assert digest(torch.eye(3).to_sparse()) == 0x187C66AA1AFD5951
+    tensors = [torch.tensor([]), torch.tensor(1.5), torch.arange(100_000), torch.eye(3).to_sparse()]
+
+    assert tuple(digests(tensors)) == FIXED[way]
 
 
 # ---- what it tells apart
@@ -216,7 +213,7 @@ def test_signs_count(count: int, seed: int, dtype: torch.dtype, data: st.DataObj
 def test_a_keyed_sum_without_the_fold_is_blind_to_signs() -> None:
     """The planted failure: words times odd keys cannot tell x from -x, which is why the words are folded."""
     x = random_bits((1000,), torch.float64)
-    keys = torch.from_numpy(defined_keys("table", 1000).view(np.int64))
+    keys = torch.from_numpy(definition.odd_keys("table", 1000).view(np.int64))
 
     assert torch.dot(x.view(torch.int64), keys) == torch.dot((-x).view(torch.int64), keys)
     assert digest(x) != digest(-x)
@@ -309,34 +306,73 @@ def test_many_at_once_equal_one_by_one(wanted: list[tuple[int, torch.dtype]], se
     assert second == [digest(tensor) for tensor in others]
 
 
-def test_more_than_one_pack() -> None:
+def test_more_than_one_pack(way: str) -> None:
     """Hundreds of small tensors, more than fit into one pack, keep their order."""
-    tensors = [random_bits((count % 3000,), seed=count) for count in range(0, 90_000, 300)]
+    tensors = [random_bits((count % 30_000,), seed=count) for count in range(0, 900_000, 3_000)]
 
-    assert digests(tensors) == [
-        defined_digest(each.numpy().tobytes(), "float32", tuple(each.shape)) for each in tensors
-    ]
+    assert digests(tensors) == [DEFINED[way](*definition.bytes_of(tensor)) for tensor in tensors]
 
 
 @pytest.mark.parametrize("count", [1, 2, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, 130 * BLOCK + 5])
-def test_the_accelerators_path_equals_the_cpus(count: int) -> None:
-    """Multiplying and adding up, in slabs, is the dot product, in blocks."""
-    words = bytes_tensor(8 * count).view(torch.int64)
+@pytest.mark.parametrize("look", ["own memory", "odd", "every other"])
+def test_sums_where_slabs_meet(count: int, look: str) -> None:
+    """Slab by slab, of the tensor's own memory or of copies, is the definition's one sum."""
+    raw = bytes_tensor(16 * count)
+    tensor = {"own memory": raw[: 8 * count], "odd": raw[: 8 * count - 3], "every other": raw.view(-1, 2)[:, 1]}[look]
+    sum_there = int(sums.sum_of(tensor)) + definition.salt("uint8", tuple(tensor.shape))
 
-    assert sums._dot_sum(words) & MASK == int(sums._product_sum(words)) & MASK
+    assert sum_there & definition.MASK == definition.elsewhere(*definition.bytes_of(tensor))
 
 
-def test_nothing_but_the_accelerators_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The whole call with sums left on the device finds what the CPU's way found."""
-    tensors = [random_bits((count,), seed=count) for count in (1, 700, 20_000, 100_001, 9)]
-    expected = digests(tensors)
-    monkeypatch.setattr(packs, "sum_of", lambda tensor: sums._product_sum(sums.words_of(tensor)))
-    monkeypatch.setattr(packs, "_PACKING", {})
-    packs._plan.cache_clear()
-    found = digests(tensors)
-    packs._plan.cache_clear()
+def test_the_cpu_and_an_accelerator_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each tensor has the digest of the place it lies in, whatever lies beside it, parts of others among them."""
+    tensors = [random_bits((count,), seed=count) for count in (1, 700, 0, 20_000, 100_001, 9, 40_000)]
+    there = {id(tensor) for tensor in tensors[::2]}
+    monkeypatch.setattr(digest_package, "host_digests", digests_of_all_but(there))
+    expected = [
+        (definition.elsewhere if id(tensor) in there else definition.on_host)(*definition.bytes_of(tensor))
+        for tensor in tensors
+    ]
+    sparse = torch.eye(3).to_sparse()
+    under_way = pending([sparse, *tensors])
+    for tensor in tensors:
+        tensor.zero_()
 
-    assert found == expected
+    assert digests([sparse])[:1] + expected == under_way.result()
+    assert packs.plan_of([]) is not None
+
+
+def digests_of_all_but(there: set[int]) -> Callable[[list[Tensor]], list[int | None]]:
+    """As if some tensors lay on an accelerator."""
+
+    def found(tensors: list[Tensor]) -> list[int | None]:
+        return [None if id(tensor) in there else host.host_digests([tensor])[0] for tensor in tensors]
+
+    return found
+
+
+@given(st.lists(st.integers(1, 5), max_size=4).map(tuple), st.data())
+@quickly
+def test_pieces_are_what_lies_between(shape: tuple[int, ...], data: st.DataObject) -> None:
+    """Any range of the row-major order, of a tensor that lies in any other."""
+    order = data.draw(st.permutations(range(len(shape))))
+    tensor = torch.arange(int(np.prod(shape, dtype=int))).view(shape).permute(order)
+    start, stop = sorted(
+        data.draw(st.tuples(*2 * [st.integers(0, tensor.numel())]).filter(lambda ends: len({*ends}) > 1))
+    )
+    found = [element for piece in pieces(tensor, start, stop) for element in piece.flatten().tolist()]
+
+    assert found == tensor.flatten().tolist()[start:stop]
+
+
+def test_copies_are_small() -> None:
+    """What does not lie in order is copied block by block, however large it is."""
+    channels_last = torch.zeros(4, 16, 100, 100).to(memory_format=torch.channels_last)
+    copied = [len(block) for block in host._copied_blocks(channels_last)]
+
+    assert sum(copied) == channels_last.nbytes > 2 * host.BLOCK_BYTES
+    assert max(copied) == host.BLOCK_BYTES
+    assert digest(channels_last) == digest(channels_last.contiguous())
 
 
 @pytest.fixture
@@ -605,7 +641,7 @@ class CountingFunctions(TorchFunctionMode):
 
 def digest_everything(tensors: list[Tensor]) -> list[int]:
     packs._plan.cache_clear()
-    sums._scratch.cache_clear()
+    host._salt_and_size.cache_clear()
     keys.table.cache_clear()
     assert all(map(is_evidence, tensors))
     return pending(tensors).result()
@@ -734,8 +770,8 @@ def test_no_warning_reaches_the_user() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-def test_cuda_equals_cpu() -> None:
-    """On the GPU, in one call with CPU tensors: the same digests, and no synchronisation before the result."""
+def test_cuda_has_the_sums_and_cpu_does_not() -> None:
+    """In one call with CPU tensors: each by its own definition, and no synchronisation before the result."""
     on_cpu = [
         random_bits((count,), dtype) for count in (0, 1, 700, 20_001, 5_000_003) for dtype in (*REAL, torch.complex128)
     ]
@@ -746,8 +782,9 @@ def test_cuda_equals_cpu() -> None:
         under_way = pending([*on_gpu, *on_cpu])
     finally:
         torch.cuda.set_sync_debug_mode("default")
+    sums_there = [definition.elsewhere(*definition.bytes_of(tensor)) for tensor in on_cpu]
 
-    assert under_way.result() == 2 * digests(on_cpu)
+    assert under_way.result() == [*sums_there, *digests(on_cpu)]
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of MaskedTensors")

@@ -76,3 +76,5 @@ def test_an_interpreter_without_xxhash_has_evidence_too(monkeypatch: pytest.Monk
 
     assert other.raw_digest(b"ab") == other.raw_digest(b"ab") != other.raw_digest(b"ba")
     assert other.raw_digest(b"ab") != raw.raw_digest(b"ab")
+    assert other.digest_of_blocks([b"a", b"b"]) == other.raw_digest(b"ab")
+    assert {raw.RAW_DIGEST, other.RAW_DIGEST} == {"xxh3", "blake2b"}

@@ -108,6 +108,19 @@ def test_a_killed_writer_leaves_a_readable_recording(tmp_path: Path, seconds: fl
     )
 
 
+def test_a_recording_says_how_its_tensors_were_digested(tmp_path: Path) -> None:
+    """The definition's name is kept; recordings of schema 1, which knew one, have that one."""
+    writer = Writer(tmp_path, 0, "blake2b, sums 1")
+    writer.close()
+    named = Recording(writer.path).digest
+    with sqlite3.connect(writer.path) as db:
+        db.execute("DELETE FROM meta WHERE key='digest'")
+        db.execute("UPDATE meta SET value='1' WHERE key='schema'")
+
+    assert named == "blake2b, sums 1"
+    assert Recording(writer.path).digest == "sums 1"
+
+
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     """A recording of tomorrow's samebits is named as such, not misread."""
     recording = written(tmp_path, [(1, 2, 3)])

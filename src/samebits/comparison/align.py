@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from samebits.errors import DigestError
 from samebits.recording.store import Recording
 
 # Of more pairs than this nobody looks how far each agrees; they are paired in the order of their creation.
@@ -20,12 +21,23 @@ class Pair:
     Attributes:
         rank: whose.
         process: which process, thread or training, in words; empty where the rank has only one.
+
+    Raises:
+        DigestError: tensors were digested by two definitions, so equal bits have different digests.
     """
 
     rank: int
     a: Recording | None
     b: Recording | None
     process: str = ""
+
+    def __post_init__(self) -> None:
+        if self.a is not None and self.b is not None and self.a.digest != self.b.digest:
+            raise DigestError(
+                f"{self.a.path} and {self.b.path} cannot be compared: their digests are {self.a.digest!r} and "
+                f"{self.b.digest!r}",
+                "record both again with one version of samebits, in environments that both have xxhash, or both do not",
+            )
 
 
 def align(a: Sequence[Recording], b: Sequence[Recording], until: int | None = None) -> list[Pair]:

@@ -6,13 +6,13 @@ import multiprocessing.util
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from samebits.errors import StorageError
 from samebits.pinning import current_rank
 from samebits.recording import values
 from samebits.recording.birth import Birth, birth_here
-from samebits.recording.digest import Pending, digests, is_evidence, numbers, pending
+from samebits.recording.digest import DIGEST, Pending, digests, found_at_once, is_evidence, numbers, pending
 from samebits.recording.generators import generator_states
 from samebits.recording.journal import Journal
 from samebits.recording.listening import as_tensor, unwrapped
@@ -47,6 +47,16 @@ class _Row:
         for part in self.parts[stream]:
             found.extend(part.result() if isinstance(part, Pending) else part)
         return found
+
+
+def _evident(
+    named: Sequence[tuple[str, Any]], found: Sequence[int | None]
+) -> tuple[list[tuple[str, Any]], list[int | None]]:
+    """Those that hold bits, and what has been found of them."""
+    pairs = [
+        (pair, known) for pair, known in zip(named, found, strict=True) if known is not None or is_evidence(pair[1])
+    ]
+    return [pair for pair, _ in pairs], [known for _, known in pairs]
 
 
 class Log:
@@ -89,9 +99,9 @@ class Log:
 
     def add(self, stream: str, named: Iterable[tuple[str, Any]]) -> None:
         """Digest tensors as they are now."""
-        held = [(name, tensor) for name, tensor in named if is_evidence(tensor)]
+        held, part = _evidence(named)
         if held:
-            self._row.add(stream, [name for name, _ in held], digested([tensor for _, tensor in held]))
+            self._row.add(stream, [name for name, _ in held], part)
             if self.step == self.wish.keep_step:
                 self._keep(stream, held)
 
@@ -101,9 +111,10 @@ class Log:
 
     def add_end(self, stream: str, order: tuple[int, ...], tree: Iterable[tuple[str, Any]]) -> None:
         """Digest the last state of something; it is written at the end, by its order and not by when it came."""
-        held, plain = _sorted_out(tree)
+        tensors, plain = _sorted_out(tree)
+        held, part = _evidence(tensors)
         if held:
-            self._ends.append((order, stream, [name for name, _ in held], digested([one for _, one in held])))
+            self._ends.append((order, stream, [name for name, _ in held], part))
             if self.wish.keep_step is not None:
                 self._keep(stream, held)
         if plain:
@@ -170,7 +181,7 @@ class Log:
     def opened(self) -> Writer:
         """The file, made when the first row is there: by then the rank is known."""
         if self.writer is None:
-            self.writer = Writer(self.folder, self.rank, self.birth)
+            self.writer = Writer(self.folder, self.rank, self.birth, DIGEST)
             if self._at_end is not None:
                 # Children of multiprocessing leave without atexit; they do run these.
                 multiprocessing.util.Finalize(self, self._at_end, exitpriority=100)
@@ -223,6 +234,18 @@ def _sorted_out(trees: Iterable[tuple[str, Any]]) -> tuple[list[tuple[str, Any]]
             elif (digest := plain_digest(leaf)) is not None:
                 plain.append((path, digest))
     return tensors, plain
+
+
+def _evidence(named: Iterable[tuple[str, Any]]) -> tuple[list[tuple[str, Any]], Sequence[int] | Pending]:
+    """Those of these tensors that hold bits, and their digests, on an accelerator without waiting for them."""
+    held = list(named)
+    found = found_at_once([tensor for _, tensor in held])
+    if None not in found:
+        return held, cast("list[int]", found)
+    # Something lies on an accelerator, is made of several tensors, or holds no bits at all.
+    held, found = _evident(held, found)
+    part = pending([tensor for _, tensor in held], found)
+    return held, part if part.is_under_way else part.result()
 
 
 def digested(tensors: Sequence[Any]) -> Sequence[int] | Pending:

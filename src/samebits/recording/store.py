@@ -1,6 +1,6 @@
 """The recording on disk: one sqlite file per rank, one row per step, columns packed.
 
-    meta(key, value)              schema, rank, sequence, complete; order, process, thread, training (`birth.py`)
+    meta(key, value)              schema, rank, sequence, complete, digest, streams; and where it is from (`birth.py`)
     layouts(id, names)            a list of tensor names, as JSON; most steps share one
     steps(step, kind, root, streams)
     op_kinds, ops                 operations, where they were asked for (`recording/ops/table.py`)
@@ -41,6 +41,8 @@ COMPARED = ("init", "batch", "output", "loss", "grad", "param", "buffer", "optim
 
 Names = tuple[str, ...]
 _HEAD = struct.Struct("<BII")
+# A disk that is full loses no more rows than these.
+_MOST_WAITING = 256
 
 _TABLES = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT);
@@ -62,6 +64,14 @@ class Column:
         return dict(zip(self.names, self.digests, strict=True))
 
 
+@dataclass(frozen=True)
+class _Layout:
+    """A list of names that has been met before, so that it need not be written or digested again."""
+
+    id: int
+    digest: bytes
+
+
 def file_name(rank: int, sequence: int) -> str:
     """`recording.sqlite` for the first process of rank 0, others say which they are."""
     rank_part = f".rank{rank}" if rank else ""
@@ -70,13 +80,19 @@ def file_name(rank: int, sequence: int) -> str:
 
 
 class Writer:
-    """Writes one recording; every method leaves the file readable."""
+    """Writes one recording; every method leaves the file readable.
 
-    def __init__(self, folder: Path, rank: int, birth: Birth = Birth()) -> None:  # noqa: B008 - it is frozen
+    Args:
+        birth: which process, thread and training it is of.
+        digest: by which definition tensors are digested (`recording.digest.DIGEST`); empty where none are.
+    """
+
+    def __init__(self, folder: Path, rank: int, birth: Birth = Birth(), digest: str = "") -> None:  # noqa: B008 - frozen
         self.path, sequence = _claim(folder, rank)
-        self._layouts: dict[Names, int] = {}
+        self._layouts: dict[Names, _Layout] = {}
         self._streams: set[str] = set()
         self._root = b""
+        self._waiting: list[tuple[str, tuple[object, ...]]] = []
         self._committed = time.perf_counter()
         self._commit_seconds = 0.0
         with _storage_errors(self.path):
@@ -84,62 +100,65 @@ class Writer:
             self._db.execute("PRAGMA journal_mode=PERSIST")
             self._db.execute("PRAGMA synchronous=OFF")
             self._db.executescript(_TABLES)
-            meta = {"schema": SCHEMA, "rank": rank, "sequence": sequence, "complete": 0, **_meta_of(birth)}
+            meta = {"schema": SCHEMA, "rank": rank, "sequence": sequence, "complete": 0, "digest": digest}
+            meta |= _meta_of(birth)
             self._db.executemany("INSERT INTO meta VALUES(?, ?)", [(k, str(v)) for k, v in meta.items()])
-            self._db.execute("BEGIN")
 
     def write(self, step: int, kind: str, columns: Mapping[str, Column]) -> None:
         """Append one step. `kind` is `step`, or `end` for what came after the last one."""
-        packed = b"".join(self._packed(stream, columns[stream]) for stream in STREAMS if stream in columns)
-        compared = b"".join(_identity(stream, columns[stream]) for stream in COMPARED if stream in columns)
-        self._root = hashlib.blake2b(self._root + kind.encode() + compared, digest_size=8).digest()
-        with _storage_errors(self.path):
-            self._db.execute("INSERT INTO steps VALUES(?, ?, ?, ?)", (step, kind, self._root, packed))
-            self._note_streams(columns)
-            self._commit_when_due()
+        packed, compared = [], []
+        for stream in STREAMS:
+            column = columns.get(stream)
+            if column is not None:
+                layout, digests = self._layout(column.names), array("Q", column.digests).tobytes()
+                packed += [_HEAD.pack(STREAMS.index(stream), layout.id, len(column.digests)), digests]
+                if stream in COMPARED:
+                    compared += [stream.encode(), layout.digest, digests]
+        self._root = hashlib.blake2b(self._root + kind.encode() + b"".join(compared), digest_size=8).digest()
+        self._note_streams(columns)
+        self.insert("INSERT INTO steps VALUES(?, ?, ?, ?)", step, kind, self._root, b"".join(packed))
 
     def _note_streams(self, columns: Mapping[str, Column]) -> None:
         if not self._streams.issuperset(columns):
             self._streams.update(columns)
             present = " ".join(stream for stream in STREAMS if stream in self._streams)
-            self._db.execute("INSERT OR REPLACE INTO meta VALUES('streams', ?)", (present,))
+            self.insert("INSERT OR REPLACE INTO meta VALUES('streams', ?)", present)
 
     def insert(self, statement: str, *values: object) -> None:
         """Append one row to a table that somebody else knows the meaning of."""
-        with _storage_errors(self.path):
-            self._db.execute(statement, values)
-            self._commit_when_due()
+        self._waiting.append((statement, values))
+        # Rows wait here, because sqlite would take 0.1 ms for each and lose it to a kill all the same. Committing may
+        # take 0.3 % of the time: slow steps are committed one by one, quick ones together.
+        is_due = time.perf_counter() - self._committed >= 300 * self._commit_seconds
+        if is_due or len(self._waiting) >= _MOST_WAITING:
+            self.commit()
 
     def commit(self) -> None:
         """Make everything written so far survive a kill."""
+        start = time.perf_counter()
         with _storage_errors(self.path):
-            start = time.perf_counter()
-            self._db.execute("COMMIT")
             self._db.execute("BEGIN")
-            self._committed = time.perf_counter()
-            self._commit_seconds = self._committed - start
+            for statement, values in self._waiting:
+                self._db.execute(statement, values)
+            self._db.execute("COMMIT")
+        self._waiting.clear()
+        self._committed = time.perf_counter()
+        self._commit_seconds = self._committed - start
 
     def close(self, complete: bool = True) -> None:
         """Commit, and say that nothing is missing."""
+        self.insert("UPDATE meta SET value=? WHERE key='complete'", str(int(complete)))
+        if self._waiting:
+            self.commit()
         with _storage_errors(self.path):
-            self._db.execute("UPDATE meta SET value=? WHERE key='complete'", (str(int(complete)),))
-            self._db.execute("COMMIT")
             self._db.close()
 
-    def _commit_when_due(self) -> None:
-        # A commit may take 0.3 % of the time: slow steps are committed one by one, quick ones together.
-        if time.perf_counter() - self._committed >= 300 * self._commit_seconds:
-            self.commit()
-
-    def _packed(self, stream: str, column: Column) -> bytes:
-        head = _HEAD.pack(STREAMS.index(stream), self._layout(column.names), len(column.digests))
-        return head + array("Q", column.digests).tobytes()
-
-    def _layout(self, names: Names) -> int:
+    def _layout(self, names: Names) -> _Layout:
         known = self._layouts.get(names)
         if known is None:
-            known = self._layouts[names] = len(self._layouts)
-            self._db.execute("INSERT INTO layouts VALUES(?, ?)", (known, json.dumps(names)))
+            digest = hashlib.blake2b("\0".join(names).encode(), digest_size=8).digest()
+            known = self._layouts[names] = _Layout(len(self._layouts), digest)
+            self.insert("INSERT INTO layouts VALUES(?, ?)", known.id, json.dumps(names))
         return known
 
 
@@ -168,11 +187,6 @@ def _birth_from(meta: Mapping[str, str]) -> Birth:
     return Birth(order, meta.get("process", ""), meta.get("thread", ""), int(meta.get("training", 0)))
 
 
-def _identity(stream: str, column: Column) -> bytes:
-    names = hashlib.blake2b("\0".join(column.names).encode(), digest_size=8).digest()
-    return stream.encode() + names + array("Q", column.digests).tobytes()
-
-
 class _storage_errors:
     """Turns what sqlite and the disk say into an error that names the file."""
 
@@ -199,6 +213,7 @@ class Recording:
         rank, sequence: which of the run's it is; sequence counts those of one rank as they came.
         birth: which process, thread and training it is of.
         complete: whether the process ended by itself; False after a kill or a crash.
+        digest: by which definition tensors were digested; only digests of one definition can be compared.
     """
 
     def __init__(self, path: Path) -> None:
@@ -220,6 +235,8 @@ class Recording:
         self.birth = _birth_from(meta)
         self.complete = meta["complete"] == "1"
         self._present = meta.get("streams")
+        # Schema 1 knew sums alone, on the CPU too.
+        self.digest = meta.get("digest", "sums 1")
         self._layouts: dict[int, Names] = {}
 
     def __len__(self) -> int:

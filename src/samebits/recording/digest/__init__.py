@@ -1,27 +1,39 @@
 """The digest of a tensor: 64 bits that are equal when dtype, shape and every bit are.
 
-The definition, complete enough to compute it again with NumPy (`tests/recording/test_digest.py` does). All arithmetic
-is modulo 2⁶⁴, `>>` keeps the sign:
+    digest    salt + d, modulo 2⁶⁴
+    salt      BLAKE2b, 8 bytes little-endian, person "samebits.digest", of "float32[2, 3]" (dtype, shape)
+    d         64 bits that depend on every one of the row-major bytes
 
-    w[0] … w[n-1]   the row-major bytes as little-endian 8-byte words, the last one filled up with zeros; w[-1] = 0
+What `d` is depends on where the tensor lies. Either way it is exact, and fixed for ever, because lockfiles hold it.
+
+On the CPU `d` is the XXH3 of the bytes (64 bits, seed 0), which reads as fast as memory gives; in an interpreter
+without the package `xxhash` it is their BLAKE2b (8 bytes, little-endian). A recording says which (`DIGEST`), and
+recordings that say different things are never compared.
+
+Elsewhere the device must not be waited for, and many threads read at once, so `d` is a sum, defined completely enough
+to compute it again with NumPy (`tests/recording/definition.py` does). Arithmetic is modulo 2⁶⁴, `>>` keeps the sign:
+
+    w[0] … w[n-1]   the bytes as little-endian 8-byte words, the last one filled up with zeros; w[-1] = 0
     g[i]            w[i] XOR (w[i-1] >> 32)
     k[i]            an odd key: table[i % 32768] · block[i // 32768]
-    digest          salt + k[0]·g[0] + … + k[n-1]·g[n-1]
+    d               k[0]·g[0] + … + k[n-1]·g[n-1]
 
     table, block    the 8-byte little-endian words of SHAKE-256("samebits digest 1: table" or "…: block"), made odd
-    salt            BLAKE2b, 8 bytes little-endian, person "samebits.digest", of "float32[2, 3]" (dtype, shape)
 
-Integers modulo 2⁶⁴ may be added in any order, so the digest is exact: it does not depend on the number of threads, on
-the kernel or on the device. It is fixed for ever, because lockfiles hold it; another definition would be "digest 2".
+Integers modulo 2⁶⁴ may be added in any order, so the sum does not depend on the number of threads or on the kernel.
 
 Why `g` and not `w`: a product modulo 2⁶⁴ never moves a bit down, so the top bit of a word reaches only the top bit of
 the sum, and there any two odd keys cancel. Without the fold, float64 `x` and `-x` of even length would share a digest.
 With it the upper half of every word is also seen 32 bits lower, through the next word's key.
 
-What it promises: a change confined to one 4-byte half of a word is always seen. Any other two tensors of one dtype and
-shape share a digest with a chance, over the keys, of about 2⁻⁽⁶³⁻ᵛ⁾, where v is the lowest bit in which any of their
-`g` differ: 2⁻⁶³ as a rule, 2⁻³¹ in the worst that float32 and float64 do (nothing but signs differ). It is no
-cryptographic hash: who knows the keys can construct two tensors that share it.
+What they promise: of the sum, that a change confined to one 4-byte half of a word is always seen; any other two tensors
+of one dtype and shape share a sum with a chance, over the keys, of about 2⁻⁽⁶³⁻ᵛ⁾, where v is the lowest bit in which
+any of their `g` differ: 2⁻⁶³ as a rule, 2⁻³¹ in the worst that float32 and float64 do (nothing but signs differ). Of
+XXH3, a chance of 2⁻⁶⁴, as far as its authors' tests and ours show; it has no proof. Neither is a cryptographic hash:
+whoever wants to can construct two tensors that share a digest.
+
+So one tensor has two digests, one on the CPU and one on an accelerator. Runs of one script on one machine put the same
+tensor in the same place, and compare like with like; a run on the CPU and one on a GPU are different everywhere.
 
 What is made of several tensors (sparse, quantized, nested, mkldnn, DTensor, other wrappers) has the BLAKE2b of its
 parts' digests; of a DTensor only the local part counts.
@@ -30,23 +42,27 @@ parts' digests; of a DTensor only the local part counts.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
+from samebits.recording.digest.host import host_digests
 from samebits.recording.digest.keys import salt
 from samebits.recording.digest.packs import Plan, Sum, on_host, plan_of
 from samebits.recording.digest.parts import LOW_ADDRESS, Index, NotEvidenceError, flattened
+from samebits.recording.digest.raw import RAW_DIGEST
+from samebits.recording.digest.unseen import unobserved
 
 __all__ = [
+    "DIGEST",
     "NotEvidenceError",
     "Pending",
     "digest",
     "digests",
+    "found_at_once",
     "is_evidence",
     "numbers",
     "pending",
@@ -54,6 +70,8 @@ __all__ = [
     "unobserved",
 ]
 
+# What a recording says of its digests: those of another definition are not compared with them.
+DIGEST = f"{RAW_DIGEST}, sums 1"
 _MASK = (1 << 64) - 1
 _WORD, _DOUBLE = struct.Struct("<Q"), struct.Struct("<d")
 
@@ -80,24 +98,38 @@ def digests(tensors: Sequence[Tensor]) -> list[int]:
     return pending(tensors).result()
 
 
-def pending(tensors: Sequence[Tensor]) -> Pending:
+def pending(tensors: Sequence[Tensor], found: Sequence[int | None] | None = None) -> Pending:
     """The digests of what the tensors hold now, on accelerators without waiting for them.
 
     Work is queued on the current stream and nothing is copied to the host; `Pending.result()` does that, one copy for
     each device. On the CPU everything is computed at once.
 
+    Args:
+        tensors: whose digests.
+        found: what `found_at_once` has found of them already.
+
     Raises:
         NotEvidenceError: if one of them is no evidence (`is_evidence`).
     """
     with unobserved():
-        plan = plan_of(tensors)
+        found = found or host_digests(tensors)
+        if None not in found:
+            return Pending(cast("list[int]", found), [], None, None)
+        elsewhere = [number for number, known in enumerate(found) if known is None]
+        plan = plan_of([tensors[number] for number in elsewhere])
         if plan:
-            return _started(plan, tensors, None)
-        leaves: list[Tensor] = []
-        tree = [flattened(tensor, leaves) for tensor in tensors]
-        plan = plan_of(leaves)
+            return _started(plan, tensors, found, elsewhere, None)
+        tensors, found, tree = _leaves(tensors, found)
+        elsewhere = [number for number, known in enumerate(found) if known is None]
+        plan = plan_of([tensors[number] for number in elsewhere])
         assert plan, "leaves are plain"
-        return _started(plan, leaves, tree)
+        return _started(plan, tensors, found, elsewhere, tree)
+
+
+def found_at_once(things: Sequence[object]) -> list[int | None]:
+    """The digest of each plain tensor on the CPU; None for whatever else there is, evidence or not."""
+    with unobserved():
+        return host_digests(things)
 
 
 def is_evidence(tensor: object) -> bool:
@@ -113,12 +145,20 @@ def is_evidence(tensor: object) -> bool:
 
 @dataclass(frozen=True)
 class Pending:
-    """Digests that may still be under way; `result()` waits for them."""
+    """Digests that may still be under way; `result()` waits for them.
 
-    _salts: list[int]
+    What is found already stands in `_found`, salts where a sum is still to be added.
+    """
+
+    _found: list[int]
     _sums: list[Sum]
     _tree: list[Index] | None
     _event: Any
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether `result()` may have to wait for a device."""
+        return any(value.device.type != "cpu" for _, value in self._sums)
 
     def result(self) -> list[int]:
         """The digests, in the order of the tensors."""
@@ -127,12 +167,12 @@ class Pending:
 
 def results(waiting: Sequence[Pending]) -> list[list[int]]:
     """The digests of many calls at once: one copy brings all that is on one device."""
-    found = [list(some._salts) for some in waiting]
+    found = [list(some._found) for some in waiting]
     where: list[tuple[int, int]] = []
     sums: list[Sum] = []
     for number, some in enumerate(waiting):
-        for positions, value in some._sums:
-            sums.append((range(len(where), len(where) + len(positions)), value))
+        for positions, there in some._sums:
+            sums.append((range(len(where), len(where) + len(positions)), there))
             where.extend((number, position) for position in positions)
     with unobserved():
         for some in waiting:
@@ -147,11 +187,31 @@ def results(waiting: Sequence[Pending]) -> list[list[int]]:
     ]
 
 
-def _started(plan: Plan, tensors: Sequence[Tensor], tree: list[Index] | None) -> Pending:
-    sums = plan.sums(tensors)
+def _leaves(
+    tensors: Sequence[Tensor], found: Sequence[int | None]
+) -> tuple[list[Tensor], list[int | None], list[Index]]:
+    """What the tensors are made of, the digests of that which lies on the CPU, and which belongs to which."""
+    leaves: list[Tensor] = []
+    found_of_leaves: list[int | None] = []
+    tree = []
+    for tensor, known in zip(tensors, found, strict=True):
+        tree.append(flattened(tensor, leaves))
+        parts = leaves[len(found_of_leaves) :]
+        found_of_leaves.extend(host_digests(parts) if known is None else [known])
+    return leaves, found_of_leaves, tree
+
+
+def _started(
+    plan: Plan, tensors: Sequence[Tensor], found: Sequence[int | None], elsewhere: list[int], tree: list[Index] | None
+) -> Pending:
+    salts = iter(plan.salts)
+    sums: list[Sum] = [
+        ([elsewhere[position] for position in positions], value)
+        for positions, value in plan.sums([tensors[number] for number in elsewhere])
+    ]
     # The result may be asked for on another stream than this one, so it has to know when this one has come here.
-    on_cuda = any(isinstance(found, Tensor) and found.is_cuda for _, found in sums)
-    return Pending(plan.salts, sums, tree, torch.cuda.current_stream().record_event() if on_cuda else None)
+    event = torch.cuda.current_stream().record_event() if any(value.is_cuda for _, value in sums) else None
+    return Pending([next(salts) if known is None else known for known in found], sums, tree, event)
 
 
 def numbers(tensors: Sequence[Tensor]) -> list[int] | Pending:
@@ -163,36 +223,6 @@ def numbers(tensors: Sequence[Tensor]) -> list[int] | Pending:
         event = torch.cuda.current_stream().record_event() if any(word.is_cuda for word in words) else None
     sums: list[Sum] = [(range(number, number + 1), word) for number, word in enumerate(words)]
     return Pending([0] * len(words), sums, None, event)
-
-
-@contextmanager
-def unobserved() -> Iterator[None]:
-    """Torch operations inside are nobody's business: no graph, no mode of the user's, no transform sees them."""
-    # Below autograd nothing enters a graph and tangents stay out; the others hide what we do from the user's dispatch
-    # and function modes (a default device is one) and from vmap and its kin.
-    core: Any = torch._C
-    with (
-        _untraced(core._get_tracing_state()),
-        core._AutoDispatchBelowAutograd(),
-        core._DisableTorchDispatch(),
-        core.DisableTorchFunction(),
-        core._DisableFuncTorch(),
-    ):
-        yield
-
-
-@contextmanager
-def _untraced(state: Any) -> Iterator[None]:
-    # torch.jit.trace writes down what it sees. Only where it is at work: setting its state is forbidden elsewhere.
-    if state is None:
-        yield
-        return
-    core: Any = torch._C
-    core._set_tracing_state(None)
-    try:
-        yield
-    finally:
-        core._set_tracing_state(state)
 
 
 def _combined(node: Index, found: list[int]) -> int:

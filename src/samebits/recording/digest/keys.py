@@ -8,8 +8,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-# 32768 words keep table, words and folded words of one block inside a 1-MB L2 cache together, and torch runs operations
-# of up to 32768 elements on the calling thread alone: no barrier with a worker thread that the system has put to sleep.
+# Part of the definition.
 BLOCK_WORDS = 1 << 15
 
 
@@ -43,6 +42,11 @@ def _stream(name: str, length: int) -> bytes:
 def salt(text: str) -> int:
     """What is no number of its own, as a number."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8, person=b"samebits.digest").digest(), "little")
+
+
+def salt_of(dtype: torch.dtype, shape: torch.Size) -> int:
+    """What makes equal bytes of another dtype or shape another digest."""
+    return salt(f"{dtype_text(dtype)}{list(shape)}")
 
 
 def words_for(dtype: torch.dtype, shape: torch.Size) -> int:

@@ -1,4 +1,4 @@
-"""How a list of tensors is summed: small ones side by side in packs, the others one by one."""
+"""How a list of tensors on accelerators is summed: small ones side by side in packs, the others one by one."""
 
 from __future__ import annotations
 
@@ -12,16 +12,14 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from samebits.recording.digest.keys import BLOCK_WORDS, block_keys_on, dtype_text, even, salt, table, words_for
+from samebits.recording.digest.keys import block_keys_on, even, salt_of, table, words_for
 from samebits.recording.digest.parts import LOW_ADDRESS, holds_bits, is_plain, not_evidence
 from samebits.recording.digest.sums import sum_of
 
-# How large a tensor may be to go into a pack, and a pack. On the CPU a small tensor is cheaper to pack (1.4 µs each,
-# 0.4 ns a byte) than to sum alone (13 µs, 0.18 ns a byte); an accelerator's launches make that so for longer.
-_PACKING = {"cpu": (1 << 12, BLOCK_WORDS)}
-_PACKING_ELSEWHERE = (1 << 15, 1 << 20)
-Sum: TypeAlias = "tuple[Sequence[int], Tensor | int]"
-
+# How many words a tensor may have to go into a pack, and a pack: a launch for all of them instead of some for each.
+_SMALL_WORDS = 1 << 15
+_PACK_WORDS = 1 << 20
+Sum: TypeAlias = "tuple[Sequence[int], Tensor]"
 
 _signature = attrgetter("__class__", "dtype", "shape", "layout", "device")
 
@@ -49,7 +47,7 @@ class Plan:
     single: list[int]
 
     def sums(self, tensors: Sequence[Tensor]) -> list[Sum]:
-        packed = [(pack.positions, pack.sums(tensors)) for pack in self.packs]
+        packed: list[Sum] = [(pack.positions, pack.sums(tensors)) for pack in self.packs]
         return packed + [((position,), sum_of(tensors[position])) for position in self.single]
 
 
@@ -101,9 +99,9 @@ def _plan(signatures: tuple[tuple[Any, ...], ...], whose: tuple[int, int]) -> Pl
     salts, single = [], []
     small: dict[torch.device, list[_Spot]] = {}
     for position, (_, dtype, shape, _, device) in enumerate(signatures):
-        salts.append(salt(f"{dtype_text(dtype)}{list(shape)}"))
+        salts.append(salt_of(dtype, shape))
         spot = _Spot(position, dtype, shape, words_for(dtype, shape))
-        if spot.words > _packing(device)[0]:
+        if spot.words > _SMALL_WORDS:
             single.append(position)
         elif spot.words:
             small.setdefault(device, []).append(spot)
@@ -117,7 +115,7 @@ def _packs(spots: list[_Spot], device: torch.device) -> Iterator[_Pack]:
         starts: list[int] = []
         end = 2
         for spot in spots:
-            if starts and end + spot.words > _packing(device)[1]:
+            if starts and end + spot.words > _PACK_WORDS:
                 break
             starts.append(end)
             end = even(end + spot.words + 1)
@@ -142,14 +140,7 @@ def on_host(sums: list[Sum]) -> Iterator[tuple[int, int]]:
     """Each position with its sum; one copy brings all that is on one device."""
     there: dict[torch.device, list[tuple[Sequence[int], Tensor]]] = {}
     for positions, found in sums:
-        if isinstance(found, int):
-            yield positions[0], found
-        else:
-            there.setdefault(found.device, []).append((positions, found))
+        there.setdefault(found.device, []).append((positions, found))
     for parts in there.values():
         values = torch.cat([found.view(-1) for _, found in parts]).tolist()
         yield from zip((position for positions, _ in parts for position in positions), values, strict=True)
-
-
-def _packing(device: torch.device) -> tuple[int, int]:
-    return _PACKING.get(device.type, _PACKING_ELSEWHERE)
