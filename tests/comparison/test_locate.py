@@ -22,7 +22,7 @@ def recorded(
     digest: str = "",
 ) -> Recording:
     folder.mkdir(parents=True, exist_ok=True)
-    writer = Writer(folder, rank, digest)
+    writer = Writer(folder, rank, digest=digest)
     for step, columns in enumerate(steps):
         writer.write(step, "step", columns)
     if end is not None:

@@ -119,7 +119,7 @@ def test_witness_names_the_first_draw_of_a_line_once() -> None:
         random.seed(0)
         random.random()
 
-    assert [(w.what, w.site.line, w.seeded) for w in seen if w.site] == [("random.choice", start, False)]
+    assert [(w.what, w.site.line) for w in seen if w.site] == [("random.choice", start)]
     assert seen[0].site is not None
     assert seen[0].site.path == __file__
     assert seen[0].site.function.endswith("test_witness_names_the_first_draw_of_a_line_once")

@@ -110,7 +110,7 @@ def test_a_killed_writer_leaves_a_readable_recording(tmp_path: Path, seconds: fl
 
 def test_a_recording_says_how_its_tensors_were_digested(tmp_path: Path) -> None:
     """The definition's name is kept; recordings of schema 1, which knew one, have that one."""
-    writer = Writer(tmp_path, 0, "blake2b, sums 1")
+    writer = Writer(tmp_path, 0, digest="blake2b, sums 1")
     writer.close()
     named = Recording(writer.path).digest
     with sqlite3.connect(writer.path) as db:
