@@ -15,7 +15,7 @@ from tests.launch.conftest import PYTHON
 
 # `late` holds back the trainings with odd numbers; `noise` draws from the system in number 3, at step 2.
 TRAIN = """
-import multiprocessing, random, sys, threading, time
+import gc, multiprocessing, random, sys, threading, time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 import torch
 LATE, NOISE = "late" in sys.argv, "noise" in sys.argv
@@ -34,6 +34,7 @@ def train(number):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        gc.collect()
     return number
 """
 

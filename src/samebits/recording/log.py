@@ -77,6 +77,7 @@ class Log:
         self._counts: dict[str, int] = {}
         self._ends: list[tuple[tuple[int, ...], str, list[str], Sequence[int] | Pending]] = []
         self._at_end: Callable[[], None] | None = None
+        self._finalizer: Any = None
         self._birth = birth
 
     @property
@@ -183,8 +184,9 @@ class Log:
         if self.writer is None:
             self.writer = Writer(self.folder, self.rank, self.birth, DIGEST)
             if self._at_end is not None:
-                # Children of multiprocessing leave without atexit; they do run these.
-                multiprocessing.util.Finalize(self, self._at_end, exitpriority=100)
+                # Children of multiprocessing leave without atexit; they do run these. Bound to no object: that a log has
+                # died, one training of many, ends nothing.
+                self._finalizer = multiprocessing.util.Finalize(None, self._at_end, exitpriority=100)
         return self.writer
 
     def failed(self, error: Exception, where: str = "") -> None:
@@ -213,6 +215,8 @@ class Log:
         if self.writer is not None:
             self.writer.close(complete=complete)
             self.writer = None
+            if self._finalizer is not None:
+                self._finalizer.cancel()
             self.broken = True
 
     @property
