@@ -106,7 +106,9 @@ class Round:
         self.inquiry, self.at, self.pins, self.tried = inquiry, at, tuple(pins), tried
         self.suspects = list(suspects)
         place, request = at.divergence, inquiry.request
-        self.step = place.step if place.stream not in ("length", "outcome") else None
+        # A process among several may come to its step long after another one has passed the same number.
+        ends_there = place.stream not in ("length", "outcome", "end") and not place.process
+        self.step = place.step if ends_there else None
         names = in_order([*pins, *(name for name in moving if name not in request.pins)])
         self.plan = plans.pinned_run(request, names, self.step)
         if self.step is not None:
