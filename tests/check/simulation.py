@@ -141,7 +141,9 @@ class Simulation:
                 if effect.line:
                     entries[effect.factor] = (*own, Entry("a call", Site(SCRIPT, effect.line)))
         hash_lines = tuple(
-            Site(SCRIPT, one.line) for one in self.script.effects if find(one.factor).read_in_code and one.line
+            Entry("sorts", Site(SCRIPT, one.line))
+            for one in self.script.effects
+            if find(one.factor).read_in_code and one.line
         )
         return Facts(entries, hash_lines=hash_lines, script=SCRIPT) if plan.witness else Facts(hash_lines=hash_lines)
 

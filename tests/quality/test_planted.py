@@ -1,4 +1,4 @@
-"""Planted faults with known answers, and their clean twins.
+"""Planted faults with known answers, and their clean twins; and every cure that is printed, followed.
 
 Each folder of `cases/` holds `faulty.py` and `clean.py`. A guilty line of the faulty script, or of a module it imports,
 carries the comment `# <- FACTOR`. `check` must name exactly those factors and lines, and be silent on the twin.
@@ -16,12 +16,15 @@ from typing import Any
 
 import pytest
 
+from tests.quality.cures import followed
 from tests.schemas import assert_valid
 
 FOLDER = Path(__file__).parent / "cases"
-MARK = re.compile(r"# <- ([a-z-]+)$")
+MARK = re.compile(r"# <- ([a-z-]+)(?= #|$)")
 # A line that shows how a factor enters at another one.
 SHOWN = re.compile(r"# <- (drawn for a sample|self\.\w+ changed from sample to sample)$")
+# A line that the same seed cures.
+COMPANY = re.compile(r"# <- with ([a-z-]+)$")
 TIMEOUT_SECONDS = 600
 
 Site = tuple[str, str | None, int | None]  # factor, file name, line
@@ -45,6 +48,7 @@ def case(name: str, *factors: str, step: int | None = 0, options: tuple[str, ...
 CASES = [
     case("clock_daily_seed", "clock"),
     case("clock_datetime", "clock"),
+    case("clock_frame", "clock"),
     case("clock_logging", "clock"),
     case("clock_seed", "clock"),
     case("clock_workers", "clock"),
@@ -61,6 +65,7 @@ CASES = [
     case("hash_seed_groups", "hash-seed"),
     case("hash_seed_vocabulary", "hash-seed"),
     case("numpy_rng_augment", "numpy-rng"),
+    case("numpy_rng_folds", "numpy-rng"),
     case("numpy_rng_helper", "numpy-rng"),
     case("numpy_rng_late", "numpy-rng", step=7),
     case("numpy_rng_library", "numpy-rng"),
@@ -72,9 +77,12 @@ CASES = [
     case("os_entropy_workers", "os-entropy"),
     case("python_rng_accumulate", "python-rng"),
     case("torch_rng_gan", "torch-rng"),
+    case("torch_rng_lines", "torch-rng"),
     case("torch_rng_model", "torch-rng"),
     case("torch_rng_shuffle", "torch-rng"),
     case("two_numpy_clock", "numpy-rng", "clock"),
+    # Two runs that are left alone diverge by Python's generator: that is told first, whatever else is varied.
+    case("two_python_workers", "python-rng", "data-workers", options=("--vary", "data-workers")),
     case("two_torch_hash", "torch-rng", "hash-seed"),
     # Data part at once wherever the number of workers is varied; two runs that are left alone part by the clock alone.
     case("two_workers_clock", "data-workers", "clock", step=None, options=("--vary", "data-workers")),
@@ -108,6 +116,11 @@ class Answer:
         return {(factor, at and PurePath(at["path"]).name, at and at["line"]) for factor, at in places}
 
     @property
+    def company(self) -> set[Site]:
+        places = [(cause["factor"], at) for cause in self.verdict["causes"] for at in cause["locations"][1:]]
+        return {(factor, PurePath(at["path"]).name, at["line"]) for factor, at in places}
+
+    @property
     def shown(self) -> set[Site]:
         shown = [one for cause in self.verdict["causes"] for one in cause.get("shown_by", [])]
         return {(one["what"], PurePath(one["location"]["path"]).name, one["location"]["line"]) for one in shown}
@@ -119,9 +132,10 @@ def environment_for(planted: Case) -> dict[str, str]:
     return environment if "cpu-threads" in planted.factors else environment | {"OMP_NUM_THREADS": "1"}
 
 
-def check(planted: Case, script: str, folder: Path, *options: str) -> Answer:
+def check(planted: Case, script: str, folder: Path, *options: str, anew: bool = True) -> Answer:
     """The answer of `samebits check` to one script of a case, run in a copy of its folder."""
-    shutil.copytree(FOLDER / planted.name, folder, dirs_exist_ok=True)
+    if anew:
+        shutil.copytree(FOLDER / planted.name, folder, dirs_exist_ok=True)
     command = [sys.executable, "-m", "samebits", "check", "--format", "json", *planted.options, *options, script]
     done = subprocess.run(
         command,
@@ -150,12 +164,22 @@ def test_faulty_script_is_explained(planted: Case, tmp_path: Path) -> None:
 
     assert (answer.exit_code, answer.verdict["verdict"]) == (1, "different"), answer.transcript
     assert answer.sites == expected, answer.transcript
+    if "hash-seed" not in planted.factors:  # found by reading: any further line that orders a set
+        assert answer.company == marked_sites(planted, COMPANY), answer.transcript
     assert answer.shown == marked_sites(planted, SHOWN), answer.transcript
     assert answer.verdict["remedy"]["verified"] == planted.pins_cure, answer.transcript
     assert (answer.verdict["remedy"]["parted"] is None) == planted.pins_cure, answer.transcript
     assert set(answer.verdict["remedy"]["pins"]) == planted.factors, answer.transcript
     if planted.step is not None:
         assert answer.verdict["first_divergence"]["step"] == planted.step, answer.transcript
+    assert all(cause["confirmed"] for cause in answer.verdict["causes"]), answer.transcript
+
+    # Every cure is true: the script that follows them repeats, whatever is varied.
+    for cure in answer.verdict["remedy"]["code"]:
+        followed(cure, tmp_path)
+    cured = check(planted, "faulty.py", tmp_path, "--runs", "2", anew=False)
+
+    assert (cured.exit_code, cured.verdict["verdict"]) == (0, "same"), cured.transcript
 
 
 @each_case

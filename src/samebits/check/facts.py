@@ -88,7 +88,7 @@ class Facts:
     said: tuple[str, ...] = ()
     interpreter: str = "the command's Python"
     has_cuda: bool = False
-    hash_lines: tuple[Site, ...] = ()
+    hash_lines: tuple[Entry, ...] = ()
     script: str = ""
     files: tuple[str, ...] = ()
     seeds: tuple[SeedCall, ...] = ()
@@ -153,15 +153,16 @@ def _site(note: Mapping[str, Any]) -> Site:
     return Site(note["path"], note["line"], note["function"])
 
 
-def _hash_lines(files: Iterable[str]) -> tuple[Site, ...]:
+def _hash_lines(files: Iterable[str]) -> tuple[Entry, ...]:
     own = sorted(path for path in files if is_user_file(path))
     return _read_hash_lines(tuple((path, _changed(path)) for path in own))
 
 
 @cache
-def _read_hash_lines(files: tuple[tuple[str, float], ...]) -> tuple[Site, ...]:
+def _read_hash_lines(files: tuple[tuple[str, float], ...]) -> tuple[Entry, ...]:
     # Every run of a check has the same files: they are read once, as long as nobody edits them.
-    return tuple(Site(one.path, one.line, one.function) for one in find_hash_order([path for path, _ in files]))
+    found = find_hash_order([path for path, _ in files])
+    return tuple(Entry(one.reason, Site(one.path, one.line, one.function), one.source) for one in found)
 
 
 def _changed(path: str) -> float:

@@ -63,7 +63,7 @@ class Found:
         factor, facts = find(suspect.name), round_.base.facts
         lucky = facts.hash_lines if factor.read_in_code else ()
         if lucky:
-            read = [Place(Entry("", lucky[0]), tuple(Entry("", site) for site in lucky[1:]))]
+            read = [Place(lucky[0], tuple(lucky[1:]))]
         evidence = round_.evidence(suspect)
         return [
             Cause(

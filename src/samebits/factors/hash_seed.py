@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from samebits.errors import UsageError
 from samebits.factors.base import Factor, Observation, Scene, Setting
 from samebits.seeds import derive
+from samebits.sites import Site
 
 VARIABLE = "PYTHONHASHSEED"
 
@@ -41,6 +42,11 @@ class HashSeed(Factor):
     def check_value(self, value: str) -> None:
         if not _is_valid(value):
             raise UsageError(f"hash-seed takes a number from 0 to 4294967295, got {value!r}")
+
+    def cure_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
+        if site is not None and "hash()" in what:
+            return f"replace hash() at {site.place} by what is the same in every run, such as zlib.crc32(text.encode())"
+        return super().cure_for(site, script, what)
 
     def observe(self, scene: Scene | None = None) -> Observation:
         seed = _seed_in_effect()

@@ -184,8 +184,8 @@ class Log:
         if self.writer is None:
             self.writer = Writer(self.folder, self.rank, self.birth, DIGEST)
             if self._at_end is not None:
-                # Children of multiprocessing leave without atexit; they do run these. Bound to no object: that a log has
-                # died, one training of many, ends nothing.
+                # Children of multiprocessing leave without atexit; they do run these. Bound to no object: when a log
+                # dies, one training of many, nothing else ends.
                 self._finalizer = multiprocessing.util.Finalize(None, self._at_end, exitpriority=100)
         return self.writer
 

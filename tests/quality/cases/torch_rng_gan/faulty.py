@@ -6,7 +6,7 @@ from torch import nn
 
 def main():
     generator = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 2))  # <- torch-rng
-    critic = nn.Sequential(nn.Linear(2, 16), nn.LeakyReLU(0.2), nn.Linear(16, 1))  # <- torch-rng
+    critic = nn.Sequential(nn.Linear(2, 16), nn.LeakyReLU(0.2), nn.Linear(16, 1))  # <- with torch-rng
     torch.manual_seed(0)
 
     angle = torch.rand(32) * 2 * torch.pi

@@ -8,25 +8,25 @@ class Deep(nn.Module):
     def __init__(self):
         super().__init__()
         self.l1 = nn.Linear(4, 4)  # <- torch-rng
-        self.l2 = nn.Linear(4, 4)
-        self.l3 = nn.Linear(4, 4)
-        self.l4 = nn.Linear(4, 4)
-        self.l5 = nn.Linear(4, 4)
-        self.l6 = nn.Linear(4, 4)
-        self.l7 = nn.Linear(4, 4)
-        self.l8 = nn.Linear(4, 4)
-        self.l9 = nn.Linear(4, 4)
-        self.l10 = nn.Linear(4, 4)
-        self.l11 = nn.Linear(4, 4)
-        self.l12 = nn.Linear(4, 4)
-        self.l13 = nn.Linear(4, 4)
-        self.l14 = nn.Linear(4, 4)
-        self.l15 = nn.Linear(4, 4)
-        self.l16 = nn.Linear(4, 4)
-        self.l17 = nn.Linear(4, 4)
-        self.l18 = nn.Linear(4, 4)
-        self.l19 = nn.Linear(4, 4)
-        self.l20 = nn.Linear(4, 4)
+        self.l2 = nn.Linear(4, 4)  # <- with torch-rng
+        self.l3 = nn.Linear(4, 4)  # <- with torch-rng
+        self.l4 = nn.Linear(4, 4)  # <- with torch-rng
+        self.l5 = nn.Linear(4, 4)  # <- with torch-rng
+        self.l6 = nn.Linear(4, 4)  # <- with torch-rng
+        self.l7 = nn.Linear(4, 4)  # <- with torch-rng
+        self.l8 = nn.Linear(4, 4)  # <- with torch-rng
+        self.l9 = nn.Linear(4, 4)  # <- with torch-rng
+        self.l10 = nn.Linear(4, 4)  # <- with torch-rng
+        self.l11 = nn.Linear(4, 4)  # <- with torch-rng
+        self.l12 = nn.Linear(4, 4)  # <- with torch-rng
+        self.l13 = nn.Linear(4, 4)  # <- with torch-rng
+        self.l14 = nn.Linear(4, 4)  # <- with torch-rng
+        self.l15 = nn.Linear(4, 4)  # <- with torch-rng
+        self.l16 = nn.Linear(4, 4)  # <- with torch-rng
+        self.l17 = nn.Linear(4, 4)  # <- with torch-rng
+        self.l18 = nn.Linear(4, 4)  # <- with torch-rng
+        self.l19 = nn.Linear(4, 4)  # <- with torch-rng
+        self.l20 = nn.Linear(4, 4)  # <- with torch-rng
 
     def forward(self, x):
         for layer in self.children():

@@ -13,7 +13,7 @@ class Digits(Dataset):
 
     def __getitem__(self, index):
         value = torch.full((4,), index / 40)
-        if random.random() < 0.5:  # <- python-rng
+        if random.random() < 0.5:  # <- python-rng # <- drawn for a sample
             value = -value
         return value, index % 2
 
