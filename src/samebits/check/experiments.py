@@ -78,7 +78,8 @@ def _locate(request: Request, lab: Lab, found: Found, more: _More) -> None:
         # Runs that diverge in one factor only tell more than the first ones, in which several were changed.
         shown = [cause.parting for cause in found.causes if request.level == "op" or find(cause.factor).is_mode]
         at = next(filter(None, shown), found.parting if request.level == "op" else None)
-    if at is None or at.divergence.stream in ("outcome", "length"):
+    # Operations are recorded by rank: of processes and threads beside the first one there are none to compare.
+    if at is None or at.divergence.stream in ("outcome", "length") or at.divergence.process:
         return
     a, b = (_run(lab, number).plan for number in (at.a, at.b))
     most = MAX_ORIGINS if request.all_origins else 1

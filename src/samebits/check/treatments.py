@@ -55,7 +55,7 @@ class Inquiry:
             if not run.succeeded:
                 run = yield from self._without_the_known(run)
             while not run.succeeded and (self._treated(run.plan) or run.plan.witness):
-                culprits = yield from self._culprits(run)
+                culprits = self._refusing(run) or (yield from self._culprits(run))
                 if not culprits:
                     break
                 self._leave_out(culprits, run)
@@ -77,6 +77,10 @@ class Inquiry:
             return run
         self._leave_out(again, run)
         return other
+
+    def _refusing(self, run: Run) -> list[str]:
+        """Pins that made an operation raise, where the run said so itself: nothing has to be told apart then."""
+        return [name for name in self._treated(run.plan) if find(name).refuses] if run.facts.refusal else []
 
     def _leave_out(self, names: Sequence[str], run: Run) -> None:
         self.left_out += [LeftOut(name, _mode_of(name, run.plan), ending_of(run)) for name in names]
