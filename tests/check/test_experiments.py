@@ -139,3 +139,50 @@ def test_cures_are_given_once_with_file_and_line(tmp_path: Path) -> None:
     assert verdict["remedy"]["code"] == [
         "call torch.manual_seed(0) once, at the start of train.py, before its first draw (model.py:3)"
     ]
+
+
+def test_a_treatment_that_the_script_does_not_survive_is_left_out(tmp_path: Path) -> None:
+    """A licence that ends tomorrow: the varied clock ends it, which is our doing and is said."""
+    source = (
+        "import os, time\nif time.time() > os.path.getmtime(__file__) + 3600: raise SystemExit('expired')\n"
+        + TRAIN
+        + "step()\nstep()\n"
+    )
+    verdict = check(tmp_path, source)
+
+    assert (verdict["verdict"], verdict["causes"]) == ("same", [])
+    assert [(one["factor"], one["mode"]) for one in verdict["left_out"]] == [("clock", "varied")]
+    assert verdict["rests_on"]["runs"] == 3
+
+
+def test_a_seed_that_is_another_one_in_each_run_is_shown(tmp_path: Path) -> None:
+    """The process id is no factor: unknown, and the line that seeds with it is named with both values."""
+    source = "import os\n" + TRAIN.replace("torch.manual_seed(0)", "torch.manual_seed(os.getpid())") + "step()\n"
+    verdict = check(tmp_path, source)
+
+    (unknown,) = verdict["causes"]
+    assert (unknown["factor"], unknown["confirmed"]) == ("unknown", False)
+    (seeded,) = unknown["seeded"]
+    assert (seeded["what"], seeded["location"]["line"]) == ("torch.manual_seed", 4)
+    assert len(set(seeded["values"])) == 2
+    assert any("train.py:4" in text for text in unknown["next"])
+
+
+def test_folds_that_seed_themselves_are_the_same(tmp_path: Path) -> None:
+    """Twelve trainings in turn, each with a model and an optimizer of its own, whose addresses are used again."""
+    source = """
+import torch
+from torch import nn
+for fold in range(12):
+    torch.manual_seed(fold)
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(torch.ones(3, 4)).sum().backward()
+        optimizer.step()
+"""
+    verdict = check(tmp_path, source)
+
+    assert (verdict["verdict"], verdict["causes"]) == ("same", [])
+    assert {"loss", "grad", "param", "end"} <= set(verdict["streams"])
