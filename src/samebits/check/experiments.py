@@ -125,7 +125,10 @@ def _reseeded(a: Sequence[SeedCall], b: Sequence[SeedCall]) -> tuple[Reseeded, .
 def _nobody(found: Found) -> list[str]:
     if found.causes or found.unknown is not None or found.untested or found.stopped:
         return []
-    return ["with everything pinned the runs agree, and with one factor released at a time they do too"]
+    return [
+        "with everything pinned the runs agree, and with one factor released at a time they do too: did an earlier run "
+        "leave something that later ones read (a checkpoint, a cache, a counter)?"
+    ]
 
 
 def _code(causes: Iterable[Cause], script: str) -> tuple[str, ...]:

@@ -180,4 +180,5 @@ def _last_lines(path: Path) -> tuple[str, ...]:
 
 
 def _script(notes: Iterable[Mapping[str, Any]]) -> str:
-    return next((note["script"] for note in notes if note["note"] == "observed" and note.get("script")), "")
+    # Noted when torch comes, so that a run that is ended early has it, too.
+    return next((note["script"] for note in notes if note.get("script")), "")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from samebits.factors.base import CallFactor, Observation, Scene
+from samebits.sites import Site
 
 # Classes that keep the functions they found when they were imported: in Python 3.10 and in 3.13.
 KEEPERS = (("pathlib", "_NormalAccessor"), ("glob", "_StringGlobber"))
@@ -36,6 +37,11 @@ class FileOrder(CallFactor):
                 keeper = getattr(sys.modules.get(module), keeper_name, None)
                 if getattr(keeper, name, None) is original:
                     scene.set(keeper, name, staticmethod(stand_in))
+
+    def cure_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
+        if site is not None and what == "os.walk":
+            return f"sort what os.walk lists at {site.place}, in its loop: folders.sort() and files.sort()"
+        return super().cure_for(site, script, what)
 
     def observe(self, scene: Scene | None = None) -> Observation:
         if scene is None or scene.mode == "natural":

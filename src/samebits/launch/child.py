@@ -76,6 +76,7 @@ class _Guest:
         self.plan, self.journal, self.treatment = plan, journal, treatment
         self.pid = os.getpid()
         self.has_met_torch = False
+        self.written: Any = None
 
     def safely(self, action: Callable[..., None]) -> Callable[..., None]:
         """A mistake of ours must not reach the program: it is noted, and the program goes on."""
@@ -105,11 +106,13 @@ class _Guest:
         if self.plan.record:
             from samebits.recording.streams import Recorder
             from samebits.recording.wish import Wish
+            from samebits.recording.written import WrittenFiles
 
             wish = Wish(self.plan.stop_after, self.plan.keep_step, self.plan.keep_streams, self.plan.ops)
             recorder = Recorder(self.journal.folder, wish, self.journal)
             recorder.install()
             recorder.stay_to_the_end()
+            self.written = WrittenFiles(self.journal.folder)
             if self.plan.paced_from is not None and current_rank() in (None, 0):
                 from samebits.launch.pacer import Pacer
 
@@ -124,9 +127,10 @@ class _Guest:
             self._note_overridden()
             self._note_untreated()
             self._note_compiled()
+            self._note_written()
         elif "torch" in sys.modules and not _unusable(sys.modules["torch"])[0]:
             self._note_bypass()
-        self.journal.note("files", files=user_files())
+        self.journal.note("files", files=user_files(), script=user_script())
         self.journal.note("end", rank=current_rank())
 
     def _note_bypass(self) -> None:
@@ -151,6 +155,13 @@ class _Guest:
     def _note_overridden(self) -> None:
         for name, why in too_late(self.treatment).items():
             self.journal.note("overridden", factor=name, why=why)
+
+    def _note_written(self) -> None:
+        names = [] if self.written is None else self.written.names()
+        if names:
+            from samebits.recording.written import told
+
+            self.journal.note("unseen", what=told(names))
 
     def _note_compiled(self) -> None:
         dynamo = sys.modules.get("torch._dynamo.utils")

@@ -29,6 +29,11 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 # From 2001 to 2039 in seconds since 1970; also counted in milli-, micro- and nanoseconds.
 _EPOCH = (1e9, 2.2e9)
 
+# Files whose content was looked into as it was saved.
+looked_into: set[str] = set()
+# torch.save pickles, and np.savez calls np.save: what is saved counts once.
+_inside = threading.local()
+
 Saved = Callable[[Any, str], None]
 # From the arguments of a function that saves: what is saved, and to which file.
 Arguments = Callable[..., tuple[Any, Any]]
@@ -43,8 +48,6 @@ class Saves:
 
     def __init__(self, saved: Saved) -> None:
         self.saved = saved
-        # torch.save pickles, and np.savez calls np.save: what is saved counts once.
-        self._inside = threading.local()
 
     def install(self, undo: ExitStack) -> None:
         """Hook the functions of modules that are there, and of others as soon as they are."""
@@ -65,20 +68,32 @@ class Saves:
 
     def _before(self, arguments: Arguments) -> Callable[..., None]:
         def before(*args: Any, **kwargs: Any) -> None:
-            depth = getattr(self._inside, "depth", 0)
-            self._inside.depth = depth + 1
+            depth = getattr(_inside, "depth", 0)
+            _inside.depth = depth + 1
             if depth == 0:
                 try:
                     thing, file = arguments(*args, **kwargs)
                 except TypeError:
                     return  # The function itself will say what is wrong with its arguments.
                 if thing is not None:
+                    _note_file(file)
                     self.saved(thing, _stem(file))
 
         return before
 
     def _after(self, *_: Any) -> None:
-        self._inside.depth = max(0, getattr(self._inside, "depth", 0) - 1)
+        _inside.depth = max(0, getattr(_inside, "depth", 0) - 1)
+
+
+def is_saving() -> bool:
+    """Whether this thread is in a function that saves, which opens files of its own."""
+    return getattr(_inside, "depth", 0) > 0
+
+
+def _note_file(file: Any) -> None:
+    name = file if isinstance(file, str | os.PathLike) else getattr(file, "name", None)
+    if isinstance(name, str | os.PathLike):
+        looked_into.add(os.path.abspath(os.fsdecode(name)))
 
 
 def _first_then_file(obj: Any, f: Any = None, *_: Any, **__: Any) -> tuple[Any, Any]:
