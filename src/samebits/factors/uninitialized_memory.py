@@ -8,6 +8,7 @@ from functools import wraps
 from typing import Any
 
 from samebits.factors.base import CallFactor, Observation, Scene
+from samebits.sites import Site
 
 FUNCTIONS = ("empty", "empty_like", "empty_strided", "empty_permuted")
 METHODS = ("new_empty", "new_empty_strided")
@@ -34,6 +35,10 @@ class UninitializedMemory(CallFactor):
     def install(self, scene: Scene) -> None:
         scene.when_loaded("torch", lambda torch: _install_torch(torch, scene))
         scene.when_loaded("numpy", lambda numpy: _install_numpy(numpy, scene))
+
+    def cure_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
+        cure = super().cure_for(site, script, what)
+        return cure.replace("tensor", "array").replace("torch.zeros", "np.zeros") if what.startswith("numpy.") else cure
 
     def observe(self, scene: Scene | None = None) -> Observation:
         if scene is None or scene.mode == "natural":
