@@ -231,7 +231,7 @@ def test_a_script_that_always_fails_is_quoted(tmp_path: Path) -> None:
 
     assert (done.status, done.out) == (2, "")
     assert done.err == (
-        "error: the command failed in every run (exit status 3); the end of its output:\n  last words\n\n"
+        "error: the command failed in 2 of 2 runs (exit status 3); the end of its output:\n  last words\n\n"
         "hint: make it run without samebits first; the whole output is in "
         f"{only_run(tmp_path)}/1-control/stderr.log\n"
     )

@@ -89,7 +89,7 @@ def _sorted_listing(node: ast.AST, text: str) -> str | None:
 def _sorted_set(node: ast.AST, text: str) -> str | None:
     if isinstance(node, ast.Call) and _called(node) in ("list", "enumerate") and len(node.args) == 1:
         inside = ast.unparse(node.args[0])
-        return f"sorted({inside})" if _called(node) == "list" else f"enumerate(sorted({inside}))"
+        return f"sorted({inside}, key=str)" if _called(node) == "list" else f"enumerate(sorted({inside}, key=str))"
     return None
 
 
@@ -137,7 +137,7 @@ PLACE = r"([\w./-]+):(\d+)"
 CURES: list[tuple[str, Callable[..., None]]] = [
     (rf"call (\S+) once, at the start of (\S+), before its first draw(?: \({PLACE}\))?", _seed_at_start),
     (rf"sort the listing at {PLACE}: sorted\(\.\.\.\)", _on_line(_sorted_listing)),
-    (rf"sort before ordering: sorted\(set\(\.\.\.\)\) at {PLACE}", _on_line(_sorted_set)),
+    (rf"sort before ordering: sorted\(set\(\.\.\.\), key=str\) at {PLACE}", _on_line(_sorted_set)),
     (rf"replace hash\(\) at {PLACE} by what is the same in every run, such as .*", _on_line(_without_hash)),
     (rf"give (.+) at {PLACE} a seed", _on_line(_seeded)),
     (rf"call (\S+) instead of (\S+) at {PLACE}", _instead),

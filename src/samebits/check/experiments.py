@@ -126,8 +126,8 @@ def _nobody(found: Found) -> list[str]:
     if found.causes or found.unknown is not None or found.untested or found.stopped:
         return []
     return [
-        "with everything pinned the runs agree, and with one factor released at a time they do too: did an earlier run "
-        "leave something that later ones read (a checkpoint, a cache, a counter)?"
+        "with everything pinned the runs agree up to that step, and with one factor released at a time they do too: "
+        "did an earlier run leave something that later ones read (a checkpoint, a cache, a counter)?"
     ]
 
 
@@ -136,8 +136,9 @@ def _code(causes: Iterable[Cause], script: str) -> tuple[str, ...]:
     cures: dict[Any, str] = {}
     for cause in sorted(causes, key=lambda cause: not cause.drifts):
         factor = find(cause.factor)
-        cure = factor.cure_for(cause.site, script, cause.called)
-        cures.setdefault(factor.name if factor.cured_once else cure, cure)
+        own = cause.script or script
+        cure = factor.cure_for(cause.site, own, cause.called)
+        cures.setdefault((factor.name, own) if factor.cured_once else cure, cure)
     return tuple(cures.values())
 
 
@@ -187,13 +188,14 @@ def _distance(lab: Lab, parting: Parting | None) -> Distance | None:
 
 
 def _verdict(request: Request, lab: Lab, kind: Any, **more: Any) -> Verdict:
+    left_out = {(one.factor, one.mode) for one in more.get("left_out", ())}
     streams = streams_of(run.outcome.folder.recordings() for run in whole_runs(lab.runs))
     return Verdict(
         kind,
         str(request.command),
         lab.home,
         tuple(lab.runs),
-        tuple(request.varied),
+        tuple(name for name in request.varied if (name, "varied") not in left_out),
         tuple(in_order(request.pins)),
         streams=streams,
         not_observed=_not_observed(lab.runs, streams),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 
 from samebits.factors.base import SiteKey
 from samebits.lint.hash_order import find_hash_order
-from samebits.recording.journal import read_notes
+from samebits.recording.journal import read_processes
 from samebits.sites import Site, is_user_file
 
 LAST_LINES = 8
@@ -25,11 +25,13 @@ class Entry:
         what: was called.
         site: the line.
         source: of the line, as it was when it ran.
+        script: path of the script whose process it was; empty where that is no file of the user's.
     """
 
     what: str
     site: Site
     source: str = ""
+    script: str = ""
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,8 @@ class Facts:
 
 def read_facts(folder: Path) -> Facts:
     """The facts of a run in its folder."""
-    notes = list(read_notes(folder))
+    processes = [_with_script(notes) for notes in read_processes(folder)]
+    notes = [note for process in processes for note in process]
     refused = next((note for note in notes if note["note"] == "refused"), None)
     observed = next((note for note in notes if note["note"] == "observed"), None)
     files = {path for note in notes if note["note"] == "files" for path in note["files"]}
@@ -114,10 +117,17 @@ def read_facts(folder: Path) -> Facts:
         next((note["executable"] for note in notes if note["note"] == "start"), Facts.interpreter),
         observed is not None and bool(observed["versions"].get("cuda")),
         _hash_lines(files),
-        _script(notes),
+        next((note["script"] for note in notes if note["note"] == "observed" and note["script"]), ""),
         tuple(sorted(path for path in files if is_user_file(path))),
         tuple(_seed_call(note) for note in notes if note["note"] == "seed"),
     )
+
+
+def _with_script(notes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One process's notes, each with the script that it ran."""
+    # Noted when torch comes, so that a run that is ended early has it, too; and at the end.
+    script = next((note["script"] for note in notes if note.get("script")), "")
+    return [{**note, "script": script} for note in notes]
 
 
 def _entries(witnessed: Iterable[Mapping[str, Any]]) -> dict[str, tuple[Entry, ...]]:
@@ -129,7 +139,8 @@ def _entries(witnessed: Iterable[Mapping[str, Any]]) -> dict[str, tuple[Entry, .
         entries = found.setdefault(note["factor"], {})
         if note["site"] is not None:
             site = _site(note["site"])
-            entries.setdefault(site.key, Entry(note["what"], site, note["site"].get("source", "")))
+            source, script = note["site"].get("source", ""), note.get("script", "")
+            entries.setdefault(site.key, Entry(note["what"], site, source, script))
     return {name: tuple(entries.values()) for name, entries in found.items()}
 
 
@@ -177,8 +188,3 @@ def _last_lines(path: Path) -> tuple[str, ...]:
         return tuple(path.read_text(errors="replace").strip().splitlines()[-LAST_LINES:])
     except OSError:
         return ()
-
-
-def _script(notes: Iterable[Mapping[str, Any]]) -> str:
-    # Noted when torch comes, so that a run that is ended early has it, too.
-    return next((note["script"] for note in notes if note.get("script")), "")

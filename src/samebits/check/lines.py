@@ -50,7 +50,7 @@ def guilty_places(round_: Round, suspect: Suspect) -> Asking[list[Place]]:
     if len(entries) == 1 and suspect.name not in round_.base.facts.in_libraries:
         return [Place(entries[0])]
     if find(suspect.name).cured_once:
-        return (yield from search.first_of(entries))
+        return (yield from search.first_of_each_script(entries))
     return (yield from search.each_of(entries))
 
 
@@ -59,18 +59,30 @@ class _Search:
         self.round, self.suspect = round_, suspect
         self.left = min(MOST_RUNS, round_.inquiry.left())
 
-    def first_of(self, entries: Sequence[Entry]) -> Asking[list[Place]]:
+    def first_of_each_script(self, entries: Sequence[Entry]) -> Asking[list[Place]]:
+        """A seed in one script cures nothing in another one that it starts."""
+        scripts = list(dict.fromkeys(entry.script for entry in entries))
+        if len(scripts) == 1:
+            return [(yield from self.first_of(entries))]
+        found: list[Place] = []
+        for script in scripts:
+            own = [entry for entry in entries if entry.script == script]
+            if (yield from self._diverge(own)):
+                found.append((yield from self.first_of(own)))
+        return found or [Place(None, tuple(entries))]
+
+    def first_of(self, entries: Sequence[Entry]) -> Asking[Place]:
         """The first line that matters: changing all lines up to it makes runs diverge, without it they agree."""
         low, high = 0, len(entries)
         if not (yield from self._matter(entries)):
-            return [Place(None, tuple(entries))]
+            return Place(None, tuple(entries))
         while high - low > 1:
             middle = (low + high) // 2
             if (yield from self._diverge(entries[:middle])):
                 high = middle
             else:
                 low = middle
-        return [Place(entries[high - 1], tuple(entries[high:]))]
+        return Place(entries[high - 1], tuple(entries[high:]))
 
     def each_of(self, entries: Sequence[Entry]) -> Asking[list[Place]]:
         """Every line that makes runs diverge by itself; lines of one function are told apart last."""

@@ -73,6 +73,7 @@ class Found:
                 factor.story.format(what=(place.entry and place.entry.what) or "a library"),
                 evidence,
                 called=place.entry.what if place.entry else "",
+                script=place.entry.script if place.entry else "",
                 source=place.entry.source if place.entry else "",
                 likely=bool(lucky),
                 others=tuple(entry.site for entry in place.company),

@@ -39,7 +39,7 @@ def trouble_with(runs: Sequence[Run], final: bool = True) -> SamebitsError | Non
         return _hangs(first)
     failed = [run for run in runs if not run.succeeded]
     if len(failed) == len(runs):
-        return _failed(first) if final or len(runs) > 1 else None
+        return _failed(first, len(runs)) if final or len(runs) > 1 else None
     return None if first in failed else first.silence
 
 
@@ -59,15 +59,16 @@ def _hangs(run: Run) -> SamebitsError:
     )
 
 
-def _failed(run: Run) -> SamebitsError:
+def _failed(run: Run, count: int) -> SamebitsError:
     lines = run.facts.said
     if NO_TORCH in lines:
         return NoTorchError(
             f"{run.facts.interpreter} has no torch", "name the Python that has: samebits check PYTHON ..."
         )
     tail = "\n".join(f"  {line}" for line in lines) or "  (it printed nothing on stderr)"
+    ended = f"the command failed in {count} of {count} runs (exit status {run.outcome.exit_code})"
     return ScriptFailedError(
-        f"the command failed in every run (exit status {run.outcome.exit_code}); the end of its output:\n{tail}",
+        f"{ended}; the end of its output:\n{tail}",
         f"make it run without samebits first; the whole output is in {run.outcome.folder.stderr}",
     )
 

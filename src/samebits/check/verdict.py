@@ -173,6 +173,7 @@ class Cause:
         what: how it entered.
         evidence: the runs that show it.
         called: what was called there, as it was witnessed; empty where there is no call.
+        script: path of the script whose process entered there; empty where that is not known.
         source: the line, as it was when it ran; empty where it is to be read from the file.
         likely: the site was found by reading the code, not by watching it.
         others: company: further lines at which it enters, cured together with the first one, or not told apart from it.
@@ -188,6 +189,7 @@ class Cause:
     what: str
     evidence: Evidence
     called: str = ""
+    script: str = ""
     source: str = ""
     likely: bool = False
     others: tuple[Site, ...] = ()
@@ -286,7 +288,7 @@ class Unknown:
 def whole_runs(runs: Sequence[Run]) -> tuple[Run, ...]:
     """Those that took as many steps as any; others were stopped on purpose, or failed."""
     steps = max((run.steps for run in runs), default=0)
-    return tuple(run for run in runs if run.steps == steps > 0)
+    return tuple(run for run in runs if run.steps == steps > 0 and run.succeeded)
 
 
 @dataclass(frozen=True)

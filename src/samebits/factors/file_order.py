@@ -41,6 +41,8 @@ class FileOrder(CallFactor):
     def cure_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
         if site is not None and what == "os.walk":
             return f"sort what os.walk lists at {site.place}, in its loop: folders.sort() and files.sort()"
+        if site is not None and what == "os.scandir":
+            return f"sort the listing at {site.place}: sorted(os.scandir(...), key=lambda entry: entry.name)"
         return super().cure_for(site, script, what)
 
     def observe(self, scene: Scene | None = None) -> Observation:

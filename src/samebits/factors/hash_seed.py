@@ -26,7 +26,7 @@ class HashSeed(Factor):
     summary = "sets of strings are iterated in another order in every run, and hash(str) is another number"
     story = "sets and hashes of strings depend on it"
     too_late = "the interpreter's start"
-    cure = "sort before ordering: sorted(set(...)) at {place}"
+    cure = "sort before ordering: sorted(set(...), key=str) at {place}"
     cure_unplaced = "sort sets of strings before their order counts: sorted(set(...))"
     varied_by_default = True
     read_in_code = True

@@ -47,11 +47,15 @@ class Journal:
 
 def read_notes(folder: Path, sort: str | None = None) -> Iterator[dict[str, Any]]:
     """The notes of all processes of a run, process by process; `sort` chooses one sort."""
+    for notes in read_processes(folder):
+        yield from (note for note in notes if sort in (None, note["note"]))
+
+
+def read_processes(folder: Path) -> Iterator[list[dict[str, Any]]]:
+    """The notes of each process of a run."""
     for path in sorted(folder.glob("journal.*.jsonl"), key=lambda p: (p.stat().st_mtime_ns, p.name)):
-        for line in path.read_bytes().split(b"\n")[:-1]:
-            note = _parsed(line)
-            if note is not None and sort in (None, note["note"]):
-                yield note
+        parsed = (_parsed(line) for line in path.read_bytes().split(b"\n")[:-1])
+        yield [note for note in parsed if note is not None]
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:

@@ -140,6 +140,8 @@ def advice(verdict: Verdict) -> list[str]:
         return [f"look for what differs between processes: {between}"]
     if verdict.unknown.seeds:
         return [f"look at what the seed at {lines_of([one.site for one in verdict.unknown.seeds])} is computed from"]
+    if verdict.unknown.parting.divergence.stream == "length":
+        between = f"durations (time.perf_counter, time.monotonic: training for so many seconds), {between}"
     order = "the order in which threads or processes finish"
     return [f"look for what the catalogue does not hold: {order}, {between}, /dev/urandom read as a file"]
 
