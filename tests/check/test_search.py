@@ -169,6 +169,8 @@ def judged(seed: int) -> "Counter[str]":
     # A factor that unmasks another one is guilty together with it.
     guilty = {name for one in script.effects if one.step is not None for name in (one.factor, one.only_with)}
     confirmed = {cause.factor for cause in found.causes if cause.confirmed}
+    assert found.remedy is None or set(found.remedy.pins) >= confirmed
+    assert found.unknown is None or found.parting is not None
     is_chancy = bool(script.coins or script.noise or script.lottery)
     count = Counter(checks=1, runs=len(simulation.runs), different=found.parting is not None)
     count["chancy and different"] = is_chancy and found.parting is not None

@@ -107,10 +107,10 @@ def test_the_page_of_a_real_check(tmp_path: Path) -> None:
 
     assert_valid(json.loads((tmp_path / "moved" / "answer.json").read_text()))
     for words in (
-        "different bits: runs 1 and 2 part ",
+        "different bits: runs 1 and 2 diverge ",
         "torch-rng",
         "samebits run --pin torch-rng train.py",
-        "Verified",
+        "verified: ",
         "model = torch.nn.Linear(4, 1)",
         "The experiments",
         "Where bits part",

@@ -181,9 +181,8 @@ def test_diff_says_by_how_much_and_which_generators_moved() -> None:
         "  compared  initial parameters and gradients",
         "  runs      /a and /b",
     ]
-    assert diff_text("/a", "/b", 10, None, None, [], ("loss", "end")) == (
-        "same bits: 10 steps agree in losses and the final state"
-    )
+    same_bits = RunComparison(None, None, ("loss", "end"), steps=10)
+    assert diff_text("/a", "/b", same_bits, None, []) == "same bits: 10 steps agree in losses and the final state"
 
 
 def test_a_dry_run_prints_the_plan() -> None:

@@ -92,7 +92,8 @@ def _locate(request: Request, lab: Lab, found: Found, more: _More) -> None:
 def _cured(found: Found) -> tuple[list[Cause], Remedy | None, tuple[str, ...]]:
     """Where data diverge with their keys pinned, and nothing else was found: what is carried only the code can cure."""
     causes, remedy = found.causes, found.remedy
-    later = found.rounds[-1].trials[-1].later if found.rounds and found.rounds[-1].trials else found.rounds[-1].at
+    last = found.rounds[-1] if found.rounds else None
+    later = None if last is None else last.trials[-1].later if last.trials else last.at
     if remedy is not None and remedy.parted is not None and later is not None and later.divergence.stream == "batch":
         cures = tuple(dict.fromkeys(shown.cure for cause in causes for shown in cause.shown_by if shown.cure))
         if cures:

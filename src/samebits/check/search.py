@@ -197,6 +197,8 @@ def _chance(round_: Round, suspect: Suspect, base: Sequence[Run]) -> float:
 
 def _witnessed(round_: Round) -> tuple[tuple[str, Entry], ...]:
     """Every factor that entered a held run, with its first line, but for those that were found guilty."""
+    if not round_.held:  # the runs were used up before
+        return ()
     guilty = {*round_.pins, *(one.name for one in round_.accused)}
     entries = round_.base.facts.entries
     return tuple((name, entries[name][0]) for name in in_order(entries) if entries[name] and name not in guilty)
