@@ -97,12 +97,12 @@ def test_different_bits_name_place_cause_and_remedy(script: Path) -> None:
         "                model = torch.nn.Linear(2, 2)",
         "            confirmed: with everything else pinned 5 of 5 runs agree; with torch-rng changed 4 of 4 differ "
         "from them, all in the same way",
-        "            a coin outside the catalogue shows this in at most 0.4 % of checks",
+        "            something outside the catalogue would show the same by luck in at most 0.4 % of checks",
         "  cause     file-order: os.listdir listed, train.py:3",
         "                for name in os.listdir('data'):",
         "            confirmed: with everything else pinned 5 of 5 runs agree; with file-order changed 4 of 4 "
         "differ from them, all in the same way",
-        "            a coin outside the catalogue shows this in at most 0.4 % of checks",
+        "            something outside the catalogue would show the same by luck in at most 0.4 % of checks",
         "            repeats on this machine; another machine, copy or setting changes it",
         "  remedy    samebits run --pin torch-rng --pin file-order train.py     "
         "(verified: 3 runs agree, 2 of them to the end, run 11 with the rest varied)",

@@ -93,6 +93,13 @@ class Models:
 
     # ---- meeting modules
 
+    def is_new(self, module: Any) -> bool:
+        """Whether a module holds tensors, and nothing of it was met before."""
+        if module in self._tops:
+            return False
+        holding = [inner for _, inner in inner_modules(module) if _holds_tensors(inner)]
+        return bool(holding) and all(self._known(inner) is None for inner in holding)
+
     def meet(self, module: Any) -> list[Named]:
         """Name the tensors of a module that is called for the first time; those that are new, parameters first."""
         if module in self._tops:

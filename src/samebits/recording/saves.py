@@ -137,7 +137,7 @@ def _stem(file: Any) -> str:
 
 
 def content(thing: Any, prefix: str, file: str) -> Iterator[tuple[str, Any, bool]]:
-    """Path, tensor or number, and whether it tells the time; texts are left out."""
+    """Path, tensor, number or whatever else is there, and whether it tells the time."""
     for path, leaf in leaves(thing, prefix):
         key = path.removeprefix(prefix) or file
         if isinstance(leaf, bool | int | float | complex):
@@ -145,6 +145,16 @@ def content(thing: Any, prefix: str, file: str) -> Iterator[tuple[str, Any, bool
         elif (tensor := as_tensor(leaf)) is not None:
             is_array = tensor is not leaf
             yield path, tensor, is_array and (_is_time(key) or (tensor.numel() == 1 and _is_epoch(tensor.item())))
+        elif leaf is not None:
+            yield path, leaf, False
+
+
+def kind_of(leaf: Any) -> str:
+    """How something that is not looked into is called: `texts`, or its class."""
+    if isinstance(leaf, str | bytes):
+        return "texts"
+    dtype = getattr(leaf, "dtype", None)
+    return f"{type(leaf).__name__} of {dtype}" if dtype is not None else type(leaf).__name__
 
 
 def _is_time(path: str) -> bool:

@@ -11,6 +11,7 @@ import os
 import re
 import sys
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -31,7 +32,7 @@ from samebits.recording.log import Log, digested
 from samebits.recording.models import COPIED, LOADED, Holder, Models
 from samebits.recording.ops.mode import OpRecorder
 from samebits.recording.optimizers import Held, Optimizers
-from samebits.recording.saves import Saves, content
+from samebits.recording.saves import Saves, content, kind_of
 from samebits.recording.training import Training
 from samebits.recording.trees import plain_digest
 from samebits.recording.wish import OpWish, Wish
@@ -242,10 +243,24 @@ class Recorder:
         depth = getattr(self.inside, "depth", 0)
         self.inside.depth = depth + 1
         # Replicas of DataParallel run in threads inside the call of a module that is seen itself.
-        if depth or getattr(self.inside, "loading", False) or getattr(module, "_is_replica", False):
+        if depth and self._has_left_over(module):
+            depth, self.inside.depth = 0, 1
+        # Asked of the dictionary: a program's own `__getattr__` must not hear of names it does not know.
+        if depth or getattr(self.inside, "loading", False) or module.__dict__.get("_is_replica", False):
             return
         if self.is_active():
             self._safely(self._outermost_called)(module, args)
+
+    def _has_left_over(self, module: Any) -> bool:
+        """Whether no call is around this one: what is no Exception leaves modules without any hook being told."""
+        if module is not getattr(self.inside, "outermost", lambda: None)():
+            return False
+        frame: FrameType | None = sys._getframe(1)
+        calls = 0
+        while frame is not None and calls < 2:
+            calls += frame.f_code is torch.nn.Module._call_impl.__code__
+            frame = frame.f_back
+        return calls < 2
 
     def module_returned(self, module: Any, args: Any, result: Any) -> None:
         if torch.compiler.is_compiling():
@@ -255,6 +270,8 @@ class Recorder:
             self._safely(self._outermost_returned)(module, result)
 
     def _outermost_called(self, module: Any, args: Any) -> None:
+        self.inside.outermost = weakref.ref(module)
+        self._begin_if_over(module)
         training = self.training
         if training.forward_open and not training.has_optimizer and not training.has_backward:
             self._end_call()
@@ -275,10 +292,12 @@ class Recorder:
     def module_copied(self, result: Any, module: Any, *_: Any) -> None:
         # Compilers copy and unpickle graphs of their own, more or fewer of them as their caches are filled.
         if self.is_active() and not isinstance(module, torch.fx.GraphModule) and not _is_tracing():
+            self._begin_if_over(module)
             self.models.notice(module, COPIED)
 
     def module_loaded(self, result: Any, module: Any, *_: Any) -> None:
         if self.is_active() and not _is_tracing():
+            self._begin_if_over(module)
             self.models.notice(module, LOADED)
 
     # ---- gradients ---------------------------------------------------------------------------------------------------
@@ -363,6 +382,11 @@ class Recorder:
 
     # ---- optimizers --------------------------------------------------------------------------------------------------
 
+    def _begin_if_over(self, module: Any) -> None:
+        """A worker whose training has stepped, and that turns to a model of which nothing was met, has another job."""
+        if self.lane.is_over and get_worker_info() is None and self.models.is_new(module):
+            self._begin_training()
+
     def optimizer_made(self, result: Any, optimizer: Any, *_: Any) -> None:
         if self.lane.is_over and get_worker_info() is None:
             self._begin_training()
@@ -437,8 +461,12 @@ class Recorder:
                 )
             elif torch.is_tensor(leaf):
                 tensors.append((path, unwrapped(leaf)))
-            elif (digest := plain_digest(leaf)) is not None:
+            elif isinstance(leaf, bool | int | float | complex) and (digest := plain_digest(leaf)) is not None:
                 numbers.append((path, digest))
+            else:
+                # One of each kind: a vocabulary has a hundred thousand texts.
+                kind = kind_of(leaf)
+                self._tell_once(f"{kind} in what was saved, such as {_key(path, number, file)}", kind)
         self.log.add("artifact", tensors)
         if numbers:
             self.log.add_digests("artifact", [name for name, _ in numbers], [digest for _, digest in numbers])
@@ -456,9 +484,10 @@ class Recorder:
             for name, tensor in holder.changed_at_save(versions)
         ]
 
-    def _tell_once(self, what: str) -> None:
-        if what not in self._told:
-            self._told.add(what)
+    def _tell_once(self, what: str, sort: str = "") -> None:
+        """Note what is not seen; of each sort the first."""
+        if (sort or what) not in self._told:
+            self._told.add(sort or what)
             self.journal.note("unseen", what=what)
 
     # ---- last looks --------------------------------------------------------------------------------------------------

@@ -70,7 +70,8 @@ def chance_words(chance: float) -> str:
 
 def coin(cause: Cause) -> str:
     """What a coin outside the catalogue would have had to do."""
-    return f"a coin outside the catalogue shows this in at most {chance_words(cause.evidence.chance)} of checks"
+    chance = chance_words(cause.evidence.chance)
+    return f"something outside the catalogue would show the same by luck in at most {chance} of checks"
 
 
 def remedy_state(remedy: Remedy) -> str:
