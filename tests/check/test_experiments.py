@@ -57,13 +57,9 @@ for _ in range(3):
     assert (origin["op"], origin["pass"], origin["backward_of"]) == ("aten::index_put", "backward", "index")
     assert origin["location"]["source"] == "(W[index] * weight).sum().backward()"
     assert (origin["replay"]["confirmed"], origin["replay"]["racy"]) == (True, True)
-    assert verdict["remedy"] | {"code": []} == {
-        "pins": ["torch-algorithms"],
-        "command": "samebits run --pin torch-algorithms train.py",
-        "verified": True,
-        "code": [],
-        "parted": None,
-    }
+    remedy = verdict["remedy"]
+    assert (remedy["pins"], remedy["verified"], remedy["parted"]) == (["torch-algorithms"], True, None)
+    assert remedy["command"] == "samebits run --pin torch-algorithms train.py"
 
 
 def test_what_is_outside_the_catalogue_is_called_unknown(tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ class Suspect:
         runs: those made so far.
         place: where the first of them leaves the held runs; of a factor left alone, another one like it.
         parting: two runs that show it.
+        tried: how many factors had been released by then, this one included: each could have been accused instead.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Suspect:
     runs: list[Run]
     place: Divergence
     parting: Parting
+    tried: int
 
     @property
     def is_left_alone(self) -> bool:
@@ -212,7 +214,7 @@ class Round:
         if place is None:
             return None
         plan = replace(run.plan, keep_step=None, keep_streams=())
-        return Suspect(name, plan, [run], place, Parting(self.base.id, run.id, place))
+        return Suspect(name, plan, [run], place, Parting(self.base.id, run.id, place), self.tried)
 
     def _tried_again(self, name: str) -> Asking[Suspect | None]:
         if not find(name).read_in_code or not self.base.facts.hash_lines:
@@ -235,7 +237,7 @@ class Round:
             return None
         place = self.differ(runs[0], other)
         assert place is not None
-        return Suspect(name, plan, list(runs), place, Parting(runs[0].id, other.id, place))
+        return Suspect(name, plan, list(runs), place, Parting(runs[0].id, other.id, place), self.tried)
 
     # ---- how sure that is
 
@@ -259,9 +261,9 @@ class Round:
         base = self.base_runs()
         strays = self.strays(suspect)
         if suspect.is_left_alone:
-            chance = chance_of_scatter(len(base), len(suspect.runs), strays, max(1, self.tried))
+            chance = chance_of_scatter(len(base), len(suspect.runs), strays, suspect.tried)
         else:
-            chance = chance_of_split(len(base), strays, max(1, self.tried))
+            chance = chance_of_split(len(base), strays, suspect.tried)
             if strays < len(suspect.runs):
                 chance = 1.0
         lines = self.base.facts.entries.get(suspect.name)
@@ -290,7 +292,10 @@ class Round:
             # Is it the base that does not repeat, or is there another cause, or do pins choose other algorithms?
             yield from _batches([held, second], jobs)
         if trial.holds is None:
-            trial.holds = self.differ(*trial.runs[:2]) is None
+            one, other = trial.runs[:2]
+            place = self.differ(one, other)
+            trial.holds = place is None
+            trial.later = None if place is None else Parting(one.id, other.id, place, varied=_varied(one, other))
         whole = [("whole", plans.remedy_run(request, pins)), ("whole", plans.remedy_varied_run(request, pins))]
         for batch in _batches([released, whole[0], released, whole[1]], jobs):
             if trial.holds:
@@ -303,7 +308,7 @@ class Round:
     ) -> list[tuple[str, RunPlan]]:
         """The next runs of either kind, whichever proves more; as many as can be made side by side."""
         base, strays, found = len(self.base_runs()), self.strays(suspect), list[tuple[str, RunPlan]]()
-        limit, tried, alone = self.evidence(suspect).limit, max(1, self.tried), len(suspect.runs)
+        limit, tried, alone = self.evidence(suspect).limit, suspect.tried, len(suspect.runs)
 
         def chance(more_base: int, more_strays: int) -> float:
             if suspect.is_left_alone:
@@ -356,8 +361,8 @@ class Round:
                 trial.holds, trial.later = False, Parting(trial.runs[0].id, run.id, place)
             return
         place = self.inquiry.compare(trial.whole[0], run)
-        varied = tuple(run.plan.named("varied"))
-        trial.later = None if place is None else Parting(trial.whole[0].id, run.id, place, varied=varied)
+        first = trial.whole[0]
+        trial.later = None if place is None else Parting(first.id, run.id, place, varied=_varied(first, run))
 
     def _is_alike(self) -> bool:
         """Whether the runs to be explained were treated alike; otherwise one of them was varied."""
@@ -414,6 +419,10 @@ class Round:
         place = self.differ(a, b)
         if place is not None:
             self.inquiry.doubt(Parting(a.id, b.id, place))
+
+
+def _varied(a: Run, b: Run) -> tuple[str, ...]:
+    return tuple(in_order([*a.plan.named("varied"), *b.plan.named("varied")]))
 
 
 def _batches(wanted: list[tuple[str, RunPlan]], jobs: int) -> Iterator[list[tuple[str, RunPlan]]]:
