@@ -4,6 +4,7 @@ Whatever the luck of the day: nobody is called guilty. A line that is witnessed,
 """
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,13 +17,21 @@ from tests.schemas import assert_valid
 
 FOLDER = Path(__file__).parent / "unknown"
 CASES = sorted(path.name for path in FOLDER.iterdir())
-# A coin shows in three runs out of four checks only; a race may hide as well.
-RUNS = 8
+# So many runs of a coin with this bias agree in one check of five hundred, and accuse an innocent as rarely.
+RUNS, BIAS = 12, "0.4"
 
 
 def check(name: str, script: str, *options: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "samebits", "check", "--format", "json", *options, script]
-    done = subprocess.run(command, cwd=FOLDER / name, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(
+        command,
+        cwd=FOLDER / name,
+        env={**os.environ, "BIAS": BIAS},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
     document: dict[str, Any] = json.loads(done.stdout)
     assert_valid(document)
     return document
@@ -30,18 +39,22 @@ def check(name: str, script: str, *options: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_nobody_is_accused(name: str, tmp_path: Path) -> None:
-    """Different, and the cause is unknown: what was witnessed is listed, and what to try next."""
+    """The cause is unknown: what was witnessed is listed, and what to try next."""
     source = (FOLDER / name / "faulty.py").read_text(encoding="utf-8").splitlines()
     marked = {(mark[1], line) for line, text in enumerate(source, start=1) if (mark := MARK.search(text))}
 
     verdict = check(name, "faulty.py", "--runs", str(RUNS), "--out", str(tmp_path / "runs"))
 
-    assert verdict["verdict"] == "different"
-    assert [cause["factor"] for cause in verdict["causes"]] == ["unknown"]
-    (unknown,) = verdict["causes"]
+    assert not any(cause["confirmed"] for cause in verdict["causes"])
+    # A race may hide for a whole check; a coin that is thrown so often does not.
+    if verdict["verdict"] == "same":
+        assert name != "coin"
+        return
+    unknown = verdict["causes"][-1]
+    assert unknown["factor"] == "unknown"
     assert {(one["factor"], one["location"]["line"]) for one in unknown["witnessed"]} >= marked
     assert unknown["next"]
-    assert verdict["remedy"] is None
+    assert verdict["remedy"] is None or not verdict["remedy"]["verified"]
 
 
 @pytest.mark.parametrize("name", CASES)
