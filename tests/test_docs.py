@@ -45,7 +45,7 @@ def test_the_tour_shows_output() -> None:
     """The README's story was filled in by running it."""
     readme = (ROOT / "README.md").read_text()
 
-    assert "different bits: runs 1 and 2 part" in readme
+    assert "different bits: runs 1 and 2 diverge" in readme
     assert "likely examples/names_rnn.py:25" in readme
     assert "same bits: 3 runs of 120 steps agree" in readme
 
