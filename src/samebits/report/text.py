@@ -138,7 +138,8 @@ def diff_text(a: str, b: str, found: RunComparison, distance: Distance | None, n
     told = [*(("note", note) for note in notes), *(("not seen", what) for what in found.not_seen)]
     place, op = found.divergence, found.op
     if found.same:
-        return laid_out(f"same bits: {counted(found.steps, 'step')} agree in {compared_streams(found)}", told)
+        agree = "agrees" if found.steps == 1 else "agree"
+        return laid_out(f"same bits: {counted(found.steps, 'step')} {agree} in {compared_streams(found)}", told)
     rows = [] if op is None else [("op", op_told(op))]
     if place is not None:
         first = where(place) if found.is_op_first else ""
