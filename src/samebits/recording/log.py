@@ -12,7 +12,7 @@ from samebits.errors import StorageError
 from samebits.pinning import current_rank
 from samebits.recording import values
 from samebits.recording.birth import Birth, birth_here
-from samebits.recording.digest import DIGEST, Pending, digests, found_at_once, is_evidence, numbers, pending
+from samebits.recording.digest import DIGEST, Pending, found_at_once, is_evidence, numbers, pending
 from samebits.recording.generators import generator_states
 from samebits.recording.journal import Journal
 from samebits.recording.listening import as_tensor, unwrapped
@@ -100,6 +100,9 @@ class Log:
 
     def add(self, stream: str, named: Iterable[tuple[str, Any]]) -> None:
         """Digest tensors as they are now."""
+        named = list(named)
+        if not named:
+            return
         held, part = _evidence(named)
         if held:
             self._row.add(stream, [name for name, _ in held], part)
@@ -121,7 +124,7 @@ class Log:
         if plain:
             self._ends.append((order, stream, [name for name, _ in plain], [digest for _, digest in plain]))
 
-    def _keep(self, stream: str, held: list[tuple[str, Any]]) -> None:
+    def _keep(self, stream: str, held: Sequence[tuple[str, Any]]) -> None:
         if stream in self.wish.keep_streams and self.wish.keep_step is not None:
             values.keep(self.folder / "values", self.rank, self.wish.keep_step, stream, held)
 
@@ -153,13 +156,19 @@ class Log:
             self.journal.note("cut", cut=cut, rank=self.rank)
             self.journal.note("files", files=user_files())
         is_last = self.wish.stop_after is not None and self.step >= self.wish.stop_after
-        if is_last or len(self._queue) >= ROWS_WAITING or not any(row.is_waiting() for _, _, row in self._queue):
+        if is_last or len(self._queue) >= ROWS_WAITING or self._is_due():
             self.flush()
         self.step += 1
         return is_last
 
+    def _is_due(self) -> bool:
+        """Whether rows may be written now: none waits for a device, and what is written would be committed."""
+        is_due = self.writer is None or self.writer.is_due
+        return is_due and not any(row.is_waiting() for _, _, row in self._queue)
+
     def commit(self) -> None:
         """What was written survives a kill."""
+        self.flush()
         try:
             if self.writer is not None:
                 self.writer.commit()
@@ -240,18 +249,22 @@ def _sorted_out(trees: Iterable[tuple[str, Any]]) -> tuple[list[tuple[str, Any]]
     return tensors, plain
 
 
-def _evidence(named: Iterable[tuple[str, Any]]) -> tuple[list[tuple[str, Any]], Sequence[int] | Pending]:
+def _evidence(named: Sequence[tuple[str, Any]]) -> tuple[Sequence[tuple[str, Any]], Sequence[int] | Pending]:
     """Those of these tensors that hold bits, and their digests, on an accelerator without waiting for them."""
-    held = list(named)
-    found = found_at_once([tensor for _, tensor in held])
+    found = found_at_once([tensor for _, tensor in named])
     if None not in found:
-        return held, cast("list[int]", found)
+        return named, cast("list[int]", found)
     # Something lies on an accelerator, is made of several tensors, or holds no bits at all.
-    held, found = _evident(held, found)
-    part = pending([tensor for _, tensor in held], found)
-    return held, part if part.is_under_way else part.result()
+    held, found = _evident(named, found)
+    return held, _completed([tensor for _, tensor in held], found)
 
 
 def digested(tensors: Sequence[Any]) -> Sequence[int] | Pending:
     """The digests of evidence, on an accelerator without waiting for them."""
-    return digests(tensors) if all(tensor.device.type == "cpu" for tensor in tensors) else pending(tensors)
+    found = found_at_once(tensors)
+    return cast("list[int]", found) if None not in found else _completed(tensors, found)
+
+
+def _completed(tensors: Sequence[Any], found: Sequence[int | None]) -> Sequence[int] | Pending:
+    part = pending(tensors, found)
+    return part if part.is_under_way else part.result()

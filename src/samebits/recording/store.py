@@ -127,11 +127,17 @@ class Writer:
     def insert(self, statement: str, *values: object) -> None:
         """Append one row to a table that somebody else knows the meaning of."""
         self._waiting.append((statement, values))
-        # Rows wait here, because sqlite would take 0.1 ms for each and lose it to a kill all the same. Committing may
-        # take 0.3 % of the time: slow steps are committed one by one, quick ones together.
-        is_due = time.perf_counter() - self._committed >= 300 * self._commit_seconds
-        if is_due or len(self._waiting) >= _MOST_WAITING:
+        if self.is_due or len(self._waiting) >= _MOST_WAITING:
             self.commit()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether what comes next is committed at once.
+
+        Rows wait, because sqlite would take 0.1 ms for each and lose it to a kill all the same. Committing may take
+        0.3 % of the time: slow steps are committed one by one, quick ones together.
+        """
+        return time.perf_counter() - self._committed >= 300 * self._commit_seconds
 
     def commit(self) -> None:
         """Make everything written so far survive a kill."""

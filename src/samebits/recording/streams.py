@@ -43,8 +43,30 @@ STATE_FIRST_STEPS = 3
 STATE_EVERY = 10
 
 
+def _nothing() -> None:
+    """What a dead reference gives."""
+
+
 # Last looks go to the end row in the order of their kinds.
 _OF_HOLDER, _OF_OPTIMIZER, _OF_LEAVES = range(3)
+
+
+class _Inside(threading.local):
+    """Where a thread is.
+
+    Attributes:
+        lane: what it is recorded in, unless it is the main one.
+        depth: calls of modules around this place.
+        outermost: the module whose call is the outermost.
+        loading: a DataLoader makes a batch.
+        inputs: what `torch.autograd.grad` was asked for.
+    """
+
+    lane: Lane | None = None
+    depth = 0
+    outermost: Callable[[], Any] = _nothing
+    loading = False
+    inputs: list[Any] = []  # noqa: RUF012 - replaced, never changed
 
 
 class Recorder:
@@ -63,7 +85,7 @@ class Recorder:
         self._inside_hooks = 0
         self._dead: deque[tuple[Lane, Holder | Held]] = deque()
         self._told: set[str] = set()
-        self.inside = threading.local()
+        self.inside = _Inside()
         self.main = self._new_lane()
         # Those of other threads, as they came.
         self.lanes: list[Lane] = []
@@ -90,7 +112,7 @@ class Recorder:
         """What the calling thread is recorded in."""
         if threading.get_ident() == self.thread:
             return self.main
-        lane: Lane | None = getattr(self.inside, "lane", None)
+        lane = self.inside.lane
         if lane is None:
             lane = self.inside.lane = self._new_lane(is_own_thread=True)
             self.lanes.append(lane)
@@ -131,12 +153,12 @@ class Recorder:
 
     def thread_ended(self, thread: Any) -> None:
         """Its last training is over."""
-        lane: Lane | None = getattr(self.inside, "lane", None)
+        lane = self.inside.lane
         if lane is not None:
             if self.is_active():
                 self._finish(lane)
             self.lanes.remove(lane)
-            del self.inside.lane
+            self.inside.lane = None
 
     # ---- hooks -------------------------------------------------------------------------------------------------------
 
@@ -240,33 +262,24 @@ class Recorder:
         # Inside a compiled region this must vanish: the compiler folds the test and never looks further.
         if torch.compiler.is_compiling():
             return
-        depth = getattr(self.inside, "depth", 0)
-        self.inside.depth = depth + 1
+        inside = self.inside
+        depth = inside.depth
+        inside.depth = depth + 1
         # Replicas of DataParallel run in threads inside the call of a module that is seen itself.
-        if depth and self._has_left_over(module):
-            depth, self.inside.depth = 0, 1
+        if depth and module is inside.outermost() and not _is_called_again():
+            depth, inside.depth = 0, 1
         # Asked of the dictionary: a program's own `__getattr__` must not hear of names it does not know.
-        if depth or getattr(self.inside, "loading", False) or module.__dict__.get("_is_replica", False):
+        if depth or inside.loading or module.__dict__.get("_is_replica", False):
             return
         if self.is_active():
             self._safely(self._outermost_called)(module, args)
 
-    def _has_left_over(self, module: Any) -> bool:
-        """Whether no call is around this one: what is no Exception leaves modules without any hook being told."""
-        if module is not getattr(self.inside, "outermost", lambda: None)():
-            return False
-        frame: FrameType | None = sys._getframe(1)
-        calls = 0
-        while frame is not None and calls < 2:
-            calls += frame.f_code is torch.nn.Module._call_impl.__code__
-            frame = frame.f_back
-        return calls < 2
-
     def module_returned(self, module: Any, args: Any, result: Any) -> None:
         if torch.compiler.is_compiling():
             return
-        depth = self.inside.depth = max(0, getattr(self.inside, "depth", 0) - 1)
-        if depth == 0 and result is not None and not getattr(self.inside, "loading", False) and self.is_active():
+        inside = self.inside
+        depth = inside.depth = max(0, inside.depth - 1)
+        if depth == 0 and result is not None and not inside.loading and self.is_active():
             self._safely(self._outermost_returned)(module, result)
 
     def _outermost_called(self, module: Any, args: Any) -> None:
@@ -350,7 +363,7 @@ class Recorder:
     def after_grad(self, result: Any, *_: Any) -> None:
         training = self.training
         training.in_backward = False
-        inputs, self.inside.inputs = getattr(self.inside, "inputs", []), []
+        inputs, self.inside.inputs = self.inside.inputs, []
         if not self.is_active():
             return
         named = [(self.optimizers.name_of(one) or f"leaf{i}", one) for i, one in enumerate(inputs)]
@@ -619,6 +632,19 @@ def _look_at_last(lane: Lane, thing: Holder | Held) -> None:
 _OPTIMIZERS = register_optimizer_step_pre_hook.__code__.co_filename
 # Hooks around steps of optimizers that are to be taken away.
 _left_over: list[Any] = []
+
+
+def _is_called_again() -> bool:
+    """Whether the module whose call is about to be told was called inside its own call.
+
+    Otherwise no call is around this one: what is no Exception leaves modules without any hook being told.
+    """
+    frame: FrameType | None = sys._getframe(2)
+    calls = 0
+    while frame is not None and calls < 2:
+        calls += frame.f_code is torch.nn.Module._call_impl.__code__
+        frame = frame.f_back
+    return calls == 2
 
 
 def remove_left_over() -> None:
