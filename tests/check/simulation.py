@@ -140,12 +140,12 @@ class Simulation:
                 own = entries.setdefault(effect.factor, ())
                 if effect.line:
                     entries[effect.factor] = (*own, Entry("a call", Site(SCRIPT, effect.line)))
-        hash_lines = tuple(
-            Entry("sorts", Site(SCRIPT, one.line))
+        read_lines = {
+            one.factor: (Entry("sorts", Site(SCRIPT, one.line)),)
             for one in self.script.effects
             if find(one.factor).read_in_code and one.line
-        )
-        return Facts(entries, hash_lines=hash_lines, script=SCRIPT) if plan.witness else Facts(hash_lines=hash_lines)
+        }
+        return Facts(entries, read_lines=read_lines, script=SCRIPT) if plan.witness else Facts(read_lines=read_lines)
 
 
 def simulated(

@@ -77,7 +77,7 @@ class Facts:
         said: the last lines on stderr.
         interpreter: the Python that ran.
         has_cuda: CUDA could be used.
-        hash_lines: lines of the user's code that let the hash order in, found by reading it.
+        read_lines: factor → lines of the user's code at which it may enter, found by reading it.
         script: path of the script that was run, as far as it is a file.
         files: the user's own ones that were imported.
         seeds: calls that seeded a generator, in the order of time; only the first ones of many.
@@ -90,7 +90,7 @@ class Facts:
     said: tuple[str, ...] = ()
     interpreter: str = "the command's Python"
     has_cuda: bool = False
-    hash_lines: tuple[Entry, ...] = ()
+    read_lines: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
     script: str = ""
     files: tuple[str, ...] = ()
     seeds: tuple[SeedCall, ...] = ()
@@ -116,7 +116,7 @@ def read_facts(folder: Path) -> Facts:
         _last_lines(folder / "stderr.log"),
         next((note["executable"] for note in notes if note["note"] == "start"), Facts.interpreter),
         observed is not None and bool(observed["versions"].get("cuda")),
-        _hash_lines(files),
+        _read_lines(files),
         next((note["script"] for note in notes if note["note"] == "observed" and note["script"]), ""),
         tuple(sorted(path for path in files if is_user_file(path))),
         tuple(_seed_call(note) for note in notes if note["note"] == "seed"),
@@ -164,16 +164,20 @@ def _site(note: Mapping[str, Any]) -> Site:
     return Site(note["path"], note["line"], note["function"])
 
 
-def _hash_lines(files: Iterable[str]) -> tuple[Entry, ...]:
+def _read_lines(files: Iterable[str]) -> Mapping[str, tuple[Entry, ...]]:
     own = sorted(path for path in files if is_user_file(path))
-    return _read_hash_lines(tuple((path, _changed(path)) for path in own))
+    return _read_once(tuple((path, _changed(path)) for path in own))
 
 
 @cache
-def _read_hash_lines(files: tuple[tuple[str, float], ...]) -> tuple[Entry, ...]:
+def _read_once(files: tuple[tuple[str, float], ...]) -> Mapping[str, tuple[Entry, ...]]:
     # Every run of a check has the same files: they are read once, as long as nobody edits them.
-    found = find_hash_order([path for path, _ in files])
-    return tuple(Entry(one.reason, Site(one.path, one.line, one.function), one.source) for one in found)
+    found: dict[str, tuple[Entry, ...]] = {}
+    for one in find_hash_order([path for path, _ in files]):
+        entry = Entry(one.reason, Site(one.path, one.line, one.function), one.source)
+        for factor in one.depends_on:
+            found[factor] = (*found.get(factor, ()), entry)
+    return found
 
 
 def _changed(path: str) -> float:

@@ -185,7 +185,7 @@ class Round:
         if factor.has_sites:
             # Entered by no line of the user's: possible, for what libraries do on their own, and tried last.
             return 0 if facts.entries.get(name) else 3
-        return 1 if factor.read_in_code and not facts.hash_lines else 0
+        return 1 if factor.read_in_code and not facts.read_lines.get(name) else 0
 
     def _released(self, names: Sequence[str]) -> Asking[list[Suspect]]:
         """Those of these factors that make runs diverge, the earliest in the catalogue's order of suspicion first."""
@@ -217,7 +217,7 @@ class Round:
         return Suspect(name, plan, [run], place, Parting(self.base.id, run.id, place), self.tried)
 
     def _tried_again(self, name: str) -> Asking[Suspect | None]:
-        if not find(name).read_in_code or not self.base.facts.hash_lines:
+        if not find(name).read_in_code or not self.base.facts.read_lines.get(name):
             return None
         for variant in LUCKY_VARIANTS:
             (run,) = yield from self.inquiry.runs_of([plans.released_run(self.plan, name, variant)])

@@ -61,7 +61,7 @@ class Found:
 
     def _causes_of(self, round_: Round, suspect: Suspect) -> list[Cause]:
         factor, facts = find(suspect.name), round_.base.facts
-        lucky = facts.hash_lines if factor.read_in_code else ()
+        lucky = facts.read_lines.get(suspect.name, ()) if factor.read_in_code else ()
         if lucky:
             read = [Place(lucky[0], tuple(lucky[1:]))]
         evidence = round_.evidence(suspect)

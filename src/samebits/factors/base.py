@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, MutableMapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Literal
@@ -272,6 +272,10 @@ class Factor(ABC):
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
         """Variables to set before the interpreter starts."""
         return {}
+
+    def starting(self, setting: Setting) -> AbstractContextManager[None]:
+        """What must hold around the start of a command that is run once, besides its environment."""
+        return nullcontext()
 
     def check_value(self, value: str) -> None:
         """Raise UsageError when `value` cannot be pinned to."""

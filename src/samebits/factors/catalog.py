@@ -17,6 +17,7 @@ from samebits.factors.data_workers import DataWorkers
 from samebits.factors.file_order import FileOrder
 from samebits.factors.float_precision import FloatPrecision
 from samebits.factors.hash_seed import HashSeed
+from samebits.factors.memory_addresses import MemoryAddresses
 from samebits.factors.numpy_rng import NumpyRng
 from samebits.factors.os_entropy import OsEntropy
 from samebits.factors.python_rng import PythonRng
@@ -31,6 +32,7 @@ CATALOG: tuple[Factor, ...] = (
     OsEntropy(),
     Clock(),
     HashSeed(),
+    MemoryAddresses(),
     FileOrder(),
     UninitializedMemory(),
     CpuThreads(),
