@@ -200,5 +200,7 @@ def _witnessed(round_: Round) -> tuple[tuple[str, Entry], ...]:
     if not round_.held:  # the runs were used up before
         return ()
     guilty = {*round_.pins, *(one.name for one in round_.accused)}
-    entries = round_.base.facts.entries
+    facts = round_.base.facts
+    read = {name: lines for name, lines in facts.read_lines.items() if find(name).held_in_part}
+    entries = {**facts.entries, **read}
     return tuple((name, entries[name][0]) for name in in_order(entries) if entries[name] and name not in guilty)

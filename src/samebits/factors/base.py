@@ -245,6 +245,7 @@ class Factor(ABC):
         refuses: pinned, it makes operations raise that cannot repeat.
         read_in_code: it leaves no call to witness; its lines are found by reading the user's code, and another value of
             it may by luck change nothing.
+        held_in_part: pinned, some of what it does still moves, so its lines are told where the cause is unknown.
         needs_cuda: it can matter only where CUDA is.
         needs_loader: it can matter only where a DataLoader fetches.
         priced: the modes in which it may make steps slower or quicker.
@@ -265,6 +266,7 @@ class Factor(ABC):
     has_sites: bool = False
     refuses: bool = False
     read_in_code: bool = False
+    held_in_part: bool = False
     needs_cuda: bool = False
     needs_loader: bool = False
     priced: tuple[Mode, ...] = ()

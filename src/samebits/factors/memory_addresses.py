@@ -35,10 +35,11 @@ class MemoryAddresses(Factor):
     summary = "id() is an address, so sets of parameters or modules are iterated in another order in every run"
     story = "sets of parameters, tensors and modules depend on where they lie in memory"
     too_late = "the import of torch, for sets of tensors and modules; the interpreter's start, for id()"
-    cure = "use a list, or dict.fromkeys(...), instead of a set at {place}"
+    cure = "make the set whose order counts at {place} with dict.fromkeys(...), which keeps one, or use a list"
     cure_unplaced = "keep parameters and modules in a list, or in dict.fromkeys(...), where their order counts"
     varied_by_default = True
     read_in_code = True
+    held_in_part = True
     priced = ("pinned",)
 
     def cure_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
