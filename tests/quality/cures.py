@@ -16,6 +16,7 @@ CONSTANTS = {
     "uuid4": "uuid.UUID(int=0)",
     "randbits": "0",
     "urandom": "b'0000'",
+    "getpid": "0",
 }
 
 
@@ -155,6 +156,7 @@ CURES: list[tuple[str, Callable[..., None]]] = [
     (rf"give (.+) at {PLACE} a seed", _on_line(_seeded)),
     (rf"call (\S+) instead of (\S+) at {PLACE}", _instead),
     (rf"do not let (.+) at {PLACE} into seeds or data: derive it from a seed", _on_line(_constant)),
+    (rf"do not let (.+) at {PLACE} into seeds or data: derive it from a seed and the rank or worker", _on_line(_constant)),
     (rf"do not let the time read at {PLACE} into seeds, data or hyperparameters", _on_line(_constant)),
     (
         rf"write every element of the tensor made at {PLACE} before reading it, or use torch.zeros",

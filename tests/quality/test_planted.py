@@ -77,6 +77,7 @@ CASES = [
     case("os_entropy_torch_seed", "os-entropy"),
     case("os_entropy_uuid", "os-entropy"),
     case("os_entropy_workers", "os-entropy"),
+    case("process_id_seed", "process-id"),
     case("python_rng_accumulate", "python-rng"),
     case("torch_rng_gan", "torch-rng"),
     case("torch_rng_lines", "torch-rng"),

@@ -20,6 +20,7 @@ from samebits.factors.hash_seed import HashSeed
 from samebits.factors.memory_addresses import MemoryAddresses
 from samebits.factors.numpy_rng import NumpyRng
 from samebits.factors.os_entropy import OsEntropy
+from samebits.factors.process_id import ProcessId
 from samebits.factors.python_rng import PythonRng
 from samebits.factors.torch_algorithms import TorchAlgorithms
 from samebits.factors.torch_rng import TorchRng
@@ -31,6 +32,7 @@ CATALOG: tuple[Factor, ...] = (
     TorchRng(),
     OsEntropy(),
     Clock(),
+    ProcessId(),
     HashSeed(),
     MemoryAddresses(),
     FileOrder(),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import random
-import sys
 import threading
 from collections.abc import Callable
-from functools import cache, wraps
+from functools import wraps
 from typing import Any
 
 from samebits.factors.base import CallFactor, Observation, Scene
+from samebits.factors.lineage import Lineage
 from samebits.seeds import derive
 from samebits.sites import Site, user_site
 
@@ -89,36 +89,6 @@ class OsEntropy(CallFactor):
         scene.replace(random, "seed", global_seed)
 
 
-class _Lineage:
-    """Which process of the program this is: every rank, worker and forked child goes on with streams of its own."""
-
-    def __init__(self) -> None:
-        self._path: tuple[str | int, ...] = ("rank", os.environ["RANK"]) if "RANK" in os.environ else ()
-        self._forks = 0
-
-    @property
-    def path(self) -> tuple[str | int, ...]:
-        """Words for this process; multiprocessing numbers its own, also those that it spawns."""
-        # While that module is being imported it asks for entropy itself, before it knows of any process.
-        process: Any = getattr(sys.modules.get("multiprocessing.process"), "_current_process", None)
-        return self._path if process is None else (*self._path, *process._identity)
-
-    def _count(self) -> None:
-        self._forks += 1
-
-    def _descend(self) -> None:
-        self._path, self._forks = (*self._path, "fork", self._forks), 0
-
-    @classmethod
-    @cache
-    def of_process(cls) -> _Lineage:
-        """The one of this process; Python never forgets a function that is called at a fork, so it is told once."""
-        lineage = cls()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(before=lineage._count, after_in_child=lineage._descend)
-        return lineage
-
-
 class _Entropy:
     """Derived bytes: a stream for every function that asks, so that background threads cannot shift anybody's.
 
@@ -127,7 +97,7 @@ class _Entropy:
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
-        self.lineage = _Lineage.of_process()
+        self.lineage = Lineage.of_process()
         self.drawn: dict[tuple[str | int, ...], int] = {}
         # Who asks in this thread, where that is known better than from the frames.
         self.asking = threading.local()
