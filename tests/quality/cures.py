@@ -120,6 +120,10 @@ def _constant(node: ast.AST, text: str) -> str | None:
     return CONSTANTS.get(_called(node))
 
 
+def _other_bytes(node: ast.AST, text: str) -> str | None:
+    return "__import__('io').BytesIO(bytes(64))" if _called(node) == "open" else None
+
+
 def _zeros(node: ast.AST, text: str) -> str | None:
     return text.replace("empty", "zeros", 1) if _called(node) == "empty" else None
 
@@ -157,6 +161,7 @@ CURES: list[tuple[str, Callable[..., None]]] = [
     (rf"call (\S+) instead of (\S+) at {PLACE}", _instead),
     (rf"do not let (.+) at {PLACE} into seeds or data: derive it from a seed", _on_line(_constant)),
     (rf"do not let (.+) at {PLACE} into seeds or data: derive it from a seed and the rank or worker", _on_line(_constant)),
+    (rf"do not let bytes of (\S+) at {PLACE} into seeds or data: derive them from a seed", _on_line(_other_bytes)),
     (rf"do not let the time read at {PLACE} into seeds, data or hyperparameters", _on_line(_constant)),
     (
         rf"write every element of the tensor made at {PLACE} before reading it, or use torch.zeros",

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from samebits.factors.base import CallFactor, Observation, Scene
+from samebits.factors.base import CallFactor, Mode, Observation, Scene
 from samebits.factors.lineage import Lineage
+from samebits.factors.random_devices import watch_devices
 from samebits.seeds import derive
 from samebits.sites import Site, user_site
 
@@ -35,10 +36,10 @@ class OsEntropy(CallFactor):
     """`os.urandom` and everything that rests on it: uuid4, secrets, SystemRandom, and generators made without a seed.
 
     `np.random.default_rng()`, `Generator`, `RandomState()`, `SeedSequence()`, `random.Random()`, and a `seed()`
-    without an argument (also that of a `torch.Generator`) all ask the operating system. Pinned, every process gets
-    derived streams of its own; that takes away the unpredictability that keys and tokens need, so it is pinned only
-    when asked for. Not seen: `/dev/urandom` opened as a file, `uuid.uuid1()`, and C extensions that ask the kernel
-    themselves. Witnessed although harmless: `np.random.RandomState(3)` asks first and throws the answer away.
+    without an argument (also that of a `torch.Generator`) all ask the operating system, and so does whoever opens
+    `/dev/urandom` or `/dev/random` as a file. Pinned, every process gets derived streams of its own; that takes away
+    the unpredictability that keys and tokens need, so it is pinned only when asked for. Not seen: C extensions that
+    ask the kernel themselves, programs such as `od` that read a device, and what is read by `os.readv` or `mmap`. Witnessed although harmless: `np.random.RandomState(3)` asks first and throws the answer away.
     """
 
     name = "os-entropy"
@@ -54,6 +55,7 @@ class OsEntropy(CallFactor):
         for owner, name in ((os, "urandom"), (random, "_urandom"), (os, "getrandom")):
             if hasattr(owner, name):
                 scene.replace(owner, name, entropy.asked(f"os.{name.strip('_')}", getattr(owner, name)))
+        watch_devices(scene, entropy.derived)
         self._install_seeding(scene, entropy)
         scene.when_loaded("numpy.random.bit_generator", lambda module: _install_numpy(module, scene, entropy))
         scene.when_loaded("torch", lambda torch: _install_torch(torch, scene, entropy))
@@ -68,6 +70,8 @@ class OsEntropy(CallFactor):
             return self.cure_unplaced
         if what in SEEDED_INSTEAD:
             return f"call {SEEDED_INSTEAD[what]} instead of {what} at {site.place}"
+        if what.startswith("/dev/"):
+            return f"do not let bytes of {what} at {site.place} into seeds or data: derive them from a seed"
         if what.endswith(")") or what.partition(".")[0] not in UNPREDICTABLE:
             return f"give {what} at {site.place} a seed"
         return f"do not let {what} at {site.place} into seeds or data: derive it from a seed"
@@ -113,7 +117,7 @@ class _Entropy:
 
         return urandom
 
-    def derived(self, size: int, mode: str) -> bytes:
+    def derived(self, size: int, mode: Mode) -> bytes:
         """The next bytes of the stream of whoever asks."""
         site = user_site()
         asker = ("library", "") if site is None else (os.path.basename(site.path), site.function)
