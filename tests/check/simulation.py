@@ -145,7 +145,12 @@ class Simulation:
             for one in self.script.effects
             if find(one.factor).read_in_code and one.line
         }
-        return Facts(entries, read_lines=read_lines, script=SCRIPT) if plan.witness else Facts(read_lines=read_lines)
+        return Facts(
+            entries if plan.witness else {},
+            used=frozenset(),
+            read_lines=read_lines,
+            script=SCRIPT if plan.witness else "",
+        )
 
 
 def simulated(

@@ -20,8 +20,8 @@ import pytest
 import torch
 
 import samebits
-from samebits.factors.lineage import Lineage
 from samebits.factors.catalog import find
+from samebits.factors.lineage import Lineage
 from tests.factors.scenes import here, lines, treated, watched
 
 SOURCES: list[Callable[[], Any]] = [

@@ -156,11 +156,17 @@ CURES: list[tuple[str, Callable[..., None]]] = [
     (rf"sort the listing at {PLACE}: sorted\(\.\.\.\)", _on_line(_sorted_listing)),
     (rf"sort before ordering: sorted\(set\(\.\.\.\), key=str\) at {PLACE}", _on_line(_sorted_set)),
     (rf"replace hash\(\) at {PLACE} by what is the same in every run, such as .*", _on_line(_without_hash)),
-    (rf"make the set whose order counts at {PLACE} with dict.fromkeys\(...\), which keeps one, or use a list", _in_order),
+    (
+        rf"make the set whose order counts at {PLACE} with dict.fromkeys\(...\), which keeps one, or use a list",
+        _in_order,
+    ),
     (rf"give (.+) at {PLACE} a seed", _on_line(_seeded)),
     (rf"call (\S+) instead of (\S+) at {PLACE}", _instead),
     (rf"do not let (.+) at {PLACE} into seeds or data: derive it from a seed", _on_line(_constant)),
-    (rf"do not let (.+) at {PLACE} into seeds or data: derive it from a seed and the rank or worker", _on_line(_constant)),
+    (
+        rf"do not let (.+) at {PLACE} into seeds or data: derive it from a seed and the rank or worker",
+        _on_line(_constant),
+    ),
     (rf"do not let bytes of (\S+) at {PLACE} into seeds or data: derive them from a seed", _on_line(_other_bytes)),
     (rf"do not let the time read at {PLACE} into seeds, data or hyperparameters", _on_line(_constant)),
     (

@@ -76,7 +76,7 @@ class Facts:
         refusal: why a pin stopped the program, as a clause; empty when none did.
         said: the last lines on stderr.
         interpreter: the Python that ran.
-        has_cuda: CUDA could be used.
+        used: what the program used of what some factors need; None where it ended before that could be noted.
         read_lines: factor → lines of the user's code at which it may enter, found by reading it.
         script: path of the script that was run, as far as it is a file.
         files: the user's own ones that were imported.
@@ -89,7 +89,7 @@ class Facts:
     refusal: str = ""
     said: tuple[str, ...] = ()
     interpreter: str = "the command's Python"
-    has_cuda: bool = False
+    used: frozenset[str] | None = None
     read_lines: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
     script: str = ""
     files: tuple[str, ...] = ()
@@ -105,7 +105,6 @@ def read_facts(folder: Path) -> Facts:
     processes = [_with_script(notes) for notes in read_processes(folder)]
     notes = [note for process in processes for note in process]
     refused = next((note for note in notes if note["note"] == "refused"), None)
-    observed = next((note for note in notes if note["note"] == "observed"), None)
     files = {path for note in notes if note["note"] == "files" for path in note["files"]}
     witnessed = [note for note in notes if note["note"] == "witness"]
     return Facts(
@@ -115,12 +114,21 @@ def read_facts(folder: Path) -> Facts:
         "" if refused is None else f"{refused['message'].splitlines()[0]} ({refused['where']})",
         _last_lines(folder / "stderr.log"),
         next((note["executable"] for note in notes if note["note"] == "start"), Facts.interpreter),
-        observed is not None and bool(observed["versions"].get("cuda")),
+        _used(notes),
         _read_lines(files),
         next((note["script"] for note in notes if note["note"] == "observed" and note["script"]), ""),
         tuple(sorted(path for path in files if is_user_file(path))),
         tuple(_seed_call(note) for note in notes if note["note"] == "seed"),
     )
+
+
+def _used(notes: Sequence[Mapping[str, Any]]) -> frozenset[str] | None:
+    """Of all processes together: some of them may have ended by a signal."""
+    told = [note["what"] for note in notes if note["note"] == "used"]
+    if told:
+        return frozenset(word for what in told for word in what)
+    versions = [note["versions"] for note in notes if note["note"] == "observed"]
+    return None if any(one.get("cuda") or one.get("hip") for one in versions) else frozenset()
 
 
 def _with_script(notes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -174,7 +174,8 @@ class Round:
         """What was asked for, what was seen to enter, what can only be read in the code, modes, and all others."""
         pinned = set(self.plan.named("pinned"))
         names = [name for name in self.suspects if name in pinned and name not in self.pins]
-        possible = [name for name in names if not find(name).needs_cuda or self.base.facts.has_cuda]
+        used = self.base.facts.used
+        possible = [name for name in names if used is None or used.issuperset(_needs(name))]
         vary = self.inquiry.request.vary
         return sorted(possible, key=lambda name: (name not in vary, self._unlikeliness(name)))
 
@@ -419,6 +420,11 @@ class Round:
         place = self.differ(a, b)
         if place is not None:
             self.inquiry.doubt(Parting(a.id, b.id, place))
+
+
+def _needs(name: str) -> set[str]:
+    # Whether a loader fetches is not noted; what asks for data-workers has one.
+    return set(find(name).needs) - {"loader"}
 
 
 def _varied(a: Run, b: Run) -> tuple[str, ...]:

@@ -246,8 +246,8 @@ class Factor(ABC):
         read_in_code: it leaves no call to witness; its lines are found by reading the user's code, and another value of
             it may by luck change nothing.
         held_in_part: pinned, some of what it does still moves, so its lines are told where the cause is unknown.
-        needs_cuda: it can matter only where CUDA is.
-        needs_loader: it can matter only where a DataLoader fetches.
+        needs: it can matter only where the program uses all of these: `cuda` (any accelerator that torch calls so),
+            `ranks`, `compiled` (torch.compile), `loader` (a DataLoader that fetches).
         priced: the modes in which it may make steps slower or quicker.
     """
 
@@ -267,8 +267,7 @@ class Factor(ABC):
     refuses: bool = False
     read_in_code: bool = False
     held_in_part: bool = False
-    needs_cuda: bool = False
-    needs_loader: bool = False
+    needs: tuple[str, ...] = ()
     priced: tuple[Mode, ...] = ()
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:

@@ -25,7 +25,9 @@ class Lineage:
             return None
         if self._before_fork is not None:
             return self._before_fork
-        identity = getattr(getattr(sys.modules.get("multiprocessing.process"), "_current_process", None), "_identity", ())
+        identity = getattr(
+            getattr(sys.modules.get("multiprocessing.process"), "_current_process", None), "_identity", ()
+        )
         return (*self._path, *identity[:-1]) if identity else None
 
     @property

@@ -44,7 +44,9 @@ class MemoryAddresses(Factor):
 
     def cure_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
         if site is not None and "id()" in what:
-            return f"order by what is the same in every run, such as a name or a position, instead of id() at {site.place}"
+            return (
+                f"order by what is the same in every run, such as a name or a position, instead of id() at {site.place}"
+            )
         if site is not None and "hash()" in what:
             return f"replace hash() at {site.place} by what is the same in every run, such as a position in a list"
         return super().cure_for(site, script, what)

@@ -8,7 +8,20 @@ from collections.abc import Sequence
 from samebits.lint.callables import MADE
 from samebits.lint.calls import Calls
 from samebits.lint.findings import ADDRESS, LISTS, LOOPS, NUMBERS, SILENT
-from samebits.lint.shapes import ADDRESSED, INT, NUMBER, PLAIN, UNKNOWN, Shape, container, entry, join, joined, operated, uniform
+from samebits.lint.shapes import (
+    ADDRESSED,
+    INT,
+    NUMBER,
+    PLAIN,
+    UNKNOWN,
+    Shape,
+    container,
+    entry,
+    join,
+    joined,
+    operated,
+    uniform,
+)
 from samebits.lint.source import parameters
 
 

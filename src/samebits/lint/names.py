@@ -32,7 +32,9 @@ class Names(ABC):
     def report(self, node: ast.expr | ast.stmt, reason: str, weight: int, depends_on: frozenset[str]) -> None:
         if weight > SILENT and depends_on:
             line = self.source.lines[node.lineno - 1].strip()
-            self.found.append(Finding(self.source.path, node.lineno, self.scope.qualname, line, reason, weight, depends_on))
+            self.found.append(
+                Finding(self.source.path, node.lineno, self.scope.qualname, line, reason, weight, depends_on)
+            )
 
     def key(self, qualname: str) -> str:
         return f"{self.source.path}:{qualname}"
