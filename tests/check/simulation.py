@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from samebits.check.asking import BudgetSpentError, answered
@@ -145,12 +145,8 @@ class Simulation:
             for one in self.script.effects
             if find(one.factor).read_in_code and one.line
         }
-        return Facts(
-            entries if plan.witness else {},
-            used=frozenset(),
-            read_lines=read_lines,
-            script=SCRIPT if plan.witness else "",
-        )
+        facts = Facts(used=frozenset(), read_lines=read_lines)
+        return replace(facts, entries=entries, script=SCRIPT) if plan.witness else facts
 
 
 def simulated(

@@ -1,5 +1,7 @@
 """`/dev/urandom` as a file: however it is opened, pinned it repeats, and the line that opens it is witnessed."""
 
+# ruff: noqa: SIM115 - a file that nobody closes is how such a device is mostly read
+
 import io
 import os
 import pathlib

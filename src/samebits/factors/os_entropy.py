@@ -39,7 +39,8 @@ class OsEntropy(CallFactor):
     without an argument (also that of a `torch.Generator`) all ask the operating system, and so does whoever opens
     `/dev/urandom` or `/dev/random` as a file. Pinned, every process gets derived streams of its own; that takes away
     the unpredictability that keys and tokens need, so it is pinned only when asked for. Not seen: C extensions that
-    ask the kernel themselves, programs such as `od` that read a device, and what is read by `os.readv` or `mmap`. Witnessed although harmless: `np.random.RandomState(3)` asks first and throws the answer away.
+    ask the kernel themselves, programs such as `od` that read a device, and what is read by `os.readv` or
+    `mmap`. Witnessed although harmless: `np.random.RandomState(3)` asks first and throws the answer away.
     """
 
     name = "os-entropy"
