@@ -140,11 +140,11 @@ class Simulation:
                 own = entries.setdefault(effect.factor, ())
                 if effect.line:
                     entries[effect.factor] = (*own, Entry("a call", Site(SCRIPT, effect.line)))
-        read_lines = {
-            one.factor: (Entry("sorts", Site(SCRIPT, one.line)),)
-            for one in self.script.effects
-            if find(one.factor).read_in_code and one.line
-        }
+        read_lines: dict[str, tuple[Entry, ...]] = {}
+        for effect in self.script.effects:
+            if find(effect.factor).read_in_code and effect.line:
+                found = Entry("sorts", Site(SCRIPT, effect.line))
+                read_lines[effect.factor] = (*read_lines.get(effect.factor, ()), found)
         facts = Facts(used=frozenset(), read_lines=read_lines)
         return replace(facts, entries=entries, script=SCRIPT) if plan.witness else facts
 
