@@ -137,6 +137,8 @@ def _keyed_loader(node: ast.AST, text: str) -> str | None:
 def _instead(folder: Path, new: str, old: str, name: str, number: str) -> None:
     path = folder / name
     rows = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    if old == "torch.Generator.seed()":  # a method: the line has the object's own name before it
+        old, new = ".seed()", f".{new}"
     assert old in rows[int(number) - 1]
     rows[int(number) - 1] = rows[int(number) - 1].replace(old, new)
     path.write_text("".join(rows), encoding="utf-8")
