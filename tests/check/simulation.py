@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from samebits.check.asking import BudgetSpentError, answered
@@ -140,12 +140,13 @@ class Simulation:
                 own = entries.setdefault(effect.factor, ())
                 if effect.line:
                     entries[effect.factor] = (*own, Entry("a call", Site(SCRIPT, effect.line)))
-        hash_lines = tuple(
-            Entry("sorts", Site(SCRIPT, one.line))
-            for one in self.script.effects
-            if find(one.factor).read_in_code and one.line
-        )
-        return Facts(entries, hash_lines=hash_lines, script=SCRIPT) if plan.witness else Facts(hash_lines=hash_lines)
+        read_lines: dict[str, tuple[Entry, ...]] = {}
+        for effect in self.script.effects:
+            if find(effect.factor).read_in_code and effect.line:
+                found = Entry("sorts", Site(SCRIPT, effect.line))
+                read_lines[effect.factor] = (*read_lines.get(effect.factor, ()), found)
+        facts = Facts(used=frozenset(), read_lines=read_lines)
+        return replace(facts, entries=entries, script=SCRIPT) if plan.witness else facts
 
 
 def simulated(

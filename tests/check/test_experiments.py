@@ -63,8 +63,9 @@ for _ in range(3):
 
 
 def test_what_is_outside_the_catalogue_is_called_unknown(tmp_path: Path) -> None:
-    """Entropy read past Python: no innocent factor is accused, the place is still named."""
-    source = TRAIN + "for n in range(4):\n    step(open('/dev/urandom', 'rb').read(1)[0] + 1.5 if n == 2 else 1.0)\n"
+    """A duration: no innocent factor is accused, the place is still named."""
+    duration = "__import__('time').perf_counter_ns() % 251"
+    source = TRAIN + f"for n in range(4):\n    step({duration} + 1.5 if n == 2 else 1.0)\n"
     verdict = check(tmp_path, source)
 
     assert verdict["verdict"] == "different"

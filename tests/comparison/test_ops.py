@@ -53,6 +53,21 @@ def changed(at: int, evidence: Sequence[int], op: OpKind | None = None) -> list[
     return found
 
 
+@pytest.mark.parametrize(
+    ("second", "reordered"),
+    [((8, 5, 7, 1), ("self",)), ((8, 5, 6, 1), ()), ((7, 5, 8, 2), ()), ((7, 5, 8, 1), None)],
+    ids=["permuted", "one is another tensor", "another input differs, too", "equal"],
+)
+def test_a_list_of_the_same_tensors_in_another_order_is_told_apart(
+    tmp_path: Path, second: tuple[int, ...], reordered: tuple[str, ...] | None
+) -> None:
+    """Nothing but the order of the list, and nothing else beside it."""
+    norms = kind("_foreach_norm.Scalar", ins=("self[0]", "self[1]", "self[2]", "scale"), outs=("result[0]",))
+    place = parting(tmp_path, [[(norms, [7, 5, 8, 1, 3])]], [[(norms, [*second, 3])]])
+
+    assert place is None if reordered is None else (place is not None and place.reordered == reordered)
+
+
 def test_what_was_written_is_read_back(tmp_path: Path) -> None:
     """Every operation, in order, over steps and chunks."""
     steps = [rows(4 * CHUNK), rows(8)]

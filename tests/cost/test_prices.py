@@ -107,13 +107,11 @@ def test_the_same_blocks_give_the_same_interval() -> None:
 def test_what_is_measured_follows_from_the_script() -> None:
     """Without CUDA and without a loader what needs them is named with the reason, and not measured."""
     request = Request(Command(("python", "it.py"), ("it.py",)))
-    here, impossible = candidates(request, has_cuda=False, fetches=False)
-    everywhere, nothing = candidates(request, has_cuda=True, fetches=True)
+    here, impossible = candidates(request, ())
+    everywhere, nothing = candidates(request, ("cuda", "ranks", "compiled", "loader"))
 
     assert here[0].label == DEFAULT_SET
-    assert {name for name, _ in impossible} == {
-        f.name for f in CATALOG if f.priced and (f.needs_cuda or f.needs_loader)
-    }
+    assert {name for name, _ in impossible} == {f.name for f in CATALOG if f.priced and f.needs}
     assert nothing == []
     assert {c.label for c in everywhere} - {c.label for c in here} >= {name for name, _ in impossible}
     assert any(not candidate.is_remedy for candidate in everywhere)

@@ -1,13 +1,17 @@
 """Factors treated as a run treats them, and everything that must be the same afterwards."""
 
+import builtins
 import copyreg
 import datetime
 import glob
+import io
 import os
 import pathlib
 import random
 import sys
+import threading
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -57,6 +61,11 @@ def here() -> int:
 
 
 OWNERS = (
+    builtins,
+    io,
+    threading,
+    threading.Thread,
+    uuid,
     os,
     random,
     random.Random,
@@ -118,6 +127,9 @@ def everything() -> dict[str, Any]:
         "torchscript": len(torch.jit._builtins._get_builtin_table()),
         "threads": torch.get_num_threads(),
         "matmul": torch.get_float32_matmul_precision(),
+        "attention": [
+            getattr(torch.backends.cuda, f"{one}_sdp_enabled")() for one in ("flash", "mem_efficient", "math")
+        ],
         "algorithms": torch.get_deterministic_debug_mode(),
         "dispatch": torch.utils._python_dispatch._get_current_dispatch_mode(),
     }

@@ -280,13 +280,16 @@ def test_after_the_import_of_torch_it_is_too_late(monkeypatch: pytest.MonkeyPatc
 
 def test_the_users_own_workspace_is_kept() -> None:
     """Both documented values are good; anything else is not."""
-    assert asked("cublas-workspace") == {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
+    lt = {"CUBLASLT_WORKSPACE_SIZE": "32768"}
+    assert asked("cublas-workspace") == {"CUBLAS_WORKSPACE_CONFIG": ":4096:8", **lt}
+    assert asked("cublas-workspace", {"CUBLASLT_WORKSPACE_SIZE": "77"})["CUBLASLT_WORKSPACE_SIZE"] == "77"
     for own, kept in ((":16:8", ":16:8"), (":4096:8", ":4096:8"), (":4096:2", ":4096:8"), ("", ":4096:8")):
         environ = {"CUBLAS_WORKSPACE_CONFIG": own}
-        assert asked("cublas-workspace", environ) == {"CUBLAS_WORKSPACE_CONFIG": kept}
+        assert asked("cublas-workspace", environ) == {"CUBLAS_WORKSPACE_CONFIG": kept, **lt}
         assert asked("cublas-workspace", environ, "varied")["CUBLAS_WORKSPACE_CONFIG"] not in (own, "")
     assert asked("cublas-workspace", {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}, value=":16:8") == {
-        "CUBLAS_WORKSPACE_CONFIG": ":16:8"
+        "CUBLAS_WORKSPACE_CONFIG": ":16:8",
+        **lt,
     }
 
 

@@ -20,8 +20,8 @@ import pytest
 import torch
 
 import samebits
-from samebits.factors import os_entropy
 from samebits.factors.catalog import find
+from samebits.factors.lineage import Lineage
 from tests.factors.scenes import here, lines, treated, watched
 
 SOURCES: list[Callable[[], Any]] = [
@@ -305,9 +305,9 @@ def test_every_process_has_streams_of_its_own(start: str, tmp_path: Path) -> Non
 def test_pinning_many_times_leaves_no_hook_behind() -> None:
     """Python never forgets what is to be called at a fork, so there is one for the process."""
     with samebits.pinned(factors=["os-entropy"]):
-        one = os_entropy._Lineage.of_process()
+        one = Lineage.of_process()
     with samebits.pinned(factors=["os-entropy"]):
-        another = os_entropy._Lineage.of_process()
+        another = Lineage.of_process()
 
     assert one is another
 

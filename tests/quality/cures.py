@@ -16,6 +16,7 @@ CONSTANTS = {
     "uuid4": "uuid.UUID(int=0)",
     "randbits": "0",
     "urandom": "b'0000'",
+    "getpid": "0",
 }
 
 
@@ -93,6 +94,18 @@ def _sorted_set(node: ast.AST, text: str) -> str | None:
     return None
 
 
+def _in_order(folder: Path, name: str, number: str) -> None:
+    """The sets that the line takes are made with `dict.fromkeys` instead, wherever in the file that is."""
+    path = folder / name
+    rows = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    used = {node.id for node in ast.walk(ast.parse(rows[int(number) - 1].strip())) if isinstance(node, ast.Name)}
+    made = [i for i, row in enumerate(rows) if row.partition(" = ")[0] in used and "set(" in row]
+    assert made
+    for i in made:
+        rows[i] = rows[i].replace("set(", "dict.fromkeys(")
+    path.write_text("".join(rows), encoding="utf-8")
+
+
 def _without_hash(node: ast.AST, text: str) -> str | None:
     if isinstance(node, ast.Call) and _called(node) == "hash":
         return f"__import__('zlib').crc32({ast.unparse(node.args[0])}.encode())"
@@ -105,6 +118,10 @@ def _seeded(node: ast.AST, text: str) -> str | None:
 
 def _constant(node: ast.AST, text: str) -> str | None:
     return CONSTANTS.get(_called(node))
+
+
+def _other_bytes(node: ast.AST, text: str) -> str | None:
+    return "__import__('io').BytesIO(bytes(64))" if _called(node) == "open" else None
 
 
 def _zeros(node: ast.AST, text: str) -> str | None:
@@ -120,6 +137,8 @@ def _keyed_loader(node: ast.AST, text: str) -> str | None:
 def _instead(folder: Path, new: str, old: str, name: str, number: str) -> None:
     path = folder / name
     rows = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    if old == "torch.Generator.seed()":  # a method: the line has the object's own name before it
+        old, new = ".seed()", f".{new}"
     assert old in rows[int(number) - 1]
     rows[int(number) - 1] = rows[int(number) - 1].replace(old, new)
     path.write_text("".join(rows), encoding="utf-8")
@@ -139,9 +158,18 @@ CURES: list[tuple[str, Callable[..., None]]] = [
     (rf"sort the listing at {PLACE}: sorted\(\.\.\.\)", _on_line(_sorted_listing)),
     (rf"sort before ordering: sorted\(set\(\.\.\.\), key=str\) at {PLACE}", _on_line(_sorted_set)),
     (rf"replace hash\(\) at {PLACE} by what is the same in every run, such as .*", _on_line(_without_hash)),
+    (
+        rf"make the set whose order counts at {PLACE} with dict.fromkeys\(...\), which keeps one, or use a list",
+        _in_order,
+    ),
     (rf"give (.+) at {PLACE} a seed", _on_line(_seeded)),
     (rf"call (\S+) instead of (\S+) at {PLACE}", _instead),
     (rf"do not let (.+) at {PLACE} into seeds or data: derive it from a seed", _on_line(_constant)),
+    (
+        rf"do not let (.+) at {PLACE} into seeds or data: derive it from a seed and the rank or worker",
+        _on_line(_constant),
+    ),
+    (rf"do not let bytes of (\S+) at {PLACE} into seeds or data: derive them from a seed", _on_line(_other_bytes)),
     (rf"do not let the time read at {PLACE} into seeds, data or hyperparameters", _on_line(_constant)),
     (
         rf"write every element of the tensor made at {PLACE} before reading it, or use torch.zeros",

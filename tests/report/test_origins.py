@@ -158,3 +158,12 @@ def test_ranks_and_further_origins(row: OpRow) -> None:
     assert "seen in 1 of 2 pairs of runs" in text
     assert "  also      at step 0, op 7" in text
     assert "at step 0, op 7 of rank 1: aten::index_add" in unescape(check_page(check_json(verdict), None, (), {}, {}))
+
+
+def test_the_same_tensors_in_another_order_are_told_as_that(row: OpRow) -> None:
+    """Nobody wrote anything: the list was put together in another order."""
+    place = OpDivergence("input", 0, 1482, 0, row, row, ("self[0]", "self[1]"), reordered=("self",))
+    text = "\n".join(lines(told(place, PRODUCER | {"unwritten": False})))
+
+    assert "given the same tensors in another order (self)" in text
+    assert "something else has since" not in text

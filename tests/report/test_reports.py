@@ -192,7 +192,10 @@ def test_a_dry_run_prints_the_plan() -> None:
     text = plan_text(request, first_runs(request))
 
     assert text.startswith("plan: python train.py\n")
-    assert "run 3     varied: varied os-entropy, clock, hash-seed, file-order, uninitialized-memory" in text
+    assert (
+        "run 3     varied: varied os-entropy, clock, hash-seed, memory-addresses, file-order, uninitialized-memory"
+        in text
+    )
     assert "at most 40 runs, 2 at a time, 9 s each, the first 50 steps" in text
 
 

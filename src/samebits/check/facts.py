@@ -76,8 +76,8 @@ class Facts:
         refusal: why a pin stopped the program, as a clause; empty when none did.
         said: the last lines on stderr.
         interpreter: the Python that ran.
-        has_cuda: CUDA could be used.
-        hash_lines: lines of the user's code that let the hash order in, found by reading it.
+        used: what the program used of what some factors need; None where it ended before that could be noted.
+        read_lines: factor → lines of the user's code at which it may enter, found by reading it.
         script: path of the script that was run, as far as it is a file.
         files: the user's own ones that were imported.
         seeds: calls that seeded a generator, in the order of time; only the first ones of many.
@@ -89,8 +89,8 @@ class Facts:
     refusal: str = ""
     said: tuple[str, ...] = ()
     interpreter: str = "the command's Python"
-    has_cuda: bool = False
-    hash_lines: tuple[Entry, ...] = ()
+    used: frozenset[str] | None = None
+    read_lines: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
     script: str = ""
     files: tuple[str, ...] = ()
     seeds: tuple[SeedCall, ...] = ()
@@ -105,7 +105,6 @@ def read_facts(folder: Path) -> Facts:
     processes = [_with_script(notes) for notes in read_processes(folder)]
     notes = [note for process in processes for note in process]
     refused = next((note for note in notes if note["note"] == "refused"), None)
-    observed = next((note for note in notes if note["note"] == "observed"), None)
     files = {path for note in notes if note["note"] == "files" for path in note["files"]}
     witnessed = [note for note in notes if note["note"] == "witness"]
     return Facts(
@@ -115,12 +114,21 @@ def read_facts(folder: Path) -> Facts:
         "" if refused is None else f"{refused['message'].splitlines()[0]} ({refused['where']})",
         _last_lines(folder / "stderr.log"),
         next((note["executable"] for note in notes if note["note"] == "start"), Facts.interpreter),
-        observed is not None and bool(observed["versions"].get("cuda")),
-        _hash_lines(files),
+        _used(notes),
+        _read_lines(files),
         next((note["script"] for note in notes if note["note"] == "observed" and note["script"]), ""),
         tuple(sorted(path for path in files if is_user_file(path))),
         tuple(_seed_call(note) for note in notes if note["note"] == "seed"),
     )
+
+
+def _used(notes: Sequence[Mapping[str, Any]]) -> frozenset[str] | None:
+    """Of all processes together: some of them may have ended by a signal."""
+    told = [note["what"] for note in notes if note["note"] == "used"]
+    if told:
+        return frozenset(word for what in told for word in what)
+    versions = [note["versions"] for note in notes if note["note"] == "observed"]
+    return None if any(one.get("cuda") or one.get("hip") for one in versions) else frozenset()
 
 
 def _with_script(notes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -164,16 +172,20 @@ def _site(note: Mapping[str, Any]) -> Site:
     return Site(note["path"], note["line"], note["function"])
 
 
-def _hash_lines(files: Iterable[str]) -> tuple[Entry, ...]:
+def _read_lines(files: Iterable[str]) -> Mapping[str, tuple[Entry, ...]]:
     own = sorted(path for path in files if is_user_file(path))
-    return _read_hash_lines(tuple((path, _changed(path)) for path in own))
+    return _read_once(tuple((path, _changed(path)) for path in own))
 
 
 @cache
-def _read_hash_lines(files: tuple[tuple[str, float], ...]) -> tuple[Entry, ...]:
+def _read_once(files: tuple[tuple[str, float], ...]) -> Mapping[str, tuple[Entry, ...]]:
     # Every run of a check has the same files: they are read once, as long as nobody edits them.
-    found = find_hash_order([path for path, _ in files])
-    return tuple(Entry(one.reason, Site(one.path, one.line, one.function), one.source) for one in found)
+    found: dict[str, tuple[Entry, ...]] = {}
+    for one in find_hash_order([path for path, _ in files]):
+        entry = Entry(one.reason, Site(one.path, one.line, one.function), one.source)
+        for factor in one.depends_on:
+            found[factor] = (*found.get(factor, ()), entry)
+    return found
 
 
 def _changed(path: str) -> float:

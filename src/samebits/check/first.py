@@ -60,10 +60,11 @@ def _parting(inquiry: Inquiry, runs: list[Run]) -> Asking[Parting | None]:
 
 
 def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[Parting | None]:
-    """Small sets often come out in the same order by luck: where the code orders a set, other hash seeds are tried."""
+    """Small sets often come out in the same order by luck: where the code orders a set, others are tried."""
     request = inquiry.request
-    chosen = [name for name in request.varied if find(name).read_in_code and not inquiry.is_left_out(name, "varied")]
-    if not chosen or inquiry.left() < LOOK_AGAIN_RUNS or not runs[0].facts.hash_lines:
+    read = [name for name in request.varied if find(name).read_in_code and runs[0].facts.read_lines.get(name)]
+    chosen = [name for name in read if not inquiry.is_left_out(name, "varied")]
+    if not chosen or inquiry.left() < LOOK_AGAIN_RUNS:
         return None
     others = [name for name in request.varied if name not in chosen]
     for variant in range(request.runs, request.runs + LOOK_AGAIN_RUNS):

@@ -110,7 +110,7 @@ def _on_rank(place: OpDivergence, run: Run) -> OriginOnRank:
         # An operation that changed memory which nobody had written is not to blame for what it found there.
         told = next((one for one in producers.values() if one["unwritten"]), None)
         return OriginOnRank(place, told)
-    if place.finding != "input":
+    if place.finding != "input" or place.reordered:
         return OriginOnRank(place)
     arrived = [producers[name] for name in place.names if name in producers]
     # Collectives work in buffers of their own, and hand over with a copy into what they were given.
@@ -134,7 +134,7 @@ def _call(run: Run, key: Place) -> dict[str, Any] | None:
 def _came_from_before(origin: Origin) -> bool:
     """Whether what differed first was neither made in the window nor by a collective."""
     first = origin.first
-    return first.place.finding == "input" and first.producer is None
+    return first.place.finding == "input" and first.producer is None and not first.place.reordered
 
 
 def _measured(origin: Origin, b: Run, a: Run, earlier: dict[int, OpDivergence]) -> Origin:

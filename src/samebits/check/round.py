@@ -174,7 +174,8 @@ class Round:
         """What was asked for, what was seen to enter, what can only be read in the code, modes, and all others."""
         pinned = set(self.plan.named("pinned"))
         names = [name for name in self.suspects if name in pinned and name not in self.pins]
-        possible = [name for name in names if not find(name).needs_cuda or self.base.facts.has_cuda]
+        used = self.base.facts.used
+        possible = [name for name in names if used is None or used.issuperset(_needs(name))]
         vary = self.inquiry.request.vary
         return sorted(possible, key=lambda name: (name not in vary, self._unlikeliness(name)))
 
@@ -185,7 +186,7 @@ class Round:
         if factor.has_sites:
             # Entered by no line of the user's: possible, for what libraries do on their own, and tried last.
             return 0 if facts.entries.get(name) else 3
-        return 1 if factor.read_in_code and not facts.hash_lines else 0
+        return 1 if factor.read_in_code and not facts.read_lines.get(name) else 0
 
     def _released(self, names: Sequence[str]) -> Asking[list[Suspect]]:
         """Those of these factors that make runs diverge, the earliest in the catalogue's order of suspicion first."""
@@ -217,7 +218,7 @@ class Round:
         return Suspect(name, plan, [run], place, Parting(self.base.id, run.id, place), self.tried)
 
     def _tried_again(self, name: str) -> Asking[Suspect | None]:
-        if not find(name).read_in_code or not self.base.facts.hash_lines:
+        if not find(name).read_in_code or not self.base.facts.read_lines.get(name):
             return None
         for variant in LUCKY_VARIANTS:
             (run,) = yield from self.inquiry.runs_of([plans.released_run(self.plan, name, variant)])
@@ -419,6 +420,11 @@ class Round:
         place = self.differ(a, b)
         if place is not None:
             self.inquiry.doubt(Parting(a.id, b.id, place))
+
+
+def _needs(name: str) -> set[str]:
+    # Whether a loader fetches is not noted; what asks for data-workers has one.
+    return set(find(name).needs) - {"loader"}
 
 
 def _varied(a: Run, b: Run) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ class Found:
 
     def _causes_of(self, round_: Round, suspect: Suspect) -> list[Cause]:
         factor, facts = find(suspect.name), round_.base.facts
-        lucky = facts.hash_lines if factor.read_in_code else ()
+        lucky = facts.read_lines.get(suspect.name, ()) if factor.read_in_code else ()
         if lucky:
             read = [Place(lucky[0], tuple(lucky[1:]))]
         evidence = round_.evidence(suspect)
@@ -200,5 +200,7 @@ def _witnessed(round_: Round) -> tuple[tuple[str, Entry], ...]:
     if not round_.held:  # the runs were used up before
         return ()
     guilty = {*round_.pins, *(one.name for one in round_.accused)}
-    entries = round_.base.facts.entries
+    facts = round_.base.facts
+    read = {name: lines for name, lines in facts.read_lines.items() if find(name).held_in_part}
+    entries = {**facts.entries, **read}
     return tuple((name, entries[name][0]) for name in in_order(entries) if entries[name] and name not in guilty)

@@ -30,6 +30,7 @@ class OpDivergence:
         rank: whose.
         a, b: the operation in either run; None where a run has none left.
         names: which inputs or results differ.
+        reordered: with `input`, the lists of tensors that differ in nothing but their order, where those are all.
         extra: with `control flow`, the operations that only one run made, in order.
         extra_in: which run made them: `first`, `second`, or `both` when some were replaced by others.
     """
@@ -43,6 +44,7 @@ class OpDivergence:
     names: tuple[str, ...] = ()
     extra: tuple[OpRow, ...] = ()
     extra_in: Literal["first", "second", "both", ""] = ""
+    reordered: tuple[str, ...] = ()
 
     @property
     def row(self) -> OpRow:
@@ -95,13 +97,25 @@ def _judged(x: OpRow | None, y: OpRow | None, rank: int, both: tuple[Ops, Ops], 
             finding = "argument"
         elif names == ("generator",):
             finding = "generator"
-        return OpDivergence(finding, step, index, rank, x, y, names)
+        return OpDivergence(finding, step, index, rank, x, y, names, reordered=_reordered(x, y, names))
     if x.kind.arguments != y.kind.arguments or x.kind.ins != y.kind.ins:
         return OpDivergence("argument", step, index, rank, x, y)
     if x.kind != y.kind:
         return OpDivergence("control flow", step, index, rank, x, y, (), (y,), "both")
     names = tuple(name for name, digest in x.outs.items() if y.outs.get(name) != digest)
     return OpDivergence("op", step, index, rank, x, y, names)
+
+
+def _reordered(x: OpRow, y: OpRow, names: Sequence[str]) -> tuple[str, ...]:
+    """The lists that hold the same tensors in another order; empty where anything else differs, too."""
+    lists = tuple(dict.fromkeys(name.partition("[")[0] for name in names))
+    if not all("[" in name for name in names):
+        return ()
+    return lists if all(_members(x, one) == _members(y, one) for one in lists) else ()
+
+
+def _members(row: OpRow, name: str) -> list[int]:
+    return sorted(digest for one, digest in row.ins.items() if one.startswith(f"{name}["))
 
 
 def _apart(a: Sequence[OpRow], b: Sequence[OpRow]) -> tuple[list[OpRow], Literal["first", "second", "both"]]:

@@ -76,7 +76,7 @@ class _Measuring:
         self._refuse_too_small_a_budget()
         self.has_cuda = ready["has_cuda"]
         self.block = max(1, math.ceil(BLOCK_SECONDS / max(ready["step_seconds"], 1e-6)))
-        wanted, impossible = candidates(self.request, ready["has_cuda"], ready["fetches"])
+        wanted, impossible = candidates(self.request, ready["used"])
         wanted, left_out = self._affordable(wanted)
         # Time is kept for looking whether the default set can do without what costs most.
         until = max(time.monotonic(), self.deadline - 5 * self.start_seconds)

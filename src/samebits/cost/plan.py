@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from samebits.errors import UsageError
@@ -83,14 +83,14 @@ def default_set(leave: Iterable[str] = ()) -> Candidate:
     return Candidate(label, kept)
 
 
-def candidates(request: Request, has_cuda: bool, fetches: bool) -> tuple[list[Candidate], list[tuple[str, str]]]:
+def candidates(request: Request, used: Collection[str]) -> tuple[list[Candidate], list[tuple[str, str]]]:
     """What is to be measured beside nothing, and which factors cannot matter here, with the reason."""
     found = [default_set()]
     impossible: list[tuple[str, str]] = []
     for factor in CATALOG:
         if not factor.priced or (request.factors and factor.name not in request.factors):
             continue
-        why = _why_not(factor, has_cuda, fetches)
+        why = _why_not(factor, used)
         if why:
             impossible.append((factor.name, why))
         else:
@@ -103,9 +103,13 @@ def _alone(factor: Factor, mode: Mode) -> Candidate:
     return Candidate(label, {factor.name: Setting(mode)})
 
 
-def _why_not(factor: Factor, has_cuda: bool, fetches: bool) -> str:
-    if factor.needs_cuda and not has_cuda:
-        return "no CUDA here"
-    if factor.needs_loader and not fetches:
-        return "no DataLoader is iterated before or in the first steps"
-    return ""
+_LACKING = {
+    "cuda": "no CUDA here",
+    "ranks": "one process, no ranks",
+    "compiled": "nothing is compiled before or in the first steps",
+    "loader": "no DataLoader is iterated before or in the first steps",
+}
+
+
+def _why_not(factor: Factor, used: Collection[str]) -> str:
+    return next((_LACKING[need] for need in factor.needs if need not in used), "")

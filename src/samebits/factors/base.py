@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, MutableMapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Literal
@@ -245,8 +245,9 @@ class Factor(ABC):
         refuses: pinned, it makes operations raise that cannot repeat.
         read_in_code: it leaves no call to witness; its lines are found by reading the user's code, and another value of
             it may by luck change nothing.
-        needs_cuda: it can matter only where CUDA is.
-        needs_loader: it can matter only where a DataLoader fetches.
+        held_in_part: pinned, some of what it does still moves, so its lines are told where the cause is unknown.
+        needs: it can matter only where the program uses all of these: `cuda` (any accelerator that torch calls so),
+            `ranks`, `compiled` (torch.compile), `loader` (a DataLoader that fetches).
         priced: the modes in which it may make steps slower or quicker.
     """
 
@@ -265,13 +266,17 @@ class Factor(ABC):
     has_sites: bool = False
     refuses: bool = False
     read_in_code: bool = False
-    needs_cuda: bool = False
-    needs_loader: bool = False
+    held_in_part: bool = False
+    needs: tuple[str, ...] = ()
     priced: tuple[Mode, ...] = ()
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
         """Variables to set before the interpreter starts."""
         return {}
+
+    def starting(self, setting: Setting) -> AbstractContextManager[None]:
+        """What must hold around the start of a command that is run once, besides its environment."""
+        return nullcontext()
 
     def check_value(self, value: str) -> None:
         """Raise UsageError when `value` cannot be pinned to."""

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 from samebits.errors import UnknownFactorError
+from samebits.factors.attention_backend import AttentionBackend
 from samebits.factors.base import Factor
 from samebits.factors.clock import Clock
 from samebits.factors.cpu_isa import CpuIsa
@@ -17,11 +18,16 @@ from samebits.factors.data_workers import DataWorkers
 from samebits.factors.file_order import FileOrder
 from samebits.factors.float_precision import FloatPrecision
 from samebits.factors.hash_seed import HashSeed
+from samebits.factors.inductor_autotune import InductorAutotune
+from samebits.factors.memory_addresses import MemoryAddresses
+from samebits.factors.nccl_algorithms import NcclAlgorithms
 from samebits.factors.numpy_rng import NumpyRng
 from samebits.factors.os_entropy import OsEntropy
+from samebits.factors.process_id import ProcessId
 from samebits.factors.python_rng import PythonRng
 from samebits.factors.torch_algorithms import TorchAlgorithms
 from samebits.factors.torch_rng import TorchRng
+from samebits.factors.triton_autotune import TritonAutotune
 from samebits.factors.uninitialized_memory import UninitializedMemory
 
 CATALOG: tuple[Factor, ...] = (
@@ -30,7 +36,9 @@ CATALOG: tuple[Factor, ...] = (
     TorchRng(),
     OsEntropy(),
     Clock(),
+    ProcessId(),
     HashSeed(),
+    MemoryAddresses(),
     FileOrder(),
     UninitializedMemory(),
     CpuThreads(),
@@ -39,6 +47,10 @@ CATALOG: tuple[Factor, ...] = (
     CudnnAutotune(),
     CudnnAlgorithms(),
     CublasWorkspace(),
+    InductorAutotune(),
+    TritonAutotune(),
+    AttentionBackend(),
+    NcclAlgorithms(),
     FloatPrecision(),
     DataWorkers(),
 )

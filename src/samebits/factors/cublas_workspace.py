@@ -11,6 +11,7 @@ from samebits.factors.base import Factor, Observation, Scene, Setting
 
 VARIABLE = "CUBLAS_WORKSPACE_CONFIG"
 VALID = (":4096:8", ":16:8")
+LT, LT_SIZE = "CUBLASLT_WORKSPACE_SIZE", "32768"
 
 
 class CublasWorkspace(Factor):
@@ -18,7 +19,10 @@ class CublasWorkspace(Factor):
 
     NVIDIA documents `:4096:8` and `:16:8` as the two settings under which cuBLAS repeats. torch up to 2.9 reads the
     variable at the first cuBLAS call, once: one early matmul on the GPU makes a later setting useless. From 2.10 on
-    torch no longer checks it, while the library still honours it.
+    torch no longer checks it, while the library still honours it. cuBLASLt, which computes products with a bias, has a
+    workspace of its own (`CUBLASLT_WORKSPACE_SIZE`, in KiB): torch chooses its size by the GPU it finds
+    (pytorch/pytorch#120925), and it decides which algorithms fit. Pinned, it is held at 32 MiB, which is what
+    `:4096:8` comes to, unless the user has set it.
     """
 
     name = "cublas-workspace"
@@ -28,13 +32,15 @@ class CublasWorkspace(Factor):
     too_late = "the first use of CUDA"
     cure = "set CUBLAS_WORKSPACE_CONFIG=:4096:8 before CUDA is first used"
     is_mode = True
-    needs_cuda = True
+    needs = ("cuda",)
     priced = ("pinned",)
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
         if setting.mode == "varied":
-            return {VARIABLE: next(value for value in reversed(VALID) if value != environ.get(VARIABLE))}
-        return {VARIABLE: _wanted(setting, environ)} if setting.mode == "pinned" else {}
+            return {VARIABLE: next(value for value in reversed(VALID) if value != environ.get(VARIABLE)), LT: "1024"}
+        if setting.mode == "natural":
+            return {}
+        return {VARIABLE: _wanted(setting, environ), LT: environ.get(LT) or LT_SIZE}
 
     def check_value(self, value: str) -> None:
         if value not in VALID:
@@ -44,6 +50,8 @@ class CublasWorkspace(Factor):
         wanted = _wanted(scene.setting, os.environ)
         if os.environ.get(VARIABLE) != wanted and not _cuda_was_used():
             scene.set_environment(VARIABLE, wanted)
+        if not (os.environ.get(LT) or _cuda_was_used()):
+            scene.set_environment(LT, LT_SIZE)
 
     def observe(self, scene: Scene | None = None) -> Observation:
         value, late = os.environ.get(VARIABLE, ""), _cuda_was_used()
@@ -51,6 +59,12 @@ class CublasWorkspace(Factor):
         held = value == asked if asked else value in VALID
         reason = "CUDA was used before it was set" if late and not held else ""
         return Observation(value or "not set", held, can_pin=not late, reason=reason)
+
+
+def give_fixed_workspace(scene: Scene) -> None:
+    """Set what other pins need, where nobody has and it is not too late."""
+    if os.environ.get(VARIABLE) not in VALID and not _cuda_was_used():
+        scene.set_environment(VARIABLE, VALID[0])
 
 
 def _wanted(setting: Setting, environ: Mapping[str, str]) -> str:

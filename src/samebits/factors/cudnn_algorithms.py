@@ -20,7 +20,7 @@ class CudnnAlgorithms(Factor):
     story = "a convolution whose result depends on timing"
     cure = "set torch.backends.cudnn.deterministic = True"
     is_mode = True
-    needs_cuda = True
+    needs = ("cuda",)
     priced = ("pinned",)
 
     def pin(self, scene: Scene) -> None:

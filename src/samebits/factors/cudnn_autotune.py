@@ -13,7 +13,8 @@ class CudnnAutotune(Factor):
 
     The winner of a race between algorithms may be another one in the next run, with other bits. For fixed shapes it
     is often quicker, for varying shapes it searches again and again. `use_deterministic_algorithms` leaves this
-    setting alone.
+    setting alone. How many algorithms are tried, `torch.backends.cudnn.benchmark_limit` says; with the search off it
+    means nothing.
     """
 
     name = "cudnn-autotune"
@@ -21,7 +22,7 @@ class CudnnAutotune(Factor):
     story = "the autotuner chose another algorithm"
     cure = "set torch.backends.cudnn.benchmark = False"
     is_mode = True
-    needs_cuda = True
+    needs = ("cuda",)
     priced = ("pinned", "varied")
 
     def pin(self, scene: Scene) -> None:

@@ -34,7 +34,7 @@ class DataWorkers(CallFactor):
     pinned_by_default = False
     drifts = False
     priced = ("pinned",)
-    needs_loader = True
+    needs = ("loader",)
 
     def install(self, scene: Scene) -> None:
         scene.when_loaded("torch.utils.data", lambda data: _Loaders(scene).install(data.DataLoader))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import random
-import sys
 import threading
 from collections.abc import Callable
-from functools import cache, wraps
+from functools import wraps
 from typing import Any
 
-from samebits.factors.base import CallFactor, Observation, Scene
+from samebits.factors.base import CallFactor, Mode, Observation, Scene
+from samebits.factors.lineage import Lineage
+from samebits.factors.random_devices import watch_devices
 from samebits.seeds import derive
 from samebits.sites import Site, user_site
 
@@ -35,10 +36,11 @@ class OsEntropy(CallFactor):
     """`os.urandom` and everything that rests on it: uuid4, secrets, SystemRandom, and generators made without a seed.
 
     `np.random.default_rng()`, `Generator`, `RandomState()`, `SeedSequence()`, `random.Random()`, and a `seed()`
-    without an argument (also that of a `torch.Generator`) all ask the operating system. Pinned, every process gets
-    derived streams of its own; that takes away the unpredictability that keys and tokens need, so it is pinned only
-    when asked for. Not seen: `/dev/urandom` opened as a file, `uuid.uuid1()`, and C extensions that ask the kernel
-    themselves. Witnessed although harmless: `np.random.RandomState(3)` asks first and throws the answer away.
+    without an argument (also that of a `torch.Generator`) all ask the operating system, and so does whoever opens
+    `/dev/urandom` or `/dev/random` as a file. Pinned, every process gets derived streams of its own; that takes away
+    the unpredictability that keys and tokens need, so it is pinned only when asked for. Not seen: C extensions that
+    ask the kernel themselves, programs such as `od` that read a device, and what is read by `os.readv` or
+    `mmap`. Witnessed although harmless: `np.random.RandomState(3)` asks first and throws the answer away.
     """
 
     name = "os-entropy"
@@ -54,6 +56,7 @@ class OsEntropy(CallFactor):
         for owner, name in ((os, "urandom"), (random, "_urandom"), (os, "getrandom")):
             if hasattr(owner, name):
                 scene.replace(owner, name, entropy.asked(f"os.{name.strip('_')}", getattr(owner, name)))
+        watch_devices(scene, entropy.derived)
         self._install_seeding(scene, entropy)
         scene.when_loaded("numpy.random.bit_generator", lambda module: _install_numpy(module, scene, entropy))
         scene.when_loaded("torch", lambda torch: _install_torch(torch, scene, entropy))
@@ -68,6 +71,8 @@ class OsEntropy(CallFactor):
             return self.cure_unplaced
         if what in SEEDED_INSTEAD:
             return f"call {SEEDED_INSTEAD[what]} instead of {what} at {site.place}"
+        if what.startswith("/dev/"):
+            return f"do not let bytes of {what} at {site.place} into seeds or data: derive them from a seed"
         if what.endswith(")") or what.partition(".")[0] not in UNPREDICTABLE:
             return f"give {what} at {site.place} a seed"
         return f"do not let {what} at {site.place} into seeds or data: derive it from a seed"
@@ -89,36 +94,6 @@ class OsEntropy(CallFactor):
         scene.replace(random, "seed", global_seed)
 
 
-class _Lineage:
-    """Which process of the program this is: every rank, worker and forked child goes on with streams of its own."""
-
-    def __init__(self) -> None:
-        self._path: tuple[str | int, ...] = ("rank", os.environ["RANK"]) if "RANK" in os.environ else ()
-        self._forks = 0
-
-    @property
-    def path(self) -> tuple[str | int, ...]:
-        """Words for this process; multiprocessing numbers its own, also those that it spawns."""
-        # While that module is being imported it asks for entropy itself, before it knows of any process.
-        process: Any = getattr(sys.modules.get("multiprocessing.process"), "_current_process", None)
-        return self._path if process is None else (*self._path, *process._identity)
-
-    def _count(self) -> None:
-        self._forks += 1
-
-    def _descend(self) -> None:
-        self._path, self._forks = (*self._path, "fork", self._forks), 0
-
-    @classmethod
-    @cache
-    def of_process(cls) -> _Lineage:
-        """The one of this process; Python never forgets a function that is called at a fork, so it is told once."""
-        lineage = cls()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(before=lineage._count, after_in_child=lineage._descend)
-        return lineage
-
-
 class _Entropy:
     """Derived bytes: a stream for every function that asks, so that background threads cannot shift anybody's.
 
@@ -127,7 +102,7 @@ class _Entropy:
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
-        self.lineage = _Lineage.of_process()
+        self.lineage = Lineage.of_process()
         self.drawn: dict[tuple[str | int, ...], int] = {}
         # Who asks in this thread, where that is known better than from the frames.
         self.asking = threading.local()
@@ -143,7 +118,7 @@ class _Entropy:
 
         return urandom
 
-    def derived(self, size: int, mode: str) -> bytes:
+    def derived(self, size: int, mode: Mode) -> bytes:
         """The next bytes of the stream of whoever asks."""
         site = user_site()
         asker = ("library", "") if site is None else (os.path.basename(site.path), site.function)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
 from samebits.errors import UsageError
 from samebits.factors.base import Factor, Observation, Scene
+from samebits.factors.cublas_workspace import give_fixed_workspace
 
 NO_DETERMINISTIC_KERNEL = "does not have a deterministic implementation"
+# What torch up to 2.9 says at the first product on a GPU; the check went with pytorch/pytorch#161749.
+NO_WORKSPACE = "not deterministic because it uses CuBLAS"
 
 
 class TorchAlgorithms(Factor):
@@ -17,7 +21,9 @@ class TorchAlgorithms(Factor):
     Without it some operations race: atomics on GPUs, and on the CPU `index_put_` with accumulate (the backward of
     `x[idx]`), `index_copy_` and `put_`. Operations without a deterministic kernel raise. `--pin
     torch-algorithms=warn` lets them pass with a warning; that may select yet other kernels and is never reported as
-    deterministic. The flag leaves cuDNN's autotuner alone (see `cudnn-autotune`), and its costly companion that fills
+    deterministic: the backward of flash attention, for one, goes on adding with atomics. Up to torch 2.9 the flag also
+    makes cuBLAS raise until its workspace has a fixed size (see `cublas-workspace`), so that is set along with it. The
+    flag leaves cuDNN's autotuner alone (see `cudnn-autotune`), and its costly companion that fills
     all new memory is switched off: `uninitialized-memory` does that.
     """
 
@@ -60,10 +66,15 @@ class TorchAlgorithms(Factor):
 
     def explain(self, error: BaseException) -> str:
         refused = NO_DETERMINISTIC_KERNEL in str(error)
-        return "torch-algorithms is pinned; --pin torch-algorithms=warn lets it pass" if refused else ""
+        if refused:
+            return "torch-algorithms is pinned; --pin torch-algorithms=warn lets it pass"
+        is_late = NO_WORKSPACE in str(error)
+        return "torch-algorithms is pinned, and cuBLAS needs --pin cublas-workspace with it" if is_late else ""
 
     def _set(self, torch: Any, scene: Scene, on: bool) -> None:
         self._note_state(torch, scene)
+        if on and scene.mode == "pinned" and _is_before(torch, 2, 10):
+            give_fixed_workspace(scene)
         # Varied, nothing may fail that does not fail by itself.
         torch.use_deterministic_algorithms(on, warn_only=scene.mode == "varied" or scene.setting.value == "warn")
         torch.utils.deterministic.fill_uninitialized_memory = False
@@ -78,3 +89,8 @@ class TorchAlgorithms(Factor):
         scene.undo.callback(torch.use_deterministic_algorithms, before[0], warn_only=before[1])
         fill = deterministic.fill_uninitialized_memory
         scene.undo.callback(setattr, deterministic, "fill_uninitialized_memory", fill)
+
+
+def _is_before(torch: Any, *version: int) -> bool:
+    numbers = re.match(r"(\d+)\.(\d+)", str(torch.__version__))
+    return numbers is not None and tuple(map(int, numbers.groups())) < version

@@ -18,6 +18,7 @@ from samebits.launch.plan import RunPlan, read_plan
 from samebits.launch.strangers import stack_of
 from samebits.pinning import Treatment, adopt, current_rank, line_of_refusal, rank_path, status, too_late, treat
 from samebits.recording.journal import Journal
+from samebits.recording.used import compiled_regions, what_was_used
 from samebits.sites import user_files, user_script
 
 OLDEST_TORCH = (2, 6)
@@ -99,6 +100,8 @@ class _Guest:
         self.has_met_torch = True
         numpy = sys.modules.get("numpy")
         versions = {"python": platform.python_version(), "torch": torch.__version__, "cuda": torch.version.cuda}
+        if getattr(torch.version, "hip", None):
+            versions["hip"] = torch.version.hip
         versions["numpy"] = getattr(numpy, "__version__", None)
         factors = {s.name: {"mode": s.mode, "value": s.observation.value} for s in status()}
         rank, script = current_rank(), user_script()
@@ -128,6 +131,7 @@ class _Guest:
             self._note_untreated()
             self._note_compiled()
             self._note_written()
+            self.journal.note("used", what=what_was_used())
         elif "torch" in sys.modules and not _unusable(sys.modules["torch"])[0]:
             self._note_bypass()
         self.journal.note("files", files=user_files(), script=user_script())
@@ -164,8 +168,7 @@ class _Guest:
             self.journal.note("unseen", what=told(names))
 
     def _note_compiled(self) -> None:
-        dynamo = sys.modules.get("torch._dynamo.utils")
-        graphs = 0 if dynamo is None else dynamo.counters["stats"]["unique_graphs"]
+        graphs = compiled_regions()
         if graphs:
             regions = f"{graphs} compiled region{'s' if graphs > 1 else ''}"
             self.journal.note("unseen", what=f"{regions} (what happens inside is one step to us)")

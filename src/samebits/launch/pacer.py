@@ -18,6 +18,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from samebits.launch.pacing import DONE, GO
 from samebits.recording.listening import listen
 from samebits.recording.streams import Recorder, end_process
+from samebits.recording.used import what_was_used
 
 
 class Pacer:
@@ -100,7 +101,7 @@ class Pacer:
             first_seconds=self.first_seconds,
             step_seconds=step_seconds,
             shapes=len(self.shapes),
-            fetches=self.fetches,
+            used=[*what_was_used(), *(["loader"] if self.fetches else [])],
             has_cuda=torch.cuda.is_available(),
             threads=torch.get_num_threads(),
             free_bytes=torch.cuda.mem_get_info()[0] if _uses_cuda() else None,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,14 @@ class RunPlan:
         for factor in CATALOG:
             found |= factor.environment(self.settings.get(factor.name, Setting()), self.seed, environ)
         return found
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """What must hold around the start of a command that is run once."""
+        with ExitStack() as stack:
+            for factor in CATALOG:
+                stack.enter_context(factor.starting(self.settings.get(factor.name, Setting())))
+            yield
 
     def write(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")

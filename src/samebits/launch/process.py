@@ -108,7 +108,8 @@ def run_transparent(command: Command, plan: RunPlan, path: Path) -> Outcome:
     start = time.perf_counter()
     with signals_passed_on() as relay:
         # What the shell opened for the command, such as <(...), is the command's.
-        process = _started(command, folder, plan, close_fds=False)
+        with plan.starting():
+            process = _started(command, folder, plan, close_fds=False)
         relay.to(process)
         exit_code = process.wait()
     outcome = _outcome(folder, plan, exit_code, time.perf_counter() - start)

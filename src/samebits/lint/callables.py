@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from samebits.lint.findings import LISTS, LOOPS, NUMBERS, WEAK
-from samebits.lint.shapes import INT, NEVER, NUMBER, UNKNOWN, Shape, container, joined
+from samebits.lint.shapes import ADDRESSED, INT, NEVER, NUMBER, OBJECT, PLAIN, UNKNOWN, Shape, container, joined
 
 SET_METHODS = {"union", "intersection", "difference", "symmetric_difference"}
 SET_CHANGES = {"add", "discard", "remove", "update", "difference_update", "intersection_update"}
@@ -24,9 +24,14 @@ ORDERING = {
     **dict.fromkeys(["accumulate", "combinations", "deque", "extend", "fromiter", "islice", "permutations"], LISTS),
     **dict.fromkeys(["chain", "cycle", "dict", "filter", "from_iterable", "fromkeys", "imap", "iter", "join"], LOOPS),
     **dict.fromkeys(["map", "product", "reduce", "starmap", "writelines"], LOOPS),
+    **dict.fromkeys(["clip_grad_norm_", "clip_grad_value_", "get_total_norm", "parameters_to_vector"], NUMBERS),
     **dict.fromkeys(["str", "repr"], WEAK),
 }
 RANKING = {"enumerate", "zip", "zip_longest", "accumulate", "combinations", "islice", "permutations", "cycle", "reduce"}
+
+# What a module of torch tells of itself, hashed by address.
+OBJECTS = {"parameters", "buffers", "modules", "children"}
+NAMED_OBJECTS = {f"named_{name}" for name in OBJECTS}
 
 KEEPING = {"copy", "deepcopy", "tqdm", "track"}
 INTEGER_METHODS = {"count", "index", "find", "randint", "randrange", "numel"}
@@ -34,7 +39,8 @@ MADE = {
     **dict.fromkeys(["set", "frozenset"], container("set", NEVER)),
     **dict.fromkeys(["list", "tuple", "sorted", "reversed", "iter", "deque"], container("list", NEVER)),
     **dict.fromkeys(["dict", "defaultdict"], container("dict", NEVER)),
-    **dict.fromkeys(["len", "int", "ord", "bool", "id", "hash"], INT),
+    **dict.fromkeys(["len", "int", "ord", "bool", "hash"], INT),
+    "id": ADDRESSED,
     **dict.fromkeys(["float", "abs", "round", "sum", "fsum"], NUMBER),
     "range": container("list", INT),
 }
@@ -64,6 +70,10 @@ def method_result(owner: Shape, name: str, shapes: Sequence[Shape]) -> Shape:
     if owner.kind == "set" and name in SET_METHODS:
         is_wider = name in ("union", "symmetric_difference")
         return container("set", joined([owner.member, *(shape.member for shape in shapes if is_wider)]))
+    if name in OBJECTS:
+        return container("list", OBJECT)
+    if name in NAMED_OBJECTS:
+        return container("list", container("tuple", PLAIN, OBJECT))
     if name == "items":
         return container("view", container("tuple", UNKNOWN, value))
     if name in ("keys", "values") and not shapes:

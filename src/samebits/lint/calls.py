@@ -7,9 +7,9 @@ import builtins
 from collections.abc import Sequence
 
 from samebits.lint import callables
-from samebits.lint.findings import LOOPS, NUMBERS, SILENT, WEAK
+from samebits.lint.findings import ADDRESS, LOOPS, NUMBERS, SILENT, WEAK
 from samebits.lint.names import Names
-from samebits.lint.shapes import INT, NUMBER, UNKNOWN, Shape, joined
+from samebits.lint.shapes import ADDRESSED, INT, NUMBER, UNKNOWN, Shape, joined
 from samebits.lint.source import dotted, last_name
 from samebits.lint.uses import may_tie
 
@@ -64,7 +64,7 @@ class Calls(Names):
         if name == "__hash__":
             return self.hashed(node, [owner])
         if name == "pop" and owner.is_hash_ordered:
-            self.report(node, "takes a member of a set with pop()", LOOPS)
+            self.report(node, "takes a member of a set with pop()", LOOPS, owner.order_depends_on)
         seen_as = name
         if dotted(function) in callables.BLIND_IN_NUMPY or (name == "update" and owner.kind == "set"):
             seen_as = "set"
@@ -94,15 +94,30 @@ class Calls(Names):
         elif name not in callables.KEEPING and (not weight or name in callables.RANKING):
             cap = NUMBERS
         shapes = self.arguments(node, cap)
-        if any(shape.is_hash_ordered for shape in shapes):
-            self.report(node, reason, min(cap, weight))
+        depends_on = frozenset[str]().union(*(shape.order_depends_on for shape in shapes))
+        self.report(node, reason, min(cap, weight), depends_on)
+        self.look_for_addresses(node, name, shapes)
         return shapes
+
+    def look_for_addresses(self, node: ast.Call, name: str, shapes: Sequence[Shape]) -> None:
+        """Report what orders by `id()`, and seeds that are one."""
+        keys = [keyword.value for keyword in node.keywords if keyword.arg == "key"]
+        if keys and self.gives_address(keys[0]):
+            self.report(node, "orders by id()", NUMBERS, frozenset({ADDRESS}))
+        if "seed" in name and ADDRESSED in shapes:
+            self.report(node, "seeds with id()", NUMBERS, frozenset({ADDRESS}))
+
+    def gives_address(self, function: ast.expr) -> bool:
+        if isinstance(function, ast.Lambda):
+            return isinstance(function.body, ast.Call) and self.gives_address(function.body.func)
+        return isinstance(function, ast.Name) and function.id == "id" and self.lookup("id") is None
 
     def hashed(self, node: ast.Call, shapes: Sequence[Shape]) -> Shape:
         # A class may well ask for the hash of a string to say what its own is.
         is_own_hash = self.scope.qualname.endswith("__hash__")
-        if not is_own_hash and not all(shape.has_seedless_hash for shape in shapes):
-            self.report(node, "depends on hash()", NUMBERS)
+        if not is_own_hash:
+            depends_on = frozenset[str]().union(*(shape.hash_depends_on for shape in shapes))
+            self.report(node, "depends on hash()", NUMBERS, depends_on)
         return INT
 
     def summed(self, node: ast.Call) -> Shape:
@@ -113,7 +128,7 @@ class Calls(Names):
             self.found[start:] = [finding for finding in self.found[start:] if finding.weight > WEAK]
             return INT
         if shapes and shapes[0].is_hash_ordered:
-            self.report(node, "sums over a set", WEAK)
+            self.report(node, "sums over a set", WEAK, shapes[0].order_depends_on)
         return NUMBER
 
     def change(self, function: ast.Attribute, owner: Shape, shapes: Sequence[Shape]) -> None:

@@ -7,8 +7,21 @@ from collections.abc import Sequence
 
 from samebits.lint.callables import MADE
 from samebits.lint.calls import Calls
-from samebits.lint.findings import LISTS, LOOPS, NUMBERS, SILENT
-from samebits.lint.shapes import INT, NUMBER, PLAIN, UNKNOWN, Shape, container, entry, join, joined, operated, uniform
+from samebits.lint.findings import ADDRESS, LISTS, LOOPS, NUMBERS, SILENT
+from samebits.lint.shapes import (
+    ADDRESSED,
+    INT,
+    NUMBER,
+    PLAIN,
+    UNKNOWN,
+    Shape,
+    container,
+    entry,
+    join,
+    joined,
+    operated,
+    uniform,
+)
 from samebits.lint.source import parameters
 
 
@@ -77,7 +90,10 @@ class Expressions(Calls):
         """The shape of what operators give."""
         match node:
             case ast.BinOp():
-                return operated(node.op, self.shape(node.left, cap), self.shape(node.right, cap))
+                left, right = self.shape(node.left, cap), self.shape(node.right, cap)
+                if ADDRESSED in (left, right):
+                    self.report(node, "computes with id()", NUMBERS, frozenset({ADDRESS}))
+                return operated(node.op, left, right)
             case ast.UnaryOp():
                 return self.shape(node.operand)
             case ast.BoolOp():
@@ -98,7 +114,7 @@ class Expressions(Calls):
     def name(self, node: ast.Name) -> Shape:
         known = self.lookup(node.id)
         if known is None and node.id == "hash" and isinstance(node.ctx, ast.Load):
-            self.report(node, "depends on hash()", NUMBERS)
+            self.report(node, "depends on hash()", NUMBERS, UNKNOWN.hash_depends_on)
         return known or (Shape("maker", (MADE[node.id],)) if node.id in MADE else UNKNOWN)
 
     def members(self, elements: Sequence[ast.expr], cap: int) -> Shape:
@@ -108,7 +124,7 @@ class Expressions(Calls):
         """The shape of what a loop over an expression gives."""
         shape = self.shape(node, weight)
         if shape.is_hash_ordered:
-            self.report(node, reason, weight)
+            self.report(node, reason, weight, shape.order_depends_on)
         return shape.member
 
     def comprehension(

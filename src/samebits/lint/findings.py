@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# What the order of a set, or a hash, can depend on: named as the factors are.
+SEED, ADDRESS = "hash-seed", "memory-addresses"
+
 # How likely a use is to be the one that matters: the order becomes numbers, a list, steps of a loop, a rounding error.
 NUMBERS, LISTS, LOOPS, WEAK, SILENT = 40, 30, 20, 10, 0
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A line whose result depends on the hash seed, as far as reading can tell.
+    """A line whose result depends on hashes or addresses, as far as reading can tell.
 
     Attributes:
         path: as it was given.
@@ -19,6 +22,7 @@ class Finding:
         source: the stripped source line.
         reason: what the line does, as a clause that could follow "it".
         weight: larger is likelier.
+        depends_on: which of the factors `SEED` and `ADDRESS` may change it.
     """
 
     path: str
@@ -27,3 +31,4 @@ class Finding:
     source: str
     reason: str
     weight: int
+    depends_on: frozenset[str] = frozenset({SEED})

@@ -1,9 +1,10 @@
-"""Lines that let the hash seed in: the order of a set is used, or `hash()` is called.
+"""Lines that let the hash seed or addresses in: the order of a set is used, `hash()` is called, or `id()` orders.
 
-Reading a set leaves no trace at run time, so once the hash seed is known to matter, only the source can say where.
+Reading a set leaves no trace at run time, so once such a factor is known to matter, only the source can say where.
 The files are read with simple data flow: a name, attribute, argument or return value has a `Shape`, and a set whose
 members may be strings has an order that changes from run to run. What does not care about order (`sorted`, `len`,
-another set) is passed by in silence, and so are sets of numbers, whose hashes have no seed.
+another set) is passed by in silence, and so are sets of numbers, whose hashes have no seed. Strings hash by the seed,
+parameters and modules by their addresses, and what is not known may do either.
 
 Several rounds are read: a round knows what the round before learned about functions, classes and other files.
 """
@@ -24,7 +25,7 @@ ROUNDS = 5
 
 
 def find_hash_order(paths: Iterable[str | Path]) -> list[Finding]:
-    """Lines that depend on the hash seed, the likeliest first, then by path and line; one finding a line.
+    """Lines that depend on hashes or addresses, the likeliest first, then by path and line; one finding a line.
 
     Args:
         paths: Python source files; those that cannot be read or parsed are skipped. Files that import each other are

@@ -29,10 +29,12 @@ class Names(ABC):
             cap: how much the order of the result matters to whoever uses it.
         """
 
-    def report(self, node: ast.expr | ast.stmt, reason: str, weight: int) -> None:
-        if weight > SILENT:
+    def report(self, node: ast.expr | ast.stmt, reason: str, weight: int, depends_on: frozenset[str]) -> None:
+        if weight > SILENT and depends_on:
             line = self.source.lines[node.lineno - 1].strip()
-            self.found.append(Finding(self.source.path, node.lineno, self.scope.qualname, line, reason, weight))
+            self.found.append(
+                Finding(self.source.path, node.lineno, self.scope.qualname, line, reason, weight, depends_on)
+            )
 
     def key(self, qualname: str) -> str:
         return f"{self.source.path}:{qualname}"
@@ -80,7 +82,7 @@ class Names(ABC):
         # A set with a single member has no order: `(only,) = found`.
         is_single = len(target.elts) == 1 and not isinstance(target.elts[0], ast.Starred)
         if shape.is_hash_ordered and not is_single:
-            self.report(target, "unpacks a set", LOOPS)
+            self.report(target, "unpacks a set", LOOPS, shape.order_depends_on)
         is_paired = shape.kind == "tuple" and len(shape.of) == len(target.elts)
         for position, element in enumerate(target.elts):
             self.assign(element, shape.of[position] if is_paired else shape.member)

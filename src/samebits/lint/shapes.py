@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from samebits.lint.findings import ADDRESS, SEED
+
 DEEPEST_SHAPE = 4
 
 
@@ -15,7 +17,8 @@ class Shape:
 
     Attributes:
         kind: set, list (anything with an order of its own), tuple (of known length), dict, view (of a dict), int,
-            number, plain (certainly none of these), function, maker (a function whose result is `of`), class,
+            number, plain (certainly none of these), object (hashed by its address: a tensor, a module), address (what
+            `id` gives), function, maker (a function whose result is `of`), class,
             instance, module, never (in an empty container), unknown.
         of: shapes of the members; for a dict, of its values.
         name: which function, class or module.
@@ -37,18 +40,31 @@ class Shape:
         return joined(self.of) if self.kind == "tuple" else UNKNOWN
 
     @property
-    def has_seedless_hash(self) -> bool:
+    def hash_depends_on(self) -> frozenset[str]:
+        """Which factors may change its hash."""
         if self.kind in ("tuple", "list", "set"):
-            return all(shape.has_seedless_hash for shape in self.of)
-        return self.kind in ("int", "number")
+            return frozenset[str]().union(*(shape.hash_depends_on for shape in self.of))
+        return HASHED.get(self.kind, frozenset({SEED, ADDRESS}))
+
+    @property
+    def order_depends_on(self) -> frozenset[str]:
+        """Which factors may change the order in which it is iterated."""
+        return self.of[0].hash_depends_on if self.kind == "set" else frozenset()
 
     @property
     def is_hash_ordered(self) -> bool:
-        return self.kind == "set" and not self.of[0].has_seedless_hash
+        return bool(self.order_depends_on)
 
+
+HASHED = {
+    **dict.fromkeys(["int", "number"], frozenset[str]()),
+    **dict.fromkeys(["object", "address"], frozenset({ADDRESS})),
+    "plain": frozenset({SEED}),
+}
 
 UNKNOWN, NEVER, PLAIN, INT, NUMBER = map(Shape, ("unknown", "never", "plain", "int", "number"))
-RANKS = {"never": 0, "int": 1, "number": 1, "plain": 2, "unknown": 3, "set": 5}
+OBJECT, ADDRESSED = Shape("object"), Shape("address")
+RANKS = {"never": 0, "int": 1, "number": 1, "plain": 2, "object": 2, "address": 2, "unknown": 3, "set": 5}
 
 
 def container(kind: str, *of: Shape) -> Shape:

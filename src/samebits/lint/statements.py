@@ -172,7 +172,7 @@ class Reader(Expressions):
             case ast.AugAssign():
                 before, added = self.peek(node.target), self.shape(node.value)
                 if isinstance(node.op, ast.Add) and added.is_hash_ordered:
-                    self.report(node, "extends a list by a set", LISTS)
+                    self.report(node, "extends a list by a set", LISTS, added.order_depends_on)
                 self.assign(node.target, operated(node.op, before, added))
 
     def assigned(self, node: ast.stmt, targets: Sequence[ast.expr], value: ast.expr | None) -> Shape:
@@ -228,7 +228,7 @@ class Reader(Expressions):
             weight, reason = NUMBERS, "numbers the members of a set"
         shape = self.shape(node.iter, weight)
         if shape.is_hash_ordered:
-            self.report(node, reason, weight)
+            self.report(node, reason, weight, shape.order_depends_on)
         self.assign(node.target, shape.member)
         self.loop(node.body, node.orelse)
 

@@ -35,6 +35,7 @@ from samebits.recording.optimizers import Held, Optimizers
 from samebits.recording.saves import Saves, content, kind_of
 from samebits.recording.training import Training
 from samebits.recording.trees import plain_digest
+from samebits.recording.used import what_was_used
 from samebits.recording.wish import OpWish, Wish
 
 # An optimizer's state is the largest stream and the last to tell anything new: it follows from gradients, and whatever
@@ -699,6 +700,7 @@ def _is_captured() -> bool:
 
 def end_process(journal: Journal, last_step: int, rank: int) -> None:
     """End this process after a step, on purpose; what the program printed so far is printed."""
+    journal.note("used", what=what_was_used())
     journal.note("end", stopped_after=last_step, rank=rank)
     for stream in (sys.stdout, sys.stderr):
         try:

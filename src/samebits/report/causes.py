@@ -136,7 +136,7 @@ def advice(verdict: Verdict) -> list[str]:
     origin = verdict.origin
     if origin is not None and origin.replay is not None and origin.replay.is_racy:
         return ["samebits run --pin torch-algorithms, or a deterministic operation in its place"]
-    between = "addresses (id(), sets of objects), the process id, files that an earlier run left"
+    between = "addresses (sorted by id(), sets of objects), files that an earlier run left"
     if excluded(origin) and origin is not None and origin.first.place.finding == "op":
         return [f"look for what differs between processes: {between}"]
     if verdict.unknown.seeds:
@@ -144,7 +144,7 @@ def advice(verdict: Verdict) -> list[str]:
     if verdict.unknown.parting.divergence.stream == "length":
         between = f"durations (time.perf_counter, time.monotonic: training for so many seconds), {between}"
     order = "the order in which threads or processes finish"
-    return [f"look for what the catalogue does not hold: {order}, {between}, /dev/urandom read as a file"]
+    return [f"look for what the catalogue does not hold: {order}, {between}"]
 
 
 def rests_on(verdict: Verdict) -> str:

@@ -17,7 +17,9 @@ def origin_rows(origin: Origin) -> Rows:
     first = origin.first
     place = first.place
     rows: Rows = [("op", f"{_called(place)}      {finding_told(origin)}")]
-    if place.names and place.finding in ("input", "argument"):
+    if place.reordered:
+        rows.append(("", "Python put them together in another order: from a set, a dictionary, or a listing"))
+    elif place.names and place.finding in ("input", "argument"):
         rows.append(("", _arrived(first)))
     kind = place.row.kind
     if place.finding == "control flow":
@@ -47,6 +49,8 @@ def op_told(place: OpDivergence) -> str:
     kind = place.row.kind
     module = f" in {kind.module}" if kind.module else ""
     names = f", {', '.join(place.names)} differs" if place.names else ""
+    if place.reordered:
+        names = f", the same tensors in another order ({', '.join(place.reordered)})"
     site = site_of(kind)
     source = "" if site is None else f"  {site.source}"
     return (
@@ -89,6 +93,8 @@ def finding_told(origin: Origin) -> str:
         return f"inputs equal, {_by(origin)}"
     if place.finding == "generator":
         return "about to draw from a generator that stands elsewhere"
+    if place.reordered:
+        return f"given the same tensors in another order ({', '.join(place.reordered)})"
     if place.finding == "input":
         return f"its input {', '.join(place.names)} arrives different"
     if place.finding == "argument":

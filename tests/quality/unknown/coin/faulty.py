@@ -1,5 +1,6 @@
 """Harmless entries of many factors, and a coin that no factor knows: it stands for which thread came first."""
 
+import ctypes
 import os
 import random
 import time
@@ -15,7 +16,9 @@ beside = len(os.listdir("."))  # <- file-order
 token = os.urandom(4)  # <- os-entropy
 name = uuid.uuid4().hex
 words = list({"a", "b", "c"})
-coin = open("/dev/urandom", "rb").read(1)[0] < float(os.environ.get("BIAS", "0.5")) * 256  # noqa: SIM115
+byte = ctypes.create_string_buffer(1)
+ctypes.CDLL(None).getrandom(byte, 1, 0)  # past Python, where nobody looks
+coin = byte.raw[0] < float(os.environ.get("BIAS", "0.5")) * 256
 
 torch.manual_seed(0)
 model = torch.nn.Linear(24, 2)

@@ -1,0 +1,56 @@
+"""inductor-autotune: whether torch.compile picks kernels by measuring them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from samebits.factors.base import Factor, Observation, Scene, Setting
+
+PINNED, VARIED = "TORCHINDUCTOR_DETERMINISTIC", "TORCHINDUCTOR_FORCE_DISABLE_CACHES"
+BANNED = "In the deterministic mode of Inductor"
+
+
+class InductorAutotune(Factor):
+    """Inductor measures several kernels for a reduction or a matrix product and keeps the quickest, also on disk.
+
+    Its cache (`TORCHINDUCTOR_CACHE_DIR`) makes runs on one machine agree; on another machine, or after the cache was
+    emptied, the winner may be another kernel with other bits. Pinned, Inductor measures nothing that changes bits
+    (`TORCHINDUCTOR_DETERMINISTIC=1`, read by `torch._inductor.config`, from torch 2.9 on); from 2.10 on
+    `torch-algorithms` does that, too. Varied, no cache is read or written (`TORCHINDUCTOR_FORCE_DISABLE_CACHES=1`), so
+    that every winner is found anew; the user's own cache is never touched. A winner that is always the same says
+    nothing about another machine.
+    """
+
+    name = "inductor-autotune"
+    scope = "environment"
+    summary = "torch.compile may keep the kernel that was quickest here, and another machine another one"
+    story = "torch.compile chose another kernel"
+    too_late = "the import of torch._inductor"
+    cure = "set TORCHINDUCTOR_DETERMINISTIC=1 before Python starts"
+    pinned_by_default = False
+    drifts = False
+    refuses = True
+    needs = ("compiled",)
+    priced = ("pinned",)
+
+    def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
+        name = {"pinned": PINNED, "varied": VARIED}.get(setting.mode)
+        return {} if name is None else {name: "1"}
+
+    def pin(self, scene: Scene) -> None:
+        if "torch._inductor.config" not in sys.modules:
+            scene.set_environment(PINNED, "1")
+
+    def observe(self, scene: Scene | None = None) -> Observation:
+        config = sys.modules.get("torch._inductor.config")
+        if config is None:
+            held = os.environ.get(PINNED) == "1"
+            return Observation("nothing will be measured" if held else "not loaded", held or None)
+        held = bool(getattr(config, "deterministic", False))
+        reason = "" if held else "torch._inductor was imported before, or this torch has no such mode"
+        return Observation("nothing that changes bits" if held else "measured", held, can_pin=False, reason=reason)
+
+    def explain(self, error: BaseException) -> str:
+        return "inductor-autotune is pinned, and this measures kernels" if BANNED in str(error) else ""

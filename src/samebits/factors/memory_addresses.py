@@ -1,0 +1,180 @@
+"""memory-addresses: where objects lie in memory, and so the order of sets of parameters and modules."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from samebits.factors.base import Factor, Observation, Scene, Setting
+from samebits.sites import Site
+
+# <sys/personality.h>: what is asked with this number is only told.
+ADDR_NO_RANDOMIZE, ASK = 0x0040000, 0xFFFFFFFF
+
+
+class MemoryAddresses(Factor):
+    """`id()` is an address, and tensors, modules and most other objects hash by it, so sets of them have no order.
+
+    `clip_grad_norm_(list(set(net.parameters())), 1.0)` adds the norms in another order in every run: the operating
+    system moves the heap, and whatever was allocated before moves objects within it. Pinned, tensors and modules hash
+    by the order in which they were first hashed; sets of them have the same order wherever they lie. `samebits run`
+    also starts the command without address space randomisation (`personality(2)`, ADDR_NO_RANDOMIZE; Linux, where
+    containers allow it), so that `id()` and sets of other objects repeat as far as the program and its hash seed do.
+    A check leaves addresses random, and varies only the hashes: any treatment moves addresses, so what rests on them
+    could be taken for another factor's doing. There `sorted(key=id)`, sets of other objects, and classes with a hash
+    of their own end as an unknown cause, with the lines that reading found.
+    """
+
+    name = "memory-addresses"
+    scope = "environment"
+    summary = "id() is an address, so sets of parameters or modules are iterated in another order in every run"
+    story = "sets of parameters, tensors and modules depend on where they lie in memory"
+    too_late = "the import of torch, for sets of tensors and modules; the interpreter's start, for id()"
+    cure = "make the set whose order counts at {place} with dict.fromkeys(...), which keeps one, or use a list"
+    cure_unplaced = "keep parameters and modules in a list, or in dict.fromkeys(...), where their order counts"
+    varied_by_default = True
+    read_in_code = True
+    held_in_part = True
+    priced = ("pinned",)
+
+    def cure_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
+        if site is not None and "id()" in what:
+            return (
+                f"order by what is the same in every run, such as a name or a position, instead of id() at {site.place}"
+            )
+        if site is not None and "hash()" in what:
+            return f"replace hash() at {site.place} by what is the same in every run, such as a position in a list"
+        return super().cure_for(site, script, what)
+
+    def starting(self, setting: Setting) -> AbstractContextManager[None]:
+        return _addresses_fixed() if setting.mode == "pinned" else nullcontext()
+
+    def pin(self, scene: Scene) -> None:
+        _number(scene, lambda number: number)
+
+    def vary(self, scene: Scene) -> None:
+        # Never negative: Python keeps -1 for errors.
+        _number(scene, lambda number: scene.other(number) >> 2)
+
+    def observe(self, scene: Scene | None = None) -> Observation:
+        where = _where_objects_lie(is_told=scene is not None and scene.mode == "pinned")
+        if scene is None or scene.mode == "natural":
+            return Observation(where, False)
+        torch = sys.modules.get("torch")
+        if torch is not None and not _is_ours(torch.Tensor.__hash__):
+            reason = "torch was imported before, so tensors may have been hashed by their addresses"
+            return Observation(where, False, can_pin=False, reason=reason)
+        order = "by number" if scene.mode == "pinned" else "by other numbers"
+        return Observation(f"tensors and modules hash {order}; {where}", True)
+
+
+def _where_objects_lie(*, is_told: bool) -> str:
+    fixed = is_fixed()
+    if fixed is None:
+        return "addresses may move"
+    if fixed:
+        return "addresses are fixed"
+    refused = is_told and not may_fix()
+    return "addresses are random" + (", and this system does not let programs fix them" if refused else "")
+
+
+def is_fixed() -> bool | None:
+    """Whether this process was started without address space randomisation; None where that is not known."""
+    now = _personality(ASK)
+    return None if now is None else bool(now & ADDR_NO_RANDOMIZE)
+
+
+def may_fix() -> bool:
+    """Whether programs started from here can be told not to randomise; nothing is changed."""
+    with _addresses_fixed():
+        return bool(is_fixed())
+
+
+@contextmanager
+def _addresses_fixed() -> Iterator[None]:
+    """What this thread starts meanwhile has fixed addresses, and so has all that it starts.
+
+    The setting is the thread's own on Linux, it is inherited, and it counts from the next exec on. Containers may
+    refuse it; then nothing happens, and `is_fixed` tells.
+    """
+    before = _personality(ASK)
+    if before is None:
+        yield
+        return
+    _personality(before | ADDR_NO_RANDOMIZE)
+    try:
+        yield
+    finally:
+        _personality(before)
+
+
+def _personality(wanted: int) -> int | None:
+    """The system call of that name: the setting before it; None where there is none, or it is refused."""
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        before = ctypes.CDLL(None, use_errno=True).personality(ctypes.c_ulong(wanted))
+    except (OSError, AttributeError):
+        return None
+    return None if before == -1 else int(before)
+
+
+def _number(scene: Scene, to_hash: Callable[[int], int]) -> None:
+    # What was hashed before would not be found again under another number: by then it is too late.
+    if "torch" not in sys.modules:
+        scene.when_loaded("torch", lambda torch: _Numbers(scene, to_hash).install(torch))
+
+
+def _is_ours(function: Any) -> bool:
+    return getattr(function, "__module__", "") == __name__
+
+
+class _Numbers:
+    """Hashes that do not depend on addresses: one number for each object, from the first time it is hashed."""
+
+    def __init__(self, scene: Scene, to_hash: Callable[[int], int]) -> None:
+        self.scene, self.to_hash = scene, to_hash
+        self.count = itertools.count(1)
+        # By address, as long as the object lives: a dictionary that held the objects would hash them itself.
+        self.known: dict[int, tuple[weakref.ref[Any], int]] = {}
+
+    def install(self, torch: Any) -> None:
+        known, new = self.known, self.new
+
+        def number(self: Any) -> int:
+            entry = known.get(id(self))
+            return entry[1] if entry is not None and entry[0]() is self else new(self)
+
+        number.__name__ = "__hash__"
+        for owner in (torch.Tensor, torch.nn.Module):
+            self._give(owner, number)
+
+    def _give(self, owner: Any, number: Callable[[Any], int]) -> None:
+        own = vars(owner).get("__hash__")
+        owner.__hash__ = number
+        self.scene.undo.callback(self._take_back, owner, own)
+
+    def _take_back(self, owner: Any, own: Any) -> None:
+        # Sets and dictionaries of what has a number outlive the pin, and must find it again.
+        if self.known or not _is_ours(owner.__hash__):
+            return
+        if own is None:
+            del owner.__hash__
+        else:
+            owner.__hash__ = own
+
+    def new(self, thing: Any) -> int:
+        """The hash of what was not hashed before."""
+        if self.scene.ended:
+            return id(thing)
+        address, hashed = id(thing), self.to_hash(next(self.count))
+        if address in self.known and self.known[address][0]() is None:
+            del self.known[address]
+        entry = weakref.ref(thing, lambda _: self.known.pop(address, None)), hashed
+        # Another thread may have been quicker.
+        return self.known.setdefault(address, entry)[1]

@@ -1,0 +1,174 @@
+"""process-id: numbers by which the operating system knows processes and threads."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import uuid
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from samebits.factors.base import CallFactor, Mode, Observation, Scene
+from samebits.factors.lineage import Lineage
+from samebits.seeds import derive
+from samebits.sites import Site, is_user_file, user_site
+
+# No process has a number above it (`pid_max` is at most 2**22 on Linux, less elsewhere): whatever is sent to a number
+# that we made up reaches nobody.
+MOST_PROCESSES = 2**22
+
+# What takes a process id first, and is given the real one.
+TAKES_PID = ("kill", "getpgid", "getsid", "sched_getaffinity", "sched_setaffinity", "sched_getscheduler", "waitpid")
+
+
+class ProcessId(CallFactor):
+    """`os.getpid()`, `os.getppid()`, thread ids, `uuid.uuid1()` and `uuid.getnode()` in the user's own lines.
+
+    Harmless in the name of a log, fatal in a seed: `torch.manual_seed(os.getpid())`. Pinned, lines of the program get a
+    number derived for each process and thread, above all real ones; libraries, which lock files and signal processes,
+    get the real one. What takes a process id (`os.kill`, `psutil.Process`) knows the pinned one of its own process and
+    of its parent. A program that looks itself up otherwise (`/proc/<pid>`) may not survive the pin, so it is pinned
+    only when asked for, and in the experiments of a check, which leave out what a script does not survive. The host
+    name (`socket.gethostname()`, `platform.node()`) is the same in every run on one machine: seeds made of it are
+    witnessed with their value, and it is left as it is.
+    """
+
+    name = "process-id"
+    summary = "process and thread ids differ in every run: harmless in the name of a log, fatal in a seed"
+    story = "{what} was asked"
+    cure = "do not let {what} at {place} into seeds or data: derive it from a seed and the rank or worker"
+    cure_unplaced = "do not let process ids into seeds or data: derive seeds from a seed and the rank or worker"
+    pinned_by_default = False
+
+    def install(self, scene: Scene) -> None:
+        ids = _Ids(scene)
+        scene.replace(os, "getpid", ids.told("os.getpid", os.getpid, ids.own))
+        scene.replace(os, "getppid", ids.told("os.getppid", os.getppid, ids.parent))
+        for function, attribute in (("get_ident", "ident"), ("get_native_id", "native_id")):
+            what = f"threading.{function}"
+            scene.replace(threading, function, ids.told(what, getattr(threading, function), ids.thread))
+            # Programs compare the two with one another.
+            scene.set(threading.Thread, attribute, ids.told_of_thread(what, getattr(threading.Thread, attribute)))
+        scene.when_loaded("uuid", lambda module: _install_uuid(module, scene, ids))
+        for name in TAKES_PID:
+            if hasattr(os, name):
+                scene.replace(os, name, ids.taking(getattr(os, name)))
+        scene.when_loaded("psutil", lambda psutil: _install_psutil(psutil, scene, ids))
+
+    def cure_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
+        return self.cure_unplaced if site is None else self.cure.format(place=site.place, what=what or "a process id")
+
+    def observe(self, scene: Scene | None = None) -> Observation:
+        if scene is None or scene.mode == "natural":
+            return Observation("the operating system's", False)
+        return Observation("derived numbers" if scene.mode == "pinned" else "other derived numbers", True)
+
+
+class _Ids:
+    """Derived numbers, and which real ones they stand for."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene, self.lineage = scene, Lineage.of_process()
+        self.getpid, self.getppid = os.getpid, os.getppid
+        self.count = 0
+        self.threads: dict[str, WeakKeyDictionary[threading.Thread, int]] = {}
+
+    def told(self, what: str, original: Callable[[], int], derived: Callable[[Mode], int | None]) -> Callable[[], int]:
+        """A stand-in for a function that tells a number: the user's own lines are told a derived one."""
+
+        def tell() -> int:
+            # Its own frame, the stand-in's, and then whoever calls.
+            if not is_user_file(sys._getframe(2).f_code.co_filename):
+                return original()
+            mode = self.scene.enter(what)
+            number = None if mode == "natural" else derived(mode)
+            return original() if number is None else number
+
+        return tell
+
+    def own(self, mode: Mode) -> int:
+        return self._process(mode, self.lineage.path)
+
+    def parent(self, mode: Mode) -> int | None:
+        """None once the parent has ended: who waits for that must see it."""
+        path = self.lineage.parent_path
+        return None if path is None else self._process(mode, path)
+
+    def told_of_thread(self, what: str, original: property) -> property:
+        """The same for an attribute of `threading.Thread`."""
+
+        def tell(thread: threading.Thread) -> int | None:
+            real: int | None = original.__get__(thread)
+            if real is None or not is_user_file(sys._getframe(1).f_code.co_filename):
+                return real
+            mode = self.scene.enter(what)
+            return real if mode == "natural" else self.thread(mode, thread)
+
+        return property(tell, doc=original.__doc__)
+
+    def thread(self, mode: Mode, thread: threading.Thread | None = None) -> int:
+        """One number for each thread; those of one name are told apart by who asked first."""
+        thread = thread or threading.current_thread()
+        namesakes = self.threads.setdefault(thread.name, WeakKeyDictionary())
+        which = namesakes.setdefault(thread, len(namesakes))
+        return self.number(mode, *self.lineage.path, "thread", thread.name, which)
+
+    def _process(self, mode: Mode, path: tuple[str | int, ...]) -> int:
+        return self.number(mode, *path, "process")
+
+    def number(self, mode: Mode, *words: str | int) -> int:
+        """Derived, and no process's."""
+        root = self.scene.other(*words, bits=30) if mode == "varied" else self.scene.derive(*words, bits=30)
+        return MOST_PROCESSES + 1 + root % (2**31 - MOST_PROCESSES - 1)
+
+    def next_uuid(self, mode: Mode) -> uuid.UUID:
+        """The next one of version 1 in this process, for the line that asks."""
+        self.count += 1
+        site = user_site()
+        asker = ("", 0) if site is None else (os.path.basename(site.path), site.line)
+        root = self.scene.other() if mode == "varied" else self.scene.derive()
+        time, node = (derive(root, *self.lineage.path, *asker, word, self.count) for word in ("time", "node"))
+        return uuid.UUID(int=(time << 64) | node, version=1)
+
+    def real(self, pid: Any) -> Any:
+        """The real number behind a derived one of this process or its parent."""
+        if not isinstance(pid, int) or pid <= MOST_PROCESSES:
+            return pid
+        modes: tuple[Mode, ...] = ("pinned", "varied")
+        if pid in [self.own(mode) for mode in modes]:
+            return self.getpid()
+        return self.getppid() if pid in [self.parent(mode) for mode in modes] else pid
+
+    def taking(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """A stand-in for a function whose first argument is a process id."""
+        return wraps(original)(lambda pid, *args, **kwargs: original(self.real(pid), *args, **kwargs))
+
+
+def _install_uuid(module: Any, scene: Scene, ids: _Ids) -> None:
+    node, uuid1 = module.getnode, module.uuid1
+
+    def derived_node(mode: Mode) -> int:
+        # With the bit that tells a made-up address from a card's.
+        return ids.number(mode, "node") | (1 << 40)
+
+    def tell_uuid1(node: int | None = None, clock_seq: int | None = None) -> Any:
+        if not is_user_file(sys._getframe(2).f_code.co_filename):
+            return uuid1(node, clock_seq)
+        mode = scene.enter("uuid.uuid1")
+        return uuid1(node, clock_seq) if mode == "natural" else ids.next_uuid(mode)
+
+    scene.replace(module, "getnode", ids.told("uuid.getnode", node, derived_node))
+    scene.replace(module, "uuid1", tell_uuid1)
+
+
+def _install_psutil(psutil: Any, scene: Scene, ids: _Ids) -> None:
+    plain = psutil.Process.__init__
+
+    @wraps(plain)
+    def begin(self: Any, pid: Any = None) -> None:
+        plain(self, ids.real(pid))
+
+    scene.set(psutil.Process, "__init__", begin)

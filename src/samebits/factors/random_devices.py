@@ -1,0 +1,145 @@
+"""`/dev/urandom` and `/dev/random`, opened as files: what is read from them comes from elsewhere."""
+
+from __future__ import annotations
+
+import builtins
+import io
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from samebits.factors.base import Mode, Scene
+
+DEVICES = ("/dev/urandom", "/dev/random")
+
+Bytes = Callable[[int, Mode], bytes]
+
+
+class DerivedFile(io.RawIOBase):
+    """Endless bytes under the name of a device."""
+
+    def __init__(self, name: Any, mode: Mode, derived: Bytes, descriptor: int | None = None) -> None:
+        self.name, self.mode = name, "rb"
+        self._mode, self._derived, self._descriptor = mode, derived, descriptor
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        memory = memoryview(buffer).cast("B")
+        memory[:] = self.taken(len(memory))
+        return len(memory)
+
+    def taken(self, size: int) -> bytes:
+        """The next bytes."""
+        return self._derived(size, self._mode)
+
+    def close(self) -> None:
+        if not self.closed and self._descriptor is not None:
+            os.close(self._descriptor)
+        super().close()
+
+
+def watch_devices(scene: Scene, derived: Bytes) -> None:
+    """Witness who opens them; pinned or varied, hand out derived bytes."""
+    devices = _Devices(scene, derived)
+    opened = devices.opening(builtins.open)
+    for owner in (builtins, io):
+        scene.replace(owner, "open", opened)
+    scene.replace(os, "open", devices.descriptor_opening(os.open))
+    scene.replace(os, "read", devices.reading(os.read))
+    scene.when_loaded("numpy", devices.install_numpy)
+
+
+class _Devices:
+    def __init__(self, scene: Scene, derived: Bytes) -> None:
+        self.scene, self.derived = scene, derived
+        # Descriptors opened by number: how they are treated, as long as they still stand for such a device.
+        self.descriptors: dict[int, Mode] = {}
+
+    def opening(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """A stand-in for `open`."""
+
+        def open_(file: Any, mode: str = "r", buffering: int = -1, *args: Any, **kwargs: Any) -> Any:
+            found = None if set("wax+") & set(mode) else self._treated(file)
+            if found is None:
+                return original(file, mode, buffering, *args, **kwargs)
+            raw = DerivedFile(file, found, self.derived, file if isinstance(file, int) else None)
+            if "b" not in mode:
+                return io.TextIOWrapper(io.BufferedReader(raw), *args, **kwargs)
+            return raw if buffering == 0 else io.BufferedReader(raw)
+
+        return open_
+
+    def _treated(self, file: Any) -> Mode | None:
+        """How to treat what is opened; None for what is no such device, and for what is left alone."""
+        if isinstance(file, int):
+            return self._of_descriptor(file)
+        name = _device(file)
+        mode = self.scene.enter(name) if name else "natural"
+        return None if mode == "natural" else mode
+
+    def _of_descriptor(self, descriptor: int) -> Mode | None:
+        if descriptor not in self.descriptors:
+            return None
+        # It may have been closed, and its number given to another file.
+        if _is_random(descriptor):
+            return self.descriptors[descriptor]
+        del self.descriptors[descriptor]
+        return None
+
+    def descriptor_opening(self, original: Callable[..., int]) -> Callable[..., int]:
+        """A stand-in for `os.open`: the device is opened, and what is read from its number is watched."""
+
+        def open_(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
+            descriptor = original(path, flags, *args, **kwargs)
+            mode = self._treated(path)
+            if mode is not None:
+                self.descriptors[descriptor] = mode
+            return descriptor
+
+        return open_
+
+    def reading(self, original: Callable[[int, int], bytes]) -> Callable[[int, int], bytes]:
+        """A stand-in for `os.read`."""
+
+        def read(fd: int, length: int, /) -> bytes:
+            mode = self._of_descriptor(fd) if self.descriptors else None
+            return original(fd, length) if mode is None else self.derived(length, mode)
+
+        return read
+
+    def install_numpy(self, numpy: Any) -> None:
+        self.scene.replace(numpy, "fromfile", self.array(numpy, numpy.fromfile))
+
+    def array(self, numpy: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+        """A stand-in for `numpy.fromfile`, which reads in C."""
+
+        def fromfile(file: Any, dtype: Any = float, count: int = -1, *args: Any, **kwargs: Any) -> Any:
+            raw = getattr(file, "raw", file)
+            if not isinstance(raw, DerivedFile):
+                mode = self._treated(file) if count >= 0 else None
+                if mode is None:
+                    return original(file, dtype, count, *args, **kwargs)
+                raw = DerivedFile(file, mode, self.derived)
+            size = numpy.dtype(dtype).itemsize * max(count, 0)
+            return numpy.frombuffer(bytearray(raw.taken(size)), dtype)
+
+        return fromfile
+
+
+def _device(file: Any) -> str:
+    """The device that a path names; empty for other paths, and for what is none."""
+    if not isinstance(file, str):
+        try:
+            file = os.fsdecode(file)
+        except (TypeError, ValueError):
+            return ""
+    return file if file in DEVICES else ""
+
+
+def _is_random(descriptor: int) -> bool:
+    with suppress(OSError):
+        return os.fstat(descriptor).st_rdev in [os.stat(name).st_rdev for name in DEVICES]
+    return False

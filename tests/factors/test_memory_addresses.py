@@ -1,0 +1,178 @@
+"""memory-addresses: sets of tensors and modules have an order that no address decides; addresses can be fixed."""
+
+import gc
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from samebits.factors import memory_addresses
+from samebits.factors.base import Mode, Scene, Setting
+from samebits.factors.memory_addresses import MemoryAddresses, _Numbers, is_fixed, may_fix
+from samebits.launch.plan import RunPlan
+
+FACTOR = MemoryAddresses()
+
+
+def library() -> Any:
+    """A module with two classes that hash as those of torch do."""
+
+    class Tensor:
+        def __hash__(self) -> int:
+            return id(self)
+
+    class Module:
+        pass
+
+    class Parameter(Tensor):
+        pass
+
+    return SimpleNamespace(Tensor=Tensor, Parameter=Parameter, nn=SimpleNamespace(Module=Module))
+
+
+def numbered(mode: Mode = "pinned", variant: int = 1) -> tuple[Any, Scene, _Numbers]:
+    scene = Scene(FACTOR.name, Setting(mode, variant=variant))
+    numbers = _Numbers(scene, (lambda n: n) if mode == "pinned" else lambda n: scene.other(n) >> 2)
+    made = library()
+    numbers.install(made)
+    return made, scene, numbers
+
+
+def order(mode: Mode, variant: int = 1, count: int = 8) -> list[int]:
+    made, _, _ = numbered(mode, variant)
+    things = [made.Parameter() for _ in range(count)]
+    return [things.index(thing) for thing in set(things)]
+
+
+def test_pinned_sets_have_the_order_of_first_hashing() -> None:
+    """Wherever the objects lie."""
+    assert order("pinned") == order("pinned") == list(range(8))
+
+
+def test_varied_sets_have_other_orders() -> None:
+    """Twenty variants of eight members are hardly ever alike, and each repeats."""
+    orders = [tuple(order("varied", variant)) for variant in range(1, 21)]
+
+    assert len(set(orders)) >= 19
+    assert order("varied", 3) == list(orders[2])
+
+
+def test_subclasses_and_modules_are_numbered_and_other_classes_are_not() -> None:
+    """A hash of a class's own is the class's own."""
+    made, _, _ = numbered()
+
+    class Own(made.nn.Module):  # type: ignore[misc]
+        def __hash__(self) -> int:
+            return 77
+
+    assert [hash(made.nn.Module()), hash(made.Parameter()), hash(Own())] == [1, 2, 77]
+    assert made.nn.Module() != made.nn.Module()
+
+
+def test_a_number_stays_as_long_as_the_object_and_nothing_is_held() -> None:
+    """What takes the place of an object in memory is another object, and the table does not grow."""
+    made, _, numbers = numbered()
+    kept = made.Tensor()
+    first = hash(kept)
+    seen = set()
+    for _ in range(100):
+        seen.add(hash(made.Tensor()))
+    gc.collect()
+
+    assert hash(kept) == first
+    assert len(seen) == 100
+    assert len(numbers.known) == 1
+
+
+def test_threads_agree_on_one_number() -> None:
+    """However many hash an object for the first time at once."""
+    made, _, _ = numbered()
+    things = [made.Tensor() for _ in range(200)]
+    gate = threading.Barrier(4)
+
+    def hashes() -> list[int]:
+        gate.wait()
+        return [hash(thing) for thing in things]
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: hashes(), range(4)))
+
+    assert found == [found[0]] * 4
+
+
+def test_what_has_a_number_keeps_it_after_the_pin() -> None:
+    """A set made while it was pinned finds its members afterwards; without such members nothing is left."""
+    made, scene, _ = numbered()
+    thing = made.Tensor()
+    found = {thing}
+    scene.end()
+    later = made.Tensor()
+
+    assert thing in found
+    assert hash(later) == id(later)
+
+    made, scene, _ = numbered()
+    scene.end()
+    assert "__hash__" not in vars(made.nn.Module)
+    other = made.Tensor()
+    assert hash(other) == id(other)
+
+
+def test_after_the_import_of_torch_it_is_too_late() -> None:
+    """Dictionaries that hold tensors by their addresses must find them; so that is said, and nothing is changed."""
+    import torch
+
+    before = torch.Tensor.__hash__
+    scene = Scene(FACTOR.name, Setting("pinned"))
+    FACTOR.apply(scene)
+    seen = FACTOR.observe(scene)
+    scene.end()
+
+    assert torch.Tensor.__hash__ is before
+    assert (seen.held, seen.can_pin) == (False, False)
+    assert "imported before" in FACTOR.verify(scene)
+
+
+def test_addresses_are_fixed_for_what_is_started_and_for_nobody_else(tmp_path: Path) -> None:
+    """`samebits run` gives a program the same addresses each time; this process keeps its own setting."""
+    if not may_fix():
+        pytest.skip("this system does not let programs fix addresses")
+    script = tmp_path / "where.py"
+    script.write_text("print(id(object()), [id([]) for _ in range(3)])\n")
+    before = is_fixed()
+    command = [sys.executable, "-m", "samebits", "run", "--no-record"]
+
+    def run(*pins: str) -> str:
+        return subprocess.check_output([*command, *pins, str(script)], text=True, cwd=tmp_path)
+
+    fixed = {run("--pin", "memory-addresses", "--pin", "hash-seed") for _ in range(2)}
+    random = {run("--pin", "hash-seed") for _ in range(2)}
+
+    assert len(fixed) == 1
+    assert len(random) == 2 or before
+    assert is_fixed() == before
+
+
+def test_where_it_is_refused_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Containers may forbid the system call; the program is started all the same."""
+    real = memory_addresses._personality
+    asked: list[int] = []
+
+    def refusing(wanted: int) -> int | None:
+        asked.append(wanted)
+        return real(wanted) if wanted == memory_addresses.ASK else None
+
+    monkeypatch.setattr(memory_addresses, "_personality", refusing)
+    with RunPlan(settings={FACTOR.name: Setting("pinned")}).starting():
+        inside = is_fixed()
+    seen = FACTOR.observe(Scene(FACTOR.name, Setting("pinned")))
+
+    assert asked[1] & memory_addresses.ADDR_NO_RANDOMIZE
+    assert inside == is_fixed()
+    if not inside:
+        assert "does not let programs fix them" in seen.value
