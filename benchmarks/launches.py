@@ -4,10 +4,10 @@
 
 Counted, not timed, and on no accelerator: the same operations run on the `meta` device, which computes nothing, under a
 mode that sees each of them go by. The model of the count: an operation that is no view is one launch. A foreach copy
-takes 64 tensors or 320 chunks of 65,536 elements a launch, where all have the strides of their places and one dtype,
+takes 64 tensors or 320 chunks of 65,536 elements a launch, where all have one dtype and the strides of their places,
 else a launch a tensor (ATen/native/cuda/MultiTensorApply.cuh: depth_to_max_tensors, depth_to_max_blocks, kChunkSize;
-ForeachBinaryOpList.cu: foreach_tensor_copy_list_kernel_cuda_). A one-dimensional cumsum is two launches, a cat one for every 128 tensors. Bytes are those
-of every operand once; what is broadcast counts as large as it lies in memory.
+ForeachBinaryOpList.cu: foreach_tensor_copy_list_kernel_cuda_). A one-dimensional cumsum is two launches, a cat one for
+every 128 tensors. Bytes are those of every operand once; what is broadcast counts as large as it lies in memory.
 """
 
 import math
@@ -52,22 +52,26 @@ def made(shape, dtype=torch.float32, channels_last=False):
 
 
 class Counter(TorchDispatchMode):
-    """Launches and bytes of whatever runs inside."""
+    """Launches and bytes of whatever runs inside, and the largest tensor made there."""
 
     def __init__(self):
         super().__init__()
-        self.launches = self.bytes = 0
+        self.launches = self.bytes = self.largest = 0
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
         name = func._schema.name.removeprefix("aten::")
         is_view = any(one.alias_info and not one.alias_info.is_write for one in func._schema.returns)
         if is_view or name.startswith("empty") or name in ("_unsafe_view", "_reshape_alias"):
+            if name.startswith("empty"):
+                self.largest = max(self.largest, bytes_of(result))
             return result
         operands = list(tensors_in([args, list((kwargs or {}).values())]))
         self.launches += launches_of(name, args)
         known = {id(one) for one in operands}
-        self.bytes += sum(map(bytes_of, operands)) + sum(bytes_of(t) for t in tensors_in(result) if id(t) not in known)
+        made_here = [bytes_of(one) for one in tensors_in(result) if id(one) not in known]
+        self.bytes += sum(map(bytes_of, operands)) + sum(made_here)
+        self.largest = max([self.largest, *made_here])
         if name.endswith("_") and name not in ("zero_", "fill_", "copy_", "_foreach_copy_", "index_fill_"):
             self.bytes += bytes_of(args[0])
         return result

@@ -22,9 +22,9 @@ to compute it again with NumPy (`tests/recording/definition.py` does). Arithmeti
 
 Integers modulo 2⁶⁴ may be added in any order, so the sum does not depend on the number of threads or on the kernel.
 
-Why words of 4 bytes and not of 8: a product modulo 2⁶⁴ never moves a bit down, so the top bit of an 8-byte word reaches
-only the top bit of the sum, and there any two odd keys cancel: float64 `x` and `-x` of even length would share a digest.
-Half a word in twice its width leaves 32 bits above every bit.
+Why words of 4 bytes and not of 8: a product modulo 2⁶⁴ never moves a bit down, so the top bit of an 8-byte word
+reaches only the top bit of the sum, and there any two odd keys cancel: float64 `x` and `-x` of even length would share
+a digest. Words of half the width leave 32 bits above every bit.
 
 What they promise: of the sum, that a change confined to one word is always seen; any other two tensors of one dtype and
 shape share a sum with a chance, over the keys, of about 2⁻⁽⁶³⁻ᵛ⁾, where v is the lowest bit in which any of their words

@@ -1,9 +1,9 @@
 """How a list of tensors on accelerators is summed: small ones side by side in packs, the others one by one.
 
-Every operation is a launch, and a launch takes longer than reading a megabyte. So whatever is done for many tensors at
+Every operation is a launch, and a launch takes longer than reading a megabyte. So what can be done for many tensors at
 once is one operation: they are copied into one buffer, each from a row's beginning, the buffer is multiplied and its
-rows are summed; large tensors are multiplied and summed where they lie. The sums of all rows stand in one list, which is
-multiplied by the rows' keys and added up tensor by tensor at the end. `benchmarks/launches.py` counts.
+rows are summed; large tensors are multiplied and summed where they lie. The sums of all rows stand in one list, which
+is multiplied by the rows' keys and added up tensor by tensor at the end. `benchmarks/launches.py` counts.
 """
 
 from __future__ import annotations
