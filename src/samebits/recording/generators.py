@@ -47,3 +47,20 @@ def digest_of_state(generator: torch.Generator) -> int:
     with unobserved():
         state = generator.get_state()
         return raw_digest(memory(state.data_ptr(), state.nbytes))
+
+
+def default_generator(device: torch.device) -> torch.Generator | None:
+    """The one that draws on a device where none is given; None if nobody knows which that is."""
+    if device.type == "cpu":
+        return torch.default_generator
+    if device.type == "mps":
+        return torch.mps._get_default_mps_generator()
+    if device.type not in ("cuda", "xpu"):
+        return None
+    module: Any = getattr(torch, device.type)
+    # The very first operation there may be a draw.
+    module.init()
+    generator: torch.Generator = module.default_generators[
+        module.current_device() if device.index is None else device.index
+    ]
+    return generator

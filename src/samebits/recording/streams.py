@@ -331,6 +331,8 @@ class Recorder:
             training.is_cut_at_backward |= any(held.is_written_to() for held in self.optimizers.all())
         training.has_backward, training.forward_open, training.in_backward = True, False, True
         training.drop_outputs()
+        if self.ops is not None:
+            self.ops.places.backward_called(sys._getframe())
         losses = [unwrapped(tensor) for tensor in _listed(tensors) if torch.is_tensor(tensor)]
         number = self.log.count("loss")
         named = [(f"{number}[{i}]" if len(losses) > 1 else f"{number}", t) for i, t in enumerate(losses)]
