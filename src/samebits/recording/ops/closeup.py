@@ -38,12 +38,14 @@ class Taken:
         producers: who wrote that last.
         before: evidence of what it reads and does not write.
         again: makes the call once more, where nobody can outside of the program.
+        drawn_on: the device of the generator that it draws from; empty if it draws from none.
     """
 
     operands: Operands
     producers: dict[str, Any]
     before: dict[str, int]
     again: Callable[[], Any] | None
+    drawn_on: str = ""
 
 
 class CloseUp:
@@ -88,7 +90,8 @@ class CloseUp:
         if place in self._keep and not schema.is_builtin and not schema.writes:
             again = partial(func, *args, **kwargs)
         operands = Operands(schema.arguments, args, kwargs, schema.writes, state)
-        return Taken(operands, _producers(call, memory), _evidence_of_read(call), again)
+        drawn_on = "" if generator is None else str(generator.device)
+        return Taken(operands, _producers(call, memory), _evidence_of_read(call), again, drawn_on)
 
     def follow(self, row: OpRow) -> bool:
         """Compare with the other run, in the order of operations; True where both part."""
@@ -143,6 +146,7 @@ class CloseUp:
             "op": schema.name,
             "is_builtin": schema.is_builtin,
             "is_random": schema.is_random,
+            "drawn_on": taken.drawn_on,
             "write_only": sorted(schema.write_only),
             "written": [i for i, label in enumerate(labels) if label.partition("[")[0] in schema.writes],
             "producers": taken.producers,
