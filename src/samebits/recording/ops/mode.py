@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -392,7 +392,8 @@ def _on_cpu(tensors: list[Any]) -> bool:
 
 # Frames between generated code and the mode: torch.ops, and wrappers of older versions.
 _FRAMES_BETWEEN = 6
-_compiled: dict[Any, bool] = {}
+# By the id of a code, with the code: two of the same text are equal.
+_compiled: dict[int, tuple[CodeType, bool]] = {}
 
 
 def _is_compiled(frame: FrameType | None) -> bool:
@@ -407,10 +408,11 @@ def _is_compiled(frame: FrameType | None) -> bool:
         if frame is None:
             return False
         code = frame.f_code
-        found = _compiled.get(code)
-        if found is None:
-            found = _compiled[code] = "extern_kernels" in frame.f_globals and "async_compile" in frame.f_globals
-        if found:
+        met = _compiled.get(id(code))
+        if met is None or met[0] is not code:
+            names = frame.f_globals
+            met = _compiled[id(code)] = code, "extern_kernels" in names and "async_compile" in names
+        if met[1]:
             return True
         frame = frame.f_back
     return False
