@@ -105,7 +105,7 @@ def test_what_compiled_code_calls_is_passed_by(tmp_path: Path, monkeypatch: pyte
     """Generated code has `extern_kernels` in its globals; its twin of the program's own has not."""
     monkeypatch.setitem(__import__("sys").modules, mode._GENERATOR, SimpleNamespace())
     source = "def call(x):\n    return torch.mm(x, x)"
-    generated: dict[str, Any] = {"torch": torch, "extern_kernels": None, "async_compile": None}
+    generated: dict[str, Any] = {"torch": torch, "extern_kernels": None, "reinterpret_tensor": None}
     own: dict[str, Any] = {"torch": torch}
     for scope in (generated, own):
         exec(compile(source, "<code>", "exec"), scope)
@@ -283,5 +283,5 @@ def test_copies_of_what_a_call_writes_lie_on_the_host(monkeypatch: pytest.Monkey
     with pytest.raises(NotImplementedError, match="no data"):
         operands._copied(there)
 
-    assert asked == ["cpu"]
+    assert asked[-1] == "cpu"
     assert operands._copied(torch.ones(2, 3).t()).stride() == (1, 3)
