@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+import samebits
 from samebits.check import origin
 from samebits.recording import generators
 from samebits.recording.folder import RunFolder
@@ -76,6 +77,16 @@ def test_uninitialised_results_are_no_evidence(tmp_path: Path, monkeypatch: pyte
     assert planted[0] != planted[1]
     assert first == second
     assert [list(row) for row in first] == [["result[0]"]]
+
+
+def test_what_an_lstm_keeps_for_its_backward_accuses_nobody() -> None:
+    """oneDNN's workspace is such memory on the CPU: calls agree, whatever lay there before."""
+
+    def work() -> None:
+        torch.manual_seed(0)
+        torch.nn.LSTM(32, 64, 2)(torch.randn(16, 8, 32))[0].sum().backward()
+
+    samebits.assert_repeats(work, runs=4)
 
 
 @pytest.mark.parametrize(

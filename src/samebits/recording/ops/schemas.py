@@ -40,6 +40,7 @@ _SCRATCH_RESULTS = {
     "aten::_scaled_dot_product_fused_attention_overrideable": (6, 7),
     "aten::_cudnn_rnn": (3,),
     "aten::miopen_rnn": (3,),
+    "aten::mkldnn_rnn_layer": (3,),
     "aten::cudnn_batch_norm": (3,),
     "aten::_batch_norm_with_update": (3,),
     "aten::_batch_norm_with_update_functional": (3,),
@@ -115,6 +116,8 @@ def _read_schema(func: Any) -> OpSchema:
         write_only.add(names[0])
     if base.startswith(("aten::", "flash_attn::")):
         write_only.update(_SCRATCH_ARGUMENTS.intersection(names))
+    if base == "aten::mkldnn_rnn_layer_backward":
+        write_only.add("workspace")
     if base == "fsdp::all_gather_copy_in":
         writes.add("all_gather_output")
         write_only.add("all_gather_output")
