@@ -80,7 +80,7 @@ def test_uninitialised_results_are_no_evidence(tmp_path: Path, monkeypatch: pyte
 
 
 def test_what_an_lstm_keeps_for_its_backward_accuses_nobody() -> None:
-    """oneDNN's workspace is such memory on the CPU: calls agree, whatever lay there before."""
+    """OneDNN's workspace is such memory on the CPU: calls agree, whatever lay there before."""
 
     def work() -> None:
         torch.manual_seed(0)

@@ -60,6 +60,8 @@ class _Row:
 def _settle(rows: Sequence[_Row]) -> None:
     """Fetch what still lies on accelerators: one copy from each, however many rows there are."""
     places = [place for row in rows for place in row.waiting()]
+    if not places:
+        return
     found = results([cast("Pending", parts[number]) for parts, number in places])
     for (parts, number), own in zip(places, found, strict=True):
         parts[number] = own
