@@ -122,3 +122,14 @@ def test_an_interrupt_leaves_no_run_behind(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert "interrupted; every process was ended" in told
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+def test_several_ranks_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that waits for its turn would have the others wait for it; said at once, with what to do instead."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "0")
+    status, found, _ = cost(tmp_path, "--budget", "60")
+
+    assert (status, found["error"]["kind"]) == (2, "usage")
+    assert "2 ranks" in found["error"]["message"]
+    assert "without torchrun" in found["error"]["hint"]

@@ -9,7 +9,7 @@ from typing import Any
 from samebits.check.asking import BudgetSpentError, answered
 from samebits.check.facts import SeedCall
 from samebits.check.lab import Lab
-from samebits.check.origin import MAX_PAIRS, find_origins
+from samebits.check.origin import MAX_PAIRS, RecordingEndedError, find_origins
 from samebits.check.plan import Request
 from samebits.check.search import Found, look
 from samebits.check.treatments import Inquiry
@@ -83,8 +83,12 @@ def _locate(request: Request, lab: Lab, found: Found, more: _More) -> None:
         return
     a, b = (_run(lab, number).plan for number in (at.a, at.b))
     most = MAX_ORIGINS if request.all_origins else 1
-    for origin in find_origins(lab, a, b, at.divergence.step, most):
-        more.origins.append(origin)
+    try:
+        for origin in find_origins(lab, a, b, at.divergence.step, most):
+            more.origins.append(origin)
+    except RecordingEndedError as error:
+        more.notes.append(f"recording operations ended before the run did, so they are not known: {error.message}")
+        return
     if not more.origins:
         more.notes.append(f"with operations recorded, {MAX_PAIRS} pairs of runs agreed: the operation is not known")
 

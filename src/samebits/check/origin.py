@@ -4,6 +4,9 @@
     followed    runs under the second plan that read along, until one parts from the recorded run
     kept        one more run under the first plan that keeps the operands of the operation at which they parted
 
+On the CPU the run that reads along keeps its own operands. On an accelerator it notes the place alone, because copies
+of all that any operation writes to need more memory than there may be; there it is run again, too.
+
 Then the operands of both are compared bit by bit, and the operation is called again and again on them by itself.
 """
 
@@ -19,6 +22,7 @@ from samebits.check.lab import Lab
 from samebits.check.verdict import Origin, OriginOnRank, Run
 from samebits.comparison.ops import OpDivergence, is_collective, op_divergences
 from samebits.comparison.values import Distance, distance
+from samebits.errors import SamebitsError
 from samebits.launch.plan import RunPlan
 from samebits.launch.replay import Replay, replay
 from samebits.recording.ops.table import OPERANDS, operands_name
@@ -29,7 +33,16 @@ MAX_PAIRS = 5
 WIDER = 8
 FAR = 100
 
+# How often a run that has parted is made again to keep its operands: a race may come out alike the next time.
+KEPT_AGAIN = 2
+
 Place = tuple[int, int, int]
+
+
+class RecordingEndedError(SamebitsError):
+    """A recording of operations ended before the run did, so it says nothing about where runs part."""
+
+    kind = "recording"
 
 
 def find_origins(lab: Lab, a: RunPlan, b: RunPlan, step: int, most: int = 1) -> Iterator[Origin]:
@@ -73,19 +86,48 @@ def _window(lab: Lab, a: RunPlan, b: RunPlan, step: int) -> tuple[OpWish, Origin
 
 
 def _in_window(lab: Lab, a: RunPlan, b: RunPlan, window: OpWish) -> Origin | None:
-    recorded = lab.run(_with_ops(a, window, "operations"))
+    recorded = _recorded(lab, _with_ops(a, window, "operations"))
     against = replace(window, against=str(recorded.path))
     followed, places, pairs = recorded, dict[int, OpDivergence](), 0
     while not places and pairs < MAX_PAIRS and lab.left:
-        followed = lab.run(_with_ops(b, against, "operations again"))
+        followed = _recorded(lab, _with_ops(b, against, "operations again"))
         places, pairs = _places(recorded, followed), pairs + 1
     if not places:
         return None
     origin = Origin(recorded.id, followed.id, pairs, tuple(_on_rank(place, followed) for place in places.values()))
+    keeping = replace(against, keep=_keep(places))
+    followed = _with_operands(lab, _with_ops(b, keeping, "operands of the other kept"), recorded, followed, places)
+    told = tuple(_on_rank(place, followed) for place in places.values())
+    origin = replace(origin, b=followed.id, ranks=told)
     if not lab.left:
         return origin
-    kept = lab.run(_with_ops(a, replace(against, keep=_keep(places)), "operands kept"))
+    kept = lab.run(_with_ops(a, keeping, "operands kept"))
     return _measured(origin, followed, kept, _places(recorded, kept))
+
+
+def _recorded(lab: Lab, plan: RunPlan) -> Run:
+    """A run with all operations of its window.
+
+    Raises:
+        RecordingEndedError: it has not.
+    """
+    run = lab.run(plan)
+    if run.trouble is not None:
+        raise RecordingEndedError(run.trouble.message, run.trouble.hint)
+    return run
+
+
+def _with_operands(lab: Lab, plan: RunPlan, recorded: Run, followed: Run, places: dict[int, OpDivergence]) -> Run:
+    """The run that parted, or one that parts at the same place and has kept its operands there."""
+    wanted = {rank: _key(place) for rank, place in places.items()}
+    kept = [_file(followed, _key(place)).exists() for place in places.values() if place.finding != "control flow"]
+    for _ in range(KEPT_AGAIN):
+        if lab.left < 2 or all(kept):
+            break
+        again = lab.run(plan)
+        if {rank: _key(place) for rank, place in _places(recorded, again).items()} == wanted:
+            return again
+    return followed
 
 
 def _with_ops(plan: RunPlan, wish: OpWish, role: str) -> RunPlan:

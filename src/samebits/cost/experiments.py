@@ -18,7 +18,7 @@ from samebits.comparison.locate import Divergence, first_divergence
 from samebits.cost.plan import NATURAL, Candidate, Request, candidates, default_set
 from samebits.cost.prices import Costs, Ending, Price, ratio_of, why_unmeasured
 from samebits.cost.turns import Arm, GivenUpError
-from samebits.errors import BudgetError, NothingTrainedError, SamebitsError, ScriptFailedError
+from samebits.errors import BudgetError, NothingTrainedError, SamebitsError, ScriptFailedError, UsageError
 from samebits.launch.process import Outcome, run_recorded
 
 # A block this long is far longer than a clock's tick and a pipe's delay, and short enough for many.
@@ -73,6 +73,12 @@ class _Measuring:
         plain = self._first(pool)
         ready: dict[str, Any] = plain.ready or {}
         self.start_seconds = time.monotonic() - self.began
+        if ready.get("ranks", 1) > 1:
+            # While one rank waits for its turn, the others wait for it, on the very device that is timed.
+            raise UsageError(
+                f"the script trains on {ready['ranks']} ranks, and cost can only let one take turns",
+                "measure one rank: samebits cost python train.py, without torchrun",
+            )
         self._refuse_too_small_a_budget()
         self.has_cuda = ready["has_cuda"]
         self.block = max(1, math.ceil(BLOCK_SECONDS / max(ready["step_seconds"], 1e-6)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import statistics
 import sys
@@ -16,6 +17,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from samebits.launch.pacing import DONE, GO
+from samebits.recording.digest.packs import plans
 from samebits.recording.listening import listen
 from samebits.recording.streams import Recorder, end_process
 from samebits.recording.used import what_was_used
@@ -36,6 +38,7 @@ class Pacer:
         self.first_called: float | None = None
         self.first_seconds = self.block_began = 0.0
         self.ends: list[float] = []
+        self.half_way = 0.0
         self.fetches = False
         self.shapes: set[str] = set()
         self._depth = 0
@@ -78,6 +81,9 @@ class Pacer:
             _synchronize()
             now = time.perf_counter()
             self.first_seconds = now - (now if self.first_called is None else self.first_called)
+        if self.steps == self.warm_up // 2:
+            _synchronize()
+            self.half_way = time.perf_counter()
         if self.steps < self.warm_up:
             self.ends.append(time.perf_counter())
         elif self.steps == self.warm_up:
@@ -90,10 +96,17 @@ class Pacer:
     def _ready(self) -> None:
         _synchronize()
         ends = [*self.ends, time.perf_counter()]
+        # What one step takes the host to queue; where an accelerator takes longer, what both took is the truth.
         step_seconds = statistics.median(b - a for a, b in pairwise(ends))
+        if _uses_cuda():
+            step_seconds = max(step_seconds, (ends[-1] - self.half_way) / (self.warm_up - self.warm_up // 2))
         # From here on its hooks return at once; they cannot be taken away while one of them is running.
         self.recorder.finish()
         self._watching.close()
+        if _uses_cuda():
+            # What the recording held on the device is no part of what is measured.
+            plans.clear()
+            torch.cuda.reset_peak_memory_stats()
         # The other end of both pipes is open already.
         self._go = (self.folder / GO).open(encoding="utf-8")
         self._done = (self.folder / DONE).open("w", encoding="utf-8")
@@ -104,6 +117,7 @@ class Pacer:
             used=[*what_was_used(), *(["loader"] if self.fetches else [])],
             has_cuda=torch.cuda.is_available(),
             threads=torch.get_num_threads(),
+            ranks=int(os.environ.get("WORLD_SIZE") or 1),
             free_bytes=torch.cuda.mem_get_info()[0] if _uses_cuda() else None,
         )
         self._next_block()
@@ -137,9 +151,9 @@ def _synchronize() -> None:
 
 
 def _peak_bytes() -> int:
-    """The most memory so far: the accelerator's where one is used, else this process's."""
+    """The most memory so far: of the accelerator's what tensors took, where one is used, else this process's."""
     if _uses_cuda():
-        return int(torch.cuda.max_memory_reserved())
+        return int(torch.cuda.max_memory_allocated())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 

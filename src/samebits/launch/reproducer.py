@@ -27,8 +27,10 @@ import base64
 import ctypes
 import hashlib
 import json
+import operator
 import os
 import struct
+import sys
 import threading
 import zlib
 from pathlib import Path
@@ -41,6 +43,9 @@ SETTINGS = {settings}
 LOOKS = {looks}
 RECORDED = {recorded}  # digest of what the run got
 DATA = {data}
+DEVICE = {device}
+DRAWN_ON = {drawn_on}
+GENERATORS = {{}}
 
 
 def raw_bytes():
@@ -98,13 +103,32 @@ def digest(tensors):
     return found.hexdigest()
 
 
-def replay(raw, times, threads=None, shift=0):
+def inputs_from(raw, shift=0):
+    """What it is called with; the generator that it draws from stands where it stood."""
+    names = [f"in.{{i}}" for i in range({inputs})]
+    inputs = [as_it_lay(name, raw[name], shift) if name in raw else None for name in names]
+    if "state" in raw:
+        generator().set_state(torch.frombuffer(bytearray(raw["state"]), dtype=torch.uint8).clone())
+    return inputs
+
+
+def generator():
+    """The one that it draws from."""
+    device = torch.device(DRAWN_ON)
+    if {is_given}:
+        return GENERATORS.setdefault(DRAWN_ON, torch.Generator(device))
+    if device.type == "cpu":
+        return torch.default_generator
+    getattr(torch, device.type).init()
+    return getattr(torch, device.type).default_generators[device.index or 0]
+
+
+def replay(raw, times, threads=None, shift=0, before=lambda: None):
     torch.set_num_threads(threads or SETTINGS["threads"])
     found = {{}}
     for _ in range(times):
-        names = [f"in.{{i}}" for i in range({inputs})]
-        inputs = [as_it_lay(name, raw[name], shift) if name in raw else None for name in names]
-        {restore}
+        inputs = inputs_from(raw, shift)
+        before()
         got = digest(call(inputs))
         found[got] = found.get(got, 0) + 1
     return found
@@ -130,23 +154,84 @@ def with_load(raw, times):
             worker.join()
 
 
+def on_the_host(raw, few):
+    """Ways to call it that may matter to a processor."""
+    for threads in (1, 2, 4, 8):
+        yield f"{{threads}} thread{{'s' if threads > 1 else ''}}", replay(raw, few, threads)
+    yield "other alignment", replay(raw, few, shift=16)
+    yield "under load", with_load(raw, few)
+
+
+def on_the_device(raw, few):
+    """Ways to call it that may matter to a GPU."""
+    x, side = torch.full((2048, 2048), 0.1, device=DEVICE), torch.cuda.Stream(DEVICE)
+
+    def load():
+        side.wait_stream(torch.cuda.current_stream(DEVICE))
+        with torch.cuda.stream(side):
+            for _ in range(20):
+                x @ x
+
+    def poison():
+        # What was freed is handed out again, with whatever it held.
+        for size in (1 << 12, 1 << 20, 1 << 26):
+            torch.full((size,), 255, dtype=torch.uint8, device=DEVICE)
+
+    yield "other alignment", replay(raw, few, shift=16)
+    yield "beside a matmul", replay(raw, few, before=load)
+    yield "in used memory", replay(raw, few, before=poison)
+    yield "on two streams", on_two_streams(raw, few)
+
+
+def on_two_streams(raw, times):
+    """Two calls at the same time."""
+    found, streams = {{}}, [torch.cuda.Stream(DEVICE) for _ in range(2)]
+    for _ in range(times):
+        prepared = [inputs_from(raw) for _ in streams]
+        torch.cuda.synchronize(DEVICE)
+        made = []
+        for stream, inputs in zip(streams, prepared):
+            if "state" in raw:
+                inputs_from({{"state": raw["state"]}})
+            with torch.cuda.stream(stream):
+                made.append(call(inputs))
+        torch.cuda.synchronize(DEVICE)
+        for one in made:
+            got = digest(one)
+            found[got] = found.get(got, 0) + 1
+    return found
+
+
+def restore():
+    """The settings of the run; only what is not so already, since older switches and newer ones exclude one another."""
+    torch.use_deterministic_algorithms(SETTINGS["deterministic"], warn_only=SETTINGS["warn_only"])
+    if SETTINGS["fill_uninitialized"] is not None:
+        torch.utils.deterministic.fill_uninitialized_memory = SETTINGS["fill_uninitialized"]
+    if SETTINGS["matmul_precision"] not in (None, torch.get_float32_matmul_precision()):
+        torch.set_float32_matmul_precision(SETTINGS["matmul_precision"])
+    wanted = {{f"{{name}}.fp32_precision": value for name, value in SETTINGS["precisions"].items()}}
+    for path, value in {{**wanted, **SETTINGS["flags"]}}.items():
+        owner, _, name = path.rpartition(".")
+        there = operator.attrgetter(owner)(torch.backends)
+        try:
+            if getattr(there, name) != value:
+                setattr(there, name, value)
+        except RuntimeError as error:
+            print(f"{{path}} stays as it is: {{error}}", file=sys.stderr)
+    for name, value in SETTINGS["attention"].items():
+        getattr(torch.backends.cuda, f"enable_{{name}}_sdp")(value)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    torch.use_deterministic_algorithms(SETTINGS["deterministic"], warn_only=SETTINGS["warn_only"])
-    torch.set_float32_matmul_precision(SETTINGS["matmul_precision"])
-    torch.backends.mkldnn.enabled = SETTINGS["mkldnn"]
-    for name, value in SETTINGS["cudnn"].items():
-        setattr(torch.backends.cudnn, name, value)
+    restore()
     raw = raw_bytes()
     few = max(2, options.times // 4)
     conditions = [("as recorded", replay(raw, options.times))]
-    for threads in (1, 2, 4, 8):
-        conditions.append((f"{{threads}} thread{{'s' if threads > 1 else ''}}", replay(raw, few, threads)))
-    conditions.append(("other alignment", replay(raw, few, shift=16)))
-    conditions.append(("under load", with_load(raw, few)))
+    conditions += on_the_device(raw, few) if DEVICE.startswith("cuda") else on_the_host(raw, few)
     results = sorted(set().union(*(found for _, found in conditions)))
     if options.json:
         told = [
@@ -197,7 +282,9 @@ def reproducer(call: dict[str, Any], tensors: Path) -> str:
         call=_call(call),
         written=repr(call["written"]),
         inputs=len(call["labels"]),
-        restore=_restore(call),
+        device=repr(_device(call)),
+        drawn_on=repr(call.get("drawn_on") or "cpu"),
+        is_given=_is_given_a_generator(call),
         title=repr(call["op"]),
     )
 
@@ -210,12 +297,14 @@ def _call(call: dict[str, Any]) -> str:
     return f"torch.ops.{namespace}.{name}.{overload or 'default'}({', '.join(given)})"
 
 
-def _restore(call: dict[str, Any]) -> str:
-    if not call["is_random"]:
-        return "pass"
-    on_cuda = any(look["device"].startswith("cuda") for name, look in call["looks"].items() if name != "state")
-    generator = "torch.cuda.default_generators[torch.cuda.current_device()]" if on_cuda else "torch.default_generator"
-    return f"{generator}.set_state(torch.frombuffer(bytearray(raw['state']), dtype=torch.uint8).clone())"
+def _device(call: dict[str, Any]) -> str:
+    """The first that is no processor, if there is one."""
+    devices = [look["device"] for look in call["looks"].values()]
+    return next((device for device in devices if device != "cpu"), "cpu")
+
+
+def _is_given_a_generator(call: dict[str, Any]) -> bool:
+    return any("generator" in argument for argument in (*call["arguments"], *call["keywords"].values()))
 
 
 def _source(argument: dict[str, Any]) -> str:
@@ -236,7 +325,7 @@ def _source(argument: dict[str, Any]) -> str:
     if kind == "device":
         return f"torch.device({value!r})"
     if kind == "generator":
-        return "torch.default_generator"
+        return "generator()"
     raise ValueError(f"it was called with something that cannot be written down: {value}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from typing import Any
 
 import torch
 
@@ -17,7 +18,11 @@ _MT19937_BYTES = 2500
 def generator_states() -> dict[str, int]:
     """Name → digest of the state, for the generators that are loaded; draws nothing."""
     states = {"python": _python_state(), "numpy": _numpy_state(), "torch": digest_of_state(torch.default_generator)}
-    return {name: digest for name, digest in states.items() if digest is not None}
+    found = {name: digest for name, digest in states.items() if digest is not None}
+    cuda: Any = torch.cuda
+    if cuda.is_initialized():
+        found |= {f"torch cuda:{i}": digest_of_state(one) for i, one in enumerate(cuda.default_generators)}
+    return found
 
 
 def _python_state() -> int:
@@ -38,7 +43,24 @@ def _numpy_state() -> int | None:
 
 
 def digest_of_state(generator: torch.Generator) -> int:
-    """Of any torch generator; an accelerator's lies on the host, so nothing is waited for."""
+    """Of any torch generator; CUDA's lies on the host (CUDAGeneratorImpl::get_state), so nothing is waited for."""
     with unobserved():
         state = generator.get_state()
         return raw_digest(memory(state.data_ptr(), state.nbytes))
+
+
+def default_generator(device: torch.device) -> torch.Generator | None:
+    """The one that draws on a device where none is given; None if nobody knows which that is."""
+    if device.type == "cpu":
+        return torch.default_generator
+    if device.type == "mps":
+        return torch.mps._get_default_mps_generator()
+    if device.type not in ("cuda", "xpu"):
+        return None
+    module: Any = getattr(torch, device.type)
+    # The very first operation there may be a draw.
+    module.init()
+    generator: torch.Generator = module.default_generators[
+        module.current_device() if device.index is None else device.index
+    ]
+    return generator

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import multiprocessing.util
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,7 +14,7 @@ from samebits.errors import StorageError
 from samebits.pinning import current_rank
 from samebits.recording import values
 from samebits.recording.birth import Birth, birth_here
-from samebits.recording.digest import DIGEST, Pending, found_at_once, is_evidence, numbers, pending
+from samebits.recording.digest import DIGEST, Pending, found_at_once, is_evidence, numbers, pending, results
 from samebits.recording.generators import generator_states
 from samebits.recording.journal import Journal
 from samebits.recording.listening import as_tensor, unwrapped
@@ -37,16 +39,33 @@ class _Row:
         self.parts.setdefault(stream, []).append(part)
 
     def columns(self) -> dict[str, Column]:
-        return {stream: Column(tuple(names), self._digests(stream)) for stream, names in self.names.items()}
+        """What it holds; nothing may wait any more."""
+        return {
+            stream: Column(tuple(names), [digest for part in self.parts[stream] for digest in cast("list[int]", part)])
+            for stream, names in self.names.items()
+        }
+
+    def waiting(self) -> list[tuple[list[Sequence[int] | Pending], int]]:
+        """Where something still waits: a list of parts, and which of them."""
+        return [
+            (parts, number)
+            for parts in self.parts.values()
+            for number, part in enumerate(parts)
+            if isinstance(part, Pending)
+        ]
 
     def is_waiting(self) -> bool:
         return any(isinstance(part, Pending) for parts in self.parts.values() for part in parts)
 
-    def _digests(self, stream: str) -> list[int]:
-        found: list[int] = []
-        for part in self.parts[stream]:
-            found.extend(part.result() if isinstance(part, Pending) else part)
-        return found
+
+def _settle(rows: Sequence[_Row]) -> None:
+    """Fetch what still lies on accelerators: one copy from each, however many rows there are."""
+    places = [place for row in rows for place in row.waiting()]
+    if not places:
+        return
+    found = results([cast("Pending", parts[number]) for parts, number in places])
+    for (parts, number), own in zip(places, found, strict=True):
+        parts[number] = own
 
 
 def _evident(
@@ -183,6 +202,13 @@ class Log:
         """Write all rows that wait."""
         queue, self._queue = self._queue, []
         try:
+            _settle([row for _, _, row in queue])
+        finally:
+            # A device that failed gives nothing back any more; what came before lies here.
+            self._write(list(takewhile(lambda entry: not entry[2].is_waiting(), queue)))
+
+    def _write(self, queue: list[tuple[int, str, _Row]]) -> None:
+        try:
             for step, kind, row in queue:
                 self.opened().write(step, kind, row.columns())
         except StorageError as error:
@@ -203,6 +229,9 @@ class Log:
         self.broken = True
         message = f"{where}{type(error).__name__}: {error}"
         self.journal.note("error", kind="recording", message=message, hint="please report this")
+        # What failed may be the device that rows wait for.
+        with suppress(Exception):
+            self.commit()
 
     def storage_failed(self, error: StorageError) -> None:
         """A full disk ends the recording, not the run."""

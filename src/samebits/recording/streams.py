@@ -25,6 +25,7 @@ from torch.utils.data import get_worker_info
 
 from samebits.recording.birth import birth_here
 from samebits.recording.digest import Pending, is_evidence
+from samebits.recording.graphs import UNSEEN, Graphs
 from samebits.recording.journal import Journal
 from samebits.recording.lanes import Lane, new_lane
 from samebits.recording.listening import Named, gradients, graph_leaves, listen, unwrapped
@@ -77,6 +78,7 @@ class Recorder:
         self.folder, self.wish, self.journal = folder, wish, journal
         self.installed = ExitStack()
         self.saves = Saves(self._safely(self.saved))
+        self.graphs = Graphs(self._safely(self.graph_replayed))
         self._begin((thread or threading.main_thread()).ident or 0)
 
     def _begin(self, thread: int) -> None:
@@ -183,6 +185,7 @@ class Recorder:
         undo(listen(torch.nn.Module, "__setstate__", after=safely(self.module_copied)))
         undo(listen(torch.nn.Module, "load_state_dict", after=safely(self.module_loaded)))
         self.saves.install(self.installed)
+        self.graphs.install(self.installed)
         if hasattr(threading.Thread, "_delete"):
             undo(listen(threading.Thread, "_delete", before=safely(self.thread_ended)))
         iterator = torch.utils.data.dataloader._BaseDataLoaderIter
@@ -214,6 +217,10 @@ class Recorder:
         def safe(*args: Any, **kwargs: Any) -> None:
             # Inside a compiled region this must vanish: the compiler folds the test and never looks further.
             if torch.compiler.is_compiling():
+                return
+            if self.graphs.is_capturing():
+                if hook == self.after_step:
+                    self.graphs.note_step(args[0])
                 return
             with self.lock:
                 self._inside_hooks += 1
@@ -338,6 +345,8 @@ class Recorder:
             training.is_cut_at_backward |= any(held.is_written_to() for held in self.optimizers.all())
         training.has_backward, training.forward_open, training.in_backward = True, False, True
         training.drop_outputs()
+        if self.ops is not None:
+            self.ops.places.backward_called(sys._getframe())
         losses = [unwrapped(tensor) for tensor in _listed(tensors) if torch.is_tensor(tensor)]
         number = self.log.count("loss")
         named = [(f"{number}[{i}]" if len(losses) > 1 else f"{number}", t) for i, t in enumerate(losses)]
@@ -435,6 +444,21 @@ class Recorder:
             self.log.add_all("optimizer", held.tree())
         self._end_step("optimizer")
 
+    def graph_replayed(self, optimizers: list[Any]) -> None:
+        """A CUDA graph ran, and the steps of these optimizers with it."""
+        if not self.is_active():
+            return
+        self._tell_once(UNSEEN)
+        for optimizer in optimizers:
+            training = self.training
+            training.has_stepped = training.has_optimizer = training.has_backward = True
+            named, fresh = self.optimizers.named(self.optimizers.meet(optimizer))
+            self.log.add("init", fresh)
+            self.log.add("grad", gradients(named))
+            self.log.add("param", named)
+        if optimizers:
+            self._end_step("optimizer")
+
     def _note_versions(self) -> None:
         """Until an optimizer is seen to step: how its parameters stand after a backward."""
         if not self.training.has_stepped:
@@ -511,13 +535,16 @@ class Recorder:
         if lane.log.broken or sys.is_finalizing() or self.pid != os.getpid():
             return
         self._dead.append((lane, thing))
-        if not _is_tracing() and self.wish.ops is None and not _is_captured() and self.lock.acquire(blocking=False):
+        if self._may_look() and self.lock.acquire(blocking=False):
             try:
                 # A digest that is under way must not be interrupted by another.
                 if not self._inside_hooks:
                     self._look_at_the_dead()
             finally:
                 self.lock.release()
+
+    def _may_look(self) -> bool:
+        return not _is_tracing() and self.wish.ops is None and not self.graphs.is_capturing()
 
     def _look_at_the_dead(self) -> None:
         self._inside_hooks += 1
@@ -691,11 +718,6 @@ def _is_tracing() -> bool:
     if guards is None:
         return False
     return guards.TracingContext.try_get() is not None or guards.CompileContext.try_get() is not None
-
-
-def _is_captured() -> bool:
-    cuda: Any = torch.cuda
-    return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
 
 
 def end_process(journal: Journal, last_step: int, rank: int) -> None:

@@ -11,26 +11,26 @@ without the package `xxhash` it is their BLAKE2b (8 bytes, little-endian). A rec
 recordings that say different things are never compared.
 
 Elsewhere the device must not be waited for, and many threads read at once, so `d` is a sum, defined completely enough
-to compute it again with NumPy (`tests/recording/definition.py` does). Arithmetic is modulo 2⁶⁴, `>>` keeps the sign:
+to compute it again with NumPy (`tests/recording/definition.py` does). Arithmetic is modulo 2⁶⁴:
 
-    w[0] … w[n-1]   the bytes as little-endian 8-byte words, the last one filled up with zeros; w[-1] = 0
-    g[i]            w[i] XOR (w[i-1] >> 32)
-    k[i]            an odd key: table[i % 32768] · block[i // 32768]
-    d               k[0]·g[0] + … + k[n-1]·g[n-1]
+    w[0] … w[n-1]   the bytes as little-endian 4-byte words, the last one filled up with zeros, each with its sign
+    k[i]            an odd key: table[i % 4096] · row[i // 4096]
+    d               k[0]·w[0] + … + k[n-1]·w[n-1]
 
-    table, block    the 8-byte little-endian words of SHAKE-256("samebits digest 1: table" or "…: block"), made odd
+    table, row      the 8-byte little-endian words of SHAKE-256("samebits digest 2: table" or "…: row"), made odd;
+                    row[0] is 1
 
 Integers modulo 2⁶⁴ may be added in any order, so the sum does not depend on the number of threads or on the kernel.
 
-Why `g` and not `w`: a product modulo 2⁶⁴ never moves a bit down, so the top bit of a word reaches only the top bit of
-the sum, and there any two odd keys cancel. Without the fold, float64 `x` and `-x` of even length would share a digest.
-With it the upper half of every word is also seen 32 bits lower, through the next word's key.
+Why words of 4 bytes and not of 8: a product modulo 2⁶⁴ never moves a bit down, so the top bit of an 8-byte word
+reaches only the top bit of the sum, and there any two odd keys cancel: float64 `x` and `-x` of even length would share
+a digest. Words of half the width leave 32 bits above every bit.
 
-What they promise: of the sum, that a change confined to one 4-byte half of a word is always seen; any other two tensors
-of one dtype and shape share a sum with a chance, over the keys, of about 2⁻⁽⁶³⁻ᵛ⁾, where v is the lowest bit in which
-any of their `g` differ: 2⁻⁶³ as a rule, 2⁻³¹ in the worst that float32 and float64 do (nothing but signs differ). Of
-XXH3, a chance of 2⁻⁶⁴, as far as its authors' tests and ours show; it has no proof. Neither is a cryptographic hash:
-whoever wants to can construct two tensors that share a digest.
+What they promise: of the sum, that a change confined to one word is always seen; any other two tensors of one dtype and
+shape share a sum with a chance, over the keys, of about 2⁻⁽⁶³⁻ᵛ⁾, where v is the lowest bit in which any of their words
+differ: 2⁻⁶³ as a rule, 2⁻³² in the worst that float32 and float64 do (nothing but signs differ). Of XXH3, a chance of
+2⁻⁶⁴, as far as its authors' tests and ours show; it has no proof. Neither is a cryptographic hash: whoever wants to can
+construct two tensors that share a digest.
 
 So one tensor has two digests, one on the CPU and one on an accelerator. Runs of one script on one machine put the same
 tensor in the same place, and compare like with like; a run on the CPU and one on a GPU are different everywhere.
@@ -71,9 +71,10 @@ __all__ = [
 ]
 
 # What a recording says of its digests: those of another definition are not compared with them.
-DIGEST = f"{RAW_DIGEST}, sums 1"
+DIGEST = f"{RAW_DIGEST}, sums 2"
 _MASK = (1 << 64) - 1
 _WORD, _DOUBLE = struct.Struct("<Q"), struct.Struct("<d")
+_HALF_WORD, _SINGLE = struct.Struct("<i"), struct.Struct("<f")
 
 
 def digest(tensor: Tensor) -> int:
@@ -114,7 +115,7 @@ def pending(tensors: Sequence[Tensor], found: Sequence[int | None] | None = None
     with unobserved():
         found = found or host_digests(tensors)
         if None not in found:
-            return Pending(cast("list[int]", found), [], None, None)
+            return Pending(cast("list[int]", found), [], None)
         elsewhere = [number for number, known in enumerate(found) if known is None]
         plan = plan_of([tensors[number] for number in elsewhere])
         if plan:
@@ -147,13 +148,15 @@ def is_evidence(tensor: object) -> bool:
 class Pending:
     """Digests that may still be under way; `result()` waits for them.
 
-    What is found already stands in `_found`, salts where a sum is still to be added.
+    What is found already stands in `_found`, salts where a sum is still to be added. `_are_single`: what comes are no
+    sums, but the bits of numbers in single precision.
     """
 
     _found: list[int]
     _sums: list[Sum]
     _tree: list[Index] | None
-    _event: Any
+    _events: Sequence[Any] = ()
+    _are_single: bool = False
 
     @property
     def is_under_way(self) -> bool:
@@ -176,11 +179,12 @@ def results(waiting: Sequence[Pending]) -> list[list[int]]:
             where.extend((number, position) for position in positions)
     with unobserved():
         for some in waiting:
-            if some._event:
-                some._event.synchronize()
+            for event in some._events:
+                event.synchronize()
         for at, value in on_host(sums):
             number, position = where[at]
-            found[number][position] = (found[number][position] + value) & _MASK
+            number_there = _doubled(value) if waiting[number]._are_single else value
+            found[number][position] = (found[number][position] + number_there) & _MASK
     return [
         own if some._tree is None else [_combined(node, own) for node in some._tree]
         for some, own in zip(waiting, found, strict=True)
@@ -209,9 +213,17 @@ def _started(
         ([elsewhere[position] for position in positions], value)
         for positions, value in plan.sums([tensors[number] for number in elsewhere])
     ]
-    # The result may be asked for on another stream than this one, so it has to know when this one has come here.
-    event = torch.cuda.current_stream().record_event() if any(value.is_cuda for _, value in sums) else None
-    return Pending([next(salts) if known is None else known for known in found], sums, tree, event)
+    return Pending([next(salts) if known is None else known for known in found], sums, tree, _events(sums))
+
+
+def _events(sums: list[Sum]) -> list[Any]:
+    """Of every device, that its stream has come here: the result may be asked for on another stream.
+
+    Of the devices that the sums lie on, not of the current one: a rank that never calls `set_device` would wait for
+    nothing, and make a context on the first device besides.
+    """
+    devices = dict.fromkeys(value.device for _, value in sums if value.is_cuda)
+    return [torch.cuda.current_stream(device).record_event() for device in devices]
 
 
 def numbers(tensors: Sequence[Tensor]) -> list[int] | Pending:
@@ -219,10 +231,27 @@ def numbers(tensors: Sequence[Tensor]) -> list[int] | Pending:
     with unobserved():
         if all(tensor.device.type == "cpu" for tensor in tensors):
             return [int(_WORD.unpack(_DOUBLE.pack(tensor.item()))[0]) for tensor in tensors]
-        words = [tensor.detach().to(torch.float64).reshape(1).view(torch.int64) for tensor in tensors]
-        event = torch.cuda.current_stream().record_event() if any(word.is_cuda for word in words) else None
-    sums: list[Sum] = [(range(number, number + 1), word) for number, word in enumerate(words)]
-    return Pending([0] * len(words), sums, None, event)
+        are_single = not all(map(_has_doubles, tensors))
+        real, whole = (torch.float32, torch.int32) if are_single else (torch.float64, torch.int64)
+        words = [tensor.detach().to(real).reshape(1).view(whole).to(torch.int64) for tensor in tensors]
+        # A view of the program's own tensor would show what it holds later.
+        words = [
+            word.clone() if word.data_ptr() == tensor.data_ptr() else word
+            for word, tensor in zip(words, tensors, strict=True)
+        ]
+        sums: list[Sum] = [(range(number, number + 1), word) for number, word in enumerate(words)]
+        return Pending([0] * len(words), sums, None, _events(sums), are_single)
+
+
+def _has_doubles(tensor: Tensor) -> bool:
+    # Metal has no float64.
+    return tensor.device.type != "mps"
+
+
+def _doubled(single: int) -> int:
+    """The bits of the same number in double precision."""
+    (number,) = _SINGLE.unpack(_HALF_WORD.pack(single))
+    return int(_WORD.unpack(_DOUBLE.pack(number))[0])
 
 
 def _combined(node: Index, found: list[int]) -> int:

@@ -9,34 +9,45 @@ import torch
 from torch import Tensor
 
 # Part of the definition.
-BLOCK_WORDS = 1 << 15
+WORD_BYTES = 4
+ROW_WORDS = 1 << 12
 
 
 @cache
 def table(device: torch.device) -> Tensor:
-    """The keys of the words of any block, before the block's own key."""
-    raw = bytearray(_stream("table", 8 * BLOCK_WORDS))
-    with torch.inference_mode(False):
-        return torch.frombuffer(raw, dtype=torch.int64).bitwise_or(1).to(device)
+    """The keys of the words of any row, before the row's own key."""
+    return uploaded(_odd_numbers("table", ROW_WORDS), device)
+
+
+def row_keys(count: int) -> Tensor:
+    """The keys of the first rows, on the host."""
+    # A power of two is enough for many counts; few lengths of that list are ever made.
+    return _row_keys((count - 1).bit_length() if count else 0)[:count]
 
 
 @cache
-def block_keys(bits: int) -> list[int]:
-    """2 to the power of `bits` of them."""
-    raw = _stream("block", 8 << bits)
-    return [int.from_bytes(raw[i : i + 8], "little") | 1 for i in range(0, len(raw), 8)]
+def _row_keys(bits: int) -> Tensor:
+    keys = _odd_numbers("row", 1 << bits)
+    # The first row has none: what fits into one row is summed without another operation.
+    keys[0] = 1
+    return keys
 
 
-@cache
-def block_keys_on(device: torch.device, bits: int) -> Tensor:
-    """The same, there."""
+def uploaded(values: Tensor, device: torch.device) -> Tensor:
+    """The same on a device, which is not waited for."""
     with torch.inference_mode(False):
-        return torch.tensor([key - (1 << 64) if key >> 63 else key for key in block_keys(bits)], device=device)
+        if device.type == "cuda":
+            # From memory that is not pinned a copy waits for all that was queued before; pinned memory is given back
+            # when the copy is done (c10/core/CachingHostAllocator: record_event).
+            return values.pin_memory().to(device, non_blocking=True)
+        return values.to(device)
 
 
-def _stream(name: str, length: int) -> bytes:
+def _odd_numbers(name: str, count: int) -> Tensor:
     # SHAKE's output is a prefix of its longer output: more keys never change the first ones.
-    return hashlib.shake_256(f"samebits digest 1: {name}".encode()).digest(length)
+    raw = bytearray(hashlib.shake_256(f"samebits digest 2: {name}".encode()).digest(8 * count))
+    with torch.inference_mode(False):
+        return torch.frombuffer(raw, dtype=torch.int64).bitwise_or_(1)
 
 
 def salt(text: str) -> int:
@@ -50,19 +61,13 @@ def salt_of(dtype: torch.dtype, shape: torch.Size) -> int:
 
 
 def words_for(dtype: torch.dtype, shape: torch.Size) -> int:
-    """How many 8-byte words hold such a tensor."""
-    return -(-shape.numel() * dtype.itemsize // 8)
+    """How many words hold such a tensor."""
+    return -(-shape.numel() * dtype.itemsize // WORD_BYTES)
 
 
-def bits_for(words: int) -> int:
-    """The power of two that is enough block keys for so many words; few lengths of that list are ever made."""
-    return ((words - 1) // BLOCK_WORDS).bit_length()
-
-
-def even(count: int) -> int:
-    """The count, made even."""
-    # 16-byte elements (complex128) must begin at a multiple of 16 bytes.
-    return count + count % 2
+def rows_for(words: int) -> int:
+    """How many rows hold so many words."""
+    return -(-words // ROW_WORDS)
 
 
 def dtype_text(dtype: torch.dtype) -> str:

@@ -60,15 +60,17 @@ class Call:
         read: which tensors there is evidence of, and the names of what else there is evidence of.
         evidence: of what it reads; of what it writes, too, once that is known.
         taken: what has to be kept of it.
+        is_late: it may return before it is done.
     """
 
-    __slots__ = ("evidence", "floats", "form", "generator", "place", "read", "signature", "taken", "tensors")
+    __slots__ = ("evidence", "floats", "form", "generator", "is_late", "place", "read", "signature", "taken", "tensors")
 
     form: Form
     place: Place
     read: tuple[Any, ...]
     evidence: list[int]
     taken: Any
+    is_late: bool
 
     def __init__(self, schema: OpSchema, args: Any, kwargs: Any) -> None:
         self.tensors: list[Any] = []

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from samebits.recording.digest import digests, is_evidence, unobserved
+from samebits.recording.generators import default_generator
 from samebits.recording.log import Log
 from samebits.recording.ops.call import Call, tensors_in
 from samebits.recording.ops.evidence import evidence_of
@@ -37,12 +38,14 @@ class Taken:
         producers: who wrote that last.
         before: evidence of what it reads and does not write.
         again: makes the call once more, where nobody can outside of the program.
+        drawn_on: the device of the generator that it draws from; empty if it draws from none.
     """
 
     operands: Operands
     producers: dict[str, Any]
     before: dict[str, int]
     again: Callable[[], Any] | None
+    drawn_on: str = ""
 
 
 class CloseUp:
@@ -60,6 +63,15 @@ class CloseUp:
         self._grafts = {place_in(path): path for path in map(Path, wish.grafts)}
 
     @property
+    def follows(self) -> bool:
+        """Whether another run is read along, and has not parted yet."""
+        return self._follower is not None
+
+    def keeps(self, place: Place) -> bool:
+        """Whether the operands of this operation were asked for."""
+        return place in self._keep
+
+    @property
     def is_idle(self) -> bool:
         """Nothing is to be done anywhere any more."""
         return self._follower is None and not self._keep and not self._grafts
@@ -68,7 +80,9 @@ class CloseUp:
         self, place: Place, call: Call, func: Any, args: Any, kwargs: Any, generator: Any, memory: Memory
     ) -> Taken | None:
         """Before the call, and after grafts: take it apart, if it may have to be kept."""
-        if self._follower is None and place not in self._keep:
+        # On an accelerator a copy of whatever any operation writes to takes more memory than there may be, and looking
+        # at once takes waiting for it: there the place alone is noted, and one more run keeps its operands.
+        if place not in self._keep and (self._follower is None or not all(tensor.is_cpu for tensor in call.tensors)):
             return None
         schema = call.schema
         state = generator.get_state() if generator is not None else None
@@ -76,17 +90,22 @@ class CloseUp:
         if place in self._keep and not schema.is_builtin and not schema.writes:
             again = partial(func, *args, **kwargs)
         operands = Operands(schema.arguments, args, kwargs, schema.writes, state)
-        return Taken(operands, _producers(call, memory), _evidence_of_read(call), again)
+        drawn_on = "" if generator is None else str(generator.device)
+        return Taken(operands, _producers(call, memory), _evidence_of_read(call), again, drawn_on)
 
-    def end(self, taken: Taken, call: Call, row: OpRow, made: list[Any]) -> None:
+    def follow(self, row: OpRow) -> bool:
+        """Compare with the other run, in the order of operations; True where both part."""
+        if self._follower is None or self._follower.agrees(row, self._log.rank):
+            return False
+        self._follower = None
+        self._log.journal.note("op_parted", rank=self._log.rank, step=row.step, index=row.index)
+        return True
+
+    def end(self, call: Call, row: OpRow, made: list[Any]) -> None:
         """After the call: compare with the other run, and keep the operands where both part or where it was wished."""
-        place = (row.step, row.index)
-        parts = self._follower is not None and not self._follower.agrees(row, self._log.rank)
-        if parts:
-            self._follower = None
-            self._log.journal.note("op_parted", rank=self._log.rank, step=row.step, index=row.index)
-        if parts or place in self._keep:
-            self._write(taken, call, row, made)
+        parts = self.follow(row)
+        if call.taken is not None and (parts or (row.step, row.index) in self._keep):
+            self._write(call.taken, call, row, made)
 
     def graft_inputs(self, place: Place, call: Call, generator: Any) -> None:
         """Where this operation is grafted: what came in from outside becomes what the other run had."""
@@ -127,12 +146,13 @@ class CloseUp:
             "op": schema.name,
             "is_builtin": schema.is_builtin,
             "is_random": schema.is_random,
+            "drawn_on": taken.drawn_on,
             "write_only": sorted(schema.write_only),
             "written": [i for i, label in enumerate(labels) if label.partition("[")[0] in schema.writes],
             "producers": taken.producers,
             "changed_meanwhile": [name for name, found in taken.before.items() if after.get(name) != found],
             "shared": [name for name, tensor in call.named if lies_in_shared_memory(tensor)],
-            "called_again": None if taken.again is None else _called_again(taken.again),
+            "called_again": None if taken.again is None else _called_again(taken.again, call.tensors),
         }
         with unobserved():
             place = (row.step, row.index)
@@ -178,11 +198,14 @@ def _told(producer: Any, is_unwritten: bool) -> dict[str, Any]:
     return {"step": step, "index": index, "op": op, **where, "unwritten": is_unwritten}
 
 
-def _called_again(again: Callable[[], Any]) -> dict[str, int]:
+def _called_again(again: Callable[[], Any], tensors: list[Any]) -> dict[str, int]:
     """How many different results an operation gives that only this program knows; its draws are taken back."""
-    state = torch.default_generator.get_state()
+    devices = dict.fromkeys([torch.device("cpu"), *(tensor.device for tensor in tensors)])
+    generators = [generator for device in devices if (generator := default_generator(device)) is not None]
+    states = [(generator, generator.get_state()) for generator in generators]
     found = set()
     for _ in range(CALLS):
-        torch.default_generator.set_state(state)
+        for generator, state in states:
+            generator.set_state(state)
         found.add(tuple(digests(tensors_in(again()))))
     return {"calls": CALLS, "results": len(found)}

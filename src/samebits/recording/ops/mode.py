@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import inspect
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from operator import attrgetter
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -16,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 
 from samebits.recording.digest import Pending, is_evidence, pending, results
 from samebits.recording.digest.parts import LOW_ADDRESS
-from samebits.recording.generators import digest_of_state
+from samebits.recording.generators import default_generator, digest_of_state
 from samebits.recording.log import Log
 from samebits.recording.ops.call import Call, Form, exact, kind_of, tensors_in
 from samebits.recording.ops.closeup import CloseUp
@@ -39,6 +41,8 @@ _is_cpu = attrgetter("is_cpu")
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _STRIDED = torch.strided
 _RESULT = ("result",)
+# Loaded before any code that it generates.
+_GENERATOR = "torch._inductor.codecache"
 
 
 class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -63,6 +67,10 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._waiting: list[tuple[list[int], Sequence[int], Pending]] = []
         self._handles: list[Any] = []
         self._unseen: set[str] = set()
+        # Autograd works with a thread for each accelerator.
+        self._lock = threading.RLock()
+        self._thread = threading.get_ident()
+        self._devices: set[int] = set()
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -157,17 +165,21 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             # A class with a dispatch of its own (DTensor, a fake tensor): what it calls inside comes by here again.
             return NotImplemented
         schema = schema_of(func)
-        if schema.is_silent or self.log.broken or (_cuda_in_use() and self._is_captured()):
+        if schema.is_silent or self.log.broken or _is_compiled(sys._getframe().f_back):
+            return func(*args, **kwargs)
+        if _cuda_in_use() and self._must_pass(schema, args, kwargs):
             return func(*args, **kwargs)
         call = None
         try:
-            call = self._before(schema, func, args, kwargs)
+            with self._lock:
+                call = self._before(schema, func, args, kwargs)
         except Exception as error:
             self._failed(error)
         result = func(*args, **kwargs)
         if call is not None:
             try:
-                self._after(call, result)
+                with self._lock:
+                    self._after(call, result)
             except Exception as error:
                 self._failed(error)
         return result
@@ -182,11 +194,23 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         except Exception as error:
             self._failed(error)
 
-    def _is_captured(self) -> bool:
+    def _must_pass(self, schema: OpSchema, args: Any, kwargs: Any) -> bool:
+        """Whether an operation goes into a CUDA graph, or comes from a thread whose turn nobody knows."""
         if torch.cuda.is_current_stream_capturing():
             self._note_unseen("operations captured in a CUDA graph")
             return True
-        return False
+        if threading.get_ident() == self._thread:
+            return False
+        with self._lock:
+            # Backward threads of several devices run side by side, in another order in every run: the first device's
+            # operations are recorded, and what the others write is as good as written by somebody else.
+            if torch.cuda.current_device() == min(self._devices, default=torch.cuda.current_device()):
+                return False
+            for name, value in (*zip(schema.arguments, args, strict=False), *kwargs.items()):
+                for tensor in tensors_in(value) if name in schema.writes else ():
+                    self.memory.lost(tensor, None)
+            self._note_unseen("operations of a backward on devices other than the first one")
+            return True
 
     def _note_unseen(self, what: str) -> None:
         if what not in self._unseen:
@@ -211,6 +235,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if generator is not None:
             call.read += ("generator",)
             call.evidence.append(digest_of_state(generator))
+        call.is_late = schema.non_blocking is not None and _may_return_early(schema.non_blocking, args, kwargs)
         call.taken = None
         if is_close:
             call.taken = self.closeup.begin(self._place, call, func, args, kwargs, generator, self.memory)
@@ -249,6 +274,8 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _later(self, evidence: list[int], positions: Sequence[int], tensors: list[Any]) -> list[int]:
         """Digests that stay on the accelerator until many come over together; zeros stand for them until then."""
+        if threading.get_ident() == self._thread:
+            self._devices.update(tensor.device.index for tensor in tensors if tensor.is_cuda)
         self._waiting.append((evidence, positions, pending(tensors)))
         return [0] * len(tensors)
 
@@ -258,9 +285,11 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for (evidence, positions, _), own in zip(self._waiting, found, strict=True):
             for position, digest in zip(positions, own, strict=True):
                 evidence[position] = digest
-        for kind, evidence in self._rows:
+        self._waiting, rows, self._rows = [], self._rows, []
+        for kind, evidence in rows:
+            if self.closeup.follows:
+                self.closeup.follow(OpRow(*self._place, self.sheet.kinds[kind], tuple(evidence)))
             self.sheet.add(kind, evidence)
-        self._waiting, self._rows = [], []
 
     def _stamp(self, number: int) -> int:
         # Never 0, which stands for "not known yet".
@@ -278,7 +307,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         names, tensors = self._made_by(call.form, call.tensors, result)
         producer = (self.sheet.step, self.sheet.index + len(self._rows), schema.name, call.place)
-        if schema.is_collective:
+        if schema.is_collective or (call.is_late and _comes_to_the_host(call.tensors, tensors)):
             for tensor in tensors:
                 self.memory.lost(tensor, producer)
             self._append(call, (), [])
@@ -292,9 +321,10 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for number, tensor in enumerate(tensors):
             self.memory.written(tensor, stamp + number, producer, schema.is_unwritten)
         if schema.is_unwritten:
-            self._append(call, (), [])
-        else:
-            self._append(call, names, tensors)
+            names, tensors = (), []
+        elif schema.scratch:
+            names, tensors = _without_scratch(schema, result, names, tensors)
+        self._append(call, names, tensors)
 
     def _made_by(self, form: Form, given: list[Any], result: Any) -> tuple[tuple[str, ...], list[Any]]:
         """What the call wrote, with names: arguments that it changed, and new tensors."""
@@ -319,15 +349,16 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             else:
                 start = len(evidence)
                 evidence += self._later(evidence, range(start, start + len(tensors)), tensors)
-        if call.taken is not None:
+        if call.taken is not None and self.closeup.keeps(self._place):
             self._settle()
-            row = OpRow(*self._place, self.sheet.kinds[kind], tuple(evidence))
-            self.closeup.end(call.taken, call, row, tensors)
         if self._waiting:
             self._rows.append((kind, evidence))
             if len(self._rows) >= ROWS_WAITING:
                 self._settle()
-        elif self.sheet.add(kind, evidence) and self.log.writer is not None:
+            return
+        if self.closeup.follows or call.taken is not None:
+            self.closeup.end(call, OpRow(*self._place, self.sheet.kinds[kind], tuple(evidence)), tensors)
+        if self.sheet.add(kind, evidence) and self.log.writer is not None:
             self.write()
 
 
@@ -359,11 +390,53 @@ def _on_cpu(tensors: list[Any]) -> bool:
     return all(map(_is_cpu, tensors))
 
 
+# Frames between generated code and the mode: torch.ops, and wrappers of older versions.
+_FRAMES_BETWEEN = 8
+# By the id of a code, with the code: two of the same text are equal.
+_compiled: dict[int, tuple[CodeType, bool]] = {}
+
+
+def _is_compiled(frame: FrameType | None) -> bool:
+    """Whether code that torch.compile has generated calls an operation by name.
+
+    What is between two such calls is seen by nobody, and while a CUDA graph is being prepared there nobody else may
+    hold memory of its pool (torch/_inductor/cudagraph_trees.py: check_memory_pool).
+    """
+    if _GENERATOR not in sys.modules:
+        return False
+    for _ in range(_FRAMES_BETWEEN):
+        if frame is None:
+            return False
+        code = frame.f_code
+        met = _compiled.get(id(code))
+        if met is None or met[0] is not code:
+            names = frame.f_globals
+            met = _compiled[id(code)] = code, "extern_kernels" in names and "reinterpret_tensor" in names
+        if met[1]:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _may_return_early(position: int, args: Any, kwargs: Any) -> bool:
+    return bool(kwargs.get("non_blocking") or (len(args) > position and args[position]))
+
+
+def _comes_to_the_host(given: list[Any], made: list[Any]) -> bool:
+    """Whether something is copied from an accelerator: its bits are there when somebody has waited for them."""
+    return any(tensor.is_cpu for tensor in made) and not all(tensor.is_cpu for tensor in given)
+
+
+def _without_scratch(
+    schema: OpSchema, result: Any, names: tuple[str, ...], tensors: list[Any]
+) -> tuple[tuple[str, ...], list[Any]]:
+    scratch = {id(result[at]) for at in schema.scratch if isinstance(result, tuple | list) and at < len(result)}
+    kept = [(name, tensor) for name, tensor in zip(names, tensors, strict=True) if id(tensor) not in scratch]
+    return tuple([name for name, _ in kept]), [tensor for _, tensor in kept]
+
+
 def _generator(given: Any, tensors: list[Any], kwargs: Any) -> Any:
     """The one that a random operation is about to draw from."""
     if given is not None:
         return given
-    device = torch.device(kwargs.get("device") or (tensors[0].device if tensors else "cpu"))
-    if device.type != "cuda":
-        return torch.default_generator
-    return torch.cuda.default_generators[torch.cuda.current_device() if device.index is None else device.index]
+    return default_generator(torch.device(kwargs.get("device") or (tensors[0].device if tensors else "cpu")))

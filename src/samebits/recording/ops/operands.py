@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,21 @@ from samebits.recording.ops.call import tensors_in
 from samebits.recording.ops.table import operands_name
 from samebits.recording.values import Kept, bytes_of, read_tensors, write_tensors
 
-_ENVIRONMENT = ("ATEN_CPU_CAPABILITY", "MKL_CBWR", "ONEDNN_MAX_CPU_ISA", "CUBLAS_WORKSPACE_CONFIG", "OMP_NUM_THREADS")
+_ENVIRONMENT = (
+    *("ATEN_CPU_CAPABILITY", "MKL_CBWR", "ONEDNN_MAX_CPU_ISA", "OMP_NUM_THREADS"),
+    *("CUBLAS_WORKSPACE_CONFIG", "CUBLASLT_WORKSPACE_SIZE", "NVIDIA_TF32_OVERRIDE"),
+    *("TORCH_BLAS_PREFER_CUBLASLT", "TORCH_CUDNN_V8_API_DISABLED"),
+)
+# Below torch.backends, where this version has them.
+_PRECISIONS = ("cuda.matmul", "cudnn.conv", "cudnn.rnn", "mkldnn.matmul", "mkldnn.conv", "mkldnn.rnn")
+_FLAGS = (
+    *("mkldnn.enabled", "cudnn.enabled", "cudnn.benchmark", "cudnn.deterministic", "cudnn.allow_tf32"),
+    *(
+        f"cuda.matmul.allow_{name}"
+        for name in ("fp16_reduced_precision_reduction", "bf16_reduced_precision_reduction", "fp16_accumulation")
+    ),
+)
+_ATTENTION = ("flash", "mem_efficient", "math", "cudnn")
 
 
 class Operands:
@@ -36,6 +52,7 @@ class Operands:
     ) -> None:
         self.state = state
         self.tensors: list[Any] = []
+        self.looks: list[dict[str, Any] | None] = []
         self.labels: list[str] = []
         self._numbers: dict[int, int] = {}
         given = [*zip(names, args, strict=False), *kwargs.items()]
@@ -49,6 +66,7 @@ class Operands:
             number = self._numbers.get(id(value))
             if number is None:
                 number = self._numbers[id(value)] = len(self.tensors)
+                self.looks.append(_look(value) if is_evidence(value) else None)
                 self.tensors.append(_copied(value) if id(value) in self._copied and is_evidence(value) else value)
                 self.labels.append(name)
             return {"tensor": number}
@@ -81,7 +99,9 @@ def keep_operands(
     if operands.state is not None:
         kept.append(("state", operands.state))
     evident = [(label, tensor) for label, tensor in kept if is_evidence(tensor)]
+    # Of what was copied, how the original lay, and where.
     looks = {label: _look(tensor) for label, tensor in evident}
+    looks |= {f"in.{i}": look for i, look in enumerate(operands.looks) if look is not None and f"in.{i}" in looks}
     content = {
         **call,
         "step": step,
@@ -126,9 +146,12 @@ def _copied(tensor: Any) -> Any:
         plain = tensor.detach()
         if plain.layout is not torch.strided:
             return plain.clone()
-        # As it lies: `clone` makes dense what is not.
-        copy = torch.empty_strided(plain.shape, plain.stride(), dtype=plain.dtype, device=plain.device)
-        return copy.copy_(plain) if 0 not in plain.stride() else plain.clone()
+        if 0 in plain.stride():
+            return plain.clone()
+        # As it lies: `clone` makes dense what is not. To the host, where it goes anyway: a fused step writes to all
+        # that an optimizer holds, and a device has no room for that twice.
+        copy = torch.empty_strided(plain.shape, plain.stride(), dtype=plain.dtype, device="cpu")
+        return copy.copy_(plain)
 
 
 def _look(tensor: Any) -> dict[str, Any]:
@@ -145,18 +168,38 @@ def _look(tensor: Any) -> dict[str, Any]:
 
 
 def _settings() -> dict[str, Any]:
+    """What may choose another kernel. Each is asked by itself: older switches refuse to answer beside newer ones."""
+    deterministic: Any = torch.utils.deterministic
+    asked = {
+        "threads": torch.get_num_threads,
+        "deterministic": torch.are_deterministic_algorithms_enabled,
+        "warn_only": torch.is_deterministic_algorithms_warn_only_enabled,
+        "fill_uninitialized": lambda: deterministic.fill_uninitialized_memory,
+        "matmul_precision": torch.get_float32_matmul_precision,
+    }
     return {
-        "threads": torch.get_num_threads(),
-        "deterministic": torch.are_deterministic_algorithms_enabled(),
-        "warn_only": torch.is_deterministic_algorithms_warn_only_enabled(),
-        "matmul_precision": torch.get_float32_matmul_precision(),
-        "mkldnn": torch.backends.mkldnn.enabled,
-        "cudnn": {
-            "enabled": torch.backends.cudnn.enabled,
-            "benchmark": torch.backends.cudnn.benchmark,
-            "deterministic": torch.backends.cudnn.deterministic,
-            "allow_tf32": torch.backends.cudnn.allow_tf32,
-        },
+        **{name: _asked(ask) for name, ask in asked.items()},
+        "precisions": _answers({name: partial(_backend, f"{name}.fp32_precision") for name in _PRECISIONS}),
+        "flags": _answers({name: partial(_backend, name) for name in _FLAGS}),
+        "attention": _answers({name: getattr(torch.backends.cuda, f"{name}_sdp_enabled", None) for name in _ATTENTION}),
         "torch": torch.__version__,
         "environment": {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
     }
+
+
+def _answers(asked: dict[str, Any]) -> dict[str, Any]:
+    """Those that there are."""
+    return {name: answer for name, ask in asked.items() if (answer := _asked(ask)) is not None}
+
+
+def _asked(ask: Any) -> Any:
+    try:
+        answer = ask()
+    except (RuntimeError, AttributeError, TypeError):
+        return None
+    # Older switches may answer with a pair: on, and with splitting allowed.
+    return answer if isinstance(answer, bool | int | str) else None
+
+
+def _backend(path: str) -> Any:
+    return attrgetter(path)(torch.backends)

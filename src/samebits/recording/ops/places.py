@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from threading import get_ident
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 from weakref import ref
@@ -24,6 +25,7 @@ _MAX_NODES = 1 << 18
 
 _library_files: set[str] = set()
 _current_node: Any = torch._C._current_autograd_node
+_cuda_in_use: Any = torch.cuda.is_initialized
 _next_node: Any = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
 
 Line = tuple[str, int, str]
@@ -72,9 +74,12 @@ class Places:
         self._stack: list[_Called] = []
         self._names: dict[int, tuple[Any, str]] = {}
         self._parameters: dict[int, tuple[Any, str]] = {}
-        self._forward: dict[int, _Forward] = {}
-        self._last_node: int = _next_node()
-        self._before: _Forward | None = None
+        # Every thread numbers the nodes that it makes from 0 (c10/core: SequenceNumber).
+        self._forward: dict[tuple[int, int], _Forward] = {}
+        self._thread = get_ident()
+        self._last_node: dict[int, int] = {self._thread: _next_node()}
+        self._before: dict[int, _Forward | None] = {}
+        self._backward_line: Line = NOWHERE
 
     # ---- optimizers and modules
 
@@ -111,20 +116,36 @@ class Places:
 
     # ---- operations
 
+    def backward_called(self, caller: FrameType | None) -> None:
+        """A backward begins, which an accelerator's operations are called for by a thread without any line."""
+        self._backward_line = _line(caller, None) or NOWHERE
+
     def place_of(self, short: str, writes: bool, caller: FrameType | None) -> Place:
         """Of the operation called `short` that a frame calls right now."""
         node = _current_node()
         if node is None:
             return self._in_forward(short, writes, caller)
-        forward = self._forward.get(node._sequence_nr())
+        maker = self._maker(caller)
+        forward = None if maker is None else self._forward.get((maker, node._sequence_nr()))
         inside = self._stack[-1].name if self._stack else ""
         if forward is not None:
             place = Place("backward", inside or forward.module, _line(caller, _ENGINE) or forward.line, forward.op)
         else:
-            place = self._without_forward(node, inside, _line(caller, None) or NOWHERE)
+            place = self._without_forward(node, inside, _line(caller, None) or self._backward_line)
         # A recomputed forward and a backward that is differentiated in its turn make nodes, too.
         self._note_nodes(short, place.module, place.line, writes)
         return place
+
+    def _maker(self, caller: FrameType | None) -> int | None:
+        """The thread that made the nodes whose backward runs here; None if nobody knows.
+
+        On the CPU a backward runs in the thread that calls it, until it is nested so deeply that the engine goes on in
+        a thread of its own. An accelerator has a thread for it, and a backward within the backward stays there.
+        """
+        thread = get_ident()
+        if thread == self._thread or _is_below_engine(caller):
+            return thread
+        return self._thread if _cuda_in_use() else None
 
     def _without_forward(self, node: Any, module: str, line: Line) -> Place:
         variable = getattr(node, "variable", None)
@@ -157,18 +178,28 @@ class Places:
     def _note_nodes(self, op: str, module: str, line: Line, writes: bool) -> bool:
         """Remember which nodes are this operation's: those made since the one before it."""
         following: int = _next_node()
-        made = following - self._last_node
+        thread = get_ident()
+        made = following - self._last_node.get(thread, max(0, following - 1))
         if made > 0:
-            self._last_node = following
+            self._last_node[thread] = following
             if len(self._forward) > _MAX_NODES:
                 self._forward.clear()
-            forward = self._forward[following - 1] = _Forward(op, module, line)
+            forward = self._forward[thread, following - 1] = _Forward(op, module, line)
             # An in-place operation on a view makes one more node after it was done.
-            gap = self._before or forward
+            gap = self._before.get(thread) or forward
             for number in range(following - min(made, _MAX_GAP), following - 1):
-                self._forward[number] = gap
-        self._before = _Forward(op, module, line) if writes else None
+                self._forward[thread, number] = gap
+        self._before[thread] = _Forward(op, module, line) if writes else None
         return made > 0
+
+
+def _is_below_engine(frame: FrameType | None) -> bool:
+    """Whether this thread has called a backward, and is in it."""
+    while frame is not None:
+        if frame.f_code is _ENGINE:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _line(frame: FrameType | None, stop: CodeType | None) -> Line | None:

@@ -26,6 +26,29 @@ _HIDDEN_WRITES = {
     "aten::cudnn_batch_norm": ("running_mean", "running_var"),
     "aten::miopen_batch_norm": ("running_mean", "running_var"),
 }
+# Results that may be memory nobody wrote to, by position: what kernels keep for their backward. Without dropout the
+# seeds of attention stay as they were made (flash_api.cpp: mha_fwd; attention.cu: _efficient_attention_forward;
+# cudnn/MHA.cpp: run_cudnn_SDP_fprop); cuDNN and MIOpen promise nothing of the space they reserve (cudnn/RNN.cpp:
+# _cudnn_rnn; cudnn/BatchNorm.cpp: cudnn_batch_norm).
+_SCRATCH_RESULTS = {
+    "aten::_flash_attention_forward": (2, 3),
+    "aten::_scaled_dot_product_flash_attention": (6, 7),
+    "aten::_efficient_attention_forward": (2, 3),
+    "aten::_scaled_dot_product_efficient_attention": (2, 3),
+    "aten::_cudnn_attention_forward": (6, 7),
+    "aten::_scaled_dot_product_cudnn_attention": (6, 7),
+    "aten::_scaled_dot_product_fused_attention_overrideable": (6, 7),
+    "aten::_cudnn_rnn": (3,),
+    "aten::miopen_rnn": (3,),
+    "aten::mkldnn_rnn_layer": (3,),
+    "aten::cudnn_batch_norm": (3,),
+    "aten::_batch_norm_with_update": (3,),
+    "aten::_batch_norm_with_update_functional": (3,),
+    "flash_attn::_flash_attn_forward": (3,),
+    "flash_attn::_flash_attn_varlen_forward": (3,),
+}
+# Arguments through which those come back.
+_SCRATCH_ARGUMENTS = {"rng_state", "unused", "philox_seed", "philox_offset", "reserve", "reserveSpace"}
 # They make no bits and consume none: profiler marks, questions about sizes, wrapping of what Python made.
 _SILENT = ("profiler::", "prim::", "aten::sym_", "aten::is_", "aten::_has_compatible", "aten::record_stream")
 # The same tensor under another name; autograd does so with every gradient that it keeps.
@@ -49,6 +72,8 @@ class OpSchema:
         is_collective: its results are there only once somebody waits for them.
         is_silent: nothing to record.
         is_builtin: torch itself has it, so it can be replayed in another process.
+        scratch: results, by position, that may be memory nobody wrote to: never compared.
+        non_blocking: position of the argument that has it return before it is done; None if there is none.
     """
 
     name: str
@@ -63,6 +88,8 @@ class OpSchema:
     is_collective: bool
     is_silent: bool
     is_builtin: bool
+    scratch: tuple[int, ...]
+    non_blocking: int | None
 
 
 # By the id of an operation, with the operation: its own hash is computed in Python.
@@ -87,6 +114,10 @@ def _read_schema(func: Any) -> OpSchema:
     write_only = {a.name for a in arguments if a.name in writes and a.kwarg_only and a.is_out}
     if base in _WRITE_ONLY:
         write_only.add(names[0])
+    if base.startswith(("aten::", "flash_attn::")):
+        write_only.update(_SCRATCH_ARGUMENTS.intersection(names))
+    if base == "aten::mkldnn_rnn_layer_backward":
+        write_only.add("workspace")
     if base == "fsdp::all_gather_copy_in":
         writes.add("all_gather_output")
         write_only.add("all_gather_output")
@@ -111,4 +142,6 @@ def _read_schema(func: Any) -> OpSchema:
         is_collective=collective,
         is_silent=base.startswith(_SILENT) or base in _ONLY_NAMES,
         is_builtin=base.partition("::")[0] in ("aten", "prims", "mkldnn", "mkldnn_prepacked", "quantized", "onednn"),
+        scratch=_SCRATCH_RESULTS.get(base, ()),
+        non_blocking=names.index("non_blocking") if "non_blocking" in names else None,
     )
