@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,9 @@ from samebits.check.verdict import Run
 from samebits.comparison.locate import Divergence, first_divergence
 from samebits.launch.plan import RunPlan
 from samebits.launch.process import Outcome, run_recorded
+
+# No run of a check is waited for longer than so many times the first one, and never given less than a minute.
+LIMIT_RATIO, LEAST_LIMIT_SECONDS = 10, 60.0
 
 Watch = Callable[[int, RunPlan, "Outcome | None", Path], None]
 
@@ -32,6 +36,7 @@ class Lab:
         self.request, self.home, self.watch = request, home, watch
         self.runs: list[Run] = []
         self._started = 0
+        self._limit_seconds = request.timeout
         self._lock = threading.Lock()
         self._compared: dict[tuple[int, int], Divergence | None] = {}
 
@@ -70,9 +75,12 @@ class Lab:
     def _one(self, number: int, plan: RunPlan) -> Run:
         path = self.home / f"{number}-{plan.role.replace(',', '').replace(' ', '-')}"
         self._tell(number, plan, None, path)
+        # Asked again and again: side by side, the others begin before the first run has ended.
         outcome = run_recorded(
-            self.request.command, plan, path, self.request.timeout, lambda: self._tell(number, plan, None, path)
+            self.request.command, plan, path, lambda: self._limit_seconds, lambda: self._tell(number, plan, None, path)
         )
+        if self._limit_seconds is None:
+            self._limit_seconds = limit_after(outcome.wall_seconds)
         self._tell(number, plan, outcome, path)
         steps = max((recording.steps for recording in outcome.folder.recordings()), default=0)
         return Run(
@@ -83,6 +91,11 @@ class Lab:
         if self.watch is not None:
             with self._lock:
                 self.watch(number, plan, outcome, path)
+
+
+def limit_after(seconds: float) -> float:
+    """How long a run may take where the control run took so long: a round number of seconds."""
+    return float(max(LEAST_LIMIT_SECONDS, math.ceil(LIMIT_RATIO * seconds)))
 
 
 def parts(a: Run, b: Run) -> Divergence | None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from samebits.check import plan as plans
 from samebits.check.asking import Asking
 from samebits.check.evidence import LIMIT, LIMIT_WITHOUT_LINE, chance_of_scatter, chance_of_split
-from samebits.check.treatments import Inquiry
+from samebits.check.treatments import Inquiry, ending_of
 from samebits.check.verdict import Evidence, Parting, Run
 from samebits.comparison.locate import Divergence, Position
 from samebits.factors.catalog import find, in_order
@@ -129,9 +129,7 @@ class Round:
         self.plan = self.held[0].plan
         failed = next((run for run in self.held if not run.succeeded), None)
         if failed is not None and self.at.divergence.stream != "outcome":
-            self.failure = (
-                f"the pinned run {failed.id} failed (exit status {failed.outcome.exit_code}), see {failed.path}"
-            )
+            self.failure = f"with everything pinned, run {failed.id} {ending_of(failed)}, see {failed.path}"
             return
         self._doubt(*self.held)
         self.candidates = self._ordered()

@@ -54,7 +54,7 @@ def broken(folder: Path, steps: int) -> SamebitsError | None:
 
 def _hangs(run: Run) -> SamebitsError:
     return ScriptHangsError(
-        f"the command was ended after {run.outcome.wall_seconds:.0f} seconds and {run.steps} steps, its time limit",
+        f"the command {run.outcome.told}; it had taken {run.steps} steps",
         f"give it more with --timeout, or less to do with --max-steps; what it printed is in {run.path}",
     )
 
@@ -66,7 +66,8 @@ def _failed(run: Run, count: int) -> SamebitsError:
             f"{run.facts.interpreter} has no torch", "name the Python that has: samebits check PYTHON ..."
         )
     tail = "\n".join(f"  {line}" for line in lines) or "  (it printed nothing on stderr)"
-    ended = f"the command failed in {count} of {count} runs (exit status {run.outcome.exit_code})"
+    how = f"exit status {run.outcome.exit_code}" if run.outcome.exit_code > 0 else run.outcome.told
+    ended = f"the command failed in {count} of {count} runs ({how})"
     return ScriptFailedError(
         f"{ended}; the end of its output:\n{tail}",
         f"make it run without samebits first; the whole output is in {run.outcome.folder.stderr}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from samebits.check.lab import LEAST_LIMIT_SECONDS, LIMIT_RATIO
 from samebits.check.plan import Request
 from samebits.check.verdict import Unknown, Verdict
 from samebits.comparison.runs import RunComparison
@@ -195,7 +196,8 @@ def _when_located(request: Request) -> str:
 
 
 def _bounds(request: Request) -> str:
-    limit = f"{request.timeout:g} s each" if request.timeout else "no time limit"
+    own = f"as long as it takes for the first, then {LIMIT_RATIO} times that and at least {LEAST_LIMIT_SECONDS:g} s each"
+    limit = f"{request.timeout:g} s each" if request.timeout else own
     steps = f", the first {request.max_steps} steps" if request.max_steps else ""
     return f"at most {request.max_runs} runs, {request.jobs} at a time, {limit}{steps}"
 
