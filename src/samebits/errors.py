@@ -138,6 +138,13 @@ class InterruptError(SamebitsError, KeyboardInterrupt):
     kind = "interrupted"
     exit_code = 130
 
+    @classmethod
+    def by(cls, signal: int, home: object) -> InterruptError:
+        """With the status that a shell gives for the signal."""
+        error = cls("interrupted; every process was ended", f"what was recorded is in {home}")
+        error.exit_code = 128 + signal
+        return error
+
 
 class TooLateWarning(UserWarning):
     """A factor could not be pinned any more; `pin(strict=True)` raises instead."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,11 +31,16 @@ class Lab:
     Args:
         home: folder of the check; every run gets a folder inside.
         watch: told when a run starts, about ten times a second meanwhile, and when it ended.
+
+    Attributes:
+        runs: those that are complete, by their numbers.
+        cut_short: number and plan of those that a signal ended.
     """
 
     def __init__(self, request: Request, home: Path, watch: Watch | None = None) -> None:
         self.request, self.home, self.watch = request, home, watch
         self.runs: list[Run] = []
+        self.cut_short: tuple[tuple[int, RunPlan], ...] = ()
         self._started = 0
         self._limit_seconds = request.timeout
         self._lock = threading.Lock()
@@ -49,17 +55,23 @@ class Lab:
         return self.run_all([plan])[0]
 
     def run_all(self, plans: Sequence[RunPlan]) -> list[Run]:
-        """Several runs that do not depend on one another, side by side as far as `jobs` allows."""
+        """Several runs that do not depend on one another, side by side as far as `jobs` allows.
+
+        Raises:
+            BudgetSpentError: no run is left, or a signal ended them. Those that were complete by then are in `runs`.
+        """
         if len(plans) > self.left:
             raise BudgetSpentError
         numbered = [(self._number(), plan) for plan in plans]
-        if self.request.jobs == 1 or len(plans) == 1:
-            done = [self._one(number, plan) for number, plan in numbered]
-        else:
+        try:
+            if self.request.jobs == 1 or len(plans) == 1:
+                return [self._one(number, plan) for number, plan in numbered]
             with ThreadPoolExecutor(self.request.jobs) as pool:
-                done = list(pool.map(lambda job: self._one(*job), numbered))
-        self.runs = sorted([*self.runs, *done], key=lambda run: run.id)
-        return done
+                return list(pool.map(lambda job: self._one(*job), numbered))
+        except KeyboardInterrupt as interrupt:
+            complete = {run.id for run in self.runs}
+            self.cut_short = tuple(job for job in numbered if job[0] not in complete and self._path(*job).exists())
+            raise BudgetSpentError(interrupt.args[0] if interrupt.args else signal.SIGINT) from interrupt
 
     def compare(self, a: Run, b: Run) -> Divergence | None:
         """Where two runs first differ; each pair is looked at once."""
@@ -73,7 +85,7 @@ class Lab:
         return self._started
 
     def _one(self, number: int, plan: RunPlan) -> Run:
-        path = self.home / f"{number}-{plan.role.replace(',', '').replace(' ', '-')}"
+        path = self._path(number, plan)
         self._tell(number, plan, None, path)
         # Asked again and again: side by side, the others begin before the first run has ended.
         outcome = run_recorded(
@@ -83,9 +95,15 @@ class Lab:
             self._limit_seconds = limit_after(outcome.wall_seconds)
         self._tell(number, plan, outcome, path)
         steps = max((recording.steps for recording in outcome.folder.recordings()), default=0)
-        return Run(
+        run = Run(
             number, outcome, steps, read_facts(path), trouble.broken(path, steps), trouble.silence(outcome, steps)
         )
+        with self._lock:
+            self.runs = sorted([*self.runs, run], key=lambda run: run.id)
+        return run
+
+    def _path(self, number: int, plan: RunPlan) -> Path:
+        return self.home / f"{number}-{plan.role.replace(',', '').replace(' ', '-')}"
 
     def _tell(self, number: int, plan: RunPlan, outcome: Outcome | None, path: Path) -> None:
         if self.watch is not None:

@@ -24,6 +24,7 @@ from samebits.cli.options import (
     pin_option,
     seed_option,
     settings_from,
+    tell_interrupt,
     working_in,
 )
 from samebits.cli.progress import progress
@@ -72,9 +73,11 @@ def command(
     verdict = _check(request, new_home(out, config.keep))
     document = dumped(check_json(verdict))
     keep_answer(verdict.home, document)
-    if form == "text" and verdict.error is not None:
+    if form == "text" and verdict.error is not None and verdict.signal is None:
         raise verdict.error
     answer(document if form == "json" else check_text(verdict), form == "json")
+    if form == "text" and verdict.error is not None:
+        tell_interrupt(verdict.error)
     sys.exit(verdict.exit_code)
 
 
