@@ -89,6 +89,10 @@ class RecordingError(SamebitsError, ValueError):
     kind = "recording"
 
 
+class UnbegunError(RecordingError):
+    """A recording whose process was ended before its file was made whole; it holds nothing yet."""
+
+
 class NewerSchemaError(RecordingError):
     """A recording made by a newer samebits than this one."""
 

@@ -62,6 +62,17 @@ def test_a_file_called_samebits_is_left_alone(command: str, tmp_path: Path) -> N
     )
 
 
+def test_a_link_to_nowhere_is_told(tmp_path: Path) -> None:
+    """`.samebits` may point to a disk that is not there today."""
+    write(tmp_path, {"it.py": ""})
+    (tmp_path / ".samebits").symlink_to("/nowhere")
+
+    done = samebits("check", "it.py", cwd=tmp_path)
+
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith("error: .samebits is a link to /nowhere, which does not exist\n\nhint: make that folder")
+
+
 @each_command
 def test_a_full_disk_is_an_error_before_anything_runs(command: str, small_disk: Path) -> None:
     """There is no room for the run folder itself."""

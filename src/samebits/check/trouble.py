@@ -16,8 +16,12 @@ from samebits.errors import (
     StorageError,
 )
 from samebits.launch.process import Outcome
+from samebits.launch.streams import input_is_lost
 from samebits.recording.journal import read_notes
 
+NO_PIPE = (
+    "what comes through a pipe on standard input is not passed on to runs: give a file, samebits check ... < FILE"
+)
 NO_TORCH = "ModuleNotFoundError: No module named 'torch'"
 
 _KINDS = {"storage": StorageError, "not_injected": InjectionError, "no_torch": NoTorchError}
@@ -70,7 +74,17 @@ def _failed(run: Run, count: int) -> SamebitsError:
     ended = f"the command failed in {count} of {count} runs ({how})"
     return ScriptFailedError(
         f"{ended}; the end of its output:\n{tail}",
-        f"make it run without samebits first; the whole output is in {run.outcome.folder.stderr}",
+        f"{_different_here()}; the whole output is in {run.outcome.folder.stderr}",
+    )
+
+
+def _different_here() -> str:
+    """What is not under a check as it is without, and makes scripts fail that work by themselves."""
+    if input_is_lost():
+        return f"{NO_PIPE}; and runs find what earlier ones left in the folder"
+    return (
+        "does it work without samebits? Under a check nothing can be typed in, and runs find what earlier ones left in "
+        "the folder"
     )
 
 
@@ -82,14 +96,19 @@ def silence(outcome: Outcome, steps: int) -> SamebitsError | None:
     if next(read_notes(folder, "start"), None) is None:
         return InjectionError(
             "the command ran, but samebits did not get into any Python process of it",
-            "is Python started with -I, -E or -S, or without PYTHONPATH? Give the python command itself",
+            _or_the_pipe("is Python started with -I, -E or -S, or without PYTHONPATH? Give the python command itself"),
         )
     if next(read_notes(folder, "observed"), None) is None:
         return NoTorchError(
             "the command never imported torch",
-            "check the script that trains, with the Python that has torch installed",
+            _or_the_pipe("check the script that trains, with the Python that has torch installed"),
         )
     return NothingTrainedError(
         "the command ended without one training step: no optimizer step, no backward, no call of a module",
-        "check the script that trains, with arguments that make it take a few steps",
+        _or_the_pipe("check the script that trains, with arguments that make it take a few steps"),
     )
+
+
+def _or_the_pipe(hint: str) -> str:
+    """The hint, behind what explains as much: the program, or its data, was to come through a pipe."""
+    return f"{NO_PIPE}; or else: {hint}" if input_is_lost() else hint

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import samebits
-from samebits.errors import CommandNotFoundError, StorageError
+from samebits.errors import CommandNotFoundError, RecordingError, StorageError
 from samebits.launch.command import Command
 from samebits.launch.ending import end_group, end_strays, raise_if_signalled, signals_passed_on
 from samebits.launch.guard import guarded
@@ -213,7 +213,10 @@ def _manifest(command: Command, plan: RunPlan) -> dict[str, Any]:
 
 def _ending(outcome: Outcome) -> dict[str, Any]:
     status = "timed out" if outcome.timed_out else "stopped" if outcome.stopped else "ended"
-    recordings = outcome.folder.recordings()
+    try:
+        recordings = outcome.folder.recordings()
+    except RecordingError:  # whoever compares it says so
+        recordings = []
     observed = next(read_notes(outcome.folder.path, "observed"), {})
     return {
         "status": status,

@@ -19,14 +19,13 @@ import os
 import platform
 import re
 import shutil
-import sqlite3
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from samebits.errors import NewerSchemaError, RecordingError, StorageError
+from samebits.errors import NewerSchemaError, RecordingError, StorageError, UnbegunError
 from samebits.recording.store import Recording
 
 HOME = ".samebits"
@@ -85,6 +84,9 @@ class RunFolder:
         """By rank, and within one in the order in which processes, threads and trainings were begun.
 
         Files that were only begun are left out.
+
+        Raises:
+            RecordingError: one is damaged, or made by a newer samebits.
         """
         found = [_recording(path) for path in self.path.glob("recording*.sqlite")]
         begun = [recording for recording in found if recording is not None]
@@ -93,14 +95,9 @@ class RunFolder:
 
 def _recording(path: Path) -> Recording | None:
     try:
-        recording = Recording(path)
-        len(recording)
-    except NewerSchemaError:
-        raise
-    except (RecordingError, KeyError, sqlite3.Error):
-        # Killed between its first and its last table.
+        return Recording(path)
+    except UnbegunError:
         return None
-    return recording
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -122,6 +119,11 @@ def new_home(out: Path | None = None, kept: int = KEPT) -> Path:
     if out is not None:
         return _given(out)
     home = Path(HOME)
+    if home.is_symlink() and not home.exists():
+        target = os.readlink(home)
+        raise StorageError(
+            f"{HOME} is a link to {target}, which does not exist", "make that folder, or choose another place with --out"
+        )
     name = time.strftime("%Y%m%d-%H%M%S", time.localtime())
     try:
         home.mkdir(exist_ok=True)
