@@ -259,8 +259,8 @@ def test_a_script_that_always_fails_is_quoted(tmp_path: Path) -> None:
     assert (done.status, done.out) == (2, "")
     assert done.err == (
         "error: the command failed in 2 of 2 runs (exit status 3); the end of its output:\n  last words\n\n"
-        "hint: does it work without samebits? Under a check nothing can be typed in, and runs find what earlier ones left "
-        "in the folder; the whole output is in "
+        "hint: does it work without samebits? Under a check nothing can be typed in, and runs find what earlier ones "
+        "left in the folder; the whole output is in "
         f"{only_run(tmp_path)}/1-control/stderr.log\n"
     )
     assert (tmp_path / "runs").read_text() == "xx"

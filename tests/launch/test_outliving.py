@@ -146,7 +146,8 @@ def test_the_watchman_leaves_when_samebits_does(tmp_path: Path) -> None:
     write(tmp_path, {"it.py": "import os; print(os.getppid())"})
     code = (
         "import os, sys, samebits.launch.guard as guard; from samebits.launch.process import run_recorded as run;"
-        "from samebits.launch.command import understand; from samebits.launch.plan import RunPlan; from pathlib import Path;"
+        "from samebits.launch.command import understand; from samebits.launch.plan import RunPlan;"
+        "from pathlib import Path;"
         "[run(understand(['it.py']), RunPlan(), Path(name)) for name in 'ab']; print(guard._watchman.pid)"
     )
 

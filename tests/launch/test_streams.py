@@ -77,8 +77,8 @@ def test_a_run_gets_files_where_samebits_has_no_terminal(tmp_path: Path) -> None
     done = plain([PYTHON, "-c", RUN], tmp_path)
 
     assert done.status == 0
-    assert (tmp_path / "run/stdout.log").read_bytes().startswith(
-        b"[False, False, False]\n\nNone\nnothing to read\nTrue\n"
+    assert (
+        (tmp_path / "run/stdout.log").read_bytes().startswith(b"[False, False, False]\n\nNone\nnothing to read\nTrue\n")
     )
 
 
@@ -101,7 +101,9 @@ def test_a_pipe_that_is_not_passed_on_is_said_first(tmp_path: Path) -> None:
     silent = samebits("check", PYTHON, "-", cwd=tmp_path, stdin=TRAIN.encode())
 
     assert (failed.status, silent.status) == (2, 2)
-    pipe = "what comes through a pipe on standard input is not passed on to runs: give a file, samebits check ... < FILE"
+    pipe = (
+        "what comes through a pipe on standard input is not passed on to runs: give a file, samebits check ... < FILE"
+    )
     assert f"\n\nhint: {pipe};" in failed.err
     assert "EOFError" in failed.err
     assert f"\n\nhint: {pipe}" in silent.err

@@ -32,6 +32,13 @@ MAX_ORIGINS = 8
 
 def run_check(request: Request, lab: Lab) -> Verdict:
     """Run experiments until the verdict stands or the bounds are met."""
+    try:
+        return _verdict_of(request, lab)
+    finally:
+        lab.drop_values()
+
+
+def _verdict_of(request: Request, lab: Lab) -> Verdict:
     inquiry, found = Inquiry(request, lab.compare, lambda: lab.left), Found()
     answered(look(inquiry, found), lab.run_all)
     if found.signal is not None and found.parting is None:

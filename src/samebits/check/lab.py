@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import signal
 import threading
 from collections.abc import Callable, Sequence
@@ -79,6 +80,11 @@ class Lab:
         if key not in self._compared:
             self._compared[key] = parts(a, b)
         return self._compared[key]
+
+    def drop_values(self) -> None:
+        """Take away the tensors that runs have kept: what they were kept for has been measured."""
+        for values in self.home.glob("*/values"):  # also of those that a signal ended
+            shutil.rmtree(values, ignore_errors=True)
 
     def _number(self) -> int:
         self._started += 1

@@ -89,7 +89,7 @@ def _in_window(lab: Lab, a: RunPlan, b: RunPlan, window: OpWish) -> Origin | Non
 
 
 def _with_ops(plan: RunPlan, wish: OpWish, role: str) -> RunPlan:
-    return replace(plan, role=role, ops=wish, stop_after=wish.last, keep_step=None, keep_streams=())
+    return replace(plan, role=role, ops=wish, stop_after=wish.last, keep_step=None, keep_streams=(), keep_names=())
 
 
 def _places(a: Run, b: Run) -> dict[int, OpDivergence]:

@@ -114,8 +114,8 @@ class Round:
         names = in_order([*pins, *(name for name in moving if name not in request.pins)])
         self.plan = plans.pinned_run(request, names, self.step)
         if self.step is not None:
-            # The tensors of the stream in which the runs diverged, to say by how much.
-            self.plan = replace(self.plan, keep_step=place.step, keep_streams=(place.stream,))
+            # The tensor in which the runs diverged, to say by how much.
+            self.plan = replace(self.plan, keep_step=place.step, keep_streams=(place.stream,), keep_names=(place.name,))
         self.held: list[Run] = []
         self.accused: list[Suspect] = []
         self.trials: list[Trial] = []
@@ -134,7 +134,7 @@ class Round:
         self._doubt(*self.held)
         self.candidates = self._ordered()
         # Whole tensors are kept by the first runs only: they are all that distances are measured between.
-        self.spare = replace(self.plan, keep_step=None, keep_streams=())
+        self.spare = replace(self.plan, keep_step=None, keep_streams=(), keep_names=())
 
     @property
     def base(self) -> Run:
@@ -211,7 +211,7 @@ class Round:
         place = self.differ(self.base, run)
         if place is None:
             return None
-        plan = replace(run.plan, keep_step=None, keep_streams=())
+        plan = replace(run.plan, keep_step=None, keep_streams=(), keep_names=())
         return Suspect(name, plan, [run], place, Parting(self.base.id, run.id, place), self.tried)
 
     def _tried_again(self, name: str) -> Asking[Suspect | None]:

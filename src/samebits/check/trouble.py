@@ -19,9 +19,7 @@ from samebits.launch.process import Outcome
 from samebits.launch.streams import input_is_lost
 from samebits.recording.journal import read_notes
 
-NO_PIPE = (
-    "what comes through a pipe on standard input is not passed on to runs: give a file, samebits check ... < FILE"
-)
+NO_PIPE = "what comes through a pipe on standard input is not passed on to runs: give a file, samebits check ... < FILE"
 NO_TORCH = "ModuleNotFoundError: No module named 'torch'"
 
 _KINDS = {"storage": StorageError, "not_injected": InjectionError, "no_torch": NoTorchError}

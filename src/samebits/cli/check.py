@@ -45,7 +45,12 @@ from samebits.report.text import check_text, plan_text
 @click.option("--level", type=click.Choice(["step", "op"]), help="`op`: name the operation, too (default step).")
 @click.option("--all", "all_origins", is_flag=True, help="With --level op: name further operations, too.")
 @click.option("--max-steps", type=int, help="Look at the first so many steps only.")
-@click.option("--timeout", type=float, metavar="S", help="End a run after so many seconds (default ten times the first run, at least 60).")
+@click.option(
+    "--timeout",
+    type=float,
+    metavar="S",
+    help="End a run after so many seconds (default ten times the first run, at least 60).",
+)
 @click.option("--dry-run", is_flag=True, help="Print what would be run, and run nothing.")
 @seed_option
 @out_option

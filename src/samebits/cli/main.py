@@ -21,6 +21,7 @@ COMMANDS = {
     "replay": "Call a recorded operation again and again.",
     "cost": "What each pin costs, and the cheapest set that repeats.",
     "report": "One offline page for a check, a measurement or a run.",
+    "clean": "Remove old checks and runs.",
     "factors": "What can change bits here, and what is in effect.",
 }
 # The statuses of `samebits run` are the command's own; this one says that samebits itself failed, as with env and nice.

@@ -28,10 +28,10 @@ class Clock(CallFactor):
 
     Harmless in a log line, fatal in a seed, a split, a learning rate, or in "train for ten minutes". Pinned, it is a
     logical clock: in every thread it starts on 2001-09-09 and advances 20 milliseconds per call, and by what the
-    script slept before it, so waiting for a time of day may take longer. Varied, it is shifted by days. Durations (`perf_counter`, `monotonic`,
-    `process_time`) are treated alike where the user's own line reads them, and left alone in libraries, which wait and
-    measure with them. Not seen: clocks read in C, such as `np.datetime64("now")` and `uuid.uuid1()`, and the times of
-    files.
+    script slept before it, so waiting for a time of day may take longer. Varied, it is shifted by days. Durations
+    (`perf_counter`, `monotonic`, `process_time`) are treated alike where the user's own line reads them, and left alone
+    in libraries, which wait and measure with them. Not seen: clocks read in C, such as `np.datetime64("now")` and
+    `uuid.uuid1()`, and the times of files.
     """
 
     name = "clock"

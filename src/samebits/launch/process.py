@@ -19,8 +19,8 @@ from samebits.launch.command import Command
 from samebits.launch.ending import end_group, end_strays, raise_if_signalled, signals_passed_on
 from samebits.launch.guard import guarded
 from samebits.launch.plan import VARIABLE, RunPlan
-from samebits.launch.streams import streams_of
 from samebits.launch.strangers import Strangers
+from samebits.launch.streams import streams_of
 from samebits.recording.folder import RunFolder
 from samebits.recording.journal import read_notes
 

@@ -1,8 +1,8 @@
 """What a recorded run reads and writes: files, or a terminal where samebits itself has one.
 
-Programs ask how wide the terminal is, draw bars and colours, or refuse to work without one. So each of the three streams
-is a terminal for the run exactly where it is one for samebits: a pseudo-terminal of the same size and settings, that
-changes no byte. What is written ends up in the run folder either way; nothing can be typed in.
+Programs ask how wide the terminal is, draw bars and colours, or refuse to work without one. So each of the three
+streams is a terminal for the run exactly where it is one for samebits: a pseudo-terminal of the same size and settings,
+that changes no byte. What is written ends up in the run folder either way; nothing can be typed in.
 """
 
 from __future__ import annotations

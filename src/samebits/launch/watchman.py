@@ -1,8 +1,8 @@
 """Ends the processes of runs: at the end of each, and when samebits itself was killed.
 
-Run as a program, it waits beside samebits, reads from it which runs are under way, and does nothing more until that pipe
-closes. However samebits ended, also by SIGKILL, what is still running then is ended. Standard library only: it is started
-without site-packages, in a few milliseconds.
+Run as a program, it waits beside samebits, reads from it which runs are under way, and does nothing more until that
+pipe closes. However samebits ended, also by SIGKILL, what is still running then is ended. Standard library only: it is
+started without site-packages, in a few milliseconds.
 """
 
 from __future__ import annotations

@@ -122,7 +122,8 @@ def new_home(out: Path | None = None, kept: int = KEPT) -> Path:
     if home.is_symlink() and not home.exists():
         target = os.readlink(home)
         raise StorageError(
-            f"{HOME} is a link to {target}, which does not exist", "make that folder, or choose another place with --out"
+            f"{HOME} is a link to {target}, which does not exist",
+            "make that folder, or choose another place with --out",
         )
     name = time.strftime("%Y%m%d-%H%M%S", time.localtime())
     try:
@@ -170,10 +171,22 @@ _OWN_NAME = re.compile(r"\d{8}-\d{6}-\d+(-\d+)?")
 
 
 def _drop_oldest(home: Path, kept: int) -> None:
+    for path in oldest_in(home, max(0, kept - 1)):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def oldest_in(home: Path, kept: int, older_than_days: float = 0.0) -> list[Path]:
+    """The folders under `.samebits` that may go, the oldest first: not what is being written, or was put there by name.
+
+    Args:
+        home: `.samebits` itself.
+        kept: how many stay, the newest ones.
+        older_than_days: what is younger stays, too.
+    """
     folders = sorted((path for path in home.iterdir() if _OWN_NAME.fullmatch(path.name)), key=_age)
     done = [path for path in folders if not _is_busy(path)]
-    for path in done[: max(0, len(folders) - kept + 1)]:
-        shutil.rmtree(path, ignore_errors=True)
+    latest = time.time() - older_than_days * 86_400
+    return [path for path in done[: max(0, len(folders) - kept)] if _age(path) <= latest]
 
 
 def _age(path: Path) -> float:

@@ -225,7 +225,9 @@ class Recording:
             tables = {name for (name,) in self._db.execute("SELECT name FROM sqlite_master")}
             meta = dict(self._db.execute("SELECT key, value FROM meta")) if "meta" in tables else {}
             if not {"steps", "ops"} <= tables or not {"schema", "rank", "sequence", "complete"} <= set(meta):
-                raise UnbegunError(f"{path} is not a recording: it was only begun", "was the run ended at its very start?")
+                raise UnbegunError(
+                    f"{path} is not a recording: it was only begun", "was the run ended at its very start?"
+                )
             if int(meta["schema"]) > SCHEMA:
                 raise NewerSchemaError(
                     f"{path} has schema {meta['schema']}, and this samebits reads schemas up to {SCHEMA}",

@@ -212,7 +212,9 @@ def _when_located(request: Request) -> str:
 
 
 def _bounds(request: Request) -> str:
-    own = f"as long as it takes for the first, then {LIMIT_RATIO} times that and at least {LEAST_LIMIT_SECONDS:g} s each"
+    own = (
+        f"as long as it takes for the first, then {LIMIT_RATIO} times that and at least {LEAST_LIMIT_SECONDS:g} s each"
+    )
     limit = f"{request.timeout:g} s each" if request.timeout else own
     steps = f", the first {request.max_steps} steps" if request.max_steps else ""
     return f"at most {request.max_runs} runs, {request.jobs} at a time, {limit}{steps}"
