@@ -142,7 +142,10 @@ CURES: list[tuple[str, Callable[..., None]]] = [
     (rf"give (.+) at {PLACE} a seed", _on_line(_seeded)),
     (rf"call (\S+) instead of (\S+) at {PLACE}", _instead),
     (rf"do not let (.+) at {PLACE} into seeds or data: derive it from a seed", _on_line(_constant)),
-    (rf"do not let the time read at {PLACE} into seeds, data or hyperparameters", _on_line(_constant)),
+    (
+        rf"do not let the time read at {PLACE} into seeds, data, hyperparameters or the number of steps",
+        _on_line(_constant),
+    ),
     (
         rf"write every element of the tensor made at {PLACE} before reading it, or use torch.zeros",
         _on_line(_zeros),
