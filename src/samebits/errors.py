@@ -89,6 +89,10 @@ class RecordingError(SamebitsError, ValueError):
     kind = "recording"
 
 
+class UnbegunError(RecordingError):
+    """A recording whose process was ended before its file was made whole; it holds nothing yet."""
+
+
 class NewerSchemaError(RecordingError):
     """A recording made by a newer samebits than this one."""
 
@@ -137,6 +141,13 @@ class InterruptError(SamebitsError, KeyboardInterrupt):
 
     kind = "interrupted"
     exit_code = 130
+
+    @classmethod
+    def by(cls, signal: int, home: object) -> InterruptError:
+        """With the status that a shell gives for the signal."""
+        error = cls("interrupted; every process was ended", f"what was recorded is in {home}")
+        error.exit_code = 128 + signal
+        return error
 
 
 class TooLateWarning(UserWarning):

@@ -62,6 +62,17 @@ def test_a_file_called_samebits_is_left_alone(command: str, tmp_path: Path) -> N
     )
 
 
+def test_a_link_to_nowhere_is_told(tmp_path: Path) -> None:
+    """`.samebits` may point to a disk that is not there today."""
+    write(tmp_path, {"it.py": ""})
+    (tmp_path / ".samebits").symlink_to("/nowhere")
+
+    done = samebits("check", "it.py", cwd=tmp_path)
+
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith("error: .samebits is a link to /nowhere, which does not exist\n\nhint: make that folder")
+
+
 @each_command
 def test_a_full_disk_is_an_error_before_anything_runs(command: str, small_disk: Path) -> None:
     """There is no room for the run folder itself."""
@@ -224,3 +235,38 @@ def test_newer_recordings_are_refused(tmp_path: Path) -> None:
     assert done.status == 2
     assert done.err.startswith(f"error: {only_run(tmp_path)} has schema 99, and this samebits reads schemas up to 1\n")
     assert "hint: upgrade samebits" in done.err
+
+
+def test_clean_removes_the_oldest_and_says_how_much(tmp_path: Path) -> None:
+    """Not what is busy, or was put there by name; with --dry-run nothing at all."""
+    for number in range(1, 6):
+        folder = tmp_path / ".samebits" / f"2020010{number}-000000-1"
+        write(folder, {"1-control/big": "x" * 500_000})
+        os.utime(folder, (number * 86_400.0,) * 2)
+    write(tmp_path / ".samebits" / "mine", {"file": ""})
+    home = tmp_path / ".samebits"
+    mark_busy(home / "20200105-000000-1")
+
+    dry = samebits("clean", "--keep", "2", "--dry-run", cwd=tmp_path)
+    before = len(list(home.iterdir()))
+    done = samebits("clean", "--keep", "2", cwd=tmp_path)
+    young = samebits("clean", "--older-than", "100000", cwd=tmp_path)
+
+    assert dry.out.startswith("3 folders would be removed, 1.4 MiB would be freed\n.samebits/20200101-000000-1\n")
+    assert before == 6
+    assert done.out.splitlines()[0] == "3 folders removed, 1.4 MiB freed"
+    assert young.out == "0 folders removed, 0.0 MiB freed\n"
+    assert sorted(path.name for path in home.iterdir()) == [
+        *(f"2020010{number}-000000-1" for number in (4, 5)),
+        "mine",
+    ]
+
+
+def test_clean_without_anything_to_clean_says_so(tmp_path: Path) -> None:
+    """And a number below zero is refused."""
+    nothing = samebits("clean", cwd=tmp_path)
+    wrong = samebits("clean", "--keep", "-1", cwd=tmp_path)
+
+    assert (nothing.status, wrong.status) == (2, 2)
+    assert nothing.err.startswith("error: there is no .samebits/ here\n")
+    assert wrong.err.startswith("error: --keep must be at least 0, got -1\n")

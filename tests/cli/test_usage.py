@@ -73,6 +73,33 @@ def test_a_wrong_line_is_explained_in_json(name: str, tmp_path: Path) -> None:
     assert document["error"]["kind"] in ("usage", "command_not_found", "unknown_factor")
 
 
+OTHER_WAYS = {
+    "quotation marks": (("python train.py --lr 3",), "leave the quotation marks away: python train.py --lr 3"),
+    "a variable": (("SEED=1", "python", "train.py"), "variables come before samebits, or after env: env SEED=1 python"),
+    "an option of Python": (("-m", "pkg.train", "--lr"), "for a module: samebits check python -m pkg.train --lr"),
+    "a module": (("pkg.train", "--lr", "3"), "a module is run by Python: python -m pkg.train --lr 3"),
+    "a notebook": (("it.ipynb",), "turn it into a script: jupyter nbconvert --to script it.ipynb"),
+}
+
+
+def test_other_ways_to_name_a_training_are_understood(tmp_path: Path) -> None:
+    """Each is answered with the words that would run it."""
+    write(tmp_path, {"pkg/train.py": "", "it.ipynb": "{}"})
+
+    for words, hint in OTHER_WAYS.values():
+        done = samebits("check", *words, cwd=tmp_path)
+
+        assert done.status == 2
+        assert f"\n\nhint: {hint}" in done.err
+
+
+def test_a_closed_standard_output_is_said(tmp_path: Path) -> None:
+    """There is nobody to answer; what else is opened is not written into."""
+    done = plain(["sh", "-c", f"exec {SAMEBITS} check --dry-run train.py >&-"], tmp_path)
+
+    assert (done.status, done.err) == (2, "error: cannot write the answer: standard output is closed\n")
+
+
 def test_the_format_of_the_script_is_not_ours(tmp_path: Path) -> None:
     """`--format json` behind the script's name is an option of the script."""
     done = samebits("check", "trian.py", "--format", "json", cwd=tmp_path)
@@ -232,7 +259,8 @@ def test_a_script_that_always_fails_is_quoted(tmp_path: Path) -> None:
     assert (done.status, done.out) == (2, "")
     assert done.err == (
         "error: the command failed in 2 of 2 runs (exit status 3); the end of its output:\n  last words\n\n"
-        "hint: make it run without samebits first; the whole output is in "
+        "hint: does it work without samebits? Under a check nothing can be typed in, and runs find what earlier ones "
+        "left in the folder; the whole output is in "
         f"{only_run(tmp_path)}/1-control/stderr.log\n"
     )
     assert (tmp_path / "runs").read_text() == "xx"

@@ -170,7 +170,10 @@ CURES: list[tuple[str, Callable[..., None]]] = [
         _on_line(_constant),
     ),
     (rf"do not let bytes of (\S+) at {PLACE} into seeds or data: derive them from a seed", _on_line(_other_bytes)),
-    (rf"do not let the time read at {PLACE} into seeds, data or hyperparameters", _on_line(_constant)),
+    (
+        rf"do not let the time read at {PLACE} into seeds, data, hyperparameters or the number of steps",
+        _on_line(_constant),
+    ),
     (
         rf"write every element of the tensor made at {PLACE} before reading it, or use torch.zeros",
         _on_line(_zeros),

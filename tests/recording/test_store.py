@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import signal
 import sqlite3
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from samebits.comparison.locate import Divergence, first_divergence
 from samebits.errors import NewerSchemaError, RecordingError, StorageError
 from samebits.recording.folder import RunFolder, mark_busy, new_home, open_run
 from samebits.recording.journal import Journal, read_notes
@@ -137,8 +139,40 @@ def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
         path = tmp_path / "recording.sqlite"
         path.write_bytes(content)
 
-        with pytest.raises(RecordingError, match="is not a recording"):
+        with pytest.raises(RecordingError, match=r"is not a recording|is damaged: file is not"):
             Recording(path)
+
+
+def compared_or_refused(whole: Recording, folder: Path) -> tuple[Divergence | None, str]:
+    """Where a recording and those in a folder differ, and why that cannot be told."""
+    try:
+        return first_divergence([whole], RunFolder(folder).recordings()), ""
+    except RecordingError as error:
+        return None, error.message
+
+
+def test_a_damaged_recording_accuses_nobody(tmp_path: Path) -> None:
+    """Bytes that changed on disk are told as that, and never as a difference between two runs; whole ones compare."""
+    luck = random.Random(0)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    rows = [(step, step * 7, step * 9) for step in range(200)]
+    whole, other = written(tmp_path / "a", rows), written(tmp_path / "b", rows)
+    content, told = other.path.read_bytes(), 0
+
+    for number in range(60):
+        damaged = bytearray(content)
+        start = luck.randrange(len(content))
+        for at in range(start, min(len(content), start + (1, 30, 4096)[number % 3])):
+            damaged[at] = luck.randrange(256)
+        other.path.write_bytes(damaged[: start if number % 4 == 0 else None])
+        place, why = compared_or_refused(whole, tmp_path / "b")
+        assert why.startswith(f"{other.path} is damaged: ") or (not why and (place is None or place.stream == "length"))
+        told += bool(why)
+    other.path.write_bytes(content)
+
+    assert told > 10
+    assert first_divergence([whole], [Recording(other.path)]) is None
 
 
 def test_a_full_disk_is_an_error_that_names_the_file(tmp_path: Path) -> None:

@@ -20,7 +20,15 @@ Compare: TypeAlias = Callable[[Run, Run], "Divergence | None"]
 
 
 class BudgetSpentError(Exception):
-    """No run is left of `--max-runs`; raised where the generator waits for its runs."""
+    """No further run will be made; raised where the generator waits for its runs.
+
+    Args:
+        signal: that ended the check; None where no run is left of `--max-runs`.
+    """
+
+    def __init__(self, signal: int | None = None) -> None:
+        super().__init__(signal)
+        self.signal = signal
 
 
 def answered(asking: Asking[T], run_all: Callable[[Sequence[RunPlan]], Sequence[Run]]) -> T:

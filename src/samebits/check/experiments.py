@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from signal import SIGINT
 from typing import Any
 
 from samebits.check.asking import BudgetSpentError, answered
 from samebits.check.facts import SeedCall
+from samebits.check.first import earliest
 from samebits.check.lab import Lab
 from samebits.check.origin import MAX_PAIRS, RecordingEndedError, find_origins
 from samebits.check.plan import Request
@@ -16,6 +18,7 @@ from samebits.check.treatments import Inquiry
 from samebits.check.verdict import Cause, Origin, Parting, Remedy, Reseeded, Run, Unknown, Verdict, whole_runs
 from samebits.comparison.streams import cuts_of, missing, streams_of
 from samebits.comparison.values import Distance, distance
+from samebits.errors import InterruptError
 from samebits.factors.base import SiteKey
 from samebits.factors.catalog import find, in_order
 from samebits.launch.strangers import unentered
@@ -29,11 +32,23 @@ MAX_ORIGINS = 8
 
 def run_check(request: Request, lab: Lab) -> Verdict:
     """Run experiments until the verdict stands or the bounds are met."""
+    try:
+        return _verdict_of(request, lab)
+    finally:
+        lab.drop_values()
+
+
+def _verdict_of(request: Request, lab: Lab) -> Verdict:
     inquiry, found = Inquiry(request, lab.compare, lambda: lab.left), Found()
     answered(look(inquiry, found), lab.run_all)
-    common = {"left_out": tuple(inquiry.left_out), "untested": (*found.untested, *_stopped(request, found))}
+    if found.signal is not None and found.parting is None:
+        # Of runs side by side some were complete already, and nobody has looked at them yet.
+        found.parting = earliest([run for run in lab.runs if run.succeeded], lab.compare)
+    common = {"left_out": tuple(inquiry.left_out), "untested": (*found.untested, *_stopped(request, lab, found))}
+    if found.signal is not None:
+        common |= _interrupted(lab, found.signal)
     if found.error is not None:
-        return _verdict(request, lab, "undecided", error=found.error, **common)
+        return _verdict(request, lab, "undecided", **{**common, "error": found.error})
     if found.parting is None:
         # What agrees is what was recorded; a process that nobody looked into may have done anything.
         agreed = not found.stopped and any(unentered(run.outcome.folder) for run in lab.runs)
@@ -42,8 +57,15 @@ def run_check(request: Request, lab: Lab) -> Verdict:
     more = _More()
     try:
         _locate(request, lab, found, more)
-    except BudgetSpentError:
-        common["untested"] = (*common["untested"], _at_the_bound(request))
+    except BudgetSpentError as spent:
+        if spent.signal is not None:
+            common |= _interrupted(lab, spent.signal)
+        why = _at_the_bound(request) if spent.signal is None else _cut_short(lab)
+        common["untested"] = (*common["untested"], why)
+    except KeyboardInterrupt as interrupt:
+        # While the operation was called again, in no run at all.
+        common |= _interrupted(lab, interrupt.args[0] if interrupt.args else SIGINT)
+        common["untested"] = (*common["untested"], "interrupted while the operation was called again")
     causes, remedy, cures = _cured(found)
     return _verdict(
         request,
@@ -160,8 +182,22 @@ def _seed_notes(found: Found, runs: Sequence[Run]) -> list[str]:
     return [f"{one.text} ({Site(one.path, one.line).place})" for one in find_seed_arguments(files)]
 
 
-def _stopped(request: Request, found: Found) -> tuple[str, ...]:
-    return (_at_the_bound(request),) if found.stopped else ()
+def _stopped(request: Request, lab: Lab, found: Found) -> tuple[str, ...]:
+    """What was not done any more."""
+    if found.signal is None:
+        return (_at_the_bound(request),) if found.stopped else ()
+    waiting = found.waiting
+    return (_cut_short(lab), *([f"not released any more: {', '.join(waiting)}"] if waiting else []))
+
+
+def _cut_short(lab: Lab) -> str:
+    runs = " and ".join(f"run {number} ({plan.role})" for number, plan in lab.cut_short)
+    return f"interrupted in {runs}, and nothing was run after that" if runs else "interrupted between two runs"
+
+
+def _interrupted(lab: Lab, signal: int) -> dict[str, Any]:
+    roles = tuple((number, plan.role) for number, plan in lab.cut_short)
+    return {"signal": signal, "cut_short": roles, "error": InterruptError.by(signal, lab.home)}
 
 
 def _at_the_bound(request: Request) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import shutil
+import signal
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +20,9 @@ from samebits.comparison.locate import Divergence, first_divergence
 from samebits.launch.plan import RunPlan
 from samebits.launch.process import Outcome, run_recorded
 
+# No run of a check is waited for longer than so many times the first one, and never given less than a minute.
+LIMIT_RATIO, LEAST_LIMIT_SECONDS = 10, 60.0
+
 Watch = Callable[[int, RunPlan, "Outcome | None", Path], None]
 
 
@@ -26,12 +32,18 @@ class Lab:
     Args:
         home: folder of the check; every run gets a folder inside.
         watch: told when a run starts, about ten times a second meanwhile, and when it ended.
+
+    Attributes:
+        runs: those that are complete, by their numbers.
+        cut_short: number and plan of those that a signal ended.
     """
 
     def __init__(self, request: Request, home: Path, watch: Watch | None = None) -> None:
         self.request, self.home, self.watch = request, home, watch
         self.runs: list[Run] = []
+        self.cut_short: tuple[tuple[int, RunPlan], ...] = ()
         self._started = 0
+        self._limit_seconds = request.timeout
         self._lock = threading.Lock()
         self._compared: dict[tuple[int, int], Divergence | None] = {}
 
@@ -44,17 +56,23 @@ class Lab:
         return self.run_all([plan])[0]
 
     def run_all(self, plans: Sequence[RunPlan]) -> list[Run]:
-        """Several runs that do not depend on one another, side by side as far as `jobs` allows."""
+        """Several runs that do not depend on one another, side by side as far as `jobs` allows.
+
+        Raises:
+            BudgetSpentError: no run is left, or a signal ended them. Those that were complete by then are in `runs`.
+        """
         if len(plans) > self.left:
             raise BudgetSpentError
         numbered = [(self._number(), plan) for plan in plans]
-        if self.request.jobs == 1 or len(plans) == 1:
-            done = [self._one(number, plan) for number, plan in numbered]
-        else:
+        try:
+            if self.request.jobs == 1 or len(plans) == 1:
+                return [self._one(number, plan) for number, plan in numbered]
             with ThreadPoolExecutor(self.request.jobs) as pool:
-                done = list(pool.map(lambda job: self._one(*job), numbered))
-        self.runs = sorted([*self.runs, *done], key=lambda run: run.id)
-        return done
+                return list(pool.map(lambda job: self._one(*job), numbered))
+        except KeyboardInterrupt as interrupt:
+            complete = {run.id for run in self.runs}
+            self.cut_short = tuple(job for job in numbered if job[0] not in complete and self._path(*job).exists())
+            raise BudgetSpentError(interrupt.args[0] if interrupt.args else signal.SIGINT) from interrupt
 
     def compare(self, a: Run, b: Run) -> Divergence | None:
         """Where two runs first differ; each pair is looked at once."""
@@ -63,26 +81,45 @@ class Lab:
             self._compared[key] = parts(a, b)
         return self._compared[key]
 
+    def drop_values(self) -> None:
+        """Take away the tensors that runs have kept: what they were kept for has been measured."""
+        for values in self.home.glob("*/values"):  # also of those that a signal ended
+            shutil.rmtree(values, ignore_errors=True)
+
     def _number(self) -> int:
         self._started += 1
         return self._started
 
     def _one(self, number: int, plan: RunPlan) -> Run:
-        path = self.home / f"{number}-{plan.role.replace(',', '').replace(' ', '-')}"
+        path = self._path(number, plan)
         self._tell(number, plan, None, path)
+        # Asked again and again: side by side, the others begin before the first run has ended.
         outcome = run_recorded(
-            self.request.command, plan, path, self.request.timeout, lambda: self._tell(number, plan, None, path)
+            self.request.command, plan, path, lambda: self._limit_seconds, lambda: self._tell(number, plan, None, path)
         )
+        if self._limit_seconds is None:
+            self._limit_seconds = limit_after(outcome.wall_seconds)
         self._tell(number, plan, outcome, path)
         steps = max((recording.steps for recording in outcome.folder.recordings()), default=0)
-        return Run(
+        run = Run(
             number, outcome, steps, read_facts(path), trouble.broken(path, steps), trouble.silence(outcome, steps)
         )
+        with self._lock:
+            self.runs = sorted([*self.runs, run], key=lambda run: run.id)
+        return run
+
+    def _path(self, number: int, plan: RunPlan) -> Path:
+        return self.home / f"{number}-{plan.role.replace(',', '').replace(' ', '-')}"
 
     def _tell(self, number: int, plan: RunPlan, outcome: Outcome | None, path: Path) -> None:
         if self.watch is not None:
             with self._lock:
                 self.watch(number, plan, outcome, path)
+
+
+def limit_after(seconds: float) -> float:
+    """How long a run may take where the control run took so long: a round number of seconds."""
+    return float(max(LEAST_LIMIT_SECONDS, math.ceil(LIMIT_RATIO * seconds)))
 
 
 def parts(a: Run, b: Run) -> Divergence | None:

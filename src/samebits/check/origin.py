@@ -131,7 +131,7 @@ def _with_operands(lab: Lab, plan: RunPlan, recorded: Run, followed: Run, places
 
 
 def _with_ops(plan: RunPlan, wish: OpWish, role: str) -> RunPlan:
-    return replace(plan, role=role, ops=wish, stop_after=wish.last, keep_step=None, keep_streams=())
+    return replace(plan, role=role, ops=wish, stop_after=wish.last, keep_step=None, keep_streams=(), keep_names=())
 
 
 def _places(a: Run, b: Run) -> dict[int, OpDivergence]:

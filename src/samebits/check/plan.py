@@ -30,7 +30,7 @@ class Request:
         max_runs: how many runs altogether.
         jobs: how many side by side.
         max_steps: look at so many steps only; None looks at all.
-        timeout: seconds for one run.
+        timeout: seconds for one run; None derives a limit from the first one.
         level: `op` locates the operation wherever runs part; `step` only where no factor but the operation is to blame.
         all_origins: go on after the first such operation and name the others too.
     """

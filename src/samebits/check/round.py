@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from samebits.check import plan as plans
 from samebits.check.asking import Asking
 from samebits.check.evidence import LIMIT, LIMIT_WITHOUT_LINE, chance_of_scatter, chance_of_split
-from samebits.check.treatments import Inquiry
+from samebits.check.treatments import Inquiry, ending_of
 from samebits.check.verdict import Evidence, Parting, Run
 from samebits.comparison.locate import Divergence, Position
 from samebits.factors.catalog import find, in_order
@@ -114,8 +114,8 @@ class Round:
         names = in_order([*pins, *(name for name in moving if name not in request.pins)])
         self.plan = plans.pinned_run(request, names, self.step)
         if self.step is not None:
-            # The tensors of the stream in which the runs diverged, to say by how much.
-            self.plan = replace(self.plan, keep_step=place.step, keep_streams=(place.stream,))
+            # The tensor in which the runs diverged, to say by how much.
+            self.plan = replace(self.plan, keep_step=place.step, keep_streams=(place.stream,), keep_names=(place.name,))
         self.held: list[Run] = []
         self.accused: list[Suspect] = []
         self.trials: list[Trial] = []
@@ -129,14 +129,12 @@ class Round:
         self.plan = self.held[0].plan
         failed = next((run for run in self.held if not run.succeeded), None)
         if failed is not None and self.at.divergence.stream != "outcome":
-            self.failure = (
-                f"the pinned run {failed.id} failed (exit status {failed.outcome.exit_code}), see {failed.path}"
-            )
+            self.failure = f"with everything pinned, run {failed.id} {ending_of(failed)}, see {failed.path}"
             return
         self._doubt(*self.held)
         self.candidates = self._ordered()
         # Whole tensors are kept by the first runs only: they are all that distances are measured between.
-        self.spare = replace(self.plan, keep_step=None, keep_streams=())
+        self.spare = replace(self.plan, keep_step=None, keep_streams=(), keep_names=())
 
     @property
     def base(self) -> Run:
@@ -214,7 +212,7 @@ class Round:
         place = self.differ(self.base, run)
         if place is None:
             return None
-        plan = replace(run.plan, keep_step=None, keep_streams=())
+        plan = replace(run.plan, keep_step=None, keep_streams=(), keep_names=())
         return Suspect(name, plan, [run], place, Parting(self.base.id, run.id, place), self.tried)
 
     def _tried_again(self, name: str) -> Asking[Suspect | None]:

@@ -38,7 +38,8 @@ class Found:
         rounds: the experiments that were made.
         places: factor → the lines to mend.
         untested: what could not be tried, and why.
-        stopped: the runs were used up.
+        stopped: the runs were used up, or a signal ended them.
+        signal: which one.
     """
 
     error: SamebitsError | None = None
@@ -47,6 +48,7 @@ class Found:
     places: dict[str, list[Place]] = field(default_factory=dict)
     untested: list[str] = field(default_factory=list)
     stopped: bool = False
+    signal: int | None = None
 
     @property
     def causes(self) -> list[Cause]:
@@ -108,6 +110,11 @@ class Found:
         return Unknown(later, False, witnessed=_witnessed(last))
 
     @property
+    def waiting(self) -> list[str]:
+        """Factors that were to be released, and were not."""
+        return in_order(self.rounds[-1].candidates) if self.rounds else []
+
+    @property
     def tried(self) -> int:
         return self.rounds[-1].tried if self.rounds else 0
 
@@ -121,8 +128,8 @@ def look(inquiry: Inquiry, found: Found) -> Asking[None]:
         elif first is not None:
             found.parting = first
             yield from _explain(inquiry, first, found)
-    except BudgetSpentError:
-        found.stopped = True
+    except BudgetSpentError as spent:
+        found.stopped, found.signal = True, spent.signal
 
 
 def _explain(inquiry: Inquiry, parting: Parting, found: Found) -> Asking[None]:

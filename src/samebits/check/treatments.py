@@ -162,13 +162,12 @@ def ended(run: Run) -> str:
 
 def ending_of(run: Run) -> str:
     """`ended with exit status 1`, without the run's number."""
-    if run.outcome.timed_out:
-        return "ran past its time limit"
-    return run.facts.refusal or f"ended with exit status {run.outcome.exit_code}"
+    return ("" if run.outcome.timed_out else run.facts.refusal) or run.outcome.told
 
 
 def _saying(run: Run) -> str:
-    return f", saying: {run.facts.last_words}" if run.facts.last_words else ""
+    # What it said last is no reason for what we did.
+    return f", saying: {run.facts.last_words}" if run.facts.last_words and not run.outcome.timed_out else ""
 
 
 def drifting() -> list[str]:

@@ -16,8 +16,10 @@ from samebits.errors import (
     StorageError,
 )
 from samebits.launch.process import Outcome
+from samebits.launch.streams import input_is_lost
 from samebits.recording.journal import read_notes
 
+NO_PIPE = "what comes through a pipe on standard input is not passed on to runs: give a file, samebits check ... < FILE"
 NO_TORCH = "ModuleNotFoundError: No module named 'torch'"
 
 _KINDS = {"storage": StorageError, "not_injected": InjectionError, "no_torch": NoTorchError}
@@ -54,7 +56,7 @@ def broken(folder: Path, steps: int) -> SamebitsError | None:
 
 def _hangs(run: Run) -> SamebitsError:
     return ScriptHangsError(
-        f"the command was ended after {run.outcome.wall_seconds:.0f} seconds and {run.steps} steps, its time limit",
+        f"the command {run.outcome.told}; it had taken {run.steps} steps",
         f"give it more with --timeout, or less to do with --max-steps; what it printed is in {run.path}",
     )
 
@@ -66,10 +68,21 @@ def _failed(run: Run, count: int) -> SamebitsError:
             f"{run.facts.interpreter} has no torch", "name the Python that has: samebits check PYTHON ..."
         )
     tail = "\n".join(f"  {line}" for line in lines) or "  (it printed nothing on stderr)"
-    ended = f"the command failed in {count} of {count} runs (exit status {run.outcome.exit_code})"
+    how = f"exit status {run.outcome.exit_code}" if run.outcome.exit_code > 0 else run.outcome.told
+    ended = f"the command failed in {count} of {count} runs ({how})"
     return ScriptFailedError(
         f"{ended}; the end of its output:\n{tail}",
-        f"make it run without samebits first; the whole output is in {run.outcome.folder.stderr}",
+        f"{_different_here()}; the whole output is in {run.outcome.folder.stderr}",
+    )
+
+
+def _different_here() -> str:
+    """What is not under a check as it is without, and makes scripts fail that work by themselves."""
+    if input_is_lost():
+        return f"{NO_PIPE}; and runs find what earlier ones left in the folder"
+    return (
+        "does it work without samebits? Under a check nothing can be typed in, and runs find what earlier ones left in "
+        "the folder"
     )
 
 
@@ -81,14 +94,19 @@ def silence(outcome: Outcome, steps: int) -> SamebitsError | None:
     if next(read_notes(folder, "start"), None) is None:
         return InjectionError(
             "the command ran, but samebits did not get into any Python process of it",
-            "is Python started with -I, -E or -S, or without PYTHONPATH? Give the python command itself",
+            _or_the_pipe("is Python started with -I, -E or -S, or without PYTHONPATH? Give the python command itself"),
         )
     if next(read_notes(folder, "observed"), None) is None:
         return NoTorchError(
             "the command never imported torch",
-            "check the script that trains, with the Python that has torch installed",
+            _or_the_pipe("check the script that trains, with the Python that has torch installed"),
         )
     return NothingTrainedError(
         "the command ended without one training step: no optimizer step, no backward, no call of a module",
-        "check the script that trains, with arguments that make it take a few steps",
+        _or_the_pipe("check the script that trains, with arguments that make it take a few steps"),
     )
+
+
+def _or_the_pipe(hint: str) -> str:
+    """The hint, behind what explains as much: the program, or its data, was to come through a pipe."""
+    return f"{NO_PIPE}; or else: {hint}" if input_is_lost() else hint

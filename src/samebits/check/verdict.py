@@ -305,6 +305,8 @@ class Verdict:
         left_out: treatments under which the script fails.
         streams: what the runs that went to the end have recorded, in the order in which it is compared.
         not_observed: what the recordings cannot see in this command.
+        signal: that ended the check before it was done; None where it went to its end.
+        cut_short: the runs under way then, as number and role.
         agreed: undecided although all that was recorded agrees, because a process could not be entered.
     """
 
@@ -326,6 +328,8 @@ class Verdict:
     error: SamebitsError | None = None
     notes: tuple[str, ...] = field(default=())
     agreed: bool = False
+    signal: int | None = None
+    cut_short: tuple[tuple[int, str], ...] = ()
 
     @property
     def origin(self) -> Origin | None:

@@ -24,6 +24,7 @@ from samebits.cli.options import (
     pin_option,
     seed_option,
     settings_from,
+    tell_interrupt,
     working_in,
 )
 from samebits.cli.progress import progress
@@ -44,7 +45,12 @@ from samebits.report.text import check_text, plan_text
 @click.option("--level", type=click.Choice(["step", "op"]), help="`op`: name the operation, too (default step).")
 @click.option("--all", "all_origins", is_flag=True, help="With --level op: name further operations, too.")
 @click.option("--max-steps", type=int, help="Look at the first so many steps only.")
-@click.option("--timeout", type=float, metavar="S", help="End a run after so many seconds.")
+@click.option(
+    "--timeout",
+    type=float,
+    metavar="S",
+    help="End a run after so many seconds (default ten times the first run, at least 60).",
+)
 @click.option("--dry-run", is_flag=True, help="Print what would be run, and run nothing.")
 @seed_option
 @out_option
@@ -72,9 +78,11 @@ def command(
     verdict = _check(request, new_home(out, config.keep))
     document = dumped(check_json(verdict))
     keep_answer(verdict.home, document)
-    if form == "text" and verdict.error is not None:
+    if form == "text" and verdict.error is not None and verdict.signal is None:
         raise verdict.error
     answer(document if form == "json" else check_text(verdict), form == "json")
+    if form == "text" and verdict.error is not None:
+        tell_interrupt(verdict.error)
     sys.exit(verdict.exit_code)
 
 

@@ -75,7 +75,7 @@ def _table(path: Path) -> dict[str, Any]:
 
 
 def _toml() -> Any:
-    # Part of Python from 3.11 on; before, of most environments, as pip and pytest bring it along.
+    # Part of Python from 3.11 on; before, a dependency of ours.
     name = "tomllib" if sys.version_info >= (3, 11) else "tomli"
     try:
         return importlib.import_module(name)

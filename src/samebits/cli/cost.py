@@ -16,6 +16,7 @@ from samebits.cli.options import (
     keep_answer,
     out_option,
     seed_option,
+    tell_interrupt,
     working_in,
 )
 from samebits.cli.progress import progress_line
@@ -76,7 +77,9 @@ def command(
         costs = run_cost(request, home, tell)
     document = dumped(cost_json(costs))
     keep_answer(home, document)
-    if form == "text" and costs.error is not None:
+    if form == "text" and costs.error is not None and costs.signal is None:
         raise costs.error
     answer(document if form == "json" else cost_text(costs), form == "json")
+    if form == "text" and costs.error is not None:
+        tell_interrupt(costs.error)
     sys.exit(costs.exit_code)

@@ -21,6 +21,7 @@ COMMANDS = {
     "replay": "Call a recorded operation again and again.",
     "cost": "What each pin costs, and the cheapest set that repeats.",
     "report": "One offline page for a check, a measurement or a run.",
+    "clean": "Remove old checks and runs.",
     "factors": "What can change bits here, and what is in effect.",
 }
 # The statuses of `samebits run` are the command's own; this one says that samebits itself failed, as with env and nice.
@@ -83,6 +84,8 @@ def cli(ctx: click.Context) -> None:
 def main(args: Sequence[str] | None = None) -> None:
     """Entry point; never shows a traceback for what a user can cause."""
     words = list(sys.argv[1:] if args is None else args)
+    if words[:1] != ["run"]:
+        _stand_in_for_closed_streams()
     try:
         status = cli.main(args=words, prog_name="samebits", standalone_mode=False)
     except Exception as raised:
@@ -90,6 +93,18 @@ def main(args: Sequence[str] | None = None) -> None:
         _tell(error, words)
         sys.exit(_exit_code(error, words))
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _stand_in_for_closed_streams() -> None:
+    """A stream that was closed (`>&-`) leaves its number to whatever is opened next: nobody shall write in there.
+
+    The command of `samebits run` finds them closed, as without us.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
 
 
 def _understood(raised: Exception, words: list[str]) -> SamebitsError:
@@ -100,6 +115,9 @@ def _understood(raised: Exception, words: list[str]) -> SamebitsError:
     if isinstance(raised, click.ClickException):
         message = raised.format_message().rstrip(".")
         command = [word for word in words[:1] if word in COMMANDS]
+        if isinstance(raised, click.NoSuchOption) and raised.option_name == "-m" and "-m" in words:
+            module = " ".join(["samebits", *command, "python", *words[words.index("-m") :]])
+            return UsageError(f"{message[:1].lower()}{message[1:]}", f"for a module: {module}")
         return UsageError(message[:1].lower() + message[1:], " ".join(["samebits", *command, "--help"]))
     if isinstance(raised, SamebitsError):
         return raised

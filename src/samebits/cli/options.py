@@ -7,13 +7,13 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from samebits.errors import InterruptError, StorageError
+from samebits.errors import InterruptError, SamebitsError, StorageError
 from samebits.factors.base import Setting
 from samebits.factors.catalog import in_order
 from samebits.launch.ending import signals_end_runs
@@ -65,6 +65,8 @@ def answer(text: str, is_data: bool = False) -> None:
         text: what to print. On a terminal it is wrapped and coloured (`NO_COLOR` is respected).
         is_data: for programs: print it as it is, whoever reads it.
     """
+    if sys.stdout is None:
+        raise StorageError("cannot write the answer: standard output is closed")
     try:
         if not is_data and sys.stdout.isatty():
             from samebits.report.terminal import drawn
@@ -85,6 +87,12 @@ def keep_answer(home: Path, document: str) -> None:
         click.echo(f"note: {error.message}, so there will be no page of it", err=True)
 
 
+def tell_interrupt(error: SamebitsError) -> None:
+    """Say on stderr that this is not all; below what a terminal shows of Ctrl-C."""
+    with suppress(OSError):
+        click.echo(f"\nerror: {error.message}\n\nhint: {error.hint}", err=True)
+
+
 @contextmanager
 def working_in(home: Path) -> Iterator[None]:
     """Runs are made in a folder; a signal ends all of them, and what was recorded is kept.
@@ -97,9 +105,7 @@ def working_in(home: Path) -> Iterator[None]:
         with signals_end_runs():
             yield
     except KeyboardInterrupt as interrupt:
-        error = InterruptError("interrupted; every process was ended", f"what was recorded is in {home}")
-        error.exit_code = 128 + (interrupt.args[0] if interrupt.args else signal.SIGINT)
-        raise error from interrupt
+        raise InterruptError.by(interrupt.args[0] if interrupt.args else signal.SIGINT, home) from interrupt
     finally:
         mark_done(home)
 

@@ -96,6 +96,8 @@ def _first_in(pair: Pair, until: int | None) -> Divergence | None:
 def _explained(pair: Pair, row: int) -> Divergence:
     assert pair.a is not None
     assert pair.b is not None
+    for recording in (pair.a, pair.b):
+        recording.assert_sound(row)
     if pair.a.kind(row) != pair.b.kind(row):
         return Divergence(row, "length", rank=pair.rank, detail=_lengths(pair.a, pair.b), process=pair.process)
     left, right = pair.a.columns(row), pair.b.columns(row)

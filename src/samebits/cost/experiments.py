@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import signal
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -18,7 +19,14 @@ from samebits.comparison.locate import Divergence, first_divergence
 from samebits.cost.plan import NATURAL, Candidate, Request, candidates, default_set
 from samebits.cost.prices import Costs, Ending, Price, ratio_of, why_unmeasured
 from samebits.cost.turns import Arm, GivenUpError
-from samebits.errors import BudgetError, NothingTrainedError, SamebitsError, ScriptFailedError, UsageError
+from samebits.errors import (
+    BudgetError,
+    InterruptError,
+    NothingTrainedError,
+    SamebitsError,
+    ScriptFailedError,
+    UsageError,
+)
 from samebits.launch.process import Outcome, run_recorded
 
 # A block this long is far longer than a clock's tick and a pipe's delay, and short enough for many.
@@ -46,6 +54,8 @@ def run_cost(request: Request, home: Path, tell: Tell | None = None) -> Costs:
         return measuring.costs()
     except SamebitsError as error:
         return Costs(str(request.command), home, error=error)
+    except KeyboardInterrupt as interrupt:
+        return measuring.so_far(interrupt.args[0] if interrupt.args else signal.SIGINT)
 
 
 class _Measuring:
@@ -57,6 +67,9 @@ class _Measuring:
         self.block = 1
         self.arms: list[Arm] = []
         self.has_cuda = False
+        self.shapes = 0
+        self.baseline: Price | None = None
+        self.prices: list[Price] = []
         # Wall time from one run's start to its readiness, alone on the machine.
         self.start_seconds = 0.0
 
@@ -69,6 +82,22 @@ class _Measuring:
                 for arm in self.arms:
                     arm.give_up()
 
+    def so_far(self, number: int) -> Costs:
+        """What is known when a signal ended it: the prices of those that had all their turns."""
+        return Costs(
+            str(self.request.command),
+            self.home,
+            self.baseline,
+            tuple(self.prices),
+            recorded_steps=self.request.warm_up,
+            block_steps=self.block,
+            shapes=self.shapes,
+            wall_seconds=time.monotonic() - self.began,
+            error=InterruptError.by(number, self.home),
+            signal=number,
+            ran=tuple(arm.candidate.label for arm in self.arms),
+        )
+
     def _costs(self, pool: ThreadPoolExecutor) -> Costs:
         plain = self._first(pool)
         ready: dict[str, Any] = plain.ready or {}
@@ -80,7 +109,7 @@ class _Measuring:
                 "measure one rank: samebits cost python train.py, without torchrun",
             )
         self._refuse_too_small_a_budget()
-        self.has_cuda = ready["has_cuda"]
+        self.has_cuda, self.shapes = ready["has_cuda"], ready["shapes"]
         self.block = max(1, math.ceil(BLOCK_SECONDS / max(ready["step_seconds"], 1e-6)))
         wanted, impossible = candidates(self.request, ready["used"])
         wanted, left_out = self._affordable(wanted)
@@ -179,8 +208,10 @@ class _Measuring:
             for arm, outcome in zip(arms, [arm.end() for arm in arms], strict=True):
                 if arm is not first:
                     prices.append(self._price(arm, first, outcome, second[arm.candidate.label]))
+                    self.prices.append(prices[-1])
                 elif baseline is None:
                     baseline = self._price(arm, first, outcome, second[arm.candidate.label])
+                    self.baseline = self.baseline or baseline
         return prices, baseline
 
     def _started(self, group: Sequence[Candidate], pool: ThreadPoolExecutor) -> list[Arm]:

@@ -149,6 +149,8 @@ class Costs:
         shapes: how many different input shapes the recorded steps had.
         wall_seconds: how long all of it took.
         error: why there is no answer, if there is none.
+        signal: that ended the measurement before it was done; None where it went to its end.
+        ran: labels of what was begun by then.
     """
 
     command: str
@@ -161,6 +163,8 @@ class Costs:
     shapes: int = 0
     wall_seconds: float = 0.0
     error: SamebitsError | None = None
+    signal: int | None = None
+    ran: tuple[str, ...] = ()
 
     @property
     def recommended(self) -> Price | None:
@@ -187,7 +191,9 @@ class Costs:
 
     @property
     def exit_code(self) -> int:
-        return 2 if self.error is not None or self.plain is None else 0
+        if self.error is not None:
+            return self.error.exit_code
+        return 2 if self.plain is None else 0
 
 
 def cheapest(prices: Sequence[Price]) -> Price | None:

@@ -101,7 +101,10 @@ class Arm:
         if outcome.succeeded:
             steps = max((recording.steps for recording in outcome.folder.recordings()), default=0)
             return f"the script ended after {steps} steps, before it could be timed"
-        return f"exit status {outcome.exit_code}{f': {words[-1].strip()}' if words else ''}"
+        if outcome.timed_out:
+            return f"the script {outcome.told}"
+        how = f"exit status {outcome.exit_code}" if outcome.exit_code > 0 else f"the script {outcome.told}"
+        return f"{how}{f': {words[-1].strip()}' if words else ''}"
 
     def _answer(self, deadline: float, waiting: Callable[[], None] | None = None) -> dict[str, Any] | None:
         while b"\n" not in self._buffer:

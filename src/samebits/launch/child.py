@@ -111,7 +111,8 @@ class _Guest:
             from samebits.recording.wish import Wish
             from samebits.recording.written import WrittenFiles
 
-            wish = Wish(self.plan.stop_after, self.plan.keep_step, self.plan.keep_streams, self.plan.ops)
+            own = self.plan
+            wish = Wish(own.stop_after, own.keep_step, own.keep_streams, own.keep_names, own.ops)
             recorder = Recorder(self.journal.folder, wish, self.journal)
             recorder.install()
             recorder.stay_to_the_end()

@@ -43,12 +43,35 @@ def understand(words: Sequence[str]) -> Command:
     if not words:
         raise UsageError("there is no command to run", "give a script with its options: train.py --lr 3")
     typed = tuple(words)
+    _refuse_other_ways(words)
     if words[0].endswith(".py"):
         _need_script(words[0])
         return Command((_python(), *words), typed, os.path.abspath(words[0]))
     if shutil.which(words[0]) is None:
         raise _no_program(words[0])
     return Command(typed, typed, _python_script(words) if _is_python(words[0]) else None)
+
+
+_MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
+
+
+def _refuse_other_ways(words: Sequence[str]) -> None:
+    """What people type who mean a command that could be run: said with the words that would run it."""
+    name, rest = words[0], shlex.join(words[1:])
+    if os.path.exists(name) or shutil.which(name) is not None:
+        if name.endswith(".ipynb"):
+            hint = f"turn it into a script: jupyter nbconvert --to script {shlex.quote(name)}"
+            raise CommandNotFoundError(f"{name!r} is a notebook, which is no command", hint)
+        return
+    if " " in name.strip() and len(shlex.split(name, posix=False)) > 1:
+        hint = f"leave the quotation marks away: {' '.join(filter(None, (name.strip(), rest)))}"
+        raise CommandNotFoundError(f"there is no program {name!r}", hint)
+    if re.fullmatch(r"[A-Za-z_]\w*=.*", name, re.DOTALL):
+        hint = f"variables come before samebits, or after env: env {shlex.join(words)}"
+        raise CommandNotFoundError(f"{name!r} sets a variable and starts nothing", hint)
+    if _MODULE.fullmatch(name) and os.path.exists(f"{name.replace('.', os.sep)}.py"):
+        hint = f"a module is run by Python: {' '.join(filter(None, ('python -m', name, rest)))}"
+        raise CommandNotFoundError(f"there is no program {name!r}", hint)
 
 
 def _no_program(name: str) -> CommandNotFoundError:

@@ -11,12 +11,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from samebits.launch.plan import VARIABLE
+from samebits.launch.guard import mark_of
+from samebits.launch.watchman import end_processes
 
 GRACE_SECONDS = 3.0
 
@@ -55,7 +57,7 @@ def raise_if_signalled() -> None:
         raise KeyboardInterrupt(_received[0])
 
 
-def end_group(process: subprocess.Popen[bytes]) -> None:
+def end_group(process: subprocess.Popen[Any]) -> None:
     """End what is left of the command's process group: workers outlive a main process that was stopped or killed."""
     try:
         if process.poll() is None:
@@ -67,22 +69,22 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
+def _signal_group(process: subprocess.Popen[Any], number: int) -> None:
     # start_new_session made the group, so its id is the process's own, and nobody else's as long as anyone is in it.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
 
 
-def end_strays(plan: Path) -> None:
-    """End processes of a run that left its group, as torchrun's workers do.
+def end_strays(plan: Path, session: int) -> None:
+    """End processes of a run that left its group, as torchrun's workers and daemons do.
 
-    They carry the run's plan in their environment, which Linux shows.
+    They carry the run's plan in their environment, or are in its session, which Linux shows.
     """
-    mark = f"{VARIABLE}={plan}".encode()
-    for entry in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):
-            if mark in entry.read_bytes().split(b"\0"):
-                os.kill(int(entry.parent.name), signal.SIGKILL)
+    marks = {os.fsencode(mark_of(plan))}
+    deadline = time.monotonic() + GRACE_SECONDS
+    # Whoever was just about to start another one has done so by the second look.
+    while end_processes(marks, {session}) and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 # ---- a command that runs as if it had been typed without us ----------------------------------------------------------

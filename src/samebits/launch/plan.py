@@ -28,7 +28,7 @@ class RunPlan:
         record: write a recording.
         per_rank: give every rank streams of its own.
         stop_after: end the run after this step.
-        keep_step, keep_streams: keep whole tensors of one step.
+        keep_step, keep_streams, keep_names: keep whole tensors of one step; no names are all names.
         ops: record every operation of some steps.
         paced_from: record so many steps, then take further ones only when told to (`launch.pacer`).
     """
@@ -42,6 +42,7 @@ class RunPlan:
     stop_after: int | None = None
     keep_step: int | None = None
     keep_streams: tuple[str, ...] = ()
+    keep_names: tuple[str, ...] = ()
     ops: OpWish | None = None
     paced_from: int | None = None
 
@@ -76,7 +77,8 @@ def read_plan(path: str | Path) -> RunPlan:
     """The plan that `RunPlan.write` wrote."""
     content = json.loads(Path(path).read_text(encoding="utf-8"))
     settings = {name: _setting(given) for name, given in content.pop("settings").items()}
-    content["keep_streams"] = tuple(content["keep_streams"])
+    for name in ("keep_streams", "keep_names"):
+        content[name] = tuple(content[name])
     wish = content.pop("ops", None)
     return RunPlan(settings=settings, ops=None if wish is None else _op_wish(wish), **content)
 

@@ -5,23 +5,27 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
-import stat
+import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, TypeAlias
 
 import samebits
-from samebits.errors import CommandNotFoundError, StorageError
+from samebits.errors import CommandNotFoundError, RecordingError, StorageError
 from samebits.launch.command import Command
 from samebits.launch.ending import end_group, end_strays, raise_if_signalled, signals_passed_on
+from samebits.launch.guard import guarded
 from samebits.launch.plan import VARIABLE, RunPlan
 from samebits.launch.strangers import Strangers
+from samebits.launch.streams import streams_of
 from samebits.recording.folder import RunFolder
 from samebits.recording.journal import read_notes
 
+# Seconds, or what is asked for them while the run goes on; None is no limit.
+Limit: TypeAlias = float | Callable[[], float | None]
 INJECTED = str(Path(__file__).parent / "inject")
 
 
@@ -36,6 +40,7 @@ class Outcome:
         wall_seconds: from start to end.
         timed_out: ended by us because it ran too long.
         stopped: ended by us after the step it was asked to stop after.
+        limit_seconds: that it went past, where it timed out.
         unfinished: why the run folder could not be finished, if it could not.
     """
 
@@ -45,52 +50,72 @@ class Outcome:
     wall_seconds: float
     timed_out: bool = False
     stopped: bool = False
+    limit_seconds: float | None = None
     unfinished: StorageError | None = None
 
     @property
     def succeeded(self) -> bool:
         return not self.timed_out and (self.exit_code == 0 or self.stopped)
 
+    @property
+    def told(self) -> str:
+        """How it ended, as a clause: what we did is told as ours."""
+        if self.timed_out:
+            return f"was ended by samebits after {self.limit_seconds:g} s, its time limit"
+        if self.exit_code < 0:
+            return f"was killed by {_signal_name(-self.exit_code)}"
+        return f"ended with exit status {self.exit_code}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
 
 def run_recorded(
     command: Command,
     plan: RunPlan,
     path: Path,
-    timeout: float | None = None,
+    limit: Limit | None = None,
     waiting: Callable[[], None] | None = None,
 ) -> Outcome:
-    """Run the command in a process group of its own, its output in the run folder.
+    """Run the command in a session of its own, its output in the run folder. None of its processes outlives it, or us.
 
     Args:
         command: what to run.
         plan: how to treat it.
         path: the run folder to make.
-        timeout: seconds after which the whole group is ended; what was recorded stays.
+        limit: seconds after which all of its processes are ended; what was recorded stays. A function is asked again
+            and again: it may be known only when another run has ended.
         waiting: called about ten times a second meanwhile.
 
     Raises:
         StorageError: the run folder cannot be made.
-        KeyboardInterrupt: passed on after the group has been ended.
+        KeyboardInterrupt: passed on after its processes have been ended.
     """
     raise_if_signalled()
     folder = _made(path, plan)
     manifest = _manifest(command, plan)
     folder.write_manifest({**manifest, "status": "running"})
-    start = time.perf_counter()
-    with _log(folder.stdout) as out, _log(folder.stderr) as err, _input() as source:
-        process = _started(command, folder, plan, stdin=source, stdout=out, stderr=err, start_new_session=True)
-        has_ended = False
+    with streams_of(folder) as streams, guarded(folder.plan) as guard:
+        start = time.perf_counter()
+        process = _started(command, folder, plan, start_new_session=True, **streams.options)
+        seconds, exceeded = 0.0, None
         try:
-            has_ended = _wait(process, timeout, waiting, Strangers(folder, process.pid))
+            guard(process.pid)
+            streams.started()
+            exceeded = _wait(process, limit, waiting, Strangers(folder, process.pid))
+            seconds = time.perf_counter() - start
         except BaseException:
             with contextlib.suppress(StorageError):
                 folder.write_manifest({**manifest, "status": "interrupted"})
             raise
         finally:
             end_group(process)
-            if not has_ended:
-                end_strays(folder.plan)
-    outcome = _outcome(folder, plan, process.returncode, time.perf_counter() - start, timed_out=not has_ended)
+            end_strays(folder.plan, process.pid)
+    outcome = _outcome(folder, plan, process.returncode, seconds, exceeded)
     folder.write_manifest({**manifest, **_ending(outcome)})
     return outcome
 
@@ -144,51 +169,33 @@ def _started(command: Command, folder: RunFolder, plan: RunPlan, **options: Any)
         raise CommandNotFoundError(f"cannot start {command.argv[0]!r}: {error.strerror}") from error
 
 
-def _log(path: Path) -> IO[bytes]:
-    try:
-        return path.open("wb")
-    except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror}", "choose another place with --out") from error
-
-
-@contextlib.contextmanager
-def _input() -> Iterator[Any]:
-    """A file on standard input is given to every run from its start; a terminal or a pipe cannot be."""
-    try:
-        is_file = stat.S_ISREG(os.fstat(0).st_mode)
-    except OSError:
-        is_file = False
-    if not is_file or not os.path.exists("/dev/fd/0"):
-        yield subprocess.DEVNULL
-        return
-    with open("/dev/fd/0", "rb") as source:
-        yield source
-
-
 def _wait(
     process: subprocess.Popen[bytes],
-    timeout: float | None,
+    limit: Limit | None,
     waiting: Callable[[], None] | None,
     strangers: Strangers,
-) -> bool:
-    """Whether the process ended by itself, and in time."""
-    deadline = None if timeout is None else time.monotonic() + timeout
+) -> float | None:
+    """The limit that the process went past, in seconds; None where it ended by itself, and in time."""
+    start = time.monotonic()
     while True:
         raise_if_signalled()
         try:
             process.wait(0.1)
-            return True
+            return None
         except subprocess.TimeoutExpired:
             strangers.look()
             if waiting is not None:
                 waiting()
-            if deadline is not None and time.monotonic() >= deadline:
-                return False
+            most = limit() if callable(limit) else limit
+            if most is not None and time.monotonic() >= start + most:
+                return most
 
 
-def _outcome(folder: RunFolder, plan: RunPlan, exit_code: int, seconds: float, *, timed_out: bool = False) -> Outcome:
+def _outcome(
+    folder: RunFolder, plan: RunPlan, exit_code: int, seconds: float, exceeded: float | None = None
+) -> Outcome:
     stopped = any("stopped_after" in note for note in read_notes(folder.path, "end"))
-    return Outcome(folder, plan, exit_code, seconds, timed_out, stopped)
+    return Outcome(folder, plan, exit_code, seconds, exceeded is not None, stopped, exceeded)
 
 
 def _manifest(command: Command, plan: RunPlan) -> dict[str, Any]:
@@ -207,7 +214,10 @@ def _manifest(command: Command, plan: RunPlan) -> dict[str, Any]:
 
 def _ending(outcome: Outcome) -> dict[str, Any]:
     status = "timed out" if outcome.timed_out else "stopped" if outcome.stopped else "ended"
-    recordings = outcome.folder.recordings()
+    try:
+        recordings = outcome.folder.recordings()
+    except RecordingError:  # whoever compares it says so
+        recordings = []
     observed = next(read_notes(outcome.folder.path, "observed"), {})
     return {
         "status": status,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from samebits.errors import RecordingError, SamebitsError
+from samebits.launch.ending import end_group, raise_if_signalled
+from samebits.launch.guard import guarded
 from samebits.launch.reproducer import reproducer
 from samebits.recording.folder import RunFolder, write_whole
 from samebits.recording.journal import read_notes
@@ -107,19 +111,33 @@ def _interpreter(folder: RunFolder) -> str:
 
 def _run(script: Path, python: str, times: int) -> Replay:
     try:
-        done = subprocess.run(
-            [python, str(script), "--json", "--times", str(times)],
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_SECONDS,
-            check=False,
-        )
+        code, out, err = _called([python, str(script), "--json", "--times", str(times)], script)
     except subprocess.TimeoutExpired:
         return Replay(script, failure=f"calling it took more than {TIMEOUT_SECONDS:.0f} seconds")
     except OSError as error:
         raise SamebitsError(f"cannot start {python}: {error.strerror}", "was its environment removed?") from error
-    if done.returncode:
-        return Replay(script, failure=(done.stderr.strip().splitlines() or ["it failed"])[-1])
-    said = json.loads(done.stdout.splitlines()[-1])
+    if code:
+        return Replay(script, failure=(err.strip().splitlines() or ["it failed"])[-1])
+    said = json.loads(out.splitlines()[-1])
     conditions = tuple(Condition(c["name"], c["calls"], c["results"], tuple(c["which"])) for c in said["conditions"])
     return Replay(script, conditions, said["distinct"], said["gives_recorded"])
+
+
+def _called(words: list[str], script: Path) -> tuple[int, str, str]:
+    """Exit status and output of a process that does not outlive us."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    with guarded(script) as guard:
+        process = subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        try:
+            guard(process.pid)
+            while True:
+                raise_if_signalled()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    out, err = process.communicate(timeout=0.1)
+                    return process.returncode, out, err
+                if time.monotonic() > deadline:
+                    raise subprocess.TimeoutExpired(words, TIMEOUT_SECONDS)
+        finally:
+            end_group(process)

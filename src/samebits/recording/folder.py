@@ -19,14 +19,13 @@ import os
 import platform
 import re
 import shutil
-import sqlite3
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from samebits.errors import NewerSchemaError, RecordingError, StorageError
+from samebits.errors import NewerSchemaError, RecordingError, StorageError, UnbegunError
 from samebits.recording.store import Recording
 
 HOME = ".samebits"
@@ -85,6 +84,9 @@ class RunFolder:
         """By rank, and within one in the order in which processes, threads and trainings were begun.
 
         Files that were only begun are left out.
+
+        Raises:
+            RecordingError: one is damaged, or made by a newer samebits.
         """
         found = [_recording(path) for path in self.path.glob("recording*.sqlite")]
         begun = [recording for recording in found if recording is not None]
@@ -93,14 +95,9 @@ class RunFolder:
 
 def _recording(path: Path) -> Recording | None:
     try:
-        recording = Recording(path)
-        len(recording)
-    except NewerSchemaError:
-        raise
-    except (RecordingError, KeyError, sqlite3.Error):
-        # Killed between its first and its last table.
+        return Recording(path)
+    except UnbegunError:
         return None
-    return recording
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -122,6 +119,12 @@ def new_home(out: Path | None = None, kept: int = KEPT) -> Path:
     if out is not None:
         return _given(out)
     home = Path(HOME)
+    if home.is_symlink() and not home.exists():
+        target = os.readlink(home)
+        raise StorageError(
+            f"{HOME} is a link to {target}, which does not exist",
+            "make that folder, or choose another place with --out",
+        )
     name = time.strftime("%Y%m%d-%H%M%S", time.localtime())
     try:
         home.mkdir(exist_ok=True)
@@ -168,10 +171,22 @@ _OWN_NAME = re.compile(r"\d{8}-\d{6}-\d+(-\d+)?")
 
 
 def _drop_oldest(home: Path, kept: int) -> None:
+    for path in oldest_in(home, max(0, kept - 1)):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def oldest_in(home: Path, kept: int, older_than_days: float = 0.0) -> list[Path]:
+    """The folders under `.samebits` that may go, the oldest first: not what is being written, or was put there by name.
+
+    Args:
+        home: `.samebits` itself.
+        kept: how many stay, the newest ones.
+        older_than_days: what is younger stays, too.
+    """
     folders = sorted((path for path in home.iterdir() if _OWN_NAME.fullmatch(path.name)), key=_age)
     done = [path for path in folders if not _is_busy(path)]
-    for path in done[: max(0, len(folders) - kept + 1)]:
-        shutil.rmtree(path, ignore_errors=True)
+    latest = time.time() - older_than_days * 86_400
+    return [path for path in done[: max(0, len(folders) - kept)] if _age(path) <= latest]
 
 
 def _age(path: Path) -> float:

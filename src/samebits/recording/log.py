@@ -144,8 +144,10 @@ class Log:
             self._ends.append((order, stream, [name for name, _ in plain], [digest for _, digest in plain]))
 
     def _keep(self, stream: str, held: Sequence[tuple[str, Any]]) -> None:
-        if stream in self.wish.keep_streams and self.wish.keep_step is not None:
-            values.keep(self.folder / "values", self.rank, self.wish.keep_step, stream, held)
+        names = self.wish.keep_names
+        wanted = [pair for pair in held if not names or pair[0] in names]
+        if wanted and stream in self.wish.keep_streams and self.wish.keep_step is not None:
+            values.keep(self.folder / "values", self.rank, self.wish.keep_step, stream, wanted)
 
     def add_numbers(self, named: Iterable[tuple[str, Any]]) -> None:
         """Losses as numbers, besides their digests: they show how a difference grows, and are not compared."""

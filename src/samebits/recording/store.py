@@ -21,12 +21,13 @@ import sqlite3
 import struct
 import time
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from samebits.errors import NewerSchemaError, RecordingError, StorageError
+from samebits.errors import NewerSchemaError, RecordingError, StorageError, UnbegunError
 from samebits.recording.birth import Birth
 
 SCHEMA = 2
@@ -114,7 +115,7 @@ class Writer:
                 packed += [_HEAD.pack(STREAMS.index(stream), layout.id, len(column.digests)), digests]
                 if stream in COMPARED:
                     compared += [stream.encode(), layout.digest, digests]
-        self._root = hashlib.blake2b(self._root + kind.encode() + b"".join(compared), digest_size=8).digest()
+        self._root = _chained(self._root, kind, compared)
         self._note_streams(columns)
         self.insert("INSERT INTO steps VALUES(?, ?, ?, ?)", step, kind, self._root, b"".join(packed))
 
@@ -162,8 +163,7 @@ class Writer:
     def _layout(self, names: Names) -> _Layout:
         known = self._layouts.get(names)
         if known is None:
-            digest = hashlib.blake2b("\0".join(names).encode(), digest_size=8).digest()
-            known = self._layouts[names] = _Layout(len(self._layouts), digest)
+            known = self._layouts[names] = _Layout(len(self._layouts), _digest_of(names))
             self.insert("INSERT INTO layouts VALUES(?, ?)", known.id, json.dumps(names))
         return known
 
@@ -224,35 +224,36 @@ class Recording:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
+        self._layouts: dict[int, Names] = {}
+        with _damage_told(path):
             # Not read-only: a journal left by a killed process has to be rolled back before anything can be read.
             self._db = sqlite3.connect(path, isolation_level=None)
-            meta = dict(self._db.execute("SELECT key, value FROM meta"))
-        except sqlite3.Error as error:
-            raise RecordingError(
-                f"{path} is not a recording: {error}", "was the run stopped at its very start?"
-            ) from error
-        if int(meta["schema"]) > SCHEMA:
-            raise NewerSchemaError(
-                f"{path} has schema {meta['schema']}, and this samebits reads schemas up to {SCHEMA}",
-                "upgrade samebits: pip install --upgrade samebits",
-            )
-        self.rank, self.sequence = int(meta["rank"]), int(meta["sequence"])
-        self.birth = _birth_from(meta)
-        self.complete = meta["complete"] == "1"
-        self._present = meta.get("streams")
-        # Schema 1 knew sums alone, on the CPU too.
-        self.digest = meta.get("digest", "sums 1")
-        self._layouts: dict[int, Names] = {}
+            tables = {name for (name,) in self._db.execute("SELECT name FROM sqlite_master")}
+            meta = dict(self._db.execute("SELECT key, value FROM meta")) if "meta" in tables else {}
+            if not {"steps", "ops"} <= tables or not {"schema", "rank", "sequence", "complete"} <= set(meta):
+                raise UnbegunError(
+                    f"{path} is not a recording: it was only begun", "was the run ended at its very start?"
+                )
+            if int(meta["schema"]) > SCHEMA:
+                raise NewerSchemaError(
+                    f"{path} has schema {meta['schema']}, and this samebits reads schemas up to {SCHEMA}",
+                    "upgrade samebits: pip install --upgrade samebits",
+                )
+            self._schema, self.rank, self.sequence = int(meta["schema"]), int(meta["rank"]), int(meta["sequence"])
+            self.birth = _birth_from(meta)
+            self.complete = meta["complete"] == "1"
+            self._present = meta.get("streams")
+            # Schema 1 knew sums alone, on the CPU too.
+            self.digest = meta.get("digest", "sums 1")
 
     def __len__(self) -> int:
         """Rows: steps, and the end where there is one."""
-        return int(self._db.execute("SELECT COUNT(*) FROM steps").fetchone()[0])
+        return int(self._one("SELECT COUNT(*) FROM steps")[0])
 
     @property
     def steps(self) -> int:
         """Optimizer steps taken."""
-        return int(self._db.execute("SELECT COUNT(*) FROM steps WHERE kind='step'").fetchone()[0])
+        return int(self._one("SELECT COUNT(*) FROM steps WHERE kind='step'")[0])
 
     def streams(self) -> tuple[str, ...]:
         """The compared streams that it holds, in their order."""
@@ -265,21 +266,40 @@ class Recording:
 
     def root(self, step: int) -> bytes | None:
         """The chained digest of everything up to and including `step`; None past the last row."""
-        row = self._db.execute("SELECT root FROM steps WHERE step=?", (step,)).fetchone()
-        return row[0] if row else None
+        rows = self.query("SELECT root FROM steps WHERE step=?", step)
+        return rows[0][0] if rows else None
 
     def kind(self, step: int) -> str:
         """`step` or `end`."""
-        return str(self._db.execute("SELECT kind FROM steps WHERE step=?", (step,)).fetchone()[0])
+        return str(self._one("SELECT kind FROM steps WHERE step=?", step)[0])
 
     def columns(self, step: int) -> dict[str, Column]:
         """Every stream of one step."""
-        (packed,) = self._db.execute("SELECT streams FROM steps WHERE step=?", (step,)).fetchone()
-        return dict(self._unpacked(packed))
+        with _damage_told(self.path):
+            return dict(self._unpacked(self._one("SELECT streams FROM steps WHERE step=?", step)[0]))
+
+    def assert_sound(self, step: int) -> None:
+        """Raise RecordingError where a row is not what was written: only what is can accuse anybody."""
+        if self._schema == SCHEMA:
+            before = self.root(step - 1) or b"" if step else b""
+            if _chained(before, self.kind(step), self._compared(step)) != self.root(step):
+                raise _damaged(self.path, f"step {step} does not have the digest that was written with it")
+
+    def _compared(self, step: int) -> Iterator[bytes]:
+        columns = self.columns(step)
+        for stream in STREAMS:
+            if stream in COMPARED and (column := columns.get(stream)) is not None:
+                yield from (stream.encode(), _digest_of(column.names), array("Q", column.digests).tobytes())
 
     def query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """Rows of a table that somebody else knows the meaning of."""
-        return self._db.execute(statement, values).fetchall()
+        with _damage_told(self.path):
+            return self._db.execute(statement, values).fetchall()
+
+    def _one(self, statement: str, *values: object) -> tuple[Any, ...]:
+        """The first row; there has to be one."""
+        with _damage_told(self.path):
+            return self.query(statement, *values)[0]
 
     def close(self) -> None:
         self._db.close()
@@ -295,6 +315,29 @@ class Recording:
 
     def _names(self, layout: int) -> Names:
         if layout not in self._layouts:
-            (names,) = self._db.execute("SELECT names FROM layouts WHERE id=?", (layout,)).fetchone()
+            (names,) = self._one("SELECT names FROM layouts WHERE id=?", layout)
             self._layouts[layout] = tuple(json.loads(names))
         return self._layouts[layout]
+
+
+@contextmanager
+def _damage_told(path: Path) -> Iterator[None]:
+    """Whatever reading stumbles over in a file that is not as it was written is told in one sentence."""
+    try:
+        yield
+    except RecordingError:
+        raise
+    except (sqlite3.Error, struct.error, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise _damaged(path, str(error) or type(error).__name__) from error
+
+
+def _damaged(path: Path, why: str) -> RecordingError:
+    return RecordingError(f"{path} is damaged: {why}", "it cannot be compared; make that run again")
+
+
+def _chained(before: bytes, kind: str, compared: Iterable[bytes]) -> bytes:
+    return hashlib.blake2b(before + kind.encode() + b"".join(compared), digest_size=8).digest()
+
+
+def _digest_of(names: Names) -> bytes:
+    return hashlib.blake2b("\0".join(names).encode(), digest_size=8).digest()

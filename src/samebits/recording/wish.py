@@ -32,10 +32,12 @@ class Wish:
         stop_after: end the process once this step has been written; None lets it run to its end.
         keep_step: keep whole tensors of this step; None keeps none.
         keep_streams: of these streams.
+        keep_names: those with these names; empty for all of them.
         ops: record operations too.
     """
 
     stop_after: int | None = None
     keep_step: int | None = None
     keep_streams: tuple[str, ...] = ()
+    keep_names: tuple[str, ...] = ()
     ops: OpWish | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,8 @@ _HEAD = ("pinned", "repeats", "time", "speed", "95 %", "1st ms", "MiB")
 
 def cost_text(costs: Costs) -> str:
     """The answer of `samebits cost`."""
+    if costs.plain is None:
+        return laid_out(_headline(costs), [("ran", label) for label in costs.ran])
     rows = [("parts", f"{price.candidate.label}: at {price.parts_at}") for price in _measured(costs) if price.parts_at]
     blocks = f"blocks of {counted(costs.block_steps, 'step')} in turns, {_pairs(costs)}"
     rows.append(("measured", f"{blocks}, after {counted(costs.recorded_steps, 'step')} to warm up"))
@@ -49,7 +52,7 @@ def cost_json(costs: Costs) -> dict[str, Any]:
     """`samebits.cost/1`."""
     return {
         "schema": "samebits.cost/1",
-        "headline": _headline(costs) if costs.error is None else costs.error.message,
+        "headline": _headline(costs) if costs.error is None or costs.signal else costs.error.message,
         "command": costs.command,
         "folder": str(costs.home),
         "recorded_steps": costs.recorded_steps,
@@ -62,6 +65,9 @@ def cost_json(costs: Costs) -> dict[str, Any]:
         "pins_most": _set_json(costs.fullest, costs.command),
         "is_noisy": costs.is_noisy,
         "wall_seconds": round(costs.wall_seconds, 3),
+        "interrupted": None
+        if costs.signal is None
+        else {"signal": signal.Signals(costs.signal).name, "begun": list(costs.ran)},
         "error": error_json(costs.error),
     }
 
@@ -95,6 +101,7 @@ def failed_cost_json(error: SamebitsError) -> dict[str, Any]:
         "pins_most": None,
         "is_noisy": False,
         "wall_seconds": 0.0,
+        "interrupted": None,
         "error": error_json(error),
     }
 
@@ -124,6 +131,14 @@ def _price_json(price: Price) -> dict[str, Any]:
 
 
 def _headline(costs: Costs) -> str:
+    if costs.signal is None:
+        return _found(costs)
+    if costs.plain is None or not costs.prices:
+        return f"not measured: interrupted after {costs.wall_seconds:.0f} s, before anything had taken all its turns"
+    return f"interrupted; of what was measured, {_found(costs)}"
+
+
+def _found(costs: Costs) -> str:
     best, unmeasured = costs.recommended, costs.repeats_unmeasured
     if best is None and unmeasured:
         labels = ", ".join(price.candidate.label for price in unmeasured)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -50,7 +51,15 @@ def check_json(verdict: Verdict) -> dict[str, Any]:
         "notes": list(verdict.notes),
         "streams": list(verdict.streams),
         "not_observed": list(verdict.not_observed),
+        "interrupted": None if verdict.signal is None else _interrupted(verdict, verdict.signal),
         "error": error_json(verdict.error),
+    }
+
+
+def _interrupted(verdict: Verdict, number: int) -> dict[str, Any]:
+    return {
+        "signal": signal.Signals(number).name,
+        "runs": [{"id": number, "role": role} for number, role in verdict.cut_short],
     }
 
 
@@ -71,6 +80,7 @@ def failed_check_json(error: SamebitsError) -> dict[str, Any]:
         "further_origins": [],
         "remedy": None,
         "rests_on": None,
+        "interrupted": None,
         **empty,
         "error": error_json(error),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from samebits.check.lab import LEAST_LIMIT_SECONDS, LIMIT_RATIO
 from samebits.check.plan import Request
 from samebits.check.verdict import Unknown, Verdict
 from samebits.comparison.runs import RunComparison
@@ -42,6 +43,8 @@ def check_text(verdict: Verdict) -> str:
     if verdict.kind == "undecided" and verdict.agreed:
         headline = f"undecided: a process could not be entered; of the others, {_same_headline(verdict)}"
         return laid_out(headline, [*_treated(verdict), *_left_out(verdict)])
+    if verdict.kind == "undecided" and verdict.signal is not None:
+        return laid_out(_interrupted_headline(verdict), [*_ran(verdict), *_left_out(verdict)])
     if verdict.kind == "undecided":
         return laid_out("undecided: no two runs could be compared", _left_out(verdict))
     assert verdict.parting is not None
@@ -58,6 +61,20 @@ def check_text(verdict: Verdict) -> str:
     rows += _cause_rows(verdict)
     rows += _remedy_rows(verdict)
     return laid_out(headline, [*rows, *_left_out(verdict)])
+
+
+def _interrupted_headline(verdict: Verdict) -> str:
+    """What is known of the runs that were complete: they have not been seen to differ."""
+    if not verdict.runs:
+        return "undecided: interrupted before the first run was complete"
+    if len(verdict.whole) < 2:
+        return f"undecided: interrupted when {counted(len(verdict.runs), 'run')} could be compared with no other"
+    return f"undecided: interrupted; so far, {_same_headline(verdict)}"
+
+
+def _ran(verdict: Verdict) -> list[tuple[str, str]]:
+    seconds = ((run, f"{run.outcome.wall_seconds:.1f} s") for run in verdict.runs)
+    return [("ran", f"run {run.id} ({run.plan.role}): {counted(run.steps, 'step')}, {took}") for run, took in seconds]
 
 
 def _same_headline(verdict: Verdict) -> str:
@@ -195,7 +212,10 @@ def _when_located(request: Request) -> str:
 
 
 def _bounds(request: Request) -> str:
-    limit = f"{request.timeout:g} s each" if request.timeout else "no time limit"
+    own = (
+        f"as long as it takes for the first, then {LIMIT_RATIO} times that and at least {LEAST_LIMIT_SECONDS:g} s each"
+    )
+    limit = f"{request.timeout:g} s each" if request.timeout else own
     steps = f", the first {request.max_steps} steps" if request.max_steps else ""
     return f"at most {request.max_runs} runs, {request.jobs} at a time, {limit}{steps}"
 

@@ -1,0 +1,58 @@
+"""`samebits clean`: old checks, measurements and runs under `.samebits/` are removed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import click
+
+from samebits.cli.options import answer
+from samebits.errors import RecordingError, StorageError, UsageError
+from samebits.recording.folder import HOME, oldest_in
+
+
+@click.command(short_help="Remove old checks and runs.")
+@click.option("--keep", type=int, help="Leave the newest so many (default 0).")
+@click.option("--older-than", type=float, metavar="DAYS", help="Only what is older than so many days.")
+@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+def command(keep: int | None, older_than: float | None, dry_run: bool) -> None:
+    """Remove checks, measurements and runs under .samebits/ here, and say how much room that made.
+
+    \b
+    samebits clean --keep 3
+    samebits clean --older-than 7
+    samebits clean --dry-run
+
+    What is being written stays, and so does what was put there with --out. Without this command the newest 20 folders
+    stay; `keep` in [tool.samebits] says how many.
+    """  # noqa: D301 - click wants the character itself
+    for name, value in (("--keep", keep), ("--older-than", older_than)):
+        if value is not None and value < 0:
+            raise UsageError(f"{name} must be at least 0, got {value:g}")
+    home = Path(HOME)
+    if not home.is_dir():
+        raise RecordingError(f"there is no {HOME}/ here", "change into the folder in which the checks were made")
+    old = oldest_in(home, keep or 0, older_than or 0.0)
+    freed = sum(_removed(path, dry_run) for path in old)
+    would = "would be " if dry_run else ""
+    answer("\n".join([f"{len(old)} folders {would}removed, {freed / 2**20:.1f} MiB {would}freed", *map(str, old)]))
+
+
+def _removed(path: Path, dry_run: bool) -> int:
+    """How many bytes a folder takes; it is gone, unless it only might be."""
+    size = sum(_size(Path(folder, name)) for folder, _, names in os.walk(path) for name in names)
+    if not dry_run:
+        try:
+            shutil.rmtree(path)
+        except OSError as error:
+            raise StorageError(f"cannot remove {path}: {error.strerror}", "whose is it?") from error
+    return size
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.lstat().st_blocks * 512
+    except OSError:
+        return 0

@@ -1,0 +1,175 @@
+"""What a recorded run reads and writes: files, or a terminal where samebits itself has one.
+
+Programs ask how wide the terminal is, draw bars and colours, or refuse to work without one. So each of the three
+streams is a terminal for the run exactly where it is one for samebits: a pseudo-terminal of the same size and settings,
+that changes no byte. What is written ends up in the run folder either way; nothing can be typed in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from samebits.errors import StorageError
+from samebits.recording.folder import RunFolder
+
+STDIN, STDOUT, STDERR = 0, 1, 2
+# In a terminal a read ends with this character as at the end of a file; one for each time that anybody reads.
+_END_OF_INPUT = b"\x04" * 1024
+_PATIENCE_SECONDS = 5.0
+
+
+class Streams:
+    """The streams of one run.
+
+    Attributes:
+        options: how to start it.
+    """
+
+    def __init__(self, options: dict[str, Any], terminals: list[_Terminal]) -> None:
+        self.options, self._terminals = options, terminals
+
+    def started(self) -> None:
+        """The run has them now; our own copies would keep them open when it is gone."""
+        for terminal in self._terminals:
+            terminal.begin()
+
+
+@contextmanager
+def streams_of(folder: RunFolder) -> Iterator[Streams]:
+    """The streams of a run that is started inside. At the end all that it wrote is in its folder.
+
+    Raises:
+        StorageError: the logs cannot be made.
+    """
+    with ExitStack() as stack:
+        options: dict[str, Any] = {"stdin": stack.enter_context(_input())}
+        terminals: list[_Terminal] = []
+        for number, name, path in ((STDOUT, "stdout", folder.stdout), (STDERR, "stderr", folder.stderr)):
+            log = options[name] = stack.enter_context(_log(path))
+            terminal = _Terminal.like(number, log)
+            if terminal is not None:
+                options[name] = terminal.far
+                terminals.append(terminal)
+        keyboard = _Terminal.like(STDIN, None)
+        if keyboard is not None:
+            options["stdin"] = keyboard.far
+            terminals.append(keyboard)
+        try:
+            yield Streams(options, terminals)
+        finally:
+            for terminal in terminals:
+                terminal.end()
+
+
+def input_is_lost() -> bool:
+    """Whether samebits was given something to read that runs do not get: what comes through a pipe comes once."""
+    with contextlib.suppress(OSError):
+        mode = os.fstat(STDIN).st_mode
+        return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+    return False
+
+
+class _Terminal:
+    """A pseudo-terminal that looks like one of samebits' own; what comes out of it goes to a log."""
+
+    def __init__(self, near: int, far: int, log: IO[bytes] | None) -> None:
+        self.near, self.far, self._log = near, far, log
+        self._thread: threading.Thread | None = None
+
+    @classmethod
+    def like(cls, number: int, log: IO[bytes] | None) -> _Terminal | None:
+        """One like that on this stream; None where that is no terminal, or none can be had."""
+        if not _is_terminal(number):
+            return None
+        import termios
+
+        near = far = -1
+        try:
+            near, far = os.openpty()
+            settings = termios.tcgetattr(number)
+            # What the program writes is kept as it is, and what we write is shown to nobody.
+            settings[1] &= ~termios.OPOST
+            settings[3] = (settings[3] | termios.ICANON) & ~termios.ECHO
+            settings[6][termios.VEOF] = _END_OF_INPUT[:1]
+            termios.tcsetattr(far, termios.TCSANOW, settings)
+            _copy_size(number, far)
+        except (OSError, termios.error):
+            for handle in (near, far):
+                if handle >= 0:
+                    os.close(handle)
+            return None
+        return cls(near, far, log)
+
+    def begin(self) -> None:
+        """Close our copy of the far end, and take what comes."""
+        self._close_far()
+        if self._log is None:
+            with contextlib.suppress(OSError):
+                os.write(self.near, _END_OF_INPUT)
+        # Also where nothing is logged: somebody may write to what should be read from, and must not wait for us.
+        self._thread = threading.Thread(target=self._copy, name="samebits-terminal", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Every process of the run is gone, so there is an end to what comes."""
+        self._close_far()
+        if self._thread is not None:
+            self._thread.join(_PATIENCE_SECONDS)
+        os.close(self.near)
+
+    def _copy(self) -> None:
+        with contextlib.suppress(OSError):  # how Linux says that nobody is at the other end
+            while chunk := os.read(self.near, 65536):
+                if self._log is not None:
+                    with contextlib.suppress(OSError, ValueError):  # a full disk must not stop the program
+                        self._log.write(chunk)
+                        self._log.flush()
+
+    def _close_far(self) -> None:
+        far, self.far = self.far, -1
+        if far >= 0:
+            os.close(far)
+
+
+def _is_terminal(number: int) -> bool:
+    try:
+        return os.isatty(number)
+    except OSError:
+        return False
+
+
+def _copy_size(number: int, far: int) -> None:
+    import fcntl
+    import termios
+
+    size = fcntl.ioctl(number, termios.TIOCGWINSZ, bytes(8))
+    fcntl.ioctl(far, termios.TIOCSWINSZ, size)
+
+
+def _log(path: Path) -> IO[bytes]:
+    try:
+        return path.open("wb")
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror}", "choose another place with --out") from error
+
+
+@contextmanager
+def _input() -> Iterator[Any]:
+    """A file on standard input is given to every run from its start; a pipe cannot be."""
+    try:
+        is_file = stat.S_ISREG(os.fstat(STDIN).st_mode)
+    except OSError:
+        is_file = False
+    if not is_file or not os.path.exists("/dev/fd/0"):
+        yield subprocess.DEVNULL
+        return
+    with open("/dev/fd/0", "rb") as source:
+        yield source

@@ -1,0 +1,158 @@
+"""Nothing outlives samebits: daemons of the script, and whatever runs when samebits itself is killed."""
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from samebits.launch.command import understand
+from samebits.launch.plan import RunPlan
+from samebits.launch.process import run_recorded
+from tests.launch.conftest import PATIENCE_SECONDS, PYTHON, SAMEBITS, only_run, samebits, write
+from tests.launch.test_ending import lives, pids, started, until
+
+# A daemon by the book: two forks and a session of its own; and one that has forgotten where it came from.
+DAEMON = """
+import os, subprocess, sys, time
+from pathlib import Path
+here = Path(__file__).parent
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        (here / f"pid.{os.getpid()}").touch()
+        time.sleep(600)
+    os._exit(0)
+code = f"import os, time; open('{here}/pid.' + str(os.getpid()), 'w'); time.sleep(600)"
+subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+subprocess.Popen([sys.executable, "-S", "-c", code], env={})
+while len(list(here.glob("pid.*"))) < 3:
+    time.sleep(0.01)
+"""
+
+
+def test_daemons_end_with_their_run(tmp_path: Path) -> None:
+    """A run that ended by itself leaves no process behind."""
+    write(tmp_path, {"it.py": DAEMON})
+
+    outcome = run_recorded(understand([PYTHON, str(tmp_path / "it.py")]), RunPlan(), tmp_path / "run", PATIENCE_SECONDS)
+
+    assert outcome.exit_code == 0
+    assert len(pids(tmp_path)) == 3
+    until(lambda: not any(lives(pid) for pid in pids(tmp_path)))
+
+
+def test_under_run_daemons_live_on(tmp_path: Path) -> None:
+    """`samebits run` is the program and nothing else: what it leaves behind on purpose stays."""
+    write(tmp_path, {"it.py": DAEMON})
+
+    # They keep what they were given to write to.
+    words = [SAMEBITS, "run", "--no-record", "it.py"]
+    done = subprocess.run(words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)
+
+    assert done.returncode == 0
+    alive = [pid for pid in pids(tmp_path) if lives(pid)]
+    for pid in alive:
+        os.kill(pid, signal.SIGKILL)
+    assert len(alive) == 3
+
+
+SLOW = """
+import os, signal, time, torch
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+open(f"pid.{os.getpid()}", "w")
+torch.manual_seed(0)
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(1_000):
+    optimizer.zero_grad()
+    model(torch.ones(4, 2)).sum().backward()
+    optimizer.step()
+    time.sleep(0.05)
+"""
+# The same processes without the seconds that torch takes.
+STANDS_FOR = """
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+open(f"pid.{os.getpid()}", "w")
+if sys.argv[1:] != ["worker"]:
+    for number in range(2):
+        subprocess.Popen([sys.executable, __file__, "worker"], start_new_session=number == 1)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_nothing_outlives_a_samebits_that_was_killed(jobs: str, tmp_path: Path) -> None:
+    """At any moment, also in the middle of a start: ten times for each number of runs side by side."""
+    luck = random.Random(jobs)
+    write(tmp_path, {"it.py": STANDS_FOR})
+    for number in range(10):
+        with started("check", "--jobs", jobs, "--out", str(number), "it.py", cwd=tmp_path) as check:
+            begun = len(pids(tmp_path))
+            time.sleep(luck.uniform(0.1, 0.6))
+            if number % 2:
+                until(lambda begun=begun: len(pids(tmp_path)) > begun)  # type: ignore[misc]
+            check.send_signal(signal.SIGKILL)
+            check.wait()
+            until(lambda: not _alive(tmp_path))
+    assert pids(tmp_path)
+
+
+def _alive(folder: Path) -> list[int]:
+    """The processes that have anything to do with this folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if os.readlink(entry / "cwd") == str(folder) and lives(int(entry.name)):
+                found.append(int(entry.name))
+    return found
+
+
+@pytest.mark.parametrize("words", [["it.py"], ["torchrun", "--standalone", "--nproc-per-node", "2", "it.py"]])
+def test_what_a_killed_check_has_recorded_can_be_read(words: list[str], tmp_path: Path) -> None:
+    """No process is left, alone and under torchrun; `diff` and `report` answer."""
+    write(tmp_path, {"it.py": SLOW})
+    count = 1 if words[0] == "it.py" else 2
+    with started("check", *words, cwd=tmp_path, env=_environment()) as check:
+        until(lambda: len(pids(tmp_path)) == count)
+        run = only_run(tmp_path) / "1-control"
+        until(lambda: len(list(run.glob("recording*"))) >= count)
+        time.sleep(0.5)
+        check.send_signal(signal.SIGKILL)
+        check.wait()
+    until(lambda: not _alive(tmp_path))
+
+    diff = samebits("diff", str(run), str(run), cwd=tmp_path)
+    report = samebits("report", cwd=tmp_path)
+
+    assert (diff.status, diff.err) == (0, "")
+    assert "is incomplete" in diff.out
+    assert (report.status, report.out, report.err) == (0, "samebits.html\n", "")
+
+
+def _environment() -> dict[str, str]:
+    here = str(Path(sys.executable).parent)
+    return {**os.environ, "PATH": f"{here}{os.pathsep}{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
+
+
+def test_the_watchman_leaves_when_samebits_does(tmp_path: Path) -> None:
+    """It costs one process, and that one ends with us."""
+    write(tmp_path, {"it.py": "import os; print(os.getppid())"})
+    code = (
+        "import os, sys, samebits.launch.guard as guard; from samebits.launch.process import run_recorded as run;"
+        "from samebits.launch.command import understand; from samebits.launch.plan import RunPlan;"
+        "from pathlib import Path;"
+        "[run(understand(['it.py']), RunPlan(), Path(name)) for name in 'ab']; print(guard._watchman.pid)"
+    )
+
+    done = subprocess.run([PYTHON, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+
+    assert done.stderr == ""
+    assert not lives(int(done.stdout))
+    assert Path(SAMEBITS).exists()
