@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from samebits.check.asking import BudgetSpentError, answered
+from samebits.check.behind import obstacles
 from samebits.check.facts import SeedCall
 from samebits.check.lab import Lab
 from samebits.check.origin import MAX_PAIRS, find_origins
@@ -17,7 +18,7 @@ from samebits.check.verdict import Cause, Origin, Parting, Remedy, Reseeded, Run
 from samebits.comparison.streams import cuts_of, missing, streams_of
 from samebits.comparison.values import Distance, distance
 from samebits.factors.base import SiteKey
-from samebits.factors.catalog import find, in_order
+from samebits.factors.catalog import find, held_by_copies, in_order
 from samebits.launch.strangers import unentered
 from samebits.lint.seeds import find_seed_arguments
 from samebits.recording.journal import read_notes
@@ -31,14 +32,17 @@ def run_check(request: Request, lab: Lab) -> Verdict:
     """Run experiments until the verdict stands or the bounds are met."""
     inquiry, found = Inquiry(request, lab.compare, lambda: lab.left), Found()
     answered(look(inquiry, found), lab.run_all)
-    common = {"left_out": tuple(inquiry.left_out), "untested": (*found.untested, *_stopped(request, found))}
+    asked, request = request, inquiry.request
+    untested = (*found.untested, *_obstacles(inquiry, found), *_stopped(request, found))
+    common = {"left_out": tuple(inquiry.left_out), "untested": untested}
     if found.error is not None:
         return _verdict(request, lab, "undecided", error=found.error, **common)
     if found.parting is None:
         # What agrees is what was recorded; a process that nobody looked into may have done anything.
         agreed = not found.stopped and any(unentered(run.outcome.folder) for run in lab.runs)
         kind = "undecided" if found.stopped or agreed else "same"
-        return _verdict(request, lab, kind, notes=() if found.stopped else _bounds(request), agreed=agreed, **common)
+        notes = () if found.stopped else (*_about_files(asked, inquiry, lab), *_bounds(request))
+        return _verdict(request, lab, kind, notes=notes, agreed=agreed, **common)
     more = _More()
     try:
         _locate(request, lab, found, more)
@@ -54,7 +58,13 @@ def run_check(request: Request, lab: Lab) -> Verdict:
         unknown=None if cures else _unknown(lab, found),
         origins=tuple(more.origins),
         remedy=None if remedy is None else replace(remedy, code=(*cures, *_code(causes, _script(lab.runs)))),
-        notes=(*more.notes, *_nobody(found), *_seed_notes(found, lab.runs), *_bounds(request)),
+        notes=(
+            *more.notes,
+            *_nobody(found),
+            *_about_files(asked, inquiry, lab),
+            *_seed_notes(found, lab.runs),
+            *_bounds(request),
+        ),
         **common,
     )
 
@@ -121,6 +131,23 @@ def _reseeded(a: Sequence[SeedCall], b: Sequence[SeedCall]) -> tuple[Reseeded, .
             if x.value != y.value:
                 found.setdefault(line, Reseeded(x.what, x.site, x.value, y.value, x.source))
     return tuple(found.values())
+
+
+def _obstacles(inquiry: Inquiry, found: Found) -> list[str]:
+    """What runs found that earlier ones had left, where no experiment can tell whether it matters."""
+    told = [] if found.error is not None else obstacles(inquiry.made)
+    return [f"whether it matters that {one}" for one in told]
+
+
+def _about_files(asked: Request, inquiry: Inquiry, lab: Lab) -> list[str]:
+    """Where runs happened, as far as it was not what one would expect."""
+    notes = [f"not in the copies of the working folder: {one}" for one in lab.places.lost]
+    if inquiry.request is not asked:
+        entry = inquiry.left_behind[0]
+        notes.append(f"{entry.what}, {entry.site.place}: so two more runs started in fresh copies of the folder")
+    if asked.jobs > 1 and not any(name in asked.pins for name in held_by_copies()):
+        notes.append("runs that went on side by side shared the working folder")
+    return notes
 
 
 def _nobody(found: Found) -> list[str]:

@@ -66,6 +66,27 @@ class SeedCall:
 
 
 @dataclass(frozen=True)
+class Left:
+    """Something that an earlier run left, and this one found.
+
+    Attributes:
+        how: `read`, `listed`, `tested` (whether it is there) or `made` (it was to be made anew).
+        path: absolute.
+        writer: number of the run that left it.
+        site: the line that found it.
+        source: of the line, as it was when it ran.
+        obstacle: why a later run cannot be kept from finding it, as a clause; empty where it can.
+    """
+
+    how: str
+    path: str
+    writer: int
+    site: Site
+    source: str = ""
+    obstacle: str = ""
+
+
+@dataclass(frozen=True)
 class Facts:
     """What a run noted.
 
@@ -81,6 +102,7 @@ class Facts:
         script: path of the script that was run, as far as it is a file.
         files: the user's own ones that were imported.
         seeds: calls that seeded a generator, in the order of time; only the first ones of many.
+        left: what it found that an earlier run had left, in the order of time.
     """
 
     entries: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
@@ -94,6 +116,7 @@ class Facts:
     script: str = ""
     files: tuple[str, ...] = ()
     seeds: tuple[SeedCall, ...] = ()
+    left: tuple[Left, ...] = ()
 
     @property
     def last_words(self) -> str:
@@ -120,6 +143,7 @@ def read_facts(folder: Path) -> Facts:
         next((note["script"] for note in notes if note["note"] == "observed" and note["script"]), ""),
         tuple(sorted(path for path in files if is_user_file(path))),
         tuple(_seed_call(note) for note in notes if note["note"] == "seed"),
+        tuple(_left(note) for note in notes if note["note"] == "left"),
     )
 
 
@@ -158,6 +182,10 @@ def _shown(witnessed: Iterable[Mapping[str, Any]]) -> dict[tuple[str, SiteKey], 
 
 def _seed_call(note: Mapping[str, Any]) -> SeedCall:
     return SeedCall(note["what"], str(note["value"]), _site(note["site"]), note["site"].get("source", ""))
+
+
+def _left(note: Mapping[str, Any]) -> Left:
+    return Left(note["how"], note["path"], note["run"], _site(note["site"]), note["site"].get("source", ""))
 
 
 def _site(note: Mapping[str, Any]) -> Site:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from samebits.check import trouble
 from samebits.check.asking import BudgetSpentError
 from samebits.check.facts import read_facts
+from samebits.check.places import Places
 from samebits.check.plan import Request
 from samebits.check.treatments import ended
 from samebits.check.verdict import Run
@@ -33,6 +36,7 @@ class Lab:
         self.runs: list[Run] = []
         self._started = 0
         self._lock = threading.Lock()
+        self.places = Places(request, home)
         self._compared: dict[tuple[int, int], Divergence | None] = {}
 
     @property
@@ -63,6 +67,10 @@ class Lab:
             self._compared[key] = parts(a, b)
         return self._compared[key]
 
+    def close(self) -> None:
+        """Take away what only further runs would need."""
+        self.places.close()
+
     def _number(self) -> int:
         self._started += 1
         return self._started
@@ -70,14 +78,14 @@ class Lab:
     def _one(self, number: int, plan: RunPlan) -> Run:
         path = self.home / f"{number}-{plan.role.replace(',', '').replace(' ', '-')}"
         self._tell(number, plan, None, path)
-        outcome = run_recorded(
-            self.request.command, plan, path, self.request.timeout, lambda: self._tell(number, plan, None, path)
-        )
+        with self.places.place_for(plan, path, self.runs) as place:
+            waiting = partial(self._tell, number, plan, None, path)
+            outcome = run_recorded(self.request.command, plan, path, self.request.timeout, waiting, place)
         self._tell(number, plan, outcome, path)
         steps = max((recording.steps for recording in outcome.folder.recordings()), default=0)
-        return Run(
-            number, outcome, steps, read_facts(path), trouble.broken(path, steps), trouble.silence(outcome, steps)
-        )
+        facts = read_facts(path)
+        facts = replace(facts, left=tuple(map(self.places.judged, facts.left)))
+        return Run(number, outcome, steps, facts, trouble.broken(path, steps), trouble.silence(outcome, steps))
 
     def _tell(self, number: int, plan: RunPlan, outcome: Outcome | None, path: Path) -> None:
         if self.watch is not None:

@@ -247,6 +247,8 @@ class Factor(ABC):
             it may by luck change nothing.
         needs_cuda: it can matter only where CUDA is.
         needs_loader: it can matter only where a DataLoader fetches.
+        by_copy: it is treated by choosing the folder in which a run starts: pinned, a fresh copy; varied, a copy with
+            what earlier runs left. Suspected only where runs were seen to find something, and then before all others.
         priced: the modes in which it may make steps slower or quicker.
     """
 
@@ -267,6 +269,7 @@ class Factor(ABC):
     read_in_code: bool = False
     needs_cuda: bool = False
     needs_loader: bool = False
+    by_copy: bool = False
     priced: tuple[Mode, ...] = ()
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:

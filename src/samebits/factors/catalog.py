@@ -15,6 +15,7 @@ from samebits.factors.cudnn_algorithms import CudnnAlgorithms
 from samebits.factors.cudnn_autotune import CudnnAutotune
 from samebits.factors.data_workers import DataWorkers
 from samebits.factors.file_order import FileOrder
+from samebits.factors.files_left_behind import FilesLeftBehind
 from samebits.factors.float_precision import FloatPrecision
 from samebits.factors.hash_seed import HashSeed
 from samebits.factors.numpy_rng import NumpyRng
@@ -32,6 +33,7 @@ CATALOG: tuple[Factor, ...] = (
     Clock(),
     HashSeed(),
     FileOrder(),
+    FilesLeftBehind(),
     UninitializedMemory(),
     CpuThreads(),
     CpuIsa(),
@@ -59,6 +61,11 @@ def find(name: str) -> Factor:
         hint = f"did you mean {near[0]}?" if near else f"the factors are {', '.join(_BY_NAME)}"
         raise UnknownFactorError(f"there is no factor {name!r}", hint)
     return factor
+
+
+def held_by_copies() -> list[str]:
+    """The factors that are held still by giving every run a copy of the working folder."""
+    return [factor.name for factor in CATALOG if factor.by_copy]
 
 
 def in_order(wanted: Iterable[str]) -> list[str]:

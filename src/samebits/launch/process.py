@@ -17,6 +17,7 @@ import samebits
 from samebits.errors import CommandNotFoundError, StorageError
 from samebits.launch.command import Command
 from samebits.launch.ending import end_group, end_strays, raise_if_signalled, signals_passed_on
+from samebits.launch.place import FILES, Place, asks_for_run_folder, with_run_folder
 from samebits.launch.plan import VARIABLE, RunPlan
 from samebits.launch.strangers import Strangers
 from samebits.recording.folder import RunFolder
@@ -58,6 +59,7 @@ def run_recorded(
     path: Path,
     timeout: float | None = None,
     waiting: Callable[[], None] | None = None,
+    place: Place | None = None,
 ) -> Outcome:
     """Run the command in a process group of its own, its output in the run folder.
 
@@ -67,18 +69,20 @@ def run_recorded(
         path: the run folder to make.
         timeout: seconds after which the whole group is ended; what was recorded stays.
         waiting: called about ten times a second meanwhile.
+        place: where it happens; None for the current folder.
 
     Raises:
         StorageError: the run folder cannot be made.
         KeyboardInterrupt: passed on after the group has been ended.
     """
     raise_if_signalled()
-    folder = _made(path, plan)
-    manifest = _manifest(command, plan)
+    place = place or place_in(path)
+    folder = _made(path, plan, command, place)
+    manifest = _manifest(command, plan, place)
     folder.write_manifest({**manifest, "status": "running"})
     start = time.perf_counter()
     with _log(folder.stdout) as out, _log(folder.stderr) as err, _input() as source:
-        process = _started(command, folder, plan, stdin=source, stdout=out, stderr=err, start_new_session=True)
+        process = _started(command, folder, plan, place, stdin=source, stdout=out, stderr=err, start_new_session=True)
         has_ended = False
         try:
             has_ended = _wait(process, timeout, waiting, Strangers(folder, process.pid))
@@ -102,13 +106,14 @@ def run_transparent(command: Command, plan: RunPlan, path: Path) -> Outcome:
         StorageError: the run folder cannot be made. Once the command has run, its own status counts for more than ours:
             then the error is in the outcome.
     """
-    folder = _made(path, plan)
-    manifest = _manifest(command, plan)
+    place = place_in(path)
+    folder = _made(path, plan, command, place)
+    manifest = _manifest(command, plan, place)
     folder.write_manifest({**manifest, "status": "running"})
     start = time.perf_counter()
     with signals_passed_on() as relay:
         # What the shell opened for the command, such as <(...), is the command's.
-        process = _started(command, folder, plan, close_fds=False)
+        process = _started(command, folder, plan, place, close_fds=False)
         relay.to(process)
         exit_code = process.wait()
     outcome = _outcome(folder, plan, exit_code, time.perf_counter() - start)
@@ -126,19 +131,32 @@ def environment_of(plan: RunPlan, folder: RunFolder, environ: Mapping[str, str])
     return {**environ, **plan.environment(environ), **inside}
 
 
-def _made(path: Path, plan: RunPlan) -> RunFolder:
+def place_in(path: Path) -> Place:
+    """The current folder, with the run's own one in its run folder."""
+    return Place(os.getcwd(), str(path.absolute() / FILES))
+
+
+def _made(path: Path, plan: RunPlan, command: Command, place: Place) -> RunFolder:
     folder = RunFolder(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
+        if asks_for_run_folder(command.argv):
+            Path(place.files).mkdir(parents=True, exist_ok=True)
+        place.write(path)
         plan.write(folder.plan)
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror}", "choose another place with --out") from error
     return folder
 
 
-def _started(command: Command, folder: RunFolder, plan: RunPlan, **options: Any) -> subprocess.Popen[bytes]:
+def _started(
+    command: Command, folder: RunFolder, plan: RunPlan, place: Place, **options: Any
+) -> subprocess.Popen[bytes]:
+    environment = environment_of(plan, folder, place.environment(os.environ))
+    if place.copy:
+        options["cwd"] = place.copy
     try:
-        return subprocess.Popen(command.argv, env=environment_of(plan, folder, os.environ), **options)
+        return subprocess.Popen(place.words(command.argv), env=environment, **options)
     except OSError as error:
         raise CommandNotFoundError(f"cannot start {command.argv[0]!r}: {error.strerror}") from error
 
@@ -190,11 +208,11 @@ def _outcome(folder: RunFolder, plan: RunPlan, exit_code: int, seconds: float, *
     return Outcome(folder, plan, exit_code, seconds, timed_out, stopped)
 
 
-def _manifest(command: Command, plan: RunPlan) -> dict[str, Any]:
+def _manifest(command: Command, plan: RunPlan, place: Place) -> dict[str, Any]:
     return {
-        "command": list(command.argv),
+        "command": with_run_folder(command.argv, place.files),
         "typed": list(command.typed),
-        "cwd": os.getcwd(),
+        "cwd": place.folder,
         "samebits": samebits.__version__,
         "platform": platform.platform(),
         "machine": platform.machine(),
