@@ -15,7 +15,7 @@ _WORDS = {
     "read": "read {path}, which run {writer} wrote",
     "listed": "listed {path}, where run {writer} had left something",
     "made": "was to make {path}, which run {writer} had made",
-    "tested": "asked for {path}, which run {writer} had changed",
+    "tested": "asked for {path}, as run {writer} had left it",
 }
 
 Finding = tuple[Run, Left]
