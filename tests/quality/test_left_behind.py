@@ -76,7 +76,7 @@ def test_a_script_that_meets_itself_is_explained(script: str, told: set[str], tm
 
 @pytest.mark.parametrize("words", [("harmless.py",), ("--fresh-copy", "resume.py"), ("harmless.py", "--out", "{run}")])
 def test_nobody_is_accused_where_nothing_matters(words: tuple[str, ...], tmp_path: Path) -> None:
-    """Logs, overwritten checkpoints and numbered folders; a guilty script in fresh copies; a folder of the run's own."""
+    """Logs, overwritten checkpoints, numbered folders; a guilty script in fresh copies; a folder of the run's own."""
     answer = check(tmp_path, "--runs", "2", *words)
 
     assert (answer["verdict"], answer["causes"]) == ("same", []), answer

@@ -53,7 +53,7 @@ def command(
 ) -> None:
     """Run COMMAND once with factors pinned; its output, input and exit status are its own.
 
-    Without --pin: every factor but os-entropy, clock, cpu-isa, float-precision and data-workers.
+    Without --pin: every factor but os-entropy, clock, files-left-behind, cpu-isa, float-precision and data-workers.
 
     \b
     samebits run train.py --lr 3
