@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from samebits.factors.base import SiteKey
+from samebits.launch.place import read_place
 from samebits.lint.hash_order import find_hash_order
 from samebits.recording.journal import read_processes
 from samebits.sites import Site, is_user_file
@@ -136,7 +137,7 @@ def read_facts(folder: Path) -> Facts:
         frozenset(note["factor"] for note in witnessed if note["site"] is None),
         _shown(witnessed),
         "" if refused is None else f"{refused['message'].splitlines()[0]} ({refused['where']})",
-        _last_lines(folder / "stderr.log"),
+        _last_lines(folder),
         next((note["executable"] for note in notes if note["note"] == "start"), Facts.interpreter),
         observed is not None and bool(observed["versions"].get("cuda")),
         _hash_lines(files),
@@ -211,8 +212,13 @@ def _changed(path: str) -> float:
         return 0.0
 
 
-def _last_lines(path: Path) -> tuple[str, ...]:
+def _last_lines(folder: Path) -> tuple[str, ...]:
+    """The end of what was printed on stderr, its paths those of the user's own folder."""
     try:
-        return tuple(path.read_text(errors="replace").strip().splitlines()[-LAST_LINES:])
+        text = (folder / "stderr.log").read_text(errors="replace")
     except OSError:
         return ()
+    place = read_place(folder)
+    if place is not None and place.copy:
+        text = text.replace(place.copy, place.folder)
+    return tuple(text.strip().splitlines()[-LAST_LINES:])

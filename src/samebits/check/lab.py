@@ -84,7 +84,7 @@ class Lab:
         self._tell(number, plan, outcome, path)
         steps = max((recording.steps for recording in outcome.folder.recordings()), default=0)
         facts = read_facts(path)
-        facts = replace(facts, left=tuple(map(self.places.judged, facts.left)))
+        facts = replace(facts, left=self.places.judged(facts.left))
         return Run(number, outcome, steps, facts, trouble.broken(path, steps), trouble.silence(outcome, steps))
 
     def _tell(self, number: int, plan: RunPlan, outcome: Outcome | None, path: Path) -> None:

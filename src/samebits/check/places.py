@@ -73,9 +73,10 @@ class Places:
             with self._lock:
                 self._free.append(slot)
 
-    def judged(self, left: Left) -> Left:
-        """The same, with what keeps a copy from being without it."""
-        return replace(left, obstacle=self._obstacle(left.path))
+    def judged(self, found: Sequence[Left]) -> tuple[Left, ...]:
+        """The same, each with what keeps a copy from being without it."""
+        changed = self.ledger.read() if found else {}
+        return tuple(replace(left, obstacle=self._obstacle(left.path, changed.get(left.path))) for left in found)
 
     def close(self) -> None:
         """Take away what was kept to put copies back to the start."""
@@ -109,14 +110,13 @@ class Places:
         undo.bring_back(place)
         self.lost.update(dict.fromkeys(survey.lost))
 
-    def _obstacle(self, path: str) -> str:
+    def _obstacle(self, path: str, changed: Changed | None) -> str:
         if not path.startswith(self.folder + os.sep):
             return "it lies outside the working folder, so no copy goes without it"
         if any(path == shared or path.startswith(shared + os.sep) for shared in self.source.shared):
             return "it is shared by all runs"
         if self.ledger.is_full:
             return "runs changed too many files to put them back; start with --fresh-copy"
-        changed = self.ledger.read().get(path)
         if changed is not None and not changed.can_be_undone:
             return f"the {changed.was} that stood there before was not kept; start with --fresh-copy"
         if self.survey.bytes > MOST_UNASKED_BYTES or self.survey.files > MOST_UNASKED_FILES:

@@ -11,6 +11,7 @@ import click
 
 from samebits.check.experiments import run_check
 from samebits.check.lab import Lab
+from samebits.check.places import MOST_UNASKED_BYTES
 from samebits.check.plan import Request, first_runs
 from samebits.check.verdict import Verdict
 from samebits.cli.config import Config, read_config
@@ -81,7 +82,7 @@ def command(
     if dry_run:
         answer(plan_text(request, first_runs(request)))
         return
-    verdict = _check(request, new_home(out, config.keep))
+    verdict = _check(request, new_home(out, config.keep), bool(options["fresh_copy"] or config.fresh_copy))
     document = dumped(check_json(verdict))
     keep_answer(verdict.home, document)
     if form == "text" and verdict.error is not None:
@@ -110,19 +111,25 @@ def _request(
     return Request(understand(command), settings, tuple(varied), **chosen)
 
 
-def _check(request: Request, home: Path) -> Verdict:
+def _check(request: Request, home: Path, asks_for_copies: bool) -> Verdict:
     with working_in(home), progress(request) as watch:
         lab = Lab(request, home, watch)
         try:
-            _announce(lab)
+            _announce(lab, asks_for_copies)
             return run_check(request, lab)
         finally:
             lab.close()
 
 
-def _announce(lab: Lab) -> None:
-    """Say before it begins that much is going to be copied."""
+def _announce(lab: Lab, asks_for_copies: bool) -> None:
+    """Say before it begins that much is going to be copied; raise UsageError where nobody has asked for that."""
     survey = lab.places.asked_survey()
-    if survey is not None and survey.bytes > LARGE_BYTES:
-        size = volume(survey.bytes)
-        click.echo(f"note: copying {size} for every run; leave data where it is with --share PATH", err=True)
+    if survey is None or survey.bytes <= LARGE_BYTES:
+        return
+    size = volume(survey.bytes)
+    if not asks_for_copies and survey.bytes > MOST_UNASKED_BYTES:
+        raise UsageError(
+            f"--jobs {lab.request.jobs} gives every run a copy of this folder, which holds {size}",
+            "leave data where it is with --share PATH, or add --fresh-copy or --no-fresh-copy",
+        )
+    click.echo(f"note: copying {size} for every run; leave data where it is with --share PATH", err=True)

@@ -26,6 +26,7 @@ _ENVIRONMENT = "pyvenv.cfg"
 _FICLONE = 0x40049409
 # `../data` leads out of a copy: what stands beside the folder is shown beside the copy, if it is not too much.
 _MOST_BESIDE = 1000
+_PIECE = 4 * 1024**2
 
 # What stood at a path before the check, and lies now elsewhere; None where nothing stood there.
 Before = Callable[[str], "str | None"]
@@ -191,12 +192,8 @@ def copy_content(source: int, target: int) -> None:
         return
     except OSError:
         pass
-    at, left = 0, os.fstat(source).st_size
-    while at < left:
-        sent = os.sendfile(target, source, at, left - at)
-        if not sent:  # it was cut meanwhile
-            return
-        at += sent
+    with open(source, "rb", closefd=False) as content, open(target, "wb", closefd=False) as copy:
+        shutil.copyfileobj(content, copy, _PIECE)
 
 
 def _like(source: str, target: str) -> None:

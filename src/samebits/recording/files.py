@@ -27,6 +27,7 @@ _ANEW = os.O_TRUNC | os.O_EXCL
 _ELSEWHERE = ("/dev/", "/proc/", "/sys/")
 _NOT_DATA = ("__pycache__", "torchinductor_", f"{os.sep}.triton{os.sep}", f"{os.sep}site-packages{os.sep}")
 _MARKS = "anew"
+MOST_NOTES = 1_000
 
 _busy = threading.local()
 _watching: list[FilesWatched] = []
@@ -216,7 +217,7 @@ class FilesWatched:
         return None if self._exists(self._journal.folder / _MARKS / key_of(full)) else found
 
     def _note(self, how: str, full: str) -> None:
-        if not self._earlier or (how, full) in self._noted:
+        if not self._earlier or (how, full) in self._noted or len(self._noted) >= MOST_NOTES:
             return
         left = self._left(full) if how != "listed" else self._left(full) or self._left_in(full)
         if left is None:
