@@ -50,7 +50,9 @@ def test_the_tour_shows_output() -> None:
     assert "same bits: 3 runs of 120 steps agree" in readme
 
 
-@pytest.mark.parametrize("name", ["samebits.seeds", "samebits.pinning", "samebits.recording.trees"])
+@pytest.mark.parametrize(
+    "name", ["samebits.seeds", "samebits.pinning", "samebits.recording.trees", "samebits.launch.place"]
+)
 def test_examples_in_docstrings_are_true(name: str) -> None:
     """Doctests run, and there are some."""
     results = doctest.testmod(importlib.import_module(name))

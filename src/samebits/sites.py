@@ -49,9 +49,30 @@ class Site:
         return {**asdict(self), "source": self.source}
 
 
+# A run in a copy of the working folder: where that lies, and the folder itself.
+_copy, _folder = "", ""
+
+
+def tell_as_of(folder: str, copy: str) -> None:
+    """From now on, tell places in a copy of the working folder as those in the folder itself."""
+    global _copy, _folder
+    _copy, _folder = copy, folder
+
+
+def is_in_copy() -> bool:
+    """Whether this process belongs to a run that was started in a copy of the working folder."""
+    return bool(_copy)
+
+
+def at_home(path: str) -> str:
+    """An absolute path, in the user's own working folder where it leads into a copy of it."""
+    is_copied = _copy and path.startswith(_copy) and path[len(_copy) : len(_copy) + 1] in ("", os.sep)
+    return _folder + path[len(_copy) :] if is_copied else path
+
+
 def shown_path(path: str) -> str:
     """Relative to the current folder when the file lies in it, else absolute; never shortened."""
-    relative = os.path.relpath(path) if os.path.isabs(path) else path
+    relative = os.path.relpath(path, _folder or None) if os.path.isabs(path) else path
     return path if relative.startswith("..") else relative
 
 
@@ -157,7 +178,7 @@ def site_of(frame: FrameType, line: int | None = None) -> Site:
     """The line that a frame is at, whoever wrote it."""
     code = frame.f_code
     path = code.co_filename
-    absolute = path if path.startswith("<") else os.path.abspath(path)
+    absolute = path if path.startswith("<") else at_home(os.path.abspath(path))
     return Site(absolute, line or frame.f_lineno, getattr(code, "co_qualname", code.co_name))
 
 
@@ -170,7 +191,7 @@ def user_modules() -> list[ModuleType]:
 def user_files() -> list[str]:
     """The user's source files among the modules loaded so far, for static looks at them."""
     files = {user_script(), *(_file_of(module) for module in user_modules())}
-    return sorted(os.path.abspath(path) for path in files if path.endswith(".py") and is_user_file(path))
+    return sorted({at_home(os.path.abspath(path)) for path in files if path.endswith(".py") and is_user_file(path)})
 
 
 def user_script() -> str:
@@ -178,7 +199,7 @@ def user_script() -> str:
     main = sys.modules.get("__main__")
     # The name of the file is taken away before exit handlers run; the loader keeps it.
     path = str(getattr(main, "__file__", None) or getattr(getattr(main, "__loader__", None), "path", None) or "")
-    return os.path.abspath(path) if path and os.path.isfile(path) and is_user_file(path) else ""
+    return at_home(os.path.abspath(path)) if path and os.path.isfile(path) and is_user_file(path) else ""
 
 
 def _file_of(module: ModuleType) -> str:

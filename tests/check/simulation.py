@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from samebits.check.asking import BudgetSpentError, answered
-from samebits.check.facts import Entry, Facts
+from samebits.check.facts import Entry, Facts, Left
 from samebits.check.plan import Request
 from samebits.check.search import Found, look
 from samebits.check.treatments import Inquiry
@@ -55,6 +55,7 @@ class Script:
         coins: (step, bias): from that step on a run has one of two values.
         noise: (step, share): from that step on so many runs have a value of their own.
         breaks: treatments (factor, mode) under which it fails.
+        found: in which way it comes upon what earlier runs left.
         has_lottery: untreated runs fail now and then, with this chance.
     """
 
@@ -64,6 +65,7 @@ class Script:
     noise: tuple[tuple[int, float], ...] = ()
     breaks: frozenset[tuple[str, str]] = frozenset()
     lottery: float = 0.0
+    found: str = "read"
 
 
 @dataclass
@@ -117,7 +119,7 @@ class Simulation:
             for step in range(steps)
         ]
         folder = RunFolder(Path(f"/runs/{number}"))
-        run = Run(number, Outcome(folder, plan, int(fails), 1.0), steps, self._facts(plan))
+        run = Run(number, Outcome(folder, plan, int(fails), 1.0), steps, self._facts(plan, number))
         self.runs.append(run)
         return run
 
@@ -133,10 +135,10 @@ class Simulation:
             return "natural"
         return self.luck.random() if self.luck.random() < effect.shows else "natural"
 
-    def _facts(self, plan: RunPlan) -> Facts:
+    def _facts(self, plan: RunPlan, number: int) -> Facts:
         entries: dict[str, tuple[Entry, ...]] = {}
         for effect in self.script.effects:
-            if find(effect.factor).has_sites:
+            if find(effect.factor).has_sites and not find(effect.factor).by_copy:
                 own = entries.setdefault(effect.factor, ())
                 if effect.line:
                     entries[effect.factor] = (*own, Entry("a call", Site(SCRIPT, effect.line)))
@@ -145,8 +147,14 @@ class Simulation:
             if find(effect.factor).read_in_code and effect.line:
                 found = Entry("sorts", Site(SCRIPT, effect.line))
                 read_lines[effect.factor] = (*read_lines.get(effect.factor, ()), found)
-        facts = Facts(used=frozenset(), read_lines=read_lines)
+        left = self._found(plan) if number > 1 else ()
+        facts = Facts(used=frozenset(), read_lines=read_lines, left=left)
         return replace(facts, entries=entries, script=SCRIPT) if plan.witness else facts
+
+    def _found(self, plan: RunPlan) -> tuple[Left, ...]:
+        """What a run in the shared folder finds, its files named after the lines that read them."""
+        own = [one for one in self.script.effects if find(one.factor).by_copy and one.factor not in plan.settings]
+        return tuple(Left(self.script.found, f"/left/{one.line}", 1, Site(SCRIPT, one.line)) for one in own)
 
 
 def simulated(
@@ -170,6 +178,7 @@ SEEN = (
     "uninitialized-memory",
     "hash-seed",
 )
+LEFT = "files-left-behind"
 UNSEEN = ("cpu-threads", "torch-algorithms")
 
 
@@ -178,7 +187,7 @@ def random_script(luck: random.Random) -> Script:
     steps = luck.randint(2, 8)
     effects = [Effect(luck.choice(SEEN), line, None) for line in luck.sample(range(1, 60), luck.randint(0, 6))]
     for line in luck.sample(range(60, 99), luck.choice((0, 0, 1, 1, 1, 2, 3))):
-        factor = luck.choice(SEEN + UNSEEN)
+        factor = luck.choice((*SEEN, *UNSEEN, LEFT))
         mask = luck.choice(SEEN) if luck.random() < 0.1 else ""
         shows = luck.choice((1.0, 1.0, 0.5, 0.2)) if factor in UNSEEN else 1.0
         own = 0 if factor in UNSEEN else line

@@ -8,7 +8,7 @@ import pytest
 
 from samebits.check.verdict import Cause
 from samebits.factors.catalog import find
-from tests.check.simulation import SEEN, Effect, Script, random_script, simulated
+from tests.check.simulation import LEFT, SEEN, Effect, Script, random_script, simulated
 
 HARMLESS = tuple(Effect(name, line, None) for line, name in enumerate(SEEN, 10))
 CHECKS = 2_500
@@ -87,6 +87,53 @@ def test_a_race_is_confirmed_by_more_runs_than_a_line() -> None:
     (cause,) = found.causes
     assert cause.factor == "torch-algorithms"
     assert cause.evidence.chance < cause.evidence.limit == 0.001
+
+
+def test_what_earlier_runs_left_is_tried_first_and_found_with_its_line() -> None:
+    """Among harmless lines that find something, too: six runs until it is known, and all further ones in copies."""
+    effects = (*HARMLESS, Effect(LEFT, 70, None), Effect(LEFT, 71, 0), Effect(LEFT, 72, None))
+    found, simulation, _ = simulated(Script(effects=effects), random.Random(0))
+
+    assert places(found.causes) == [(LEFT, 71)]
+    assert found.causes[0].what == "run 2 read /left/71, which run 1 wrote"
+    assert found.causes[0].confirmed
+    assert found.remedy is not None
+    assert (found.remedy.pins, found.remedy.verified) == ((LEFT,), True)
+    assert simulation.runs[4].plan.settings[LEFT].mode == "varied"
+    assert all(LEFT in run.plan.settings for run in simulation.runs[2:])
+
+
+def test_a_cause_beside_what_earlier_runs_left_is_found_in_copies() -> None:
+    """A generator nobody seeded: both are named, and the remedy holds both."""
+    effects = (Effect(LEFT, 5, 0), Effect("torch-rng", 7, 0))
+    found, _, _ = simulated(Script(effects=effects), random.Random(0))
+
+    assert places(found.causes) == [("torch-rng", 7), (LEFT, 5)] or places(found.causes) == [
+        (LEFT, 5),
+        ("torch-rng", 7),
+    ]
+    assert found.remedy is not None
+    assert (set(found.remedy.pins), found.remedy.verified) == ({LEFT, "torch-rng"}, True)
+
+
+def test_what_earlier_runs_left_and_does_not_matter_accuses_nobody() -> None:
+    """The script is different by its generator alone."""
+    effects = (Effect(LEFT, 5, None), Effect("torch-rng", 7, 0))
+    found, _, _ = simulated(Script(effects=effects), random.Random(0))
+
+    assert places(found.causes) == [("torch-rng", 7)]
+    assert found.remedy is not None
+    assert found.remedy.pins == ("torch-rng",)
+
+
+@pytest.mark.parametrize(("way", "copies"), [("read", 2), ("tested", 0)])
+def test_runs_that_agree_after_reading_what_the_first_one_wrote_start_afresh(way: str, copies: int) -> None:
+    """A cache makes runs agree that would not without it; what is merely there would make the first one differ."""
+    found, simulation, inquiry = simulated(Script(effects=(Effect(LEFT, 5, None),), found=way), random.Random(0))
+
+    assert found.parting is None
+    assert sum(LEFT in run.plan.settings for run in simulation.runs) == copies
+    assert (LEFT in inquiry.request.pins) == (copies > 0)
 
 
 @pytest.mark.parametrize("mode", ["varied", "pinned"])

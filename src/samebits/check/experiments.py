@@ -8,6 +8,7 @@ from signal import SIGINT
 from typing import Any
 
 from samebits.check.asking import BudgetSpentError, answered
+from samebits.check.behind import obstacles
 from samebits.check.facts import SeedCall
 from samebits.check.first import earliest
 from samebits.check.lab import Lab
@@ -20,7 +21,7 @@ from samebits.comparison.streams import cuts_of, missing, streams_of
 from samebits.comparison.values import Distance, distance
 from samebits.errors import InterruptError
 from samebits.factors.base import SiteKey
-from samebits.factors.catalog import find, in_order
+from samebits.factors.catalog import find, held_by_copies, in_order
 from samebits.launch.strangers import unentered
 from samebits.lint.seeds import find_seed_arguments
 from samebits.recording.journal import read_notes
@@ -44,7 +45,9 @@ def _verdict_of(request: Request, lab: Lab) -> Verdict:
     if found.signal is not None and found.parting is None:
         # Of runs side by side some were complete already, and nobody has looked at them yet.
         found.parting = earliest([run for run in lab.runs if run.succeeded], lab.compare)
-    common = {"left_out": tuple(inquiry.left_out), "untested": (*found.untested, *_stopped(request, lab, found))}
+    asked, request = request, inquiry.request
+    untested = (*found.untested, *_obstacles(inquiry, found), *_stopped(request, lab, found))
+    common = {"left_out": tuple(inquiry.left_out), "untested": untested}
     if found.signal is not None:
         common |= _interrupted(lab, found.signal)
     if found.error is not None:
@@ -53,7 +56,8 @@ def _verdict_of(request: Request, lab: Lab) -> Verdict:
         # What agrees is what was recorded; a process that nobody looked into may have done anything.
         agreed = not found.stopped and any(unentered(run.outcome.folder) for run in lab.runs)
         kind = "undecided" if found.stopped or agreed else "same"
-        return _verdict(request, lab, kind, notes=() if found.stopped else _bounds(request), agreed=agreed, **common)
+        notes = () if found.stopped else (*_about_files(asked, inquiry, lab), *_bounds(request))
+        return _verdict(request, lab, kind, notes=notes, agreed=agreed, **common)
     more = _More()
     try:
         _locate(request, lab, found, more)
@@ -76,7 +80,13 @@ def _verdict_of(request: Request, lab: Lab) -> Verdict:
         unknown=None if cures else _unknown(lab, found),
         origins=tuple(more.origins),
         remedy=None if remedy is None else replace(remedy, code=(*cures, *_code(causes, _script(lab.runs)))),
-        notes=(*more.notes, *_nobody(found), *_seed_notes(found, lab.runs), *_bounds(request)),
+        notes=(
+            *more.notes,
+            *_nobody(found),
+            *_about_files(asked, inquiry, lab),
+            *_seed_notes(found, lab.runs),
+            *_bounds(request),
+        ),
         **common,
     )
 
@@ -147,6 +157,23 @@ def _reseeded(a: Sequence[SeedCall], b: Sequence[SeedCall]) -> tuple[Reseeded, .
             if x.value != y.value:
                 found.setdefault(line, Reseeded(x.what, x.site, x.value, y.value, x.source))
     return tuple(found.values())
+
+
+def _obstacles(inquiry: Inquiry, found: Found) -> list[str]:
+    """What runs found that earlier ones had left, where no experiment can tell whether it matters."""
+    told = [] if found.error is not None else obstacles(inquiry.made)
+    return [f"whether it matters that {one}" for one in told]
+
+
+def _about_files(asked: Request, inquiry: Inquiry, lab: Lab) -> list[str]:
+    """Where runs happened, as far as it was not what one would expect."""
+    notes = [f"not in the copies of the working folder: {one}" for one in lab.places.lost]
+    if inquiry.request is not asked:
+        entry = inquiry.left_behind[0]
+        notes.append(f"{entry.what}, {entry.site.place}: so two more runs started in fresh copies of the folder")
+    if asked.jobs > 1 and not any(name in asked.pins for name in held_by_copies()):
+        notes.append("runs that went on side by side shared the working folder")
+    return notes
 
 
 def _nobody(found: Found) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from samebits.factors.base import SiteKey
+from samebits.launch.place import read_place
 from samebits.lint.hash_order import find_hash_order
 from samebits.recording.journal import read_processes
 from samebits.sites import Site, is_user_file
@@ -66,6 +67,27 @@ class SeedCall:
 
 
 @dataclass(frozen=True)
+class Left:
+    """Something that an earlier run left, and this one found.
+
+    Attributes:
+        how: `read`, `listed`, `tested` (whether it is there) or `made` (it was to be made anew).
+        path: absolute.
+        writer: number of the run that left it.
+        site: the line that found it.
+        source: of the line, as it was when it ran.
+        obstacle: why a later run cannot be kept from finding it, as a clause; empty where it can.
+    """
+
+    how: str
+    path: str
+    writer: int
+    site: Site
+    source: str = ""
+    obstacle: str = ""
+
+
+@dataclass(frozen=True)
 class Facts:
     """What a run noted.
 
@@ -81,6 +103,7 @@ class Facts:
         script: path of the script that was run, as far as it is a file.
         files: the user's own ones that were imported.
         seeds: calls that seeded a generator, in the order of time; only the first ones of many.
+        left: what it found that an earlier run had left, in the order of time.
     """
 
     entries: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
@@ -94,6 +117,7 @@ class Facts:
     script: str = ""
     files: tuple[str, ...] = ()
     seeds: tuple[SeedCall, ...] = ()
+    left: tuple[Left, ...] = ()
 
     @property
     def last_words(self) -> str:
@@ -112,13 +136,14 @@ def read_facts(folder: Path) -> Facts:
         frozenset(note["factor"] for note in witnessed if note["site"] is None),
         _shown(witnessed),
         "" if refused is None else f"{refused['message'].splitlines()[0]} ({refused['where']})",
-        _last_lines(folder / "stderr.log"),
+        _last_lines(folder),
         next((note["executable"] for note in notes if note["note"] == "start"), Facts.interpreter),
         _used(notes),
         _read_lines(files),
         next((note["script"] for note in notes if note["note"] == "observed" and note["script"]), ""),
         tuple(sorted(path for path in files if is_user_file(path))),
         tuple(_seed_call(note) for note in notes if note["note"] == "seed"),
+        tuple(_left(note) for note in notes if note["note"] == "left"),
     )
 
 
@@ -168,6 +193,10 @@ def _seed_call(note: Mapping[str, Any]) -> SeedCall:
     return SeedCall(note["what"], str(note["value"]), _site(note["site"]), note["site"].get("source", ""))
 
 
+def _left(note: Mapping[str, Any]) -> Left:
+    return Left(note["how"], note["path"], note["run"], _site(note["site"]), note["site"].get("source", ""))
+
+
 def _site(note: Mapping[str, Any]) -> Site:
     return Site(note["path"], note["line"], note["function"])
 
@@ -195,8 +224,13 @@ def _changed(path: str) -> float:
         return 0.0
 
 
-def _last_lines(path: Path) -> tuple[str, ...]:
+def _last_lines(folder: Path) -> tuple[str, ...]:
+    """The end of what was printed on stderr, its paths those of the user's own folder."""
     try:
-        return tuple(path.read_text(errors="replace").strip().splitlines()[-LAST_LINES:])
+        text = (folder / "stderr.log").read_text(errors="replace")
     except OSError:
         return ()
+    place = read_place(folder)
+    if place is not None and place.copy:
+        text = text.replace(place.copy, place.folder)
+    return tuple(text.strip().splitlines()[-LAST_LINES:])

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from samebits.check import plan as plans
 from samebits.check.asking import Asking, Compare
+from samebits.check.behind import reads_content
 from samebits.check.treatments import Inquiry
 from samebits.check.trouble import trouble_with
 from samebits.check.verdict import Parting, Run
@@ -17,6 +18,7 @@ from samebits.launch.plan import RunPlan
 
 LOOK_AGAIN_STEPS = 10
 LOOK_AGAIN_RUNS = 2
+AFRESH_RUNS = 2
 
 
 def first_parting(inquiry: Inquiry) -> Asking[Parting | SamebitsError | None]:
@@ -26,13 +28,14 @@ def first_parting(inquiry: Inquiry) -> Asking[Parting | SamebitsError | None]:
     runs: list[Run] = []
     for batch in [wanted] if request.jobs > 1 else [[plan] for plan in wanted]:
         runs += yield batch
+        inquiry.made = [*runs]
         trouble = trouble_with(runs, final=len(runs) == len(wanted))
         if trouble is not None:
             return trouble
         parting = yield from _parting(inquiry, runs)
         if parting is not None:
             return parting
-    return (yield from _look_again(inquiry, runs))
+    return (yield from _afresh(inquiry, runs)) or (yield from _look_again(inquiry, runs))
 
 
 def earliest(runs: Sequence[Run], compare: Compare) -> Parting | None:
@@ -57,6 +60,16 @@ def _parting(inquiry: Inquiry, runs: list[Run]) -> Asking[Parting | None]:
         inquiry.blames_us = False
     runs[:] = yield from inquiry.mended(runs)
     return inquiry.erratic or earliest(runs, inquiry.compare)
+
+
+def _afresh(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[Parting | None]:
+    """Later runs may agree only because they read what the first one wrote: two more without it, and on like that."""
+    if not inquiry.left_behind_factors() or not reads_content(runs) or inquiry.left() < AFRESH_RUNS:
+        return None
+    inquiry.start_afresh()
+    plan = inquiry.request.base("fresh copy")
+    fresh = yield from inquiry.runs_of([plan] * AFRESH_RUNS)
+    return earliest(fresh, inquiry.compare) or earliest([runs[0], *fresh], inquiry.compare)
 
 
 def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[Parting | None]:

@@ -8,11 +8,14 @@ import signal
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from samebits.check import trouble
 from samebits.check.asking import BudgetSpentError
 from samebits.check.facts import read_facts
+from samebits.check.places import Places
 from samebits.check.plan import Request
 from samebits.check.treatments import ended
 from samebits.check.verdict import Run
@@ -45,6 +48,7 @@ class Lab:
         self._started = 0
         self._limit_seconds = request.timeout
         self._lock = threading.Lock()
+        self.places = Places(request, home)
         self._compared: dict[tuple[int, int], Divergence | None] = {}
 
     @property
@@ -86,6 +90,10 @@ class Lab:
         for values in self.home.glob("*/values"):  # also of those that a signal ended
             shutil.rmtree(values, ignore_errors=True)
 
+    def close(self) -> None:
+        """Take away what only further runs would need."""
+        self.places.close()
+
     def _number(self) -> int:
         self._started += 1
         return self._started
@@ -93,17 +101,17 @@ class Lab:
     def _one(self, number: int, plan: RunPlan) -> Run:
         path = self._path(number, plan)
         self._tell(number, plan, None, path)
-        # Asked again and again: side by side, the others begin before the first run has ended.
-        outcome = run_recorded(
-            self.request.command, plan, path, lambda: self._limit_seconds, lambda: self._tell(number, plan, None, path)
-        )
+        with self.places.place_for(plan, path, self.runs) as place:
+            waiting = partial(self._tell, number, plan, None, path)
+            # Asked again and again: side by side, the others begin before the first run has ended.
+            outcome = run_recorded(self.request.command, plan, path, lambda: self._limit_seconds, waiting, place)
         if self._limit_seconds is None:
             self._limit_seconds = limit_after(outcome.wall_seconds)
         self._tell(number, plan, outcome, path)
         steps = max((recording.steps for recording in outcome.folder.recordings()), default=0)
-        run = Run(
-            number, outcome, steps, read_facts(path), trouble.broken(path, steps), trouble.silence(outcome, steps)
-        )
+        facts = read_facts(path)
+        facts = replace(facts, left=self.places.judged(facts.left))
+        run = Run(number, outcome, steps, facts, trouble.broken(path, steps), trouble.silence(outcome, steps))
         with self._lock:
             self.runs = sorted([*self.runs, run], key=lambda run: run.id)
         return run

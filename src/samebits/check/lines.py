@@ -37,13 +37,13 @@ class Place:
 
 def places_of(round_: Round, suspect: Suspect) -> list[Place]:
     """What can be said without any further run: the first line, and all others as its company."""
-    entries = round_.base.facts.entries.get(suspect.name, ())
+    entries = round_.entries(suspect.name)
     return [Place(entries[0], tuple(entries[1:]))] if entries else [Place(None)]
 
 
 def guilty_places(round_: Round, suspect: Suspect) -> Asking[list[Place]]:
     """The lines to mend, the first one first."""
-    entries = round_.base.facts.entries.get(suspect.name, ())
+    entries = round_.entries(suspect.name)
     if not entries:
         return [Place(None)]
     search = _Search(round_, suspect)

@@ -33,6 +33,7 @@ class Request:
         timeout: seconds for one run; None derives a limit from the first one.
         level: `op` locates the operation wherever runs part; `step` only where no factor but the operation is to blame.
         all_origins: go on after the first such operation and name the others too.
+        share: paths that copies of the working folder hold as links only.
     """
 
     command: Command
@@ -46,6 +47,7 @@ class Request:
     timeout: float | None = None
     level: str = "step"
     all_origins: bool = False
+    share: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name, value, least in (
@@ -87,7 +89,7 @@ class Request:
 
     def pinnable(self) -> list[str]:
         """The factors held still to find a cause: those that move by themselves, and those that are varied here."""
-        moving = [factor.name for factor in CATALOG if factor.drifts]
+        moving = [factor.name for factor in CATALOG if factor.drifts and not factor.by_copy]
         return [name for name in in_order([*moving, *self.varied]) if name not in self.pins]
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from samebits.check import plan as plans
 from samebits.check.asking import Asking
 from samebits.check.evidence import LIMIT, LIMIT_WITHOUT_LINE, chance_of_scatter, chance_of_split
+from samebits.check.facts import Entry
 from samebits.check.treatments import Inquiry, ending_of
 from samebits.check.verdict import Evidence, Parting, Run
 from samebits.comparison.locate import Divergence, Position
@@ -177,13 +178,19 @@ class Round:
         vary = self.inquiry.request.vary
         return sorted(possible, key=lambda name: (name not in vary, self._unlikeliness(name)))
 
+    def entries(self, name: str) -> tuple[Entry, ...]:
+        """The lines at which a factor entered the held runs; or, of what those were kept from, the first ones."""
+        return self.inquiry.left_behind if find(name).by_copy else self.base.facts.entries.get(name, ())
+
     def _unlikeliness(self, name: str) -> int:
         factor, facts = find(name), self.base.facts
+        if factor.by_copy:
+            return -1
         if factor.is_mode:
             return 2
         if factor.has_sites:
             # Entered by no line of the user's: possible, for what libraries do on their own, and tried last.
-            return 0 if facts.entries.get(name) else 3
+            return 0 if self.entries(name) else 3
         return 1 if factor.read_in_code and not facts.read_lines.get(name) else 0
 
     def _released(self, names: Sequence[str]) -> Asking[list[Suspect]]:
@@ -265,7 +272,7 @@ class Round:
             chance = chance_of_split(len(base), strays, suspect.tried)
             if strays < len(suspect.runs):
                 chance = 1.0
-        lines = self.base.facts.entries.get(suspect.name)
+        lines = self.entries(suspect.name)
         return Evidence(
             tuple(run.id for run in base),
             tuple(run.id for run in suspect.runs),

@@ -164,12 +164,13 @@ def _remedied(round_: Round, found: Found) -> Asking[Trial | None]:
 
 def _moving(inquiry: Inquiry, at: Parting) -> list[str]:
     """What is held still: what moves by itself, and where a varied run is to be explained, what was varied in it."""
-    return in_order([*drifting(), *at.varied])
+    return in_order([*drifting(), *at.varied, *inquiry.left_behind_factors()])
 
 
 def _suspects(inquiry: Inquiry, at: Parting) -> list[str]:
     """Runs that were treated alike accuse what they had free; a varied run what was varied, and only then the rest."""
-    return [*at.varied, *(name for name in drifting() if name not in at.varied)]
+    first = [*inquiry.left_behind_factors(), *at.varied]
+    return [*first, *(name for name in drifting() if name not in first)]
 
 
 def _remedy(round_: Round, trial: Trial) -> Remedy:

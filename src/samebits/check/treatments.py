@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from samebits.check.asking import Asking, Compare
+from samebits.check.behind import suspicious
+from samebits.check.facts import Entry
 from samebits.check.plan import Request
 from samebits.check.verdict import LeftOut, Parting, Run
 from samebits.comparison.locate import Divergence
 from samebits.factors.base import Setting
-from samebits.factors.catalog import CATALOG, find, in_order
+from samebits.factors.catalog import CATALOG, find, held_by_copies, in_order
 from samebits.launch.plan import RunPlan
 
 # What a run is besides treated: watched, to see on which lines factors enter.
@@ -27,6 +29,7 @@ class Inquiry:
         left: how many runs may still be made.
         left_out: treatments under which the script fails.
         erratic: two runs that were treated alike, of which one failed.
+        made: the runs that were looked at for what earlier ones had left.
         unsteady: two runs that were treated alike and diverge although nothing was free: from there on nobody can be
             accused, in whatever round.
         blames_us: whether a failure under treatment is ours: not so where untreated runs fail, too.
@@ -39,11 +42,27 @@ class Inquiry:
     erratic: Parting | None = None
     unsteady: Parting | None = None
     blames_us: bool = True
+    made: list[Run] = field(default_factory=list)
 
     def runs_of(self, plans: Sequence[RunPlan]) -> Asking[list[Run]]:
         """These plans as runs, without what the script does not survive."""
         runs = yield [self.admitted(plan) for plan in plans]
         return (yield from self.mended(runs))
+
+    @property
+    def left_behind(self) -> tuple[Entry, ...]:
+        """The lines that found what an earlier run had left."""
+        return suspicious(self.made)
+
+    def left_behind_factors(self) -> list[str]:
+        """The factors by which runs disturb one another on disk, where one was seen to find what another one left."""
+        names = [name for name in held_by_copies() if name not in self.request.pins]
+        return [name for name in names if not self.is_left_out(name, "pinned")] if self.left_behind else []
+
+    def start_afresh(self) -> None:
+        """From now on every run starts in a copy of its own."""
+        pins = {**{name: Setting("pinned") for name in held_by_copies()}, **self.request.pins}
+        self.request = replace(self.request, pins=pins)
 
     def mended(self, runs: Sequence[Run]) -> Asking[list[Run]]:
         """The same runs; one that failed by our treatment is made again without it."""
@@ -104,7 +123,9 @@ class Inquiry:
     def _treated(self, plan: RunPlan) -> list[str]:
         """What we treat in this run, besides what the user pinned in every run."""
         ours = [
-            name for name, own in plan.settings.items() if own.mode != "natural" and not self._is_the_users(name, own)
+            name
+            for name, own in plan.settings.items()
+            if own.mode != "natural" and not self._is_the_users(name, own) and not _is_the_scripts(name, own)
         ]
         # Pins that make operations raise are the likeliest to stop a script.
         return sorted(in_order(ours), key=lambda name: not find(name).refuses)
@@ -144,6 +165,11 @@ class Inquiry:
         return bool(again.succeeded)
 
 
+def _is_the_scripts(name: str, own: Setting) -> bool:
+    """Whether the script does this to itself: what a run finds from earlier ones, these have written."""
+    return find(name).by_copy and own.mode == "varied"
+
+
 def _mode_of(name: str, plan: RunPlan) -> str:
     return WITNESSED if name == WATCHING else plan.settings[name].mode
 
@@ -172,4 +198,4 @@ def _saying(run: Run) -> str:
 
 def drifting() -> list[str]:
     """The factors that move by themselves from run to run."""
-    return [factor.name for factor in CATALOG if factor.drifts]
+    return [factor.name for factor in CATALOG if factor.drifts and not factor.by_copy]

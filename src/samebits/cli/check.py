@@ -11,6 +11,7 @@ import click
 
 from samebits.check.experiments import run_check
 from samebits.check.lab import Lab
+from samebits.check.places import MOST_UNASKED_BYTES
 from samebits.check.plan import Request, first_runs
 from samebits.check.verdict import Verdict
 from samebits.cli.config import Config, read_config
@@ -29,11 +30,14 @@ from samebits.cli.options import (
 )
 from samebits.cli.progress import progress
 from samebits.errors import UsageError
-from samebits.factors.catalog import find, in_order
+from samebits.factors.catalog import find, held_by_copies, in_order
 from samebits.launch.command import understand
+from samebits.launch.copies import volume
 from samebits.recording.folder import new_home
 from samebits.report.json import check_json, dumped
 from samebits.report.text import check_text, plan_text
+
+LARGE_BYTES = 10**9
 
 
 @click.command(context_settings=COMMAND_LINE, short_help="Same bits? If not: where, why, and what cures it.")
@@ -51,6 +55,12 @@ from samebits.report.text import check_text, plan_text
     metavar="S",
     help="End a run after so many seconds (default ten times the first run, at least 60).",
 )
+@click.option(
+    "--fresh-copy/--no-fresh-copy",
+    default=None,
+    help="Start every run in a copy of this folder of its own (default with --jobs above 1).",
+)
+@click.option("--share", multiple=True, metavar="PATH", help="Leave this out of the copies: data (repeatable).")
 @click.option("--dry-run", is_flag=True, help="Print what would be run, and run nothing.")
 @seed_option
 @out_option
@@ -65,7 +75,10 @@ def command(
     samebits check train.py --lr 3
     samebits check --max-steps 50 --jobs 2 train.py
     samebits check -- torchrun --nproc-per-node 2 train.py
+    samebits check train.py --out {run}
+    samebits check --fresh-copy --share data train.py
 
+    Runs share the current folder unless they get copies of it; {run} in COMMAND is a folder of the run's own.
     Standard input is passed on when it is a file. Exit status: 0 same bits, 1 different bits, 2 undecided.
     """  # noqa: D301 - click wants the character itself
     config = read_config()
@@ -75,7 +88,7 @@ def command(
     if dry_run:
         answer(plan_text(request, first_runs(request)))
         return
-    verdict = _check(request, new_home(out, config.keep))
+    verdict = _check(request, new_home(out, config.keep), bool(options["fresh_copy"] or config.fresh_copy))
     document = dumped(check_json(verdict))
     keep_answer(verdict.home, document)
     if form == "text" and verdict.error is not None and verdict.signal is None:
@@ -86,13 +99,45 @@ def command(
     sys.exit(verdict.exit_code)
 
 
-def _request(command: tuple[str, ...], config: Config, pins: Any, vary: Any, **options: Any) -> Request:
+def _request(
+    command: tuple[str, ...],
+    config: Config,
+    pins: Any,
+    vary: Any,
+    fresh_copy: bool | None,
+    share: tuple[str, ...],
+    **options: Any,
+) -> Request:
     chosen = {name: getattr(config, name) if value is None else value for name, value in options.items()}
     settings = settings_from(pins or config.pin)
+    if fresh_copy is None:
+        fresh_copy = config.fresh_copy or chosen["jobs"] > 1
+    if fresh_copy:
+        settings = settings_from([*held_by_copies(), *(pins or config.pin)])
+    chosen["share"] = tuple(share) or config.share
     varied = in_order([find(name).name for name in vary or config.vary])
     return Request(understand(command), settings, tuple(varied), **chosen)
 
 
-def _check(request: Request, home: Path) -> Verdict:
+def _check(request: Request, home: Path, asks_for_copies: bool) -> Verdict:
     with working_in(home), progress(request) as watch:
-        return run_check(request, Lab(request, home, watch))
+        lab = Lab(request, home, watch)
+        try:
+            _announce(lab, asks_for_copies)
+            return run_check(request, lab)
+        finally:
+            lab.close()
+
+
+def _announce(lab: Lab, asks_for_copies: bool) -> None:
+    """Say before it begins that much is going to be copied; raise UsageError where nobody has asked for that."""
+    survey = lab.places.asked_survey()
+    if survey is None or survey.bytes <= LARGE_BYTES:
+        return
+    size = volume(survey.bytes)
+    if not asks_for_copies and survey.bytes > MOST_UNASKED_BYTES:
+        raise UsageError(
+            f"--jobs {lab.request.jobs} gives every run a copy of this folder, which holds {size}",
+            "leave data where it is with --share PATH, or add --fresh-copy or --no-fresh-copy",
+        )
+    click.echo(f"note: copying {size} for every run; leave data where it is with --share PATH", err=True)

@@ -22,6 +22,7 @@ class Config:
         runs, max_runs, jobs, max_steps, timeout, level: as the options of `samebits check`.
         keep: how many folders stay under `.samebits/`.
         pin, vary: factors, as the options.
+        fresh_copy, share: as the options of `samebits check`.
     """
 
     seed: int = 0
@@ -34,6 +35,8 @@ class Config:
     keep: int = 20
     pin: tuple[str, ...] = ()
     vary: tuple[str, ...] = ()
+    fresh_copy: bool = False
+    share: tuple[str, ...] = ()
 
 
 def read_config(folder: Path | None = None) -> Config:
@@ -90,6 +93,8 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "timeout": ((int, float), "a number of seconds"),
     "pin": ((list,), "a list of factors"),
     "vary": ((list,), "a list of factors"),
+    "fresh-copy": ((bool,), "true or false"),
+    "share": ((list,), "a list of paths"),
 }
 
 
@@ -101,10 +106,12 @@ def _checked(path: Path, key: str, value: Any) -> Any:
         hint = f"did you mean {near[0]}?" if near else f"known keys are {', '.join(known)}"
         raise ConfigError(f"unknown key {key!r} in {where}", hint)
     kinds, wanted = _KINDS.get(key, ((int,), "a whole number"))
-    if not isinstance(value, kinds) or isinstance(value, bool):
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         raise ConfigError(f"{key} = {value!r} in {where} should be {wanted}")
     if key == "keep" and isinstance(value, int) and value < 1:
         raise ConfigError(f"keep = {value!r} in {where} should be at least 1")
+    if key == "share" and isinstance(value, list):
+        return tuple(str(path) for path in value)
     return _factors(where, key, value) if isinstance(value, list) else value
 
 

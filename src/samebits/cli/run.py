@@ -53,8 +53,8 @@ def command(
 ) -> None:
     """Run COMMAND once with factors pinned; its output, input and exit status are its own.
 
-    Without --pin: every factor but os-entropy, clock, process-id, cpu-isa, inductor-autotune, attention-backend,
-    nccl-algorithms, float-precision and data-workers.
+    Without --pin: every factor but os-entropy, clock, process-id, files-left-behind, cpu-isa, inductor-autotune,
+    attention-backend, nccl-algorithms, float-precision and data-workers.
 
     \b
     samebits run train.py --lr 3

@@ -248,6 +248,8 @@ class Factor(ABC):
         held_in_part: pinned, some of what it does still moves, so its lines are told where the cause is unknown.
         needs: it can matter only where the program uses all of these: `cuda` (any accelerator that torch calls so),
             `ranks`, `compiled` (torch.compile), `loader` (a DataLoader that fetches).
+        by_copy: it is treated by choosing the folder in which a run starts: pinned, a fresh copy; varied, a copy with
+            what earlier runs left. Suspected only where runs were seen to find something, and then before all others.
         priced: the modes in which it may make steps slower or quicker.
     """
 
@@ -268,6 +270,7 @@ class Factor(ABC):
     read_in_code: bool = False
     held_in_part: bool = False
     needs: tuple[str, ...] = ()
+    by_copy: bool = False
     priced: tuple[Mode, ...] = ()
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:

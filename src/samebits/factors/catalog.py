@@ -16,6 +16,7 @@ from samebits.factors.cudnn_algorithms import CudnnAlgorithms
 from samebits.factors.cudnn_autotune import CudnnAutotune
 from samebits.factors.data_workers import DataWorkers
 from samebits.factors.file_order import FileOrder
+from samebits.factors.files_left_behind import FilesLeftBehind
 from samebits.factors.float_precision import FloatPrecision
 from samebits.factors.hash_seed import HashSeed
 from samebits.factors.inductor_autotune import InductorAutotune
@@ -40,6 +41,7 @@ CATALOG: tuple[Factor, ...] = (
     HashSeed(),
     MemoryAddresses(),
     FileOrder(),
+    FilesLeftBehind(),
     UninitializedMemory(),
     CpuThreads(),
     CpuIsa(),
@@ -71,6 +73,11 @@ def find(name: str) -> Factor:
         hint = f"did you mean {near[0]}?" if near else f"the factors are {', '.join(_BY_NAME)}"
         raise UnknownFactorError(f"there is no factor {name!r}", hint)
     return factor
+
+
+def held_by_copies() -> list[str]:
+    """The factors that are held still by giving every run a copy of the working folder."""
+    return [factor.name for factor in CATALOG if factor.by_copy]
 
 
 def in_order(wanted: Iterable[str]) -> list[str]:

@@ -14,12 +14,13 @@ from typing import Any
 from samebits.factors.base import Witness
 from samebits.factors.imports import when_loaded
 from samebits.factors.seed_calls import SeedCall, witness_seeds
+from samebits.launch.place import Place, read_place
 from samebits.launch.plan import RunPlan, read_plan
 from samebits.launch.strangers import stack_of
 from samebits.pinning import Treatment, adopt, current_rank, line_of_refusal, rank_path, status, too_late, treat
 from samebits.recording.journal import Journal
 from samebits.recording.used import compiled_regions, what_was_used
-from samebits.sites import user_files, user_script
+from samebits.sites import is_own_file, tell_as_of, user_files, user_script
 
 OLDEST_TORCH = (2, 6)
 
@@ -28,6 +29,9 @@ def start(plan_path: str) -> None:
     """Called by sitecustomize, before any line of the user's."""
     plan = read_plan(plan_path)
     journal = Journal(Path(plan_path).parent)
+    place = read_place(journal.folder)
+    if place is not None and place.copy:
+        _move_into(place)
     who = {"argv": sys.orig_argv, "executable": sys.executable, "pid": os.getpid(), "stack": stack_of()}
     journal.note("start", python=platform.python_version(), **who)
     path = rank_path() if plan.per_rank else ()
@@ -36,9 +40,28 @@ def start(plan_path: str) -> None:
     if plan.witness:
         # Last, so that a seed is noted as it was given, before any factor has a say in it.
         witness_seeds(_seed_reporter(journal))
+    if place is not None and place.ledger:
+        _watch_files(journal, place)
     guest = _Guest(plan, journal, treatment)
     atexit.register(guest.safely(guest.at_end))
     when_loaded("torch", guest.safely(guest.meet_torch))
+
+
+def _move_into(place: Place) -> None:
+    """Import from the copy what would be imported from the working folder, and tell places as those of the folder."""
+    tell_as_of(place.folder, place.copy)
+    installed = sys.prefix + os.sep
+    sys.path[:] = [
+        path if path.startswith(installed) or is_own_file(path + os.sep) else place.led(path) for path in sys.path
+    ]
+
+
+def _watch_files(journal: Journal, place: Place) -> None:
+    from samebits.recording.files import FilesWatched
+    from samebits.recording.ledger import Ledger
+
+    ledger = Ledger(Path(place.ledger))
+    FilesWatched(journal, place.folder, ledger, (str(ledger.folder.parent),)).install()
 
 
 def _reporter(journal: Journal) -> Any:

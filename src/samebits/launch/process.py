@@ -18,6 +18,7 @@ from samebits.errors import CommandNotFoundError, RecordingError, StorageError
 from samebits.launch.command import Command
 from samebits.launch.ending import end_group, end_strays, raise_if_signalled, signals_passed_on
 from samebits.launch.guard import guarded
+from samebits.launch.place import FILES, Place, asks_for_run_folder, with_run_folder
 from samebits.launch.plan import VARIABLE, RunPlan
 from samebits.launch.strangers import Strangers
 from samebits.launch.streams import streams_of
@@ -80,6 +81,7 @@ def run_recorded(
     path: Path,
     limit: Limit | None = None,
     waiting: Callable[[], None] | None = None,
+    place: Place | None = None,
 ) -> Outcome:
     """Run the command in a session of its own, its output in the run folder. None of its processes outlives it, or us.
 
@@ -90,18 +92,20 @@ def run_recorded(
         limit: seconds after which all of its processes are ended; what was recorded stays. A function is asked again
             and again: it may be known only when another run has ended.
         waiting: called about ten times a second meanwhile.
+        place: where it happens; None for the current folder.
 
     Raises:
         StorageError: the run folder cannot be made.
         KeyboardInterrupt: passed on after its processes have been ended.
     """
     raise_if_signalled()
-    folder = _made(path, plan)
-    manifest = _manifest(command, plan)
+    place = place or place_in(path)
+    folder = _made(path, plan, command, place)
+    manifest = _manifest(command, plan, place)
     folder.write_manifest({**manifest, "status": "running"})
     with streams_of(folder) as streams, guarded(folder.plan) as guard:
         start = time.perf_counter()
-        process = _started(command, folder, plan, start_new_session=True, **streams.options)
+        process = _started(command, folder, plan, place, start_new_session=True, **streams.options)
         seconds, exceeded = 0.0, None
         try:
             guard(process.pid)
@@ -127,14 +131,15 @@ def run_transparent(command: Command, plan: RunPlan, path: Path) -> Outcome:
         StorageError: the run folder cannot be made. Once the command has run, its own status counts for more than ours:
             then the error is in the outcome.
     """
-    folder = _made(path, plan)
-    manifest = _manifest(command, plan)
+    place = place_in(path)
+    folder = _made(path, plan, command, place)
+    manifest = _manifest(command, plan, place)
     folder.write_manifest({**manifest, "status": "running"})
     start = time.perf_counter()
     with signals_passed_on() as relay:
         # What the shell opened for the command, such as <(...), is the command's.
         with plan.starting():
-            process = _started(command, folder, plan, close_fds=False)
+            process = _started(command, folder, plan, place, close_fds=False)
         relay.to(process)
         exit_code = process.wait()
     outcome = _outcome(folder, plan, exit_code, time.perf_counter() - start)
@@ -152,19 +157,32 @@ def environment_of(plan: RunPlan, folder: RunFolder, environ: Mapping[str, str])
     return {**environ, **plan.environment(environ), **inside}
 
 
-def _made(path: Path, plan: RunPlan) -> RunFolder:
+def place_in(path: Path) -> Place:
+    """The current folder, with the run's own one in its run folder."""
+    return Place(os.getcwd(), str(path.absolute() / FILES))
+
+
+def _made(path: Path, plan: RunPlan, command: Command, place: Place) -> RunFolder:
     folder = RunFolder(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
+        if asks_for_run_folder(command.argv):
+            Path(place.files).mkdir(parents=True, exist_ok=True)
+        place.write(path)
         plan.write(folder.plan)
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror}", "choose another place with --out") from error
     return folder
 
 
-def _started(command: Command, folder: RunFolder, plan: RunPlan, **options: Any) -> subprocess.Popen[bytes]:
+def _started(
+    command: Command, folder: RunFolder, plan: RunPlan, place: Place, **options: Any
+) -> subprocess.Popen[bytes]:
+    environment = environment_of(plan, folder, place.environment(os.environ))
+    if place.copy:
+        options["cwd"] = place.copy
     try:
-        return subprocess.Popen(command.argv, env=environment_of(plan, folder, os.environ), **options)
+        return subprocess.Popen(place.words(command.argv), env=environment, **options)
     except OSError as error:
         raise CommandNotFoundError(f"cannot start {command.argv[0]!r}: {error.strerror}") from error
 
@@ -198,11 +216,11 @@ def _outcome(
     return Outcome(folder, plan, exit_code, seconds, exceeded is not None, stopped, exceeded)
 
 
-def _manifest(command: Command, plan: RunPlan) -> dict[str, Any]:
+def _manifest(command: Command, plan: RunPlan, place: Place) -> dict[str, Any]:
     return {
-        "command": list(command.argv),
+        "command": with_run_folder(command.argv, place.files),
         "typed": list(command.typed),
-        "cwd": os.getcwd(),
+        "cwd": place.folder,
         "samebits": samebits.__version__,
         "platform": platform.platform(),
         "machine": platform.machine(),

@@ -2,7 +2,8 @@
 
 A journal needs no closing and no lock: each process has its own file, and a half-written last line is left out by the
 reader.
-Notes: `start`, `observed`, `witness`, `seed`, `unseen`, `files`, `overridden`, `used`, `refused`, `error`, `end`.
+Notes: `start`, `observed`, `witness`, `seed`, `left`, `unseen`, `files`, `overridden`, `used`, `refused`, `error`,
+`end`.
 """
 
 from __future__ import annotations

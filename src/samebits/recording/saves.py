@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from samebits.factors.imports import forget, when_loaded
+from samebits.recording.files import writes_unseen
 from samebits.recording.listening import as_tensor, listen
 from samebits.recording.trees import leaves
 from samebits.sites import is_user_file
@@ -94,6 +95,9 @@ def _note_file(file: Any) -> None:
     name = file if isinstance(file, str | os.PathLike) else getattr(file, "name", None)
     if isinstance(name, str | os.PathLike):
         looked_into.add(os.path.abspath(os.fsdecode(name)))
+        # torch.save and safetensors open files in C++ and Rust, where Python hears nothing of it.
+        if name is file:
+            writes_unseen(os.fsdecode(name))
 
 
 def _first_then_file(obj: Any, f: Any = None, *_: Any, **__: Any) -> tuple[Any, Any]:

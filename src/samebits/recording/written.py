@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from samebits.recording.files import is_looking
 from samebits.recording.saves import is_saving, looked_into
 from samebits.sites import user_site
 
@@ -40,7 +41,7 @@ class WrittenFiles:
         return [os.path.relpath(path) if path.startswith(os.getcwd() + os.sep) else path for path in found]
 
     def _heard(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event != "open" or not self._is_on or os.getpid() != self._pid:
+        if event != "open" or not self._is_on or os.getpid() != self._pid or is_looking():
             return
         path, mode, flags = arguments
         is_writing = any(letter in mode for letter in "wax+") if isinstance(mode, str) else bool(flags & _WRITING)

@@ -146,8 +146,11 @@ def _remedy_rows(verdict: Verdict) -> list[tuple[str, str]]:
 
 def remedy_command(verdict: Verdict) -> str:
     """What to type to run with the remedy's pins, and those the check was given."""
-    pins = in_order([*verdict.pinned, *(verdict.remedy.pins if verdict.remedy else ())])
-    return " ".join(["samebits run", *(f"--pin {name}" for name in pins), verdict.command])
+    own = verdict.remedy.pins if verdict.remedy else ()
+    pins = [name for name in in_order([*verdict.pinned, *own]) if not find(name).by_copy]
+    # A run by itself has nobody to share its folder with; it is the check that has.
+    begin = "samebits check --fresh-copy" if any(find(name).by_copy for name in own) else "samebits run"
+    return " ".join([begin, *(f"--pin {name}" for name in pins), verdict.command])
 
 
 def diff_text(a: str, b: str, found: RunComparison, distance: Distance | None, notes: Sequence[str]) -> str:
@@ -193,6 +196,7 @@ def plan_text(request: Request, first: Sequence[RunPlan]) -> str:
     for number, plan in enumerate(first, 1):
         treated = [f"{mode} {', '.join(plan.named(mode))}" for mode in ("pinned", "varied") if plan.named(mode)]
         rows.append((f"run {number}", f"{plan.role}: {'; '.join(treated) or 'nothing pinned, nothing varied'}"))
+    rows.append(("folder", _where_runs_happen(request)))
     pinnable = ", ".join(request.pinnable())
     read = ", ".join(name for name in request.pinnable() if find(name).read_in_code)
     rows += [
@@ -205,6 +209,13 @@ def plan_text(request: Request, first: Sequence[RunPlan]) -> str:
         ("bounds", _bounds(request)),
     ]
     return laid_out(f"plan: {shlex.join(request.command.argv)}", rows)
+
+
+def _where_runs_happen(request: Request) -> str:
+    if any(find(name).by_copy for name in request.pins):
+        shared = f", which share {', '.join(request.share)}" if request.share else ""
+        return f"every run starts in its own copy of this one{shared}"
+    return "all runs share this one; --fresh-copy gives each a copy of its own, {run} in the command a folder"
 
 
 def _when_located(request: Request) -> str:

@@ -12,6 +12,7 @@ import torch
 from samebits.recording.ops.places import Place
 from samebits.recording.ops.schemas import OpSchema
 from samebits.recording.ops.table import OpKind
+from samebits.sites import at_home
 
 _TENSOR, _PARAMETER = torch.Tensor, torch.nn.Parameter
 _WORD, _DOUBLE = struct.Struct("<Q"), struct.Struct("<d")
@@ -145,7 +146,7 @@ def kind_of(form: Form, place: Place, ins: tuple[str, ...], outs: tuple[str, ...
         form.schema.name,
         place.pass_,
         place.module,
-        os.path.abspath(path) if path and not path.startswith("<") else path,
+        at_home(os.path.abspath(path)) if path and not path.startswith("<") else path,
         line,
         function,
         place.backward_of,
