@@ -1,12 +1,12 @@
 # Two commands for a machine that has make and Python 3.11 or newer; an existing .venv is reused.
 #   make demo   one training script that repeats bit for bit, and one that does not
-#   make test   everything CI checks
+#   make test   everything CI checks; `make test-slow` goes on with what that has only samples of
 
 SHELL := /bin/bash
 PYTHON ?= python3
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: demo test
+.PHONY: demo test test-slow
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -21,6 +21,10 @@ test: .venv/installed-dev
 	mypy
 	lint-imports
 	pytest -n auto --dist worksteal
+
+# What the fast tests have a sample of: every planted fault, every example, every pair of options.
+test-slow: .venv/installed-dev
+	pytest -n auto --dist worksteal -m slow
 
 # Installs the extra that the target's name ends with, again whenever what it was installed from has changed.
 .venv/installed-%: pyproject.toml constraints.txt | .venv/bin/python

@@ -20,6 +20,7 @@ from tests.quality.cures import followed
 from tests.schemas import assert_valid
 
 FOLDER = Path(__file__).parent / "cases"
+TOGETHER = Path(__file__).parent / "together.py"
 MARK = re.compile(r"# <- ([a-z-]+)(?= #|$)")
 # A line that shows how a factor enters at another one.
 SHOWN = re.compile(r"# <- (drawn for a sample|self\.\w+ changed from sample to sample)$")
@@ -32,17 +33,29 @@ Site = tuple[str, str | None, int | None]  # factor, file name, line
 
 @dataclass(frozen=True)
 class Case:
-    """A planted fault: its causes, and the step at which runs first part where that is known for sure."""
+    """A planted fault: its causes, and the step at which runs first part where that is known for sure.
+
+    Attributes:
+        is_sample: the one of its factors that the fast tests explain; the others take their turn with `make test-slow`.
+    """
 
     name: str
     factors: frozenset[str]
     step: int | None
     options: tuple[str, ...]
     pins_cure: bool
+    is_sample: bool
 
 
-def case(name: str, *factors: str, step: int | None = 0, options: tuple[str, ...] = (), pins_cure: bool = True) -> Case:
-    return Case(name, frozenset(factors), step, options, pins_cure)
+def case(
+    name: str,
+    *factors: str,
+    step: int | None = 0,
+    options: tuple[str, ...] = (),
+    pins_cure: bool = True,
+    is_sample: bool = False,
+) -> Case:
+    return Case(name, frozenset(factors), step, options, pins_cure, is_sample)
 
 
 CASES = [
@@ -51,49 +64,53 @@ CASES = [
     case("clock_frame", "clock"),
     case("clock_logging", "clock"),
     case("clock_seed", "clock"),
-    case("clock_workers", "clock"),
-    case("cpu_threads_conv", "cpu-threads", options=("--vary", "cpu-threads")),
+    case("clock_workers", "clock", is_sample=True),
+    case("cpu_threads_conv", "cpu-threads", options=("--vary", "cpu-threads"), is_sample=True),
     # The first batch is the same in one process and in a worker; and what a dataset carries no pin takes from it.
     case("data_workers_carried", "data-workers", step=1, options=("--vary", "data-workers"), pins_cure=False),
     case("data_workers_persistent", "data-workers", options=("--vary", "data-workers")),
-    case("data_workers_transform", "data-workers", options=("--vary", "data-workers")),
+    case("data_workers_transform", "data-workers", options=("--vary", "data-workers"), is_sample=True),
     # Where a listing reversed parts from the natural one depends on the file system of the day.
     case("file_order_glob", "file-order", step=None),
-    case("file_order_helper", "file-order", step=None),
+    case("file_order_helper", "file-order", step=None, is_sample=True),
     case("file_order_listdir", "file-order", step=None),
     case("hash_seed_buckets", "hash-seed"),
     case("hash_seed_groups", "hash-seed"),
-    case("hash_seed_vocabulary", "hash-seed"),
+    case("hash_seed_vocabulary", "hash-seed", is_sample=True),
     # Whether another order rounds to another norm in the first step is a matter of luck.
-    case("memory_addresses_clip", "memory-addresses", step=None),
+    case("memory_addresses_clip", "memory-addresses", step=None, is_sample=True),
     case("numpy_rng_augment", "numpy-rng"),
     case("numpy_rng_folds", "numpy-rng"),
     case("numpy_rng_helper", "numpy-rng"),
-    case("numpy_rng_late", "numpy-rng", step=7),
+    case("numpy_rng_late", "numpy-rng", step=7, is_sample=True),
     case("numpy_rng_library", "numpy-rng"),
     case("os_entropy_default_rng", "os-entropy"),
-    case("os_entropy_device", "os-entropy"),
+    case("os_entropy_device", "os-entropy", is_sample=True),
     case("os_entropy_instance", "os-entropy"),
     case("os_entropy_secrets", "os-entropy"),
     case("os_entropy_torch_seed", "os-entropy"),
     case("os_entropy_uuid", "os-entropy"),
     case("os_entropy_workers", "os-entropy"),
-    case("process_id_seed", "process-id"),
-    case("python_rng_accumulate", "python-rng"),
+    case("process_id_seed", "process-id", is_sample=True),
+    case("python_rng_accumulate", "python-rng", is_sample=True),
     case("torch_rng_gan", "torch-rng"),
-    case("torch_rng_lines", "torch-rng"),
+    case("torch_rng_lines", "torch-rng", is_sample=True),
     case("torch_rng_model", "torch-rng"),
     case("torch_rng_shuffle", "torch-rng"),
-    case("two_numpy_clock", "numpy-rng", "clock"),
+    case("two_numpy_clock", "numpy-rng", "clock", is_sample=True),
     # Two runs that are left alone diverge by Python's generator: that is told first, whatever else is varied.
     case("two_python_workers", "python-rng", "data-workers", options=("--vary", "data-workers")),
     case("two_torch_hash", "torch-rng", "hash-seed"),
     # Data part at once wherever the number of workers is varied; two runs that are left alone part by the clock alone.
     case("two_workers_clock", "data-workers", "clock", step=None, options=("--vary", "data-workers")),
     # Two runs may find the same leftovers in memory for a while, so the step is a matter of luck.
-    case("uninitialized_hidden", "uninitialized-memory", step=None),
+    case("uninitialized_hidden", "uninitialized-memory", step=None, is_sample=True),
 ]
-each_case = pytest.mark.parametrize("planted", CASES, ids=lambda planted: planted.name)
+each_case = pytest.mark.parametrize(
+    "planted",
+    [pytest.param(one, id=one.name, marks=[] if one.is_sample else [pytest.mark.slow]) for one in CASES],
+)
+OPTIONS = sorted({one.options for one in CASES})
 
 
 def marked_sites(planted: Case, pattern: re.Pattern[str] = MARK) -> set[Site]:
@@ -130,10 +147,14 @@ class Answer:
         return {(one["what"], PurePath(one["location"]["path"]).name, one["location"]["line"]) for one in shown}
 
 
+def environment() -> dict[str, str]:
+    """Without a hash seed, which would be the user's own."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
+
+
 def environment_for(planted: Case) -> dict[str, str]:
-    """Without a hash seed, which would be the user's own; one thread each, since tests run side by side."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
-    return environment if "cpu-threads" in planted.factors else environment | {"OMP_NUM_THREADS": "1"}
+    """One thread each, since tests run side by side."""
+    return environment() if "cpu-threads" in planted.factors else environment() | {"OMP_NUM_THREADS": "1"}
 
 
 def check(planted: Case, script: str, folder: Path, *options: str, anew: bool = True) -> Answer:
@@ -141,14 +162,12 @@ def check(planted: Case, script: str, folder: Path, *options: str, anew: bool = 
     if anew:
         shutil.copytree(FOLDER / planted.name, folder, dirs_exist_ok=True)
     command = [sys.executable, "-m", "samebits", "check", "--format", "json", *planted.options, *options, script]
+    return answer_of(command, folder, environment_for(planted))
+
+
+def answer_of(command: list[str], folder: Path, environ: dict[str, str]) -> Answer:
     done = subprocess.run(
-        command,
-        cwd=folder,
-        env=environment_for(planted),
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_SECONDS,
-        check=False,
+        command, cwd=folder, env=environ, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
     )
     transcript = f"$ {' '.join(command)}\nexit {done.returncode}\n{done.stdout}\n{done.stderr}"
     try:
@@ -187,16 +206,54 @@ def test_faulty_script_is_explained(planted: Case, tmp_path: Path) -> None:
     assert (cured.exit_code, cured.verdict["verdict"]) == (0, "same"), cured.transcript
 
 
-@each_case
-def test_clean_twin_is_silent(planted: Case, tmp_path: Path) -> None:
-    """The same script without the fault gives the same bits under everything that is varied, and nothing is accused."""
-    answer = check(planted, "clean.py", tmp_path, "--runs", "2")
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: options[-1] if options else "plain")
+def test_clean_twins_are_silent(options: tuple[str, ...], tmp_path: Path) -> None:
+    """The same scripts without the fault give the same bits under everything that is varied; nothing is accused.
+
+    Those that are checked in the same way share a process, which forks for each: importing torch takes longer.
+    """
+    twins = [one for one in CASES if one.options == options]
+
+    answer, recorded = check_together([f"{one.name}/clean.py" for one in twins], options, tmp_path)
 
     assert (answer.exit_code, answer.verdict["verdict"]) == (0, "same"), answer.transcript
     assert answer.verdict["causes"] == [], answer.transcript
+    assert recorded >= len(twins), answer.transcript
 
 
-@each_case
+def test_one_fault_among_clean_twins_is_seen(tmp_path: Path) -> None:
+    """Sharing a process hides nobody."""
+    scripts = ["torch_rng_shuffle/clean.py", "os_entropy_uuid/faulty.py", "numpy_rng_folds/clean.py"]
+
+    answer, _ = check_together(scripts, ("--max-runs", "2"), tmp_path)
+
+    assert answer.verdict["verdict"] == "different", answer.transcript
+
+
+def check_together(scripts: list[str], options: tuple[str, ...], folder: Path) -> tuple[Answer, int]:
+    """The answer to scripts that share a process, and how many processes the first run has recorded."""
+    shutil.copytree(FOLDER, folder / "cases")
+    together = [sys.executable, str(TOGETHER), *scripts]
+    command = [
+        sys.executable,
+        "-m",
+        "samebits",
+        "check",
+        "--format",
+        "json",
+        "--runs",
+        "2",
+        *options,
+        "--out",
+        "../out",
+    ]
+    threads = {} if "cpu-threads" in options else {"OMP_NUM_THREADS": "1"}
+    answer = answer_of([*command, "--", *together], folder / "cases", environment() | threads)
+    first = next((folder / "out").glob("1-*"))
+    return answer, len(list(first.glob("recording*.sqlite")))
+
+
+@pytest.mark.parametrize("planted", CASES, ids=lambda planted: planted.name)
 def test_marks_agree_with_the_table(planted: Case) -> None:
     """The marked lines of a case name its factors; only `cpu-threads` has no line to mark."""
     sites = marked_sites(planted)

@@ -10,7 +10,7 @@ import runpy
 import sys
 from pathlib import Path
 
-import torch  # noqa: F401 - once for all
+import torch._dynamo  # noqa: F401 - once for all, with what the first optimizer would import
 
 
 def main() -> None:
