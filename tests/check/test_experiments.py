@@ -33,6 +33,7 @@ def check(folder: Path, source: str, *options: str) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.slow
 def test_a_race_is_traced_to_the_algorithms(tmp_path: Path) -> None:
     """The backward of W[idx] adds from several threads: no factor of the data is guilty, torch-algorithms is."""
     source = """
@@ -63,9 +64,9 @@ for _ in range(3):
 
 
 def test_what_is_outside_the_catalogue_is_called_unknown(tmp_path: Path) -> None:
-    """A duration: no innocent factor is accused, the place is still named."""
-    duration = "__import__('time').perf_counter_ns() % 251"
-    source = TRAIN + f"for n in range(4):\n    step({duration} + 1.5 if n == 2 else 1.0)\n"
+    """What the kernel says: no innocent factor is accused, the place is still named."""
+    chance = "int(open('/proc/sys/kernel/random/uuid').read()[:2], 16)"
+    source = TRAIN + f"for n in range(4):\n    step({chance} + 1.5 if n == 2 else 1.0)\n"
     verdict = check(tmp_path, source)
 
     assert verdict["verdict"] == "different"
@@ -75,6 +76,7 @@ def test_what_is_outside_the_catalogue_is_called_unknown(tmp_path: Path) -> None
     assert (verdict["origin"]["step"], verdict["origin"]["finding"]) == (2, "argument")
 
 
+@pytest.mark.slow
 def test_runs_of_unequal_length_part_where_one_goes_on(tmp_path: Path) -> None:
     """Equal as far as both go; the clock decides how far that is."""
     source = (
@@ -87,6 +89,7 @@ def test_runs_of_unequal_length_part_where_one_goes_on(tmp_path: Path) -> None:
     assert verdict["remedy"]["verified"]
 
 
+@pytest.mark.slow
 def test_a_failure_in_one_run_only_is_a_divergence(tmp_path: Path) -> None:
     """The outcome belongs to what has to repeat."""
     source = TRAIN + (
@@ -153,8 +156,9 @@ def test_a_treatment_that_the_script_does_not_survive_is_left_out(tmp_path: Path
 
 
 def test_a_seed_that_is_another_one_in_each_run_is_shown(tmp_path: Path) -> None:
-    """The process id is no factor: unknown, and the line that seeds with it is named with both values."""
-    source = "import os\n" + TRAIN.replace("torch.manual_seed(0)", "torch.manual_seed(os.getpid())") + "step()\n"
+    """What it comes from is no factor: unknown, and the line that seeds with it is named with both values."""
+    chance = "int(open('/proc/sys/kernel/random/uuid').read()[:8], 16)"
+    source = "import os\n" + TRAIN.replace("torch.manual_seed(0)", f"torch.manual_seed({chance})") + "step()\n"
     verdict = check(tmp_path, source)
 
     (unknown,) = verdict["causes"]

@@ -63,6 +63,7 @@ def test_a_slow_pin_is_found_with_its_true_ratio_and_a_no_op_is_none(tmp_path: P
     assert {entry["factor"] for entry in found["not_applicable"]} == set()
 
 
+@pytest.mark.slow
 def test_a_pin_under_which_the_script_fails_is_told_and_the_others_are_measured(tmp_path: Path) -> None:
     """With its message and line."""
     body = "assert not torch.are_deterministic_algorithms_enabled(), 'no such kernel'"

@@ -17,6 +17,7 @@ from samebits.recording.wish import OpWish
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"
+SAMPLE = ("digits_workers", "names_rnn", "transformer", "many")
 SCRIPTS = [*sorted(EXAMPLES.glob("*.py")), HERE / "transformer.py", HERE / "many.py"]
 
 
@@ -41,7 +42,10 @@ def alone(script: Path, folder: Path) -> list[str]:
     return lines.read_text().splitlines()
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "script",
+    [pytest.param(path, id=path.stem, marks=[] if path.stem in SAMPLE else [pytest.mark.slow]) for path in SCRIPTS],
+)
 def test_bits_are_the_same_with_and_without(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every parameter and gradient after every step, for each example and a transformer, at both levels."""
     monkeypatch.setenv("PYTHONHASHSEED", "0")

@@ -50,9 +50,13 @@ def guilty_lines(script: str) -> dict[int, str]:
         # Resume if there is a checkpoint; the cache that the first run fills.
         ("resume.py", {"run 2 read ckpt/last.pt, which run 1 wrote", "run 2 read features.txt, which run 1 wrote"}),
         # Go on where the last run stopped.
-        ("go_on.py", {"run 2 read state.pt, which run 1 wrote"}),
+        pytest.param("go_on.py", {"run 2 read state.pt, which run 1 wrote"}, marks=pytest.mark.slow),
         # A history that is read back, and numbered runs.
-        ("history.py", {"run 2 read history.csv, which run 1 wrote", "run 2 asked for runs/1, as run 1 had left it"}),
+        pytest.param(
+            "history.py",
+            {"run 2 read history.csv, which run 1 wrote", "run 2 asked for runs/1, as run 1 had left it"},
+            marks=pytest.mark.slow,
+        ),
         # A folder that may not be there yet.
         ("makes.py", {"run 2 was to make out, which run 1 had made"}),
     ],

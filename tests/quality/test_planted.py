@@ -64,8 +64,8 @@ CASES = [
     case("clock_frame", "clock"),
     case("clock_logging", "clock"),
     case("clock_seed", "clock"),
-    case("clock_workers", "clock", is_sample=True),
-    case("cpu_threads_conv", "cpu-threads", options=("--vary", "cpu-threads"), is_sample=True),
+    case("clock_workers", "clock"),
+    case("cpu_threads_conv", "cpu-threads", options=("--vary", "cpu-threads")),
     # The first batch is the same in one process and in a worker; and what a dataset carries no pin takes from it.
     case("data_workers_carried", "data-workers", step=1, options=("--vary", "data-workers"), pins_cure=False),
     case("data_workers_persistent", "data-workers", options=("--vary", "data-workers")),
@@ -91,8 +91,8 @@ CASES = [
     case("os_entropy_torch_seed", "os-entropy"),
     case("os_entropy_uuid", "os-entropy"),
     case("os_entropy_workers", "os-entropy"),
-    case("process_id_seed", "process-id", is_sample=True),
-    case("python_rng_accumulate", "python-rng", is_sample=True),
+    case("process_id_seed", "process-id"),
+    case("python_rng_accumulate", "python-rng"),
     case("torch_rng_gan", "torch-rng"),
     case("torch_rng_lines", "torch-rng", is_sample=True),
     case("torch_rng_model", "torch-rng"),
@@ -104,7 +104,7 @@ CASES = [
     # Data part at once wherever the number of workers is varied; two runs that are left alone part by the clock alone.
     case("two_workers_clock", "data-workers", "clock", step=None, options=("--vary", "data-workers")),
     # Two runs may find the same leftovers in memory for a while, so the step is a matter of luck.
-    case("uninitialized_hidden", "uninitialized-memory", step=None, is_sample=True),
+    case("uninitialized_hidden", "uninitialized-memory", step=None),
 ]
 each_case = pytest.mark.parametrize(
     "planted",

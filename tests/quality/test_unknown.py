@@ -16,7 +16,11 @@ from tests.quality.test_planted import MARK
 from tests.schemas import assert_valid
 
 FOLDER = Path(__file__).parent / "unknown"
-CASES = sorted(path.name for path in FOLDER.iterdir())
+# The fast tests have the coin and the race without a lock.
+CASES = [
+    pytest.param(path.name, marks=[pytest.mark.slow] if path.name == "completion" else [])
+    for path in sorted(FOLDER.iterdir())
+]
 # So many runs of a coin with this bias agree in one check of five hundred, and accuse an innocent as rarely.
 RUNS, BIAS = 12, "0.4"
 

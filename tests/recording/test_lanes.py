@@ -83,7 +83,13 @@ def apart(a: Outcome, b: Outcome, until: int | None = None) -> Divergence | None
     return first_divergence(recordings(a), recordings(b), until)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param(way, marks=[pytest.mark.slow] if way in ("a pool", "an executor of threads") else [])
+        for way in WAYS
+    ],
+)
 def test_order_of_arrival_makes_no_difference(way: str, tmp_path: Path) -> None:
     """Trainings of which the odd ones are late, then the even ones; noise in one of them is found there."""
     early, late = run(tmp_path, "early", WAYS[way]), run(tmp_path, "late", WAYS[way], "late")
@@ -98,7 +104,7 @@ def test_order_of_arrival_makes_no_difference(way: str, tmp_path: Path) -> None:
     assert SPOKEN.get(way, "thread ") in place.process
 
 
-@pytest.mark.parametrize("way", ["a pool", "an executor of threads"])
+@pytest.mark.parametrize("way", ["a pool", pytest.param("an executor of threads", marks=pytest.mark.slow)])
 def test_a_run_that_is_stopped_stops_every_training(way: str, tmp_path: Path) -> None:
     """Nothing hangs because a worker is gone, and all trainings are compared as far as was asked for."""
     whole, short = run(tmp_path, "whole", WAYS[way]), run(tmp_path, "short", WAYS[way], "late", stop_after=1)

@@ -36,7 +36,7 @@ for step in range({steps}):
 PLANTED = """
 @torch.library.custom_op("planted::noisy", mutates_args=())
 def noisy(x: torch.Tensor) -> torch.Tensor:
-    return x * (1 + os.getpid() * 1e-5)
+    return x * (1 + open("/proc/sys/kernel/random/uuid", "rb").read(1)[0] * 1e-3)
 
 noisy.register_autograd(lambda ctx, grad: grad)
 """
