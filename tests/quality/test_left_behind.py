@@ -58,7 +58,7 @@ def guilty_lines(script: str) -> dict[int, str]:
             marks=pytest.mark.slow,
         ),
         # A folder that may not be there yet.
-        ("makes.py", {"run 2 was to make out, which run 1 had made"}),
+        pytest.param("makes.py", {"run 2 was to make out, which run 1 had made"}, marks=pytest.mark.slow),
     ],
 )
 def test_a_script_that_meets_itself_is_explained(script: str, told: set[str], tmp_path: Path) -> None:
