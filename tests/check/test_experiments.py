@@ -125,6 +125,7 @@ def test_pins_of_the_user_hold_in_every_run(tmp_path: Path, pin: list[str]) -> N
     assert verdict["verdict"] == ("same" if pin else "different")
 
 
+@pytest.mark.slow
 def test_cures_are_given_once_with_file_and_line(tmp_path: Path) -> None:
     """Two lines of a helper draw before any seed: one call at the start of the script cures both."""
     (tmp_path / "model.py").write_text(

@@ -113,7 +113,7 @@ def test_a_signal_ends_a_check_and_every_process_of_it(number: int, jobs: str, t
     """Also when it comes twice; the folder can be read, and the status is the shell's for that signal."""
     write(tmp_path, {"it.py": STUBBORN})
 
-    with started("check", "--jobs", jobs, "it.py", cwd=tmp_path) as check:
+    with started("check", "--no-fresh-copy", "--jobs", jobs, "it.py", cwd=tmp_path) as check:
         until(lambda: len(pids(tmp_path)) == 3 * int(jobs))
         check.send_signal(number)
         time.sleep(0.5)

@@ -37,7 +37,9 @@ def check(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "shape", [pytest.param(one, marks=[] if one == "time" else [pytest.mark.slow]) for one in SHAPES]
+)
 def test_a_training_by_the_clock_gets_its_verdict(shape: str, tmp_path: Path) -> None:
     """With few runs, so the lines are named together; none of them is ended by us."""
     write(tmp_path, {"it.py": SCRIPT.format(SHAPES[shape])})

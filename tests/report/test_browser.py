@@ -50,7 +50,7 @@ COMMANDS = {
     "same": (0, ["check"]),
     "factor": (1, ["check"]),
     "op": (1, ["check", "--level", "op"]),
-    "cost": (0, ["cost", "--budget", "60", "--warm-up", "5", "--factor", "float-precision"]),
+    "cost": (0, ["cost", "--budget", "40", "--warm-up", "5", "--factor", "float-precision"]),
 }
 SAID = {
     "same": "same bits: 3 runs of 8 steps agree",

@@ -47,8 +47,14 @@ def obstacles(runs: Sequence[Run]) -> list[str]:
 
 
 def reads_content(runs: Sequence[Run]) -> bool:
-    """Whether runs may agree only because a later one read what an earlier one had written."""
-    return any(left.how == "read" and not left.obstacle for _, left in findings(runs))
+    """Whether runs may agree only because a later one read what an earlier one had written.
+
+    What asks for a file reads it as a rule, and libraries in C and Rust do so unseen. A folder is only to be there.
+    """
+    return any(
+        not left.obstacle and (left.how == "read" or (left.how == "tested" and not left.is_folder))
+        for _, left in findings(runs)
+    )
 
 
 def found_at(runs: Sequence[Run], keys: Iterable[SiteKey]) -> list[Left]:

@@ -76,6 +76,7 @@ class Left:
         writer: number of the run that left it.
         site: the line that found it.
         source: of the line, as it was when it ran.
+        is_folder: it is no file.
         obstacle: why a later run cannot be kept from finding it, as a clause; empty where it can.
     """
 
@@ -84,6 +85,7 @@ class Left:
     writer: int
     site: Site
     source: str = ""
+    is_folder: bool = False
     obstacle: str = ""
 
 
@@ -194,7 +196,8 @@ def _seed_call(note: Mapping[str, Any]) -> SeedCall:
 
 
 def _left(note: Mapping[str, Any]) -> Left:
-    return Left(note["how"], note["path"], note["run"], _site(note["site"]), note["site"].get("source", ""))
+    source, is_folder = note["site"].get("source", ""), note.get("is_folder", False)
+    return Left(note["how"], note["path"], note["run"], _site(note["site"]), source, is_folder)
 
 
 def _site(note: Mapping[str, Any]) -> Site:

@@ -228,7 +228,9 @@ class FilesWatched:
         site = user_site()
         if site is not None:
             self._noted.add((how, full))
-            self._journal.note("left", how=how, path=full, run=left.number, site=site.as_note())
+            self._journal.note(
+                "left", how=how, path=full, run=left.number, is_folder=os.path.isdir(full), site=site.as_note()
+            )
 
     def _left_in(self, folder: str) -> Changed | None:
         """The first path directly in a folder that an earlier run made or took away."""
