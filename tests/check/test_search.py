@@ -126,9 +126,9 @@ def test_what_earlier_runs_left_and_does_not_matter_accuses_nobody() -> None:
     assert found.remedy.pins == ("torch-rng",)
 
 
-@pytest.mark.parametrize(("way", "copies"), [("read", 2), ("tested", 0)])
+@pytest.mark.parametrize(("way", "copies"), [("read", 2), ("tested", 2), ("made", 0)])
 def test_runs_that_agree_after_reading_what_the_first_one_wrote_start_afresh(way: str, copies: int) -> None:
-    """A cache makes runs agree that would not without it; what is merely there would make the first one differ."""
+    """A cache makes runs agree that would not without it; a folder that was to be made holds nothing to read."""
     found, simulation, inquiry = simulated(Script(effects=(Effect(LEFT, 5, None),), found=way), random.Random(0))
 
     assert found.parting is None

@@ -62,6 +62,10 @@ def which(divergence: Divergence) -> str:
         return ""
     # Batches, losses and artifacts have numbers for names; parameters have names of their own.
     label = f"{divergence.stream} " if divergence.stream in ("batch", "loss", "artifact", "output") else ""
+    if divergence.detail.startswith("only the "):
+        # Nothing differs where there is nothing to compare with.
+        others = f", and {divergence.differing - 1} more" if divergence.differing > 1 else ""
+        return f"{label}{divergence.name}: {divergence.detail}{others}"
     text = f"{label}{divergence.name}: {divergence.differing} of {divergence.total} tensors differ"
     if divergence.detail:
         text += f" ({divergence.detail})"
