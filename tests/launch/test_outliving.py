@@ -93,7 +93,7 @@ def test_nothing_outlives_a_samebits_that_was_killed(jobs: str, tmp_path: Path) 
     luck = random.Random(jobs)
     write(tmp_path, {"it.py": STANDS_FOR})
     for number in range(10):
-        with started("check", "--jobs", jobs, "--out", str(number), "it.py", cwd=tmp_path) as check:
+        with started("check", "--no-fresh-copy", "--jobs", jobs, "--out", str(number), "it.py", cwd=tmp_path) as check:
             begun = len(pids(tmp_path))
             time.sleep(luck.uniform(0.1, 0.6))
             if number % 2:

@@ -31,7 +31,14 @@ VIEW = """
     print(os.getcwd(), sys.stdin.isatty(), sys.stdout.encoding, sys.stdout.line_buffering, sys.dont_write_bytecode)
     print(sorted(set(os.environ) - {"SAMEBITS_PLAN", "PYTHONPATH", "LINES", "COLUMNS"} - set(PINNED)))
 """
-PINNED = ("PYTHONHASHSEED", "CUBLAS_WORKSPACE_CONFIG", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "MKL_DYNAMIC")
+PINNED = (
+    "PYTHONHASHSEED",
+    "CUBLAS_WORKSPACE_CONFIG",
+    "CUBLASLT_WORKSPACE_SIZE",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "MKL_DYNAMIC",
+)
 VIEW = VIEW.replace("set(PINNED)", repr(set(PINNED)))
 
 

@@ -85,7 +85,7 @@ CASES = [
     case("numpy_rng_late", "numpy-rng", step=7),
     case("numpy_rng_library", "numpy-rng"),
     case("os_entropy_default_rng", "os-entropy"),
-    case("os_entropy_device", "os-entropy", is_sample=True),
+    case("os_entropy_device", "os-entropy"),
     case("os_entropy_instance", "os-entropy"),
     case("os_entropy_secrets", "os-entropy"),
     case("os_entropy_torch_seed", "os-entropy"),
