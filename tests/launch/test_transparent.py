@@ -107,7 +107,7 @@ CASES = {
     "killed": script("import os; os.kill(os.getpid(), 9)"),
     "terminated": script("import os; os.kill(os.getpid(), 15)"),
     "aborted": script("import os; os.abort()"),
-    "interrupted": script("import os, time; os.kill(os.getpid(), 2); time.sleep(9)"),
+    "interrupted": script("import signal, time; signal.raise_signal(2); time.sleep(9)"),
     "its own hooks": script(
         """
         import atexit, signal, sys
