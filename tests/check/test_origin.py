@@ -52,6 +52,7 @@ def test_an_operation_whose_bits_depend_on_the_threads(tmp_path: Path) -> None:
     assert found["first_divergence"]["op"] == origin["op"]
 
 
+@pytest.mark.slow
 def test_numpy_writing_through_shared_memory_is_not_the_operations_fault(tmp_path: Path) -> None:
     """The recorder knew the tensor and did not see the write: the bits of the operands give it away."""
     source = """

@@ -17,7 +17,7 @@ from samebits.recording.wish import OpWish
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"
-SAMPLE = ("digits_workers", "names_rnn", "transformer", "many")
+SAMPLE = ("names_rnn", "transformer", "many")
 SCRIPTS = [*sorted(EXAMPLES.glob("*.py")), HERE / "transformer.py", HERE / "many.py"]
 
 

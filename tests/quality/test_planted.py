@@ -97,7 +97,7 @@ CASES = [
     case("torch_rng_lines", "torch-rng", is_sample=True),
     case("torch_rng_model", "torch-rng"),
     case("torch_rng_shuffle", "torch-rng"),
-    case("two_numpy_clock", "numpy-rng", "clock", is_sample=True),
+    case("two_numpy_clock", "numpy-rng", "clock"),
     # Two runs that are left alone diverge by Python's generator: that is told first, whatever else is varied.
     case("two_python_workers", "python-rng", "data-workers", options=("--vary", "data-workers")),
     case("two_torch_hash", "torch-rng", "hash-seed"),

@@ -16,9 +16,9 @@ from tests.quality.test_planted import MARK
 from tests.schemas import assert_valid
 
 FOLDER = Path(__file__).parent / "unknown"
-# The fast tests have the coin and the race without a lock.
+# The fast tests have the coin.
 CASES = [
-    pytest.param(path.name, marks=[pytest.mark.slow] if path.name == "completion" else [])
+    pytest.param(path.name, marks=[pytest.mark.slow] if path.name != "coin" else [])
     for path in sorted(FOLDER.iterdir())
 ]
 # So many runs of a coin with this bias agree in one check of five hundred, and accuse an innocent as rarely.

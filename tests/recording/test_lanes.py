@@ -86,7 +86,10 @@ def apart(a: Outcome, b: Outcome, until: int | None = None) -> Divergence | None
 @pytest.mark.parametrize(
     "way",
     [
-        pytest.param(way, marks=[pytest.mark.slow] if way in ("a pool", "an executor of threads") else [])
+        pytest.param(
+            way,
+            marks=[pytest.mark.slow] if way in ("a pool", "an executor of threads", "an executor of processes") else [],
+        )
         for way in WAYS
     ],
 )

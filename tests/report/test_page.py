@@ -90,6 +90,7 @@ for _ in range(6):
 """
 
 
+@pytest.mark.slow
 def test_the_page_of_a_real_check(tmp_path: Path) -> None:
     """Verdict, cause with its lines, remedy, time line and matrix; and of each run by itself."""
     (tmp_path / "train.py").write_text(TRAIN)
