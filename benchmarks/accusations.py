@@ -71,7 +71,7 @@ def checked(name: str, bias: str) -> Counter[str]:
 
 def simulated(number: int) -> None:
     sys.path.insert(0, str(HERE.parent))
-    from tests.check.test_search import judged
+    from tests.checking.test_search import judged
 
     total: Counter[str] = Counter()
     start = time.monotonic()

@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from samebits.recording.digest import digest, digests, is_evidence
+from samebits.bits.digest import digest, digests, is_evidence
 
 ROUNDS = 60
 SECONDS_A_ROUND = 0.004

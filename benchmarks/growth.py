@@ -11,9 +11,9 @@ import torch
 
 import samebits
 from samebits.comparison.ops import first_op_divergence
-from samebits.recording.folder import RunFolder
-from samebits.recording.ops.table import OpKind, Ops, OpSheet
-from samebits.recording.store import Recording, Writer
+from samebits.runfolder.folder import RunFolder
+from samebits.runfolder.ops import OpKind, Ops, OpSheet
+from samebits.runfolder.steps import Recording, Writer
 
 KINDS = 300
 

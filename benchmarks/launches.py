@@ -15,7 +15,7 @@ import math
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from samebits.recording.digest import packs
+from samebits.bits.digest import packs
 
 MB = 1e6
 

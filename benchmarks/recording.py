@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 from digest_speed import print_throughput  # the sibling script
 
-from samebits.recording.folder import RunFolder
+from samebits.runfolder.folder import RunFolder
 
 HERE = Path(__file__).parent
 PROCESSES = 8

@@ -51,7 +51,7 @@ def test_the_tour_shows_output() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["samebits.seeds", "samebits.pinning", "samebits.recording.trees", "samebits.launch.place"]
+    "name", ["samebits.base.seeds", "samebits.factors.pinning", "samebits.agent.trees", "samebits.runfolder.place"]
 )
 def test_examples_in_docstrings_are_true(name: str) -> None:
     """Doctests run, and there are some."""

@@ -11,32 +11,32 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from samebits import data as data
-    from samebits.errors import DivergenceError as DivergenceError
-    from samebits.errors import SamebitsError as SamebitsError
-    from samebits.errors import TooLateError as TooLateError
-    from samebits.errors import TooLateWarning as TooLateWarning
-    from samebits.library import Comparison as Comparison
-    from samebits.library import assert_repeats as assert_repeats
-    from samebits.library import compare as compare
-    from samebits.pinning import pin as pin
-    from samebits.pinning import pinned as pinned
-    from samebits.pinning import status as status
-    from samebits.recording.session import record as record
-    from samebits.seeds import derive as derive
+    from samebits.agent.session import record as record
+    from samebits.api import Comparison as Comparison
+    from samebits.api import assert_repeats as assert_repeats
+    from samebits.api import compare as compare
+    from samebits.base.errors import DivergenceError as DivergenceError
+    from samebits.base.errors import SamebitsError as SamebitsError
+    from samebits.base.errors import TooLateError as TooLateError
+    from samebits.base.errors import TooLateWarning as TooLateWarning
+    from samebits.base.seeds import derive as derive
+    from samebits.factors.pinning import pin as pin
+    from samebits.factors.pinning import pinned as pinned
+    from samebits.factors.pinning import status as status
 
 _HOMES = {
-    "Comparison": "samebits.library",
-    "DivergenceError": "samebits.errors",
-    "SamebitsError": "samebits.errors",
-    "TooLateError": "samebits.errors",
-    "TooLateWarning": "samebits.errors",
-    "assert_repeats": "samebits.library",
-    "compare": "samebits.library",
-    "derive": "samebits.seeds",
-    "pin": "samebits.pinning",
-    "pinned": "samebits.pinning",
-    "record": "samebits.recording.session",
-    "status": "samebits.pinning",
+    "Comparison": "samebits.api",
+    "DivergenceError": "samebits.base.errors",
+    "SamebitsError": "samebits.base.errors",
+    "TooLateError": "samebits.base.errors",
+    "TooLateWarning": "samebits.base.errors",
+    "assert_repeats": "samebits.api",
+    "compare": "samebits.api",
+    "derive": "samebits.base.seeds",
+    "pin": "samebits.factors.pinning",
+    "pinned": "samebits.factors.pinning",
+    "record": "samebits.agent.session",
+    "status": "samebits.factors.pinning",
 }
 
 # Rooms whose own names are public: `samebits.data.DataLoader`.

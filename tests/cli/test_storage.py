@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.recording.folder import RunFolder, mark_busy
+from samebits.runfolder.folder import RunFolder, mark_busy
 from tests.launch.conftest import PYTHON, TRAIN, only_run, plain, samebits, write
 
 FAILURE = {"run": 125, "check": 2}

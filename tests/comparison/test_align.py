@@ -4,9 +4,9 @@ from pathlib import Path
 
 from samebits.comparison.align import align
 from samebits.comparison.locate import first_divergence
-from samebits.recording.birth import Birth, birth_here
-from samebits.recording.store import Column, Recording, Writer
 from samebits.report.places import where
+from samebits.runfolder.steps import Column, Recording, Writer
+from samebits.runfolder.writers import Birth, birth_here
 
 Rows = list[dict[str, Column]]
 

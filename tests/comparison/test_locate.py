@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from samebits.base.errors import DigestError
 from samebits.comparison.locate import first_divergence
 from samebits.comparison.ops import op_divergences
-from samebits.errors import DigestError
-from samebits.recording.store import Column, Recording, Writer
+from samebits.runfolder.steps import Column, Recording, Writer
 
 STEPS = 20
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from samebits.comparison.ops import OpDivergence, first_op_divergence
-from samebits.recording.ops.table import CHUNK, OpKind, Ops, OpSheet
-from samebits.recording.store import Recording, Writer
+from samebits.runfolder.ops import CHUNK, OpKind, Ops, OpSheet
+from samebits.runfolder.steps import Recording, Writer
 
 Row = tuple[OpKind, Sequence[int]]
 

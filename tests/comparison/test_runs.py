@@ -9,9 +9,9 @@ import torch
 from click.testing import CliRunner
 
 import samebits
+from samebits.base.errors import RecordingError
 from samebits.cli.diff import command
-from samebits.errors import RecordingError
-from samebits.recording.store import file_name
+from samebits.runfolder.steps import file_name
 from tests.schemas import assert_valid
 
 RECORDED = "initial parameters, data, losses, gradients, parameters, optimizer states"

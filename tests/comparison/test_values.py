@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from samebits.comparison.values import distance
-from samebits.recording.values import Kept, keep, read_kept
+from samebits.runfolder.tensors import Kept, keep, read_kept
 
 
 def kept(tensor: torch.Tensor) -> Kept:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
+from samebits.base.errors import UsageError
 from samebits.data import audit
-from samebits.errors import UsageError
 
 
 class Base(torch.utils.data.Dataset[Any]):

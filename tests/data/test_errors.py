@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 
+from samebits.base.errors import UsageError
 from samebits.data import DataLoader, Mapped
-from samebits.errors import UsageError
 
 BROKEN = (3, 8, 9, 10, 11, 17)
 

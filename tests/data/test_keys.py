@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from samebits import derive
+from samebits.base.seeds import Stem
 from samebits.data import DataLoader, fetch
 from samebits.data.fetching import Fetcher
 from samebits.data.generators import Words
 from samebits.data.order import index_word
-from samebits.seeds import Stem
 from tests.data.augment import HAS_ALBUMENTATIONS
 
 EPOCHS, LENGTH = 10, 1_000_000

@@ -27,8 +27,8 @@ from torch.utils.data import (
 )
 
 import samebits
+from samebits.base.errors import DataStateError, UsageError
 from samebits.data import DataLoader, Mapped, fetch, sample_generator
-from samebits.errors import DataStateError, UsageError
 from tests.data.augment import Images, bits, epoch, global_states, kinds, loader
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")

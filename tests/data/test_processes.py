@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import torch
 
+from samebits.base.errors import WorkerDiedError
 from samebits.data import DataLoader
-from samebits.errors import WorkerDiedError
 from tests.data.augment import KINDS
 from tests.data.killed_probe import TAKEN
 from tests.data.test_matrix import joined, plain

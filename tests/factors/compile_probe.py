@@ -6,7 +6,7 @@ import torch
 
 import samebits
 from samebits.factors.base import Setting, Witness
-from samebits.pinning import treat
+from samebits.factors.pinning import treat
 
 warnings.simplefilter("ignore")
 

@@ -22,7 +22,7 @@ import torch._inductor.config
 from torch.utils.data import DataLoader
 
 from samebits.factors.base import Mode, Setting, Witness
-from samebits.pinning import treat
+from samebits.factors.pinning import treat
 
 
 @contextmanager

@@ -18,7 +18,7 @@ import warnings
 
 import samebits
 from samebits.factors.base import Setting, Witness
-from samebits.pinning import treat
+from samebits.factors.pinning import treat
 
 FACTORS = ("python-rng", "os-entropy", "clock", "file-order")
 warnings.simplefilter("ignore", samebits.TooLateWarning)

@@ -13,11 +13,11 @@ import pytest
 import torch
 
 import samebits
-from samebits.errors import UsageError
+from samebits.agent.used import what_was_used
+from samebits.base.errors import UsageError
 from samebits.factors.base import Scene, Setting
 from samebits.factors.catalog import find
 from samebits.factors.triton_autotune import HOME
-from samebits.recording.used import what_was_used
 from tests.factors.scenes import treated, watched
 
 

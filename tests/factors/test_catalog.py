@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import samebits
-from samebits.errors import UnknownFactorError, UsageError
+from samebits.base.errors import UnknownFactorError, UsageError
+from samebits.base.sites import Site
 from samebits.factors import base
 from samebits.factors.base import CallFactor, Factor, Observation, Scene, Setting
 from samebits.factors.catalog import CATALOG, find, in_order, names
-from samebits.sites import Site
 
 SOURCE = Path(samebits.__file__).parent
 each_factor = pytest.mark.parametrize("factor", CATALOG, ids=names())

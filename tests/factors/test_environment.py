@@ -10,11 +10,11 @@ import pytest
 import torch
 
 import samebits
-from samebits.errors import TooLateError, UsageError
+from samebits.base.errors import TooLateError, UsageError
 from samebits.factors import hash_seed
 from samebits.factors.base import Setting
 from samebits.factors.catalog import find
-from samebits.pinning import treat
+from samebits.factors.pinning import treat
 from tests.factors.scenes import treated
 
 VARIABLES = (
@@ -177,7 +177,7 @@ def test_a_varied_thread_count_arrives_in_the_child() -> None:
     """Set in the environment, and not changed again by the child's own half of the work."""
     code = """
 from samebits.factors.base import Setting
-from samebits.pinning import treat
+from samebits.factors.pinning import treat
 t = treat({"cpu-threads": Setting("varied")}, 0)
 import torch
 print(json.dumps(torch.get_num_threads()))

@@ -14,7 +14,7 @@ import pytest
 from samebits.factors import memory_addresses
 from samebits.factors.base import Mode, Scene, Setting
 from samebits.factors.memory_addresses import MemoryAddresses, _Numbers, is_fixed, may_fix
-from samebits.launch.plan import RunPlan
+from samebits.runfolder.plan import RunPlan
 
 FACTOR = MemoryAddresses()
 

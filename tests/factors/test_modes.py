@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import samebits
-from samebits.errors import UsageError
+from samebits.base.errors import UsageError
 from tests.factors.scenes import treated
 
 pytestmark = pytest.mark.filterwarnings("ignore::samebits.TooLateWarning")
@@ -161,7 +161,7 @@ def test_float_precision_is_pinned_and_given_back_whatever_was_set() -> None:
 import torch, samebits
 from samebits.factors import float_precision as f
 from samebits.factors.base import Setting
-from samebits.pinning import treat
+from samebits.factors.pinning import treat
 def state():
     new = [(name, owner.fp32_precision) for name, owner in f._precisions(torch).items()]
     older = [n for n in dir(torch._C) if n.startswith("_get_cublas_allow_fp16")]

@@ -10,9 +10,9 @@ import pytest
 from samebits.factors.base import Mode, Setting
 from samebits.factors.catalog import CATALOG
 from samebits.launch.command import understand
-from samebits.launch.plan import RunPlan
 from samebits.launch.process import run_recorded
-from samebits.recording.journal import read_notes
+from samebits.runfolder.notes import read_notes
+from samebits.runfolder.plan import RunPlan
 
 COMMAND = [sys.executable, str(Path(__file__).with_name("packages.py"))]
 PATIENCE_SECONDS = 300

@@ -14,8 +14,8 @@ from torch.utils.data import DataLoader
 
 import samebits
 from samebits.factors.base import Setting
+from samebits.factors.pinning import treat
 from samebits.factors.seed_calls import MOST_AT_ONE_LINE, SeedCall, witness_seeds
-from samebits.pinning import treat
 from tests.factors.scenes import differences, everything, here
 
 

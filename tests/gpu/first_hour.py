@@ -14,11 +14,11 @@ import torch
 from torch import nn
 
 import samebits
-from samebits.recording.digest import digests, pending
-from samebits.recording.digest.parts import LOW_ADDRESS
-from samebits.recording.folder import open_run
-from samebits.recording.journal import read_notes
-from samebits.recording.ops.table import Ops
+from samebits.bits.digest import digests, pending
+from samebits.bits.digest.parts import LOW_ADDRESS
+from samebits.runfolder.folder import open_run
+from samebits.runfolder.notes import read_notes
+from samebits.runfolder.ops import Ops
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 DTYPES = (

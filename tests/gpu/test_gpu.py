@@ -14,10 +14,10 @@ import torch
 from torch import nn
 
 import samebits
-from samebits.recording.digest import digest, digests, pending
-from samebits.recording.folder import open_run
-from samebits.recording.ops.table import Ops
-from tests.recording import definition
+from samebits.bits.digest import digest, digests, pending
+from samebits.runfolder.folder import open_run
+from samebits.runfolder.ops import Ops
+from tests.bits import definition
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")]
 

@@ -12,9 +12,9 @@ from typing import Any
 from samebits.factors.base import Setting
 from samebits.factors.catalog import CATALOG
 from samebits.launch.command import understand
-from samebits.launch.plan import RunPlan
 from samebits.launch.process import run_recorded
-from samebits.recording.journal import read_notes
+from samebits.runfolder.notes import read_notes
+from samebits.runfolder.plan import RunPlan
 
 SAMEBITS = str(Path(sys.executable).with_name("samebits"))
 PYTHON = sys.executable

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.errors import CommandNotFoundError, InjectionError, SamebitsError, UsageError
+from samebits.base.errors import CommandNotFoundError, InjectionError, SamebitsError, UsageError
 from samebits.launch.command import understand
 from tests.launch.conftest import PYTHON, write
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.recording.folder import RunFolder
+from samebits.runfolder.folder import RunFolder
 from tests.launch.conftest import PATIENCE_SECONDS, PYTHON, SAMEBITS, TRAIN, only_run, plain, samebits, write
 from tests.schemas import assert_valid
 

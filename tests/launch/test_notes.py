@@ -7,9 +7,9 @@ import pytest
 
 from samebits.factors.base import Setting
 from samebits.launch.command import understand
-from samebits.launch.plan import RunPlan
 from samebits.launch.process import run_recorded
-from samebits.recording.journal import read_notes
+from samebits.runfolder.notes import read_notes
+from samebits.runfolder.plan import RunPlan
 from tests.launch.conftest import PATIENCE_SECONDS, PYTHON, write
 
 SCRIPT = """

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from samebits.launch.command import understand
-from samebits.launch.plan import RunPlan
 from samebits.launch.process import run_recorded
+from samebits.runfolder.plan import RunPlan
 from tests.launch.conftest import PATIENCE_SECONDS, PYTHON, SAMEBITS, only_run, samebits, write
 from tests.launch.test_ending import lives, pids, started, until
 
@@ -146,7 +146,7 @@ def test_the_watchman_leaves_when_samebits_does(tmp_path: Path) -> None:
     write(tmp_path, {"it.py": "import os; print(os.getppid())"})
     code = (
         "import os, sys, samebits.launch.guard as guard; from samebits.launch.process import run_recorded as run;"
-        "from samebits.launch.command import understand; from samebits.launch.plan import RunPlan;"
+        "from samebits.launch.command import understand; from samebits.runfolder.plan import RunPlan;"
         "from pathlib import Path;"
         "[run(understand(['it.py']), RunPlan(), Path(name)) for name in 'ab']; print(guard._watchman.pid)"
     )

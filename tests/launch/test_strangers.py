@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from samebits.launch.command import understand
-from samebits.launch.plan import RunPlan
 from samebits.launch.process import run_recorded
 from samebits.launch.strangers import unentered
+from samebits.runfolder.plan import RunPlan
 from tests.launch.conftest import PYTHON, TRAIN, samebits, write
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")

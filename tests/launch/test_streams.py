@@ -16,7 +16,7 @@ RUN = """
 import sys
 from pathlib import Path
 from samebits.launch.command import understand
-from samebits.launch.plan import RunPlan
+from samebits.runfolder.plan import RunPlan
 from samebits.launch.process import run_recorded
 outcome = run_recorded(understand(["it.py"]), RunPlan(), Path("run"), 60)
 sys.exit(outcome.exit_code)

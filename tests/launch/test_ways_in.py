@@ -9,10 +9,10 @@ import pytest
 
 from samebits.factors.base import Setting
 from samebits.launch.command import understand
-from samebits.launch.plan import RunPlan, read_plan
 from samebits.launch.process import run_recorded
-from samebits.recording.folder import RunFolder
-from samebits.recording.journal import read_notes
+from samebits.runfolder.folder import RunFolder
+from samebits.runfolder.notes import read_notes
+from samebits.runfolder.plan import RunPlan, read_plan
 from tests.launch.conftest import PYTHON, TRAIN, notes, samebits, under_run, write
 
 OLD_PYTHONS = sorted(Path("~/.pyenv/versions").expanduser().glob("[23].[0-9].*/bin/python"))

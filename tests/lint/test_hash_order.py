@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.lint.hash_order import LISTS, LOOPS, NUMBERS, WEAK, find_hash_order
+from samebits.lint.rules.hash_order import LISTS, LOOPS, NUMBERS, WEAK, find_hash_order
 
 HASH_SEEDS = range(1, 9)
 MARK = "# <-"

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from samebits.launch.command import Command
-from samebits.launch.plan import RunPlan
 from samebits.launch.process import run_recorded
-from samebits.recording.journal import read_notes
-from samebits.recording.ops.table import Ops
-from samebits.recording.wish import OpWish
+from samebits.runfolder.notes import read_notes
+from samebits.runfolder.ops import Ops
+from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import OpWish
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from samebits.check.verdict import Origin, OriginOnRank, Parting, Verdict
+from samebits.checking.verdict import Origin, OriginOnRank, Parting, Verdict
 from samebits.comparison.locate import Divergence
 from samebits.comparison.ops import OpDivergence
 from samebits.comparison.values import Distance
-from samebits.launch.replay import Condition, Replay
-from samebits.recording.ops.table import OpKind, OpRow
+from samebits.replay.runner import Condition, Replay
 from samebits.report.json import check_json
 from samebits.report.page import check_page
 from samebits.report.text import check_text
+from samebits.runfolder.ops import OpKind, OpRow
 from tests.schemas import assert_valid
 
 PRODUCER = {"step": 0, "index": 3, "op": "aten::mul.Tensor", "module": "", "path": "", "line": 0, "function": ""}

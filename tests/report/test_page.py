@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
+from samebits.base.errors import RecordingError
 from samebits.cli.options import keep_answer
 from samebits.comparison.growth import apart
 from samebits.comparison.timeline import Lane, Timeline
-from samebits.errors import RecordingError
-from samebits.recording.folder import newest_in
 from samebits.report.costs import failed_cost_json
 from samebits.report.json import failed_check_json
 from samebits.report.page import check_page, cost_page
+from samebits.runfolder.folder import newest_in
 from tests.schemas import assert_valid
 
 MOST_BYTES = 500_000
@@ -129,7 +129,7 @@ def test_the_page_of_a_real_check(tmp_path: Path) -> None:
 
 def document(**changes: Any) -> dict[str, Any]:
     """A check that found a cause at a line with a strange name."""
-    from samebits.errors import UsageError
+    from samebits.base.errors import UsageError
 
     location = {"path": f"/nowhere/{EVIL}.py", "line": 3, "function": EVIL, "source": f"x = '{EVIL}'"}
     cause = {
@@ -214,7 +214,7 @@ def test_the_time_line_says_where_streams_part() -> None:
 
 def test_a_page_without_runs_or_answer() -> None:
     """What could not even begin has a page, too."""
-    from samebits.errors import UsageError
+    from samebits.base.errors import UsageError
 
     error = UsageError("nothing was typed", "type something")
     checked = assert_self_contained(check_page(failed_check_json(error), None, (), {}, {}))
@@ -234,7 +234,7 @@ def price(label: str, low: float, high: float, **more: Any) -> dict[str, Any]:
 
 def test_the_page_of_a_measurement() -> None:
     """Bars with intervals, failures in words, and what does not apply."""
-    from samebits.errors import UsageError
+    from samebits.base.errors import UsageError
 
     prices = [price("torch-algorithms", 1.2, 1.3), price("cpu-isa", 0.98, 1.02)]
     prices.append(price(EVIL, 1, 1, ratio=None, failure="no kernel", repeats=None))

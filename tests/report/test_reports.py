@@ -6,22 +6,22 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from samebits.check.facts import Entry
-from samebits.check.plan import Request, first_runs
-from samebits.check.verdict import Cause, Evidence, LeftOut, Parting, Remedy, Run, Unknown, Verdict
+from samebits.base.errors import ScriptFailedError
+from samebits.base.sites import Site
+from samebits.checking.facts import Entry
+from samebits.checking.plan import Request, first_runs
+from samebits.checking.verdict import Cause, Evidence, LeftOut, Parting, Remedy, Run, Unknown, Verdict
 from samebits.comparison.locate import Divergence
 from samebits.comparison.runs import RunComparison
 from samebits.comparison.values import Distance
-from samebits.errors import ScriptFailedError
 from samebits.factors.base import Setting
+from samebits.factors.pinning import status
 from samebits.launch.command import Command
-from samebits.launch.plan import RunPlan
 from samebits.launch.process import Outcome
-from samebits.pinning import status
-from samebits.recording.folder import RunFolder
 from samebits.report.json import check_json, diff_json, factors_json, failed_check_json
 from samebits.report.text import check_text, diff_text, factors_text, plan_text
-from samebits.sites import Site
+from samebits.runfolder.folder import RunFolder
+from samebits.runfolder.plan import RunPlan
 from tests.schemas import assert_valid
 
 COMMAND = Command(("python", "train.py"), ("train.py",))

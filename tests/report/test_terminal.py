@@ -18,11 +18,11 @@ from samebits.comparison.runs import RunComparison
 from samebits.comparison.values import Distance
 from samebits.factors.base import Observation
 from samebits.factors.catalog import find
-from samebits.pinning import FactorStatus, Status
+from samebits.factors.pinning import FactorStatus, Status
 from samebits.report.costs import cost_text
 from samebits.report.terminal import INDENT, drawn
 from samebits.report.text import diff_text, factors_text
-from tests.cost.test_prices import ALONE, CHEAPER, WHOLE, costs, price
+from tests.pricing.test_prices import ALONE, CHEAPER, WHOLE, costs, price
 
 GOLDEN = Path(__file__).parent / "golden"
 ROOT = Path(__file__).parents[2]

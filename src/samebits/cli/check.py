@@ -9,11 +9,12 @@ from typing import Any
 
 import click
 
-from samebits.check.experiments import run_check
-from samebits.check.lab import Lab
-from samebits.check.places import MOST_UNASKED_BYTES
-from samebits.check.plan import Request, first_runs
-from samebits.check.verdict import Verdict
+from samebits.base.errors import UsageError
+from samebits.checking.experiments import run_check
+from samebits.checking.lab import Lab
+from samebits.checking.places import MOST_UNASKED_BYTES
+from samebits.checking.plan import Request, first_runs
+from samebits.checking.verdict import Verdict
 from samebits.cli.config import Config, read_config
 from samebits.cli.options import (
     COMMAND_LINE,
@@ -29,13 +30,12 @@ from samebits.cli.options import (
     working_in,
 )
 from samebits.cli.progress import progress
-from samebits.errors import UsageError
 from samebits.factors.catalog import find, held_by_copies, in_order
 from samebits.launch.command import understand
 from samebits.launch.copies import volume
-from samebits.recording.folder import new_home
 from samebits.report.json import check_json, dumped
 from samebits.report.text import check_text, plan_text
+from samebits.runfolder.folder import new_home
 
 LARGE_BYTES = 10**9
 

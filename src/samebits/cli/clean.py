@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
+from samebits.base.errors import RecordingError, StorageError, UsageError
 from samebits.cli.options import answer
-from samebits.errors import RecordingError, StorageError, UsageError
-from samebits.recording.folder import HOME, oldest_in
+from samebits.runfolder.folder import HOME, oldest_in
 
 
 @click.command(short_help="Remove old checks and runs.")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from samebits.errors import ConfigError, StorageError, UnknownFactorError
+from samebits.base.errors import ConfigError, StorageError, UnknownFactorError
 from samebits.factors.catalog import find
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from samebits.base.errors import UsageError
 from samebits.cli.config import read_config
 from samebits.cli.options import (
     COMMAND_LINE,
@@ -20,14 +21,13 @@ from samebits.cli.options import (
     working_in,
 )
 from samebits.cli.progress import progress_line
-from samebits.cost.experiments import run_cost
-from samebits.cost.plan import DEFAULT_BUDGET, DEFAULT_WARM_UP, Request
-from samebits.errors import UsageError
 from samebits.factors.catalog import find, in_order
 from samebits.launch.command import understand
-from samebits.recording.folder import new_home
+from samebits.pricing.experiments import run_cost
+from samebits.pricing.plan import DEFAULT_BUDGET, DEFAULT_WARM_UP, Request
 from samebits.report.costs import cost_json, cost_text
 from samebits.report.json import dumped
+from samebits.runfolder.folder import new_home
 
 
 @click.command(context_settings=COMMAND_LINE, short_help="What each pin costs, and the cheapest set that repeats.")

@@ -11,10 +11,10 @@ from samebits.cli.options import answer, format_option
 from samebits.comparison.locate import Divergence
 from samebits.comparison.runs import compare_runs, recordings_of
 from samebits.comparison.values import Distance, distance
-from samebits.recording.folder import RunFolder, open_run
-from samebits.recording.values import read_kept
 from samebits.report.json import diff_json, dumped
 from samebits.report.text import diff_text
+from samebits.runfolder.folder import RunFolder, open_run
+from samebits.runfolder.tensors import read_kept
 
 
 @click.command(short_help="Compare two recorded runs.")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import click
 
 import samebits
-from samebits.errors import InterruptError, SamebitsError, UsageError
+from samebits.base.errors import InterruptError, SamebitsError, UsageError
 
 COMMANDS = {
     "run": "Run once with factors pinned.",

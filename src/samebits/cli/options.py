@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 import click
 
-from samebits.errors import InterruptError, SamebitsError, StorageError
+from samebits.base.errors import InterruptError, SamebitsError, StorageError
 from samebits.factors.base import Setting
 from samebits.factors.catalog import in_order
-from samebits.launch.ending import signals_end_runs
-from samebits.pinning import settings_for
-from samebits.recording.folder import ANSWER, mark_busy, mark_done, write_whole
+from samebits.factors.pinning import settings_for
+from samebits.launch.signals import signals_end_runs
+from samebits.runfolder.folder import ANSWER, mark_busy, mark_done, write_whole
 
 F = TypeVar("F", bound=Callable[..., Any])
 

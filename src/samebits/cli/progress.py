@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from samebits.check.lab import Watch
-from samebits.check.plan import Request
-from samebits.launch.plan import RunPlan
+from samebits.checking.lab import Watch
+from samebits.checking.plan import Request
 from samebits.launch.process import Outcome
+from samebits.runfolder.plan import RunPlan
 
 
 @contextmanager

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
+from samebits.base.errors import RecordingError, UsageError
 from samebits.cli.options import answer, format_option
-from samebits.errors import RecordingError, UsageError
-from samebits.launch.replay import DEFAULT_TIMES, operands_in, replay
-from samebits.recording.folder import RunFolder, open_run
+from samebits.replay.runner import DEFAULT_TIMES, operands_in, replay
 from samebits.report.json import dumped, replayed_json
 from samebits.report.text import replay_text
+from samebits.runfolder.folder import RunFolder, open_run
 
 
 @click.command(short_help="Call a recorded operation again and again.")

@@ -9,14 +9,14 @@ from typing import Any
 
 import click
 
+from samebits.base.errors import NewerSchemaError, RecordingError, StorageError
 from samebits.cli.options import answer
 from samebits.comparison.agreement import agreeing
 from samebits.comparison.growth import growth
 from samebits.comparison.timeline import timeline
-from samebits.errors import NewerSchemaError, RecordingError, StorageError
-from samebits.recording.folder import ANSWER, HOME, RunFolder, newest_in, open_run, write_whole
-from samebits.recording.store import Recording
 from samebits.report.page import check_page, cost_page, run_page
+from samebits.runfolder.folder import ANSWER, HOME, RunFolder, newest_in, open_run, write_whole
+from samebits.runfolder.steps import Recording
 
 SCHEMAS = {"samebits.check": 1, "samebits.cost": 1}
 

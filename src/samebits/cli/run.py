@@ -8,18 +8,18 @@ from typing import Any
 
 import click
 
+from samebits.base.errors import UsageError
 from samebits.cli.config import read_config
 from samebits.cli.options import COMMAND_LINE, command_argument, out_option, pin_option, seed_option, settings_from
-from samebits.errors import UsageError
+from samebits.factors.pinning import settings_for
 from samebits.launch.command import understand
-from samebits.launch.ending import end_like
-from samebits.launch.plan import RunPlan
 from samebits.launch.process import Outcome, run_transparent
-from samebits.pinning import settings_for
-from samebits.recording.folder import mark_busy, mark_done, new_home
-from samebits.recording.journal import read_notes
-from samebits.recording.store import COMPARED
-from samebits.recording.wish import OpWish
+from samebits.launch.signals import end_like
+from samebits.runfolder.folder import mark_busy, mark_done, new_home
+from samebits.runfolder.notes import read_notes
+from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import OpWish
+from samebits.runfolder.steps import COMPARED
 
 
 @click.command(context_settings=COMMAND_LINE, short_help="Run once with factors pinned.")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from samebits.comparison.locate import first_divergence
-from samebits.recording.store import Recording
+from samebits.runfolder.steps import Recording
 
 
 def agreeing(runs: Mapping[int, Sequence[Recording]]) -> dict[int, list[int]]:

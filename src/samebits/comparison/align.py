@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from samebits.errors import DigestError
-from samebits.recording.store import Recording
+from samebits.base.errors import DigestError
+from samebits.runfolder.steps import Recording
 
 # Of more pairs than this nobody looks how far each agrees; they are paired in the order of their creation.
 _MOST_LOOKED_AT = 4_096

@@ -6,10 +6,10 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from samebits.bits.ulp import BITS, raw_of, relative_between, ulp_between, ulp_told
 from samebits.comparison.align import align
 from samebits.comparison.timeline import STEPS_SHOWN
-from samebits.comparison.ulp import BITS, raw_of, relative_between, ulp_between, ulp_told
-from samebits.recording.store import Column, Recording
+from samebits.runfolder.steps import Column, Recording
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from samebits.comparison.align import Pair, align, first_unequal, rows_until
-from samebits.recording.store import COMPARED, Column, Recording
+from samebits.runfolder.steps import COMPARED, Column, Recording
 
 Position = tuple[int, int]
 

@@ -8,8 +8,8 @@ from itertools import islice
 from typing import Literal
 
 from samebits.comparison.align import align, first_unequal
-from samebits.recording.ops.table import OpRow, Ops
-from samebits.recording.store import Recording
+from samebits.runfolder.ops import OpRow, Ops
+from samebits.runfolder.steps import Recording
 
 # How far to look for where two runs come together again, and how many equal operations in a row count as together.
 LOOK_AHEAD = 2000

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from samebits.base.errors import RecordingError
 from samebits.comparison.align import Pair, align
 from samebits.comparison.locate import Divergence, first_divergence
 from samebits.comparison.ops import OpDivergence, first_op_divergence
 from samebits.comparison.streams import cuts_of, missing, streams_of
-from samebits.errors import RecordingError
-from samebits.recording.folder import RunFolder
-from samebits.recording.journal import read_notes
-from samebits.recording.ops.table import Ops
-from samebits.recording.store import Recording
+from samebits.runfolder.folder import RunFolder
+from samebits.runfolder.notes import read_notes
+from samebits.runfolder.ops import Ops
+from samebits.runfolder.steps import Recording
 
 
 @dataclass(frozen=True)

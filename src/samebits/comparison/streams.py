@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
-from samebits.recording.journal import read_notes
-from samebits.recording.store import COMPARED, Recording
+from samebits.runfolder.notes import read_notes
+from samebits.runfolder.steps import COMPARED, Recording
 
 
 def streams_of(runs: Iterable[Sequence[Recording]]) -> tuple[str, ...]:

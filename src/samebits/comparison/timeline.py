@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from samebits.comparison.align import Pair, align
-from samebits.recording.store import COMPARED, Recording
+from samebits.runfolder.steps import COMPARED, Recording
 
 # So many steps are looked at one by one; of more, every so-manieth.
 STEPS_SHOWN = 400

@@ -8,8 +8,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from samebits.comparison.ulp import BITS, ulp_between, ulp_told
-from samebits.recording.values import Kept
+from samebits.bits.ulp import BITS, ulp_between, ulp_told
+from samebits.runfolder.tensors import Kept
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        from samebits.errors import NoTorchError
+        from samebits.base.errors import NoTorchError
 
         raise NoTorchError(f"samebits.data.{name} needs torch, which is not installed here") from error
     globals()[name] = value

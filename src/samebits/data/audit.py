@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 from torch.utils.data import IterableDataset
 
+from samebits.base.errors import UsageError
+from samebits.base.sites import Site
 from samebits.data.fetching import Fetcher
 from samebits.data.lines import carried_by, follow, name_of_change, value_of
-from samebits.errors import UsageError
-from samebits.sites import Site
 
 SAMPLES = 16
 

@@ -20,12 +20,12 @@ import torch
 import torch.utils.data
 from torch.utils.data import IterableDataset
 
+from samebits.base.errors import DataStateError, WorkerDiedError
+from samebits.base.seeds import Stem
 from samebits.data.fetching import Fetched, Fetcher, Skipped, prepare_worker
 from samebits.data.order import Ticket, order_of
 from samebits.data.ranks import Ranks, Tail
 from samebits.data.streams import StreamFetcher
-from samebits.errors import DataStateError, WorkerDiedError
-from samebits.seeds import Stem
 
 VERSION = 1
 OnError = Literal["raise", "skip"]

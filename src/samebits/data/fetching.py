@@ -11,9 +11,9 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch.utils.data import Dataset, IterableDataset, Subset, get_worker_info
 
+from samebits.base.seeds import Stem
 from samebits.data.generators import Current, Generators, bring_back
 from samebits.data.order import Ticket, index_word
-from samebits.seeds import Stem
 
 Fetch = Callable[[], Any]
 

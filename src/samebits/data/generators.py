@@ -15,8 +15,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import torch
 
+from samebits.base.errors import UsageError
 from samebits.data.held import find_generators, is_keyable
-from samebits.errors import UsageError
 
 States = list[tuple[Callable[[Any], Any], Any]]
 

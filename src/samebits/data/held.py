@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from samebits.sites import is_user_file
+from samebits.base.sites import is_user_file
 
 # Further in, a container holds data: a million file names are not searched for generators.
 ITEMS_LOOKED_AT = 10_000

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from samebits.sites import Site, is_user_file, site_of
+from samebits.base.sites import Site, is_user_file, site_of
 
 # A sample whose code runs through more lines is followed no further.
 LINES_FOLLOWED = 5000

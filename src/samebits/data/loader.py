@@ -11,12 +11,12 @@ import torch.utils.data
 from torch.utils.data import IterableDataset
 from torch.utils.data.distributed import DistributedSampler
 
+from samebits.base.errors import UsageError
+from samebits.base.seeds import derive
 from samebits.data.epochs import EpochIterator, Epochs, OnError
 from samebits.data.fetching import Skipped
 from samebits.data.ranks import TAILS, Ranks, Tail
 from samebits.data.streams import Mapped
-from samebits.errors import UsageError
-from samebits.seeds import derive
 
 _made = itertools.count()
 

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 from torch.utils.data import RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler
 from torch.utils.data.distributed import DistributedSampler
 
+from samebits.base.errors import UsageError
+from samebits.base.seeds import Stem
 from samebits.data.generators import Current, Generators, States, bring_back
 from samebits.data.ranks import Ranks, Tail
-from samebits.errors import UsageError
-from samebits.seeds import Stem
 
 
 class Ticket(NamedTuple):

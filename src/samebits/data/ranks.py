@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 import torch
 
-from samebits.errors import UsageError
+from samebits.base.errors import UsageError
 
 Tail = Literal["keep", "drop", "pad", "uneven"]
 TAILS: tuple[str, ...] = get_args(Tail)

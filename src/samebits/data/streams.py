@@ -10,11 +10,11 @@ from typing import Any
 from torch.utils.data import IterableDataset
 from torch.utils.data._utils import worker as torch_worker
 
+from samebits.base.errors import UsageError
 from samebits.data.fetching import Fetcher, Skipped, note
 from samebits.data.generators import Generators
 from samebits.data.order import Ticket
 from samebits.data.ranks import Ranks, Tail
-from samebits.errors import UsageError
 
 
 class Mapped(IterableDataset[Any]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from samebits.errors import UsageError
+from samebits.base.errors import UsageError
 from samebits.factors.base import Factor, Observation, Scene
 
 BACKENDS = ("flash", "mem_efficient", "math", "cudnn")

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Literal
 
+from samebits.base.seeds import derive
+from samebits.base.sites import Site, called_by_user, shown_path, user_modules, user_site
 from samebits.factors.c_classes import exchange_method
 from samebits.factors.imports import forget, when_loaded
 from samebits.factors.stand_in import StandIn
-from samebits.seeds import derive
-from samebits.sites import Site, called_by_user, shown_path, user_modules, user_site
 
 Mode = Literal["natural", "pinned", "varied"]
 SiteKey = tuple[str, int]
@@ -283,7 +283,7 @@ class Factor(ABC):
 
     def check_value(self, value: str) -> None:
         """Raise UsageError when `value` cannot be pinned to."""
-        from samebits.errors import UsageError
+        from samebits.base.errors import UsageError
 
         raise UsageError(f"{self.name} takes no value, got {value!r}", f"write --pin {self.name}")
 

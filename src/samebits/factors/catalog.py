@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from samebits.errors import UnknownFactorError
+from samebits.base.errors import UnknownFactorError
 from samebits.factors.attention_backend import AttentionBackend
 from samebits.factors.base import Factor
 from samebits.factors.clock import Clock

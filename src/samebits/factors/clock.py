@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from samebits.base.sites import is_user_file
 from samebits.factors.base import CallFactor, Observation, Scene
 from samebits.factors.datetimes import tell_another_now
-from samebits.sites import is_user_file
 
 SECOND_NS = 1_000_000_000
 START_NS = 1_000_000_000 * SECOND_NS

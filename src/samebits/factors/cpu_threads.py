@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from samebits.errors import UsageError
+from samebits.base.errors import UsageError
 from samebits.factors.base import Factor, Observation, Scene, Setting
 
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-from samebits.errors import UsageError
+from samebits.base.errors import UsageError
 from samebits.factors.base import Factor, Observation, Scene, Setting
 
 VARIABLE = "CUBLAS_WORKSPACE_CONFIG"

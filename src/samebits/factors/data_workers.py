@@ -8,9 +8,9 @@ import sys
 from functools import partial, wraps
 from typing import Any
 
+from samebits.base.seeds import derive
+from samebits.base.sites import Site, user_site
 from samebits.factors.base import CallFactor, Observation, Scene, SiteKey, Witness, import_if_installed
-from samebits.seeds import derive
-from samebits.sites import Site, user_site
 
 
 class DataWorkers(CallFactor):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from samebits.base.sites import is_in_copy
 from samebits.factors.base import Factor, Observation, Scene
-from samebits.sites import is_in_copy
 
 
 class FilesLeftBehind(Factor):

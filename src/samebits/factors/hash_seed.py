@@ -6,10 +6,10 @@ import os
 import sys
 from collections.abc import Mapping
 
-from samebits.errors import UsageError
+from samebits.base.errors import UsageError
+from samebits.base.seeds import derive
+from samebits.base.sites import Site
 from samebits.factors.base import Factor, Observation, Scene, Setting
-from samebits.seeds import derive
-from samebits.sites import Site
 
 VARIABLE = "PYTHONHASHSEED"
 

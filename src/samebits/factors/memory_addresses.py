@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+from samebits.base.sites import Site
 from samebits.factors.base import Factor, Observation, Scene, Setting
-from samebits.sites import Site
 
 # <sys/personality.h>: what is asked with this number is only told.
 ADDR_NO_RANDOMIZE, ASK = 0x0040000, 0xFFFFFFFF

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from samebits.base.seeds import derive
+from samebits.base.sites import Site, user_site
 from samebits.factors.base import CallFactor, Mode, Observation, Scene
 from samebits.factors.lineage import Lineage
 from samebits.factors.random_devices import watch_devices
-from samebits.seeds import derive
-from samebits.sites import Site, user_site
 
 NUMPYS = "NumPy's generator"
 

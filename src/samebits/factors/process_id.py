@@ -11,10 +11,10 @@ from functools import wraps
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from samebits.base.seeds import derive
+from samebits.base.sites import Site, is_user_file, user_site
 from samebits.factors.base import CallFactor, Mode, Observation, Scene
 from samebits.factors.lineage import Lineage
-from samebits.seeds import derive
-from samebits.sites import Site, is_user_file, user_site
 
 # No process has a number above it (`pid_max` is at most 2**22 on Linux, less elsewhere): whatever is sent to a number
 # that we made up reaches nobody.

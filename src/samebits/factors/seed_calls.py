@@ -16,9 +16,9 @@ from functools import wraps
 from types import FrameType
 from typing import Any
 
+from samebits.base.sites import IMPORTING, Site, is_own_file, is_user_file, site_of
 from samebits.factors import stand_in
 from samebits.factors.base import Scene, Setting
-from samebits.sites import IMPORTING, Site, is_own_file, is_user_file, site_of
 
 # A loop that seeds in every step says after a few values what it does.
 MOST_AT_ONE_LINE = 8

@@ -6,7 +6,7 @@ import re
 import sys
 from typing import Any
 
-from samebits.errors import UsageError
+from samebits.base.errors import UsageError
 from samebits.factors.base import Factor, Observation, Scene
 from samebits.factors.cublas_workspace import give_fixed_workspace
 

@@ -6,8 +6,8 @@ import sys
 from functools import wraps
 from typing import Any
 
+from samebits.base.sites import Site
 from samebits.factors.base import CallFactor, Observation, Scene
-from samebits.sites import Site
 
 HOME = "triton.runtime.autotuner"
 

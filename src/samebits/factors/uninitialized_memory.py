@@ -7,8 +7,8 @@ from contextlib import nullcontext
 from functools import wraps
 from typing import Any
 
+from samebits.base.sites import Site
 from samebits.factors.base import CallFactor, Observation, Scene
-from samebits.sites import Site
 
 FUNCTIONS = ("empty", "empty_like", "empty_strided", "empty_permuted")
 METHODS = ("new_empty", "new_empty_strided")

@@ -1,1 +1,1 @@
-"""One run of the user's command in its own processes: `process` and `command` outside, `child` and `inject` inside."""
+"""One run of the user's command, from outside: its command line, its processes, its copy of the working folder, its end."""

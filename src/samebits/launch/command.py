@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from samebits.errors import CommandNotFoundError, InjectionError, UsageError
+from samebits.base.errors import CommandNotFoundError, InjectionError, UsageError
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from samebits.errors import StorageError
+from samebits.base.errors import StorageError
 
 # Not copied: history, recordings, and what Python makes again.
 LEFT_OUT = frozenset((".git", ".hg", ".samebits", "__pycache__"))

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from samebits.launch import watchman
-from samebits.launch.plan import VARIABLE
+from samebits.runfolder.plan import VARIABLE
 
 _lock = threading.Lock()
 _watchman: subprocess.Popen[bytes] | None = None

@@ -14,20 +14,20 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import samebits
-from samebits.errors import CommandNotFoundError, RecordingError, StorageError
+from samebits.base.errors import CommandNotFoundError, RecordingError, StorageError
 from samebits.launch.command import Command
-from samebits.launch.ending import end_group, end_strays, raise_if_signalled, signals_passed_on
 from samebits.launch.guard import guarded
-from samebits.launch.place import FILES, Place, asks_for_run_folder, with_run_folder
-from samebits.launch.plan import VARIABLE, RunPlan
+from samebits.launch.signals import end_group, end_strays, raise_if_signalled, signals_passed_on
 from samebits.launch.strangers import Strangers
 from samebits.launch.streams import streams_of
-from samebits.recording.folder import RunFolder
-from samebits.recording.journal import read_notes
+from samebits.runfolder.folder import RunFolder
+from samebits.runfolder.notes import read_notes
+from samebits.runfolder.place import FILES, Place, asks_for_run_folder, with_run_folder
+from samebits.runfolder.plan import VARIABLE, RunPlan
 
 # Seconds, or what is asked for them while the run goes on; None is no limit.
 Limit: TypeAlias = float | Callable[[], float | None]
-INJECTED = str(Path(__file__).parent / "inject")
+INJECTED = str(Path(__file__).parents[1] / "agent" / "inject")
 
 
 @dataclass(frozen=True)

@@ -9,24 +9,15 @@ import contextlib
 import os
 import shlex
 import time
-from pathlib import Path
 
-from samebits.launch.plan import VARIABLE
-from samebits.recording.folder import RunFolder
-from samebits.recording.journal import Journal, read_notes
+from samebits.base.processes import PROC, SESSION, stack_of, stat_of
+from samebits.runfolder.folder import RunFolder
+from samebits.runfolder.notes import Journal, read_notes
+from samebits.runfolder.plan import VARIABLE
 
 EVERY_SECONDS = 0.2
-_PROC = Path("/proc")
-# Of `stat`, behind the name of the program: session, and where the stack begins.
-_SESSION, _STACK = 3, 25
 # What `import torch` loads; helpers of torch's own that are no Python do without it.
 _LIBRARY = b"/libtorch_python"
-
-
-def stack_of(pid: int | str = "self") -> int:
-    """Where the stack of a process begins, 0 if nobody says: another place after every exec, the same after a fork."""
-    fields = _stat(pid)
-    return int(fields[_STACK]) if len(fields) > _STACK else 0
 
 
 class Strangers:
@@ -52,7 +43,7 @@ class Strangers:
             return
         self._next = now + EVERY_SECONDS
         with contextlib.suppress(OSError):
-            alive = {int(name) for name in os.listdir(_PROC) if name.isdigit()}
+            alive = {int(name) for name in os.listdir(PROC) if name.isdigit()}
             self._others &= alive
             self._settled = {pid: stack for pid, stack in self._settled.items() if pid in alive}
             for pid in alive - self._others:
@@ -66,7 +57,7 @@ class Strangers:
         if not self._is_of_this_run(pid):
             self._others.add(pid)
             return
-        if _LIBRARY not in (_PROC / str(pid) / "maps").read_bytes():
+        if _LIBRARY not in (PROC / str(pid) / "maps").read_bytes():
             return
         self._settled[pid] = stack
         if not self._is_entered(pid, stack):
@@ -75,12 +66,12 @@ class Strangers:
 
     def _is_of_this_run(self, pid: int) -> bool:
         """In its session, or with its plan; not so what another samebits started in there."""
-        variables = (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+        variables = (PROC / str(pid) / "environ").read_bytes().split(b"\0")
         plans = [variable for variable in variables if variable.startswith(f"{VARIABLE}=".encode())]
         if plans:
             return self._mark in plans
-        fields = _stat(pid)
-        return len(fields) > _SESSION and int(fields[_SESSION]) == self._session
+        fields = stat_of(pid)
+        return len(fields) > SESSION and int(fields[SESSION]) == self._session
 
     def _is_entered(self, pid: int, stack: int) -> bool:
         """Whether it, or the process it was forked from, has said that samebits started there, or why it could not."""
@@ -96,15 +87,7 @@ def unentered(folder: RunFolder) -> list[str]:
     return [note["what"] for note in read_notes(folder.path, "unseen") if not note.get("entered", True)]
 
 
-def _stat(pid: int | str) -> list[bytes]:
-    try:
-        # The name of the program stands in parentheses and may hold anything, also parentheses.
-        return (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
-    except OSError:
-        return []
-
-
 def _command_of(pid: int) -> str:
-    words = (_PROC / str(pid) / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+    words = (PROC / str(pid) / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
     program, *rest = words or [str(pid)]
     return shlex.join([os.path.basename(program), *rest])

@@ -17,8 +17,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from samebits.errors import StorageError
-from samebits.recording.folder import RunFolder
+from samebits.base.errors import StorageError
+from samebits.runfolder.folder import RunFolder
 
 STDIN, STDOUT, STDERR = 0, 1, 2
 # In a terminal a read ends with this character as at the end of a file; one for each time that anybody reads.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from samebits.check.evidence import detectable_rate, runs_for_rate
-from samebits.check.facts import Entry
-from samebits.check.treatments import WITNESSED
-from samebits.check.verdict import Cause, LeftOut, Origin, Remedy, Reseeded, Unknown, Verdict
+from samebits.base.sites import Site
+from samebits.checking.evidence import detectable_rate, runs_for_rate
+from samebits.checking.facts import Entry
+from samebits.checking.treatments import WITNESSED
+from samebits.checking.verdict import Cause, LeftOut, Origin, Remedy, Reseeded, Unknown, Verdict
 from samebits.report.places import counted, place_of, where
-from samebits.sites import Site
 
 UNLIKELY = 0.05
 

@@ -6,9 +6,9 @@ import signal
 from collections.abc import Sequence
 from typing import Any
 
-from samebits.cost.plan import DEFAULT_SET, Candidate
-from samebits.cost.prices import Costs, Price, Ratio
-from samebits.errors import SamebitsError
+from samebits.base.errors import SamebitsError
+from samebits.pricing.plan import DEFAULT_SET, Candidate
+from samebits.pricing.prices import Costs, Price, Ratio
 from samebits.report.json import error_json
 from samebits.report.places import counted
 from samebits.report.rows import laid_out, table

@@ -8,20 +8,20 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from samebits.check.evidence import CONFIDENCE, detectable_rate
-from samebits.check.verdict import Cause, Origin, OriginOnRank, Parting, Run, Verdict
+from samebits.base.errors import SamebitsError
+from samebits.base.sites import Site
+from samebits.checking.evidence import CONFIDENCE, detectable_rate
+from samebits.checking.verdict import Cause, Origin, OriginOnRank, Parting, Run, Verdict
 from samebits.comparison.locate import Divergence
 from samebits.comparison.ops import OpDivergence
 from samebits.comparison.runs import RunComparison
 from samebits.comparison.values import Distance
-from samebits.errors import SamebitsError
 from samebits.factors.catalog import find
-from samebits.launch.replay import Replay
-from samebits.pinning import Status
+from samebits.factors.pinning import Status
+from samebits.replay.runner import Replay
 from samebits.report.causes import advice, evidence, excluded, remedy_state, unknown_line, unknown_what
 from samebits.report.origins import finding_told, op_told, origin_rows, other_origin, site_of
 from samebits.report.text import check_text, remedy_command
-from samebits.sites import Site
 
 
 def dumped(document: dict[str, Any]) -> str:

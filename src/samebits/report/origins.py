@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from samebits.check.verdict import Origin, OriginOnRank
+from samebits.base.sites import Site
+from samebits.checking.verdict import Origin, OriginOnRank
 from samebits.comparison.ops import OpDivergence
-from samebits.launch.replay import Replay
-from samebits.recording.ops.table import OpKind
+from samebits.replay.runner import Replay
 from samebits.report.places import counted, path_of, place_of
-from samebits.sites import Site
+from samebits.runfolder.ops import OpKind
 
 Rows = list[tuple[str, str]]
 

@@ -15,8 +15,8 @@ from typing import Any
 import samebits
 from samebits.comparison.growth import Apart
 from samebits.comparison.timeline import Timeline
-from samebits.recording.folder import RunFolder
 from samebits.report.costs import SAFER
+from samebits.runfolder.folder import RunFolder
 
 AROUND = 3
 LEFT, SPAN, LANE = 90, 760, 28

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from samebits.base.sites import Site, shown_path
 from samebits.comparison.locate import Divergence
 from samebits.comparison.runs import RunComparison
-from samebits.sites import Site, shown_path
 
 _STREAMS = {
     "init": "the initial parameters",

@@ -5,15 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from samebits.check.lab import LEAST_LIMIT_SECONDS, LIMIT_RATIO
-from samebits.check.plan import Request
-from samebits.check.verdict import Unknown, Verdict
+from samebits.checking.lab import LEAST_LIMIT_SECONDS, LIMIT_RATIO
+from samebits.checking.plan import Request
+from samebits.checking.verdict import Unknown, Verdict
 from samebits.comparison.runs import RunComparison
 from samebits.comparison.values import Distance
 from samebits.factors.catalog import find, in_order
-from samebits.launch.plan import RunPlan
-from samebits.launch.replay import Replay
-from samebits.pinning import Status
+from samebits.factors.pinning import Status
+from samebits.replay.runner import Replay
 from samebits.report.causes import (
     advice,
     cause_line,
@@ -32,6 +31,7 @@ from samebits.report.causes import (
 from samebits.report.origins import op_told, origin_place, origin_rows, other_origin
 from samebits.report.places import agreed, compared_streams, counted, path_of, place_of, where, which
 from samebits.report.rows import laid_out
+from samebits.runfolder.plan import RunPlan
 
 
 def check_text(verdict: Verdict) -> str:

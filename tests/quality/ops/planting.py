@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from samebits.recording.ops.schemas import schema_of
+from samebits.agent.ops.schemas import schema_of
 
 _INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 

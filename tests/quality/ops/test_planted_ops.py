@@ -15,8 +15,8 @@ import torch
 
 import samebits
 from samebits.comparison.ops import OpFinding
-from samebits.recording.folder import open_run
-from samebits.recording.ops.table import Ops
+from samebits.runfolder.folder import open_run
+from samebits.runfolder.ops import Ops
 from tests.quality.ops import layers, memory, planting, training
 from tests.quality.ops.planting import Fault, Slip, Watch
 

@@ -1,0 +1,71 @@
+"""CUDA graphs: what is captured must be left alone, and what is replayed calls no hook.
+
+While a graph is captured nothing may be copied to the host, and no event may be waited for, on any thread: the capture
+fails, and with it the program. What is queued meanwhile becomes part of the graph. So hooks do nothing then. A replay
+computes without calling anything; where an optimizer's step was captured, a replay is a step, and is recorded as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+from weakref import WeakKeyDictionary, ref
+
+import torch
+
+from samebits.agent.listening import listen
+
+UNSEEN = "what is computed inside CUDA graphs, but for the parameters after a replay that trains"
+
+
+class Graphs:
+    """The CUDA graphs of this process.
+
+    Args:
+        replayed: called after each replay with the optimizers whose steps were captured in that graph.
+    """
+
+    def __init__(self, replayed: Callable[[list[Any]], None]) -> None:
+        self._replayed = replayed
+        self._under_way: list[Any] = []
+        self._optimizers: WeakKeyDictionary[Any, list[Any]] = WeakKeyDictionary()
+
+    def install(self, installed: ExitStack) -> None:
+        """Listen to captures and replays."""
+        graph: Any = getattr(torch.cuda, "CUDAGraph", None)
+        if not hasattr(graph, "replay"):
+            return
+        for name, before, after, failed in (
+            ("capture_begin", self._begins, None, self._ended),
+            ("capture_end", None, lambda _, graph, *__: self._ended(graph), self._ended),
+            ("replay", None, lambda _, graph, *__: self._after_replay(graph), None),
+        ):
+            installed.callback(listen(graph, name, before=before, after=after, failed=failed))
+
+    def is_capturing(self) -> bool:
+        """Whether any thread captures a graph right now: what another one may do meanwhile is limited, too."""
+        return bool(self._under_way) or is_captured()
+
+    def note_step(self, optimizer: Any) -> None:
+        """This optimizer's step was captured just now."""
+        if self._under_way:
+            known = self._optimizers.setdefault(self._under_way[-1], [])
+            if all(one() is not optimizer for one in known):
+                known.append(ref(optimizer))
+
+    def _begins(self, graph: Any, *_: Any, **__: Any) -> None:
+        self._under_way.append(graph)
+
+    def _ended(self, graph: Any, *_: Any, **__: Any) -> None:
+        self._under_way = [one for one in self._under_way if one is not graph]
+
+    def _after_replay(self, graph: Any) -> None:
+        known = self._optimizers.get(graph, ())
+        self._replayed([optimizer for one in known if (optimizer := one()) is not None])
+
+
+def is_captured() -> bool:
+    """Whether what is called now is not done, but becomes part of a CUDA graph."""
+    cuda: Any = torch.cuda
+    return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())

@@ -1,0 +1,301 @@
+"""What one process has to write of its run: rows in the making, rows that wait, and the file they go to."""
+
+from __future__ import annotations
+
+import multiprocessing.util
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, cast
+
+from samebits.agent.listening import as_tensor, unwrapped
+from samebits.agent.trees import leaves, plain_digest
+from samebits.base.errors import StorageError
+from samebits.base.sites import user_files
+from samebits.bits.digest import DIGEST, Pending, found_at_once, is_evidence, numbers, pending, results
+from samebits.factors.pinning import current_rank
+from samebits.rng.digests import generator_states
+from samebits.runfolder import tensors as values
+from samebits.runfolder.notes import Journal
+from samebits.runfolder.spec import Wish
+from samebits.runfolder.steps import Column, Writer
+from samebits.runfolder.writers import Birth, birth_here
+
+# Digests that still lie on an accelerator come over together, so the device is waited for once in a while only.
+ROWS_WAITING = 16
+
+
+@dataclass
+class _Row:
+    """The step in the making: what each stream holds so far."""
+
+    names: dict[str, list[str]] = field(default_factory=dict)
+    parts: dict[str, list[Sequence[int] | Pending]] = field(default_factory=dict)
+
+    def add(self, stream: str, names: Iterable[str], part: Sequence[int] | Pending) -> None:
+        self.names.setdefault(stream, []).extend(names)
+        self.parts.setdefault(stream, []).append(part)
+
+    def columns(self) -> dict[str, Column]:
+        """What it holds; nothing may wait any more."""
+        return {
+            stream: Column(tuple(names), [digest for part in self.parts[stream] for digest in cast("list[int]", part)])
+            for stream, names in self.names.items()
+        }
+
+    def waiting(self) -> list[tuple[list[Sequence[int] | Pending], int]]:
+        """Where something still waits: a list of parts, and which of them."""
+        return [
+            (parts, number)
+            for parts in self.parts.values()
+            for number, part in enumerate(parts)
+            if isinstance(part, Pending)
+        ]
+
+    def is_waiting(self) -> bool:
+        return any(isinstance(part, Pending) for parts in self.parts.values() for part in parts)
+
+
+def _settle(rows: Sequence[_Row]) -> None:
+    """Fetch what still lies on accelerators: one copy from each, however many rows there are."""
+    places = [place for row in rows for place in row.waiting()]
+    if not places:
+        return
+    found = results([cast("Pending", parts[number]) for parts, number in places])
+    for (parts, number), own in zip(places, found, strict=True):
+        parts[number] = own
+
+
+def _evident(
+    named: Sequence[tuple[str, Any]], found: Sequence[int | None]
+) -> tuple[list[tuple[str, Any]], list[int | None]]:
+    """Those that hold bits, and what has been found of them."""
+    pairs = [
+        (pair, known) for pair, known in zip(named, found, strict=True) if known is not None or is_evidence(pair[1])
+    ]
+    return [pair for pair, _ in pairs], [known for _, known in pairs]
+
+
+class Log:
+    """Takes what a step holds, stream by stream, and writes a row at its end.
+
+    Attributes:
+        step: the one in the making; counts from 0.
+        broken: nothing can be written any more, or everything has been.
+    """
+
+    def __init__(self, folder: Path, wish: Wish, journal: Journal, birth: Birth | None = None) -> None:
+        self.folder, self.wish, self.journal = folder, wish, journal
+        self.step = 0
+        self.broken = False
+        self.writer: Writer | None = None
+        self._row = _Row()
+        self._queue: list[tuple[int, str, _Row]] = []
+        self._counts: dict[str, int] = {}
+        self._ends: list[tuple[tuple[int, ...], str, list[str], Sequence[int] | Pending]] = []
+        self._at_end: Callable[[], None] | None = None
+        self._finalizer: Any = None
+        self._birth = birth
+
+    @property
+    def birth(self) -> Birth:
+        """Which process, thread and training this is of; of this thread if nobody has said."""
+        return self._birth or birth_here()
+
+    @property
+    def rank(self) -> int:
+        return current_rank() or 0
+
+    def count(self, stream: str) -> int:
+        """How many came before in this step: the name of what has no name of its own."""
+        number = self._counts.get(stream, 0)
+        self._counts[stream] = number + 1
+        return number
+
+    def has(self, stream: str) -> bool:
+        return stream in self._row.names
+
+    def add(self, stream: str, named: Iterable[tuple[str, Any]]) -> None:
+        """Digest tensors as they are now."""
+        named = list(named)
+        if not named:
+            return
+        held, part = _evidence(named)
+        if held:
+            self._row.add(stream, [name for name, _ in held], part)
+            if self.step == self.wish.keep_step:
+                self._keep(stream, held)
+
+    def add_digests(self, stream: str, names: Iterable[str], part: Sequence[int] | Pending) -> None:
+        """Take up what was digested before."""
+        self._row.add(stream, names, part)
+
+    def add_end(self, stream: str, order: tuple[int, ...], tree: Iterable[tuple[str, Any]]) -> None:
+        """Digest the last state of something; it is written at the end, by its order and not by when it came."""
+        tensors, plain = _sorted_out(tree)
+        held, part = _evidence(tensors)
+        if held:
+            self._ends.append((order, stream, [name for name, _ in held], part))
+            if self.wish.keep_step is not None:
+                self._keep(stream, held)
+        if plain:
+            self._ends.append((order, stream, [name for name, _ in plain], [digest for _, digest in plain]))
+
+    def _keep(self, stream: str, held: Sequence[tuple[str, Any]]) -> None:
+        names = self.wish.keep_names
+        wanted = [pair for pair in held if not names or pair[0] in names]
+        if wanted and stream in self.wish.keep_streams and self.wish.keep_step is not None:
+            values.keep(self.folder / "values", self.rank, self.wish.keep_step, stream, wanted)
+
+    def add_numbers(self, named: Iterable[tuple[str, Any]]) -> None:
+        """Losses as numbers, besides their digests: they show how a difference grows, and are not compared."""
+        held = [(name, t) for name, t in named if is_evidence(t) and t.numel() == 1 and t.is_floating_point()]
+        if held:
+            names = [f"{name} {str(tensor.dtype).removeprefix('torch.')}" for name, tensor in held]
+            self._row.add("number", names, numbers([tensor for _, tensor in held]))
+
+    def add_tree(self, stream: str, tree: Any, prefix: str) -> None:
+        """Digest whatever can be digested in a container."""
+        self.add_all(stream, [(prefix, tree)])
+
+    def add_all(self, stream: str, trees: Iterable[tuple[str, Any]]) -> None:
+        """Digest whatever can be digested in containers, under their names."""
+        tensors, plain = _sorted_out(trees)
+        self.add(stream, tensors)
+        if plain:
+            self._row.add(stream, [name for name, _ in plain], [digest for _, digest in plain])
+
+    def end_step(self, cut: str) -> bool:
+        """Close the row; True when this was the last step that was asked for."""
+        states = generator_states()
+        self._row.add("rng", states, list(states.values()))
+        self._queue.append((self.step, "step", self._row))
+        self._row, self._counts = _Row(), {}
+        if self.step == 0:
+            self.journal.note("cut", cut=cut, rank=self.rank)
+            self.journal.note("files", files=user_files())
+        is_last = self.wish.stop_after is not None and self.step >= self.wish.stop_after
+        if is_last or len(self._queue) >= ROWS_WAITING or self._is_due():
+            self.flush()
+        self.step += 1
+        return is_last
+
+    def _is_due(self) -> bool:
+        """Whether rows may be written now: none waits for a device, and what is written would be committed."""
+        is_due = self.writer is None or self.writer.is_due
+        return is_due and not any(row.is_waiting() for _, _, row in self._queue)
+
+    def commit(self) -> None:
+        """What was written survives a kill."""
+        self.flush()
+        try:
+            if self.writer is not None:
+                self.writer.commit()
+        except StorageError as error:
+            self.storage_failed(error)
+
+    def forget(self) -> None:
+        """The row in the making is nobody's."""
+        self._row, self._counts = _Row(), {}
+
+    def flush(self) -> None:
+        """Write all rows that wait."""
+        queue, self._queue = self._queue, []
+        try:
+            _settle([row for _, _, row in queue])
+        finally:
+            # A device that failed gives nothing back any more; what came before lies here.
+            self._write(list(takewhile(lambda entry: not entry[2].is_waiting(), queue)))
+
+    def _write(self, queue: list[tuple[int, str, _Row]]) -> None:
+        try:
+            for step, kind, row in queue:
+                self.opened().write(step, kind, row.columns())
+        except StorageError as error:
+            self.storage_failed(error)
+
+    def opened(self) -> Writer:
+        """The file, made when the first row is there: by then the rank is known."""
+        if self.writer is None:
+            self.writer = Writer(self.folder, self.rank, self.birth, DIGEST)
+            if self._at_end is not None:
+                # Children of multiprocessing leave without atexit; they do run these. Bound to no object: when a log
+                # dies, one training of many, nothing else ends.
+                self._finalizer = multiprocessing.util.Finalize(None, self._at_end, exitpriority=100)
+        return self.writer
+
+    def failed(self, error: Exception, where: str = "") -> None:
+        """A mistake of ours ends the recording, not the run, and says why."""
+        self.broken = True
+        message = f"{where}{type(error).__name__}: {error}"
+        self.journal.note("error", kind="recording", message=message, hint="please report this")
+        # What failed may be the device that rows wait for.
+        with suppress(Exception):
+            self.commit()
+
+    def storage_failed(self, error: StorageError) -> None:
+        """A full disk ends the recording, not the run."""
+        self.broken = True
+        self.journal.note("error", kind=error.kind, message=error.message, hint=error.hint)
+
+    def when_opened(self, at_end: Callable[[], None]) -> None:
+        """What to do when a child of multiprocessing ends."""
+        self._at_end = at_end
+
+    def close(self, complete: bool = True) -> None:
+        """Write what came after the last step, and no more."""
+        if complete and self.has_anything:
+            for _, stream, names, part in sorted(self._ends, key=lambda end: end[0]):
+                self._row.add(stream, names, part)
+        if complete and self._row.parts:
+            self._queue.append((self.step, "end", self._row))
+        self.flush()
+        if self.writer is not None:
+            self.writer.close(complete=complete)
+            self.writer = None
+            if self._finalizer is not None:
+                self._finalizer.cancel()
+            self.broken = True
+
+    @property
+    def has_anything(self) -> bool:
+        """Whether there is anything to write: a process that only makes modules leaves no recording."""
+        return self.writer is not None or bool(self._queue) or bool(self._row.parts)
+
+
+def _sorted_out(trees: Iterable[tuple[str, Any]]) -> tuple[list[tuple[str, Any]], list[tuple[str, int]]]:
+    """The tensors in containers, and the digests of their numbers and texts."""
+    tensors: list[tuple[str, Any]] = []
+    plain: list[tuple[str, int]] = []
+    for prefix, tree in trees:
+        for path, leaf in leaves(tree, prefix):
+            tensor = as_tensor(leaf)
+            if tensor is not None:
+                if is_evidence(tensor := unwrapped(tensor)):
+                    tensors.append((path, tensor))
+            elif (digest := plain_digest(leaf)) is not None:
+                plain.append((path, digest))
+    return tensors, plain
+
+
+def _evidence(named: Sequence[tuple[str, Any]]) -> tuple[Sequence[tuple[str, Any]], Sequence[int] | Pending]:
+    """Those of these tensors that hold bits, and their digests, on an accelerator without waiting for them."""
+    found = found_at_once([tensor for _, tensor in named])
+    if None not in found:
+        return named, cast("list[int]", found)
+    # Something lies on an accelerator, is made of several tensors, or holds no bits at all.
+    held, found = _evident(named, found)
+    return held, _completed([tensor for _, tensor in held], found)
+
+
+def digested(tensors: Sequence[Any]) -> Sequence[int] | Pending:
+    """The digests of evidence, on an accelerator without waiting for them."""
+    found = found_at_once(tensors)
+    return cast("list[int]", found) if None not in found else _completed(tensors, found)
+
+
+def _completed(tensors: Sequence[Any], found: Sequence[int | None]) -> Sequence[int] | Pending:
+    part = pending(tensors, found)
+    return part if part.is_under_way else part.result()

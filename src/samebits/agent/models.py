@@ -1,0 +1,249 @@
+"""The modules of a program: what their parameters are called, which buffers changed, and how they were at their end.
+
+Names depend on the order in which modules are used, never on addresses. Of a module its two dictionaries of tensors
+are held until it dies, and nothing else: they let its last state be seen, and go with it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import ref
+
+from torch.nn.parameter import is_lazy
+
+from samebits.agent.identity import Identities, Weak, version_of
+from samebits.agent.listening import Named, unwrapped
+
+# What was done with a module so far; only what was called has its first state recorded.
+COPIED, LOADED, CALLED = range(3)
+
+
+@dataclass(eq=False)
+class Holder:
+    """A module that holds tensors itself.
+
+    Attributes:
+        name: its path, with a dot at the end; empty at the top of the first model.
+        order: holders count from 0 in the order in which they are met.
+        parameters, buffers: the module's own dictionaries.
+        stage: what was done with it.
+        at_first: digests of a copy when it was new, once they are made: a copy that never changes tells nothing.
+        seen: buffers as they were when they were digested last.
+        seen_at_save: the same for parameters and buffers that had changed when something was saved.
+    """
+
+    name: str
+    order: int
+    parameters: Mapping[str, Any]
+    buffers: Mapping[str, Any]
+    stage: int
+    at_first: Any = None
+    seen: dict[str, Weak] = field(default_factory=dict)
+    seen_at_save: dict[str, Weak] = field(default_factory=dict)
+
+    def state(self) -> list[Named]:
+        """Its parameters and buffers as they are now."""
+        return [*_tensors(self.name, self.parameters), *_tensors(self.name, self.buffers)]
+
+    def changed_buffers(self) -> Iterator[Named]:
+        """Buffers that were written to, or replaced, since the last call."""
+        for key, buffer in self.buffers.items():
+            known = self.seen.get(key)
+            if buffer is None or is_lazy(buffer) or (known is not None and known.is_unchanged(buffer)):
+                continue
+            self.seen[key] = Weak(buffer)
+            yield f"{self.name}{key}", buffer
+
+    def changed_at_save(self, versions: Mapping[int, int | None]) -> Iterator[Named]:
+        """What was written to since it was digested; `versions` says when that was, by id of the parameter."""
+        for name, tensor in self.state():
+            key = name.removeprefix(self.name)
+            known = self.seen_at_save.get(key) or self.seen.get(key)
+            is_known = known is not None and known.is_unchanged(tensor)
+            if not is_known and versions.get(id(tensor), -1) != version_of(tensor):
+                self.seen_at_save[key] = Weak(tensor)
+                yield name, tensor
+
+
+class Models:
+    """Every module that was met.
+
+    Args:
+        last_look: called with a holder whose module has died.
+    """
+
+    def __init__(self, last_look: Callable[[Holder], None]) -> None:
+        self.last_look = last_look
+        self._tops: Identities[str] = Identities()
+        self._holders: dict[int, tuple[Any, Holder]] = {}
+        self._names: Identities[tuple[str, int]] = Identities()
+        self._counts: Counter[str] = Counter()
+        self._order = itertools.count()
+        self._has_first = False
+        self._has_new_copies = False
+
+    def name_of(self, tensor: Any) -> str | None:
+        """What a parameter or buffer is called; None when no module has it."""
+        known = self._names.get(tensor)
+        return None if known is None else known[0]
+
+    # ---- meeting modules
+
+    def is_new(self, module: Any) -> bool:
+        """Whether a module holds tensors, and nothing of it was met before."""
+        if module in self._tops:
+            return False
+        holding = [inner for _, inner in inner_modules(module) if _holds_tensors(inner)]
+        return bool(holding) and all(self._known(inner) is None for inner in holding)
+
+    def meet(self, module: Any) -> list[Named]:
+        """Name the tensors of a module that is called for the first time; those that are new, parameters first."""
+        if module in self._tops:
+            return []
+        fresh = [
+            inner for inner in inner_modules(module) if _holds_tensors(inner[1]) and self._stage(inner[1]) < CALLED
+        ]
+        prefix = self._prefix(module) if fresh else ""
+        self._tops.set(module, prefix)
+        return self._take(fresh, prefix, CALLED)
+
+    def notice(self, module: Any, stage: int) -> None:
+        """Name a module that was copied or loaded, and that nobody may ever call."""
+        fresh = [
+            inner for inner in inner_modules(module) if _holds_tensors(inner[1]) and self._stage(inner[1]) <= stage
+        ]
+        if any(self._stage(inner) < stage or stage == COPIED for _, inner in fresh):
+            kind = f"{type(module).__name__}.{'copy' if stage == COPIED else 'loaded'}"
+            self._take(fresh, f"{kind}{self._counted(kind)}.", stage)
+
+    def look_again(self) -> list[Named]:
+        """Name what has been put into known modules since they were met."""
+        found: list[Named] = []
+        for module, prefix in self._tops.alive():
+            inner = [(path, one) for path, one in inner_modules(module) if _holds_tensors(one)]
+            found += self._take([one for one in inner if self._stage(one[1]) < CALLED], prefix, CALLED)
+            found += self._named([holder for _, one in inner if (holder := self._known(one)) is not None], CALLED)
+        return found
+
+    def _prefix(self, module: Any) -> str:
+        kind = type(module).__name__
+        number = self._counted(kind)
+        is_first, self._has_first = not self._has_first, True
+        return "" if is_first else f"{kind}{number}."
+
+    def _counted(self, what: str) -> int:
+        number = self._counts[what]
+        self._counts[what] += 1
+        return number
+
+    def _known(self, module: Any) -> Holder | None:
+        found = self._holders.get(id(module))
+        return found[1] if found is not None and found[0]() is module else None
+
+    def _stage(self, module: Any) -> int:
+        known = self._known(module)
+        return -1 if known is None else known.stage
+
+    def _take(self, modules: Iterable[tuple[str, Any]], prefix: str, stage: int) -> list[Named]:
+        """Hold modules, or give those that are held already another name; their tensors that had no such name."""
+        held = []
+        for path, module in modules:
+            name = self._free(f"{prefix}{path}." if path else prefix)
+            holder = self._known(module)
+            if holder is None:
+                holder = Holder(name, next(self._order), module._parameters, module._buffers, stage)
+                self._holders[id(module)] = (ref(module, self._ender(id(module))), holder)
+            holder.name, holder.stage = name, stage
+            if stage == CALLED:
+                # They are digested as the first state; what comes after that is a change.
+                list(holder.changed_buffers())
+            self._has_new_copies |= stage == COPIED
+            held.append(holder)
+        return self._named(held, stage)
+
+    def _free(self, name: str) -> str:
+        """The name, or with a number if another module in that place had it before."""
+        number = self._counted(f"={name}")
+        return name if number == 0 else f"{name.removesuffix('.')}#{number + 1}."
+
+    def _named(self, holders: Iterable[Holder], stage: int) -> list[Named]:
+        held = list(holders)
+        found: list[Named] = []
+        for own in ([holder.parameters for holder in held], [holder.buffers for holder in held]):
+            for holder, tensors in zip(held, own, strict=True):
+                for name, tensor in _tensors(holder.name, tensors):
+                    known = self._names.get(tensor)
+                    if known is None or known[1] < stage or stage == COPIED == known[1]:
+                        self._names.set(tensor, (name, stage))
+                        found.append((name, tensor))
+        return found
+
+    # ---- what became of them
+
+    def _ender(self, number: int) -> Callable[[Any], None]:
+        def end(dead: Any) -> None:
+            found = self._holders.get(number)
+            if found is not None and found[0] is dead:
+                del self._holders[number]
+                self.last_look(found[1])
+
+        return end
+
+    def parameters(self) -> list[Named]:
+        """Those of modules that were called, each once."""
+        found: dict[int, Named] = {}
+        for holder in self.holders():
+            if holder.stage == CALLED:
+                for name, tensor in _tensors(holder.name, holder.parameters):
+                    found.setdefault(id(tensor), (name, tensor))
+        return list(found.values())
+
+    def holders(self) -> list[Holder]:
+        """Those whose modules live, in the order in which they were met."""
+        return sorted((holder for _, holder in list(self._holders.values())), key=lambda holder: holder.order)
+
+    def changed_buffers(self) -> list[Named]:
+        """Buffers of modules that were called, where they changed."""
+        return [
+            named
+            for _, holder in list(self._holders.values())
+            if holder.buffers and holder.stage == CALLED
+            for named in holder.changed_buffers()
+        ]
+
+    def new_copies(self) -> list[Holder]:
+        """Copies whose first state nobody has looked at yet."""
+        if not self._has_new_copies:
+            return []
+        self._has_new_copies = False
+        return [one for _, one in list(self._holders.values()) if one.stage == COPIED and one.at_first is None]
+
+
+def inner_modules(module: Any) -> Iterator[tuple[str, Any]]:
+    """Path and module, for it and all in it, each once; how the user's classes compare does not count."""
+    known: set[int] = set()
+    waiting = [("", module)]
+    while waiting:
+        path, one = waiting.pop()
+        if id(one) in known:
+            continue
+        known.add(id(one))
+        yield path, one
+        inner = [
+            (f"{path}.{name}" if path else name, inner) for name, inner in one._modules.items() if inner is not None
+        ]
+        waiting.extend(reversed(inner))
+
+
+def _holds_tensors(module: Any) -> bool:
+    return bool(module._parameters or module._buffers)
+
+
+def _tensors(prefix: str, tensors: Mapping[str, Any]) -> list[Named]:
+    """Those that are there; lazy ones are not yet, and inside a transform what is wrapped counts."""
+    named = [(f"{prefix}{key}", unwrapped(tensor)) for key, tensor in tensors.items() if tensor is not None]
+    return [(name, tensor) for name, tensor in named if not is_lazy(tensor)]

@@ -1,0 +1,169 @@
+"""One call of an operation, looked through: its tensors, its numbers, and what tells kinds of calls apart."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from typing import Any
+
+import torch
+
+from samebits.agent.ops.places import Place
+from samebits.agent.ops.schemas import OpSchema
+from samebits.base.sites import at_home
+from samebits.runfolder.ops import OpKind
+
+_TENSOR, _PARAMETER = torch.Tensor, torch.nn.Parameter
+_WORD, _DOUBLE = struct.Struct("<Q"), struct.Struct("<d")
+
+
+class Form:
+    """What calls of one operation that look alike have in common: dtypes, shapes, and all values but floats.
+
+    Attributes:
+        names: of the tensors, in the order of the call: `self`, `tensors[0]`.
+        reads: which of them hold something before the call that it may use.
+        writes, written: which of them it changes, and their names.
+        words: `(self=float32[2, 3], 1)`.
+        kinds: ids of its kinds, by place and names of the evidence.
+    """
+
+    __slots__ = ("kinds", "names", "reads", "schema", "words", "writes", "written")
+
+    def __init__(self, schema: OpSchema, args: Any, kwargs: Any) -> None:
+        self.schema = schema
+        given = [*zip(schema.arguments, args, strict=False), *kwargs.items()]
+        self.names = tuple(name for argument, value in given for name in _names_in(argument, value))
+        arguments = [name.partition("[")[0] for name in self.names]
+        # What an operation of the program's own writes without reading, its schema need not say.
+        unread = schema.write_only if schema.is_builtin else schema.write_only - schema.writes
+        if schema.is_view or schema.is_unwritten:
+            self.reads: tuple[int, ...] = ()
+        else:
+            self.reads = tuple(at for at, argument in enumerate(arguments) if argument not in unread)
+        self.writes = tuple(at for at, argument in enumerate(arguments) if argument in schema.writes)
+        self.written = tuple(self.names[at] for at in self.writes)
+        self.words = f"({', '.join(f'{name}={_value(value)}' for name, value in given)})"
+        self.kinds: dict[Any, int] = {}
+
+
+class Call:
+    """One call, looked through.
+
+    Attributes:
+        signature: what tells forms apart.
+        tensors: all of them, in the order of `form.names`.
+        floats: numbers that may change from step to step; they are evidence, not another form.
+        generator: an explicit one.
+        form: see there; set by whoever keeps them.
+        place: where it belongs.
+        read: which tensors there is evidence of, and the names of what else there is evidence of.
+        evidence: of what it reads; of what it writes, too, once that is known.
+        taken: what has to be kept of it.
+        is_late: it may return before it is done.
+    """
+
+    __slots__ = ("evidence", "floats", "form", "generator", "is_late", "place", "read", "signature", "taken", "tensors")
+
+    form: Form
+    place: Place
+    read: tuple[Any, ...]
+    evidence: list[int]
+    taken: Any
+    is_late: bool
+
+    def __init__(self, schema: OpSchema, args: Any, kwargs: Any) -> None:
+        self.tensors: list[Any] = []
+        self.floats: list[float] = []
+        self.generator: Any = None
+        signature: list[Any] = [schema.name, len(args), *kwargs] if kwargs else [schema.name]
+        for value in (*args, *kwargs.values()) if kwargs else args:
+            kind = type(value)
+            if kind is _TENSOR or kind is _PARAMETER:
+                self.tensors.append(value)
+                signature += (value.dtype, value.shape)
+            elif kind is int or kind is bool or value is None:
+                signature.append(value)
+            else:
+                signature.append(self._signed(value))
+        self.signature = tuple(signature)
+
+    def _signed(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            self.tensors.append(value)
+            return value.dtype, value.shape
+        if isinstance(value, float | complex):
+            self.floats += (value.real, value.imag) if isinstance(value, complex) else (value,)
+            return type(value)
+        if isinstance(value, list | tuple):
+            return tuple([self._signed(one) for one in value])
+        if isinstance(value, torch.Generator):
+            self.generator = value
+            return torch.Generator
+        return value
+
+    @property
+    def schema(self) -> OpSchema:
+        return self.form.schema
+
+    @property
+    def named(self) -> list[tuple[str, Any]]:
+        """The tensors, each with the name of its argument."""
+        return list(zip(self.form.names, self.tensors, strict=True))
+
+
+def _names_in(name: str, value: Any) -> list[str]:
+    if isinstance(value, torch.Tensor):
+        return [name]
+    if isinstance(value, list | tuple):
+        return [inner for i, one in enumerate(value) for inner in _names_in(f"{name}[{i}]", one)]
+    return []
+
+
+def exact(floats: list[float]) -> int:
+    """Every bit of every number counts."""
+    if len(floats) == 1:
+        found: int = _WORD.unpack(_DOUBLE.pack(floats[0]))[0]
+        return found
+    raw = struct.pack(f"<{len(floats)}d", *floats)
+    return int.from_bytes(hashlib.blake2b(raw, digest_size=8).digest(), "little")
+
+
+def tensors_in(result: Any) -> list[Any]:
+    """Every tensor of a result, which may be nested."""
+    if isinstance(result, torch.Tensor):
+        return [result]
+    if isinstance(result, list | tuple):
+        return [tensor for one in result for tensor in tensors_in(one)]
+    return []
+
+
+def kind_of(form: Form, place: Place, ins: tuple[str, ...], outs: tuple[str, ...]) -> OpKind:
+    """The kind of such a call at a place, with the names of its evidence."""
+    path, line, function = place.line
+    return OpKind(
+        form.schema.name,
+        place.pass_,
+        place.module,
+        at_home(os.path.abspath(path)) if path and not path.startswith("<") else path,
+        line,
+        function,
+        place.backward_of,
+        arguments=form.words,
+        ins=ins,
+        outs=outs,
+        is_view=form.schema.is_view,
+    )
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, float | complex):
+        return "…"
+    if isinstance(value, bool | int | str) or value is None or type(value).__module__ == "torch":
+        return str(value).removeprefix("torch.")
+    return type(value).__name__

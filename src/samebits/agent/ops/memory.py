@@ -1,0 +1,145 @@
+"""What is known of the memory behind tensors, so that nothing is digested twice.
+
+A result is digested when it is made. Until a recorded operation writes to it again, an input that lies in the same
+memory is known by where it came from: which operation, which result, which look at it. That is as good as a digest,
+because two runs whose recordings agree so far made the same bits there, and it costs nothing. What wrote past the
+dispatcher (NumPy through the same memory, a kernel of the user's own) is not known here; so before an operation is
+accused, its inputs are compared bit by bit. Memory that processes share is written by others at any time: nothing is
+ever known of it, and every input that lies there is digested anew.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from samebits.agent.ops.evidence import is_dense
+
+_weak_reference: Any = StorageWeakRef
+_STRIDED = torch.strided
+
+_SWEEP_EVERY = 1024
+_MASK = (1 << 64) - 1
+
+
+class _Held:
+    """One storage.
+
+    Attributes:
+        alive: keeps the storage's address from being used again, and nothing else.
+        base: where its memory lay.
+        whole: stands for all that it holds; None when only some looks at it are known.
+        looks: offset, shape and strides → what stands for what is seen so.
+        producer: what wrote there last, for reports.
+        is_unwritten: nobody has written there since it was made.
+        is_shared: other processes may write there.
+    """
+
+    __slots__ = ("alive", "base", "is_shared", "is_unwritten", "looks", "producer", "whole")
+
+    def __init__(self, alive: Any, base: int, is_shared: bool) -> None:
+        self.alive, self.base, self.is_shared = alive, base, is_shared
+        self.whole: int | None = None
+        self.looks: dict[Any, int] = {}
+        self.producer: Any = None
+        self.is_unwritten = False
+
+
+class Memory:
+    """The storages met in this window."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, _Held] = {}
+        self._until_sweep = _SWEEP_EVERY
+
+    def known(self, tensor: Any) -> int | None:
+        """What stands for the tensor's bits; None if they have to be digested."""
+        if tensor.layout is not _STRIDED:
+            return None
+        # As `_find`, which a call costs; this is asked for every input of every operation.
+        storage = tensor.untyped_storage()
+        held = self._held.get(storage._cdata)
+        if held is None or held.base != storage.data_ptr() or held.is_shared:
+            return None
+        if held.whole is None:
+            return held.looks.get(_look(tensor))
+        if tensor.is_contiguous() and not tensor.storage_offset():
+            return held.whole
+        # Views that were made before the window may show any part of it.
+        return hash((held.whole, _look(tensor))) & _MASK
+
+    def digested(self, tensor: Any, digest: int) -> None:
+        """The tensor came from outside; this is its digest."""
+        if tensor.layout is not _STRIDED:
+            return
+        held = self._find(tensor) or self._new(tensor.untyped_storage())
+        if _is_whole(tensor):
+            held.whole = digest
+        else:
+            held.looks[_look(tensor)] = digest
+
+    def written(self, tensor: Any, stamp: int, producer: Any, is_unwritten: bool = False) -> None:
+        """An operation wrote the tensor; `stamp` tells this writing from all others of the window."""
+        if tensor.layout is not _STRIDED:
+            return
+        storage = tensor.untyped_storage()
+        held = self._held.get(storage._cdata)
+        if held is None or held.base != storage.data_ptr():
+            held = self._new(storage)
+        if is_unwritten:
+            held.whole, held.looks = None, {}
+        elif tensor.nbytes == storage.nbytes() and is_dense(tensor):
+            held.whole = stamp
+            if held.looks:
+                held.looks = {}
+        elif held.whole is not None:
+            held.whole = hash((held.whole, stamp, _look(tensor))) & _MASK
+        else:
+            held.looks = {_look(tensor): stamp}
+        held.producer, held.is_unwritten = producer, is_unwritten
+
+    def lost(self, tensor: Any, producer: Any) -> None:
+        """Something is writing there that nobody waited for yet."""
+        if tensor.layout is not _STRIDED:
+            return
+        held = self._find(tensor) or self._new(tensor.untyped_storage())
+        held.whole, held.looks, held.producer, held.is_unwritten = None, {}, producer, False
+
+    def producer(self, tensor: Any) -> tuple[Any, bool]:
+        """Who wrote the tensor's memory last (None if nobody in this window), and whether it was never written."""
+        held = self._find(tensor) if tensor.layout is _STRIDED else None
+        return (None, False) if held is None else (held.producer, held.is_unwritten)
+
+    def _find(self, tensor: Any) -> _Held | None:
+        storage = tensor.untyped_storage()
+        held = self._held.get(storage._cdata)
+        # Memory may be given back and taken anew under the same storage (FSDP does).
+        return held if held is not None and held.base == storage.data_ptr() else None
+
+    def _new(self, storage: Any) -> _Held:
+        self._until_sweep -= 1
+        if self._until_sweep == 0:
+            self._held = {key: held for key, held in self._held.items() if not held.alive.expired()}
+            self._until_sweep = max(_SWEEP_EVERY, len(self._held))
+        held = self._held[storage._cdata] = _Held(_weak_reference(storage), storage.data_ptr(), _is_shared(storage))
+        return held
+
+
+def lies_in_shared_memory(tensor: Any) -> bool:
+    """Whether other processes may write there; what lies on an accelerator is asked nothing."""
+    return tensor.layout is _STRIDED and _is_shared(tensor.untyped_storage())
+
+
+def _is_shared(storage: Any) -> bool:
+    # Every storage on CUDA says that it is shared, since it could be.
+    return storage.device.type == "cpu" and bool(storage.is_shared())
+
+
+def _look(tensor: Any) -> tuple[Any, ...]:
+    return tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.is_conj(), tensor.is_neg()
+
+
+def _is_whole(tensor: Any) -> bool:
+    return tensor.nbytes == tensor.untyped_storage().nbytes() and is_dense(tensor)

@@ -1,0 +1,442 @@
+"""One dispatch mode that writes down every operation of a window of steps.
+
+What it must never do: change bits, draw, wait for a device once per tensor, or keep a tensor alive.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack, _pop_mode, _push_mode
+
+from samebits.agent.log import Log
+from samebits.agent.ops.call import Call, Form, exact, kind_of, tensors_in
+from samebits.agent.ops.closeup import CloseUp
+from samebits.agent.ops.evidence import evidence_of
+from samebits.agent.ops.memory import Memory
+from samebits.agent.ops.places import Places
+from samebits.agent.ops.schemas import OpSchema, schema_of
+from samebits.bits.digest import Pending, is_evidence, pending, results
+from samebits.bits.digest.parts import LOW_ADDRESS
+from samebits.rng.digests import default_generator, digest_of_state
+from samebits.runfolder.ops import OpRow, OpSheet
+from samebits.runfolder.spec import OpWish
+
+# How many operations may wait for digests that lie on an accelerator.
+ROWS_WAITING = 256
+
+_active_mode: Any = torch._C._get_dispatch_mode
+_modes_below: Any = torch._C._len_torch_dispatch_stack
+_cuda_in_use: Any = torch.cuda.is_initialized
+_Key: Any = torch._C._TorchDispatchModeKey
+_FAKE, _FUNCTIONAL, _PROXY = _Key.FAKE, _Key.FUNCTIONAL, _Key.PROXY
+_is_cpu = attrgetter("is_cpu")
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+_STRIDED = torch.strided
+_RESULT = ("result",)
+# Loaded before any code that it generates.
+_GENERATOR = "torch._inductor.codecache"
+
+
+class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Records the operations of this process.
+
+    Args:
+        log: where rows of this process go.
+        wish: which operations.
+    """
+
+    def __init__(self, log: Log, wish: OpWish) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.log, self.wish = log, wish
+        self.places = Places()
+        self.memory = Memory()
+        self.sheet = OpSheet()
+        self.closeup = CloseUp(log, wish)
+        self.is_on = False
+        self._made = 0
+        self._forms: dict[tuple[Any, ...], Form] = {}
+        self._rows: list[tuple[int, list[int]]] = []
+        self._waiting: list[tuple[list[int], Sequence[int], Pending]] = []
+        self._handles: list[Any] = []
+        self._unseen: set[str] = set()
+        # Autograd works with a thread for each accelerator.
+        self._lock = threading.RLock()
+        self._thread = threading.get_ident()
+        self._devices: set[int] = set()
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """torch.compile goes on as if this mode were not there; what it made is one invisible step to us."""
+        return True
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """The same, as older versions ask it."""
+        return True
+
+    # ---- the window
+
+    def begin_step(self, step: int) -> None:
+        """Turn on or off, as this step asks for."""
+        wanted = self.wish.first <= step and (self.wish.last is None or step <= self.wish.last)
+        if wanted and not self.is_on:
+            self.sheet.begin_at(step)
+            self._switch_on()
+        elif self.is_on and not wanted:
+            self._switch_off()
+
+    def end_step(self) -> None:
+        """The step is over; its operations go to disk."""
+        if self.is_on:
+            self._settle()
+            self.sheet.end_step()
+            self.write()
+
+    def write(self) -> None:
+        """Everything that waits goes to disk."""
+        self._settle()
+        if not self.sheet.is_empty:
+            self.sheet.write(self.log.opened())
+
+    def _switch_on(self) -> None:
+        hooks = torch.nn.modules.module
+        self._handles = [
+            hooks.register_module_forward_pre_hook(self._module_called),
+            hooks.register_module_forward_hook(self._module_returned, always_call=True),
+        ]
+        self.is_on = True
+        self.__enter__()  # type: ignore[no-untyped-call]
+
+    def _module_called(self, module: Any, args: Any) -> None:
+        # Inside a compiled region this must vanish: the compiler folds the test and never looks further.
+        if not torch.compiler.is_compiling():
+            self._safely(self.places.module_called, module)
+
+    def _module_returned(self, module: Any, args: Any, result: Any) -> None:
+        if not torch.compiler.is_compiling():
+            self._safely(self.places.module_returned, module)
+
+    def _switch_off(self) -> None:
+        self.is_on = False
+        # The user's own modes may stand above this one, and stay.
+        if self in _get_current_dispatch_mode_stack():
+            above = []
+            while (mode := _pop_mode()) is not self:
+                above.append(mode)
+            _push_mode(self)
+            self.__exit__(None, None, None)
+            for mode in reversed(above):
+                _push_mode(mode)
+        while self._handles:
+            self._handles.pop().remove()
+
+    def close(self) -> None:
+        """No more operations; those of a step that was not finished are written too."""
+        if self.is_on:
+            self._switch_off()
+            if not self.log.broken:
+                self.write()
+
+    def abandon(self) -> None:
+        """No more operations, and nothing is written: a forked child leaves the parent what is the parent's."""
+        if self.is_on:
+            self._switch_off()
+
+    @property
+    def hook_ids(self) -> set[int]:
+        return {handle.id for handle in self._handles}
+
+    # ---- one operation
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if _modes_below() and (_active_mode(_FAKE) or _active_mode(_FUNCTIONAL) or _active_mode(_PROXY)):
+            # Somebody traces with fake or functional tensors: no bits are made.
+            return func(*args, **kwargs)
+        if types and any(kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ for kind in types):
+            # A class with a dispatch of its own (DTensor, a fake tensor): what it calls inside comes by here again.
+            return NotImplemented
+        schema = schema_of(func)
+        if schema.is_silent or self.log.broken or _is_compiled(sys._getframe().f_back):
+            return func(*args, **kwargs)
+        if _cuda_in_use() and self._must_pass(schema, args, kwargs):
+            return func(*args, **kwargs)
+        call = None
+        try:
+            with self._lock:
+                call = self._before(schema, func, args, kwargs)
+        except Exception as error:
+            self._failed(error)
+        result = func(*args, **kwargs)
+        if call is not None:
+            try:
+                with self._lock:
+                    self._after(call, result)
+            except Exception as error:
+                self._failed(error)
+        return result
+
+    def _failed(self, error: Exception) -> None:
+        """A mistake of ours must not end the user's run: the recording ends instead, and says why."""
+        self.log.failed(error, "at level op: ")
+
+    def _safely(self, action: Callable[..., Any], *args: Any) -> None:
+        try:
+            action(*args)
+        except Exception as error:
+            self._failed(error)
+
+    def _must_pass(self, schema: OpSchema, args: Any, kwargs: Any) -> bool:
+        """Whether an operation goes into a CUDA graph, or comes from a thread whose turn nobody knows."""
+        if torch.cuda.is_current_stream_capturing():
+            self._note_unseen("operations captured in a CUDA graph")
+            return True
+        if threading.get_ident() == self._thread:
+            return False
+        with self._lock:
+            # Backward threads of several devices run side by side, in another order in every run: the first device's
+            # operations are recorded, and what the others write is as good as written by somebody else.
+            if torch.cuda.current_device() == min(self._devices, default=torch.cuda.current_device()):
+                return False
+            for name, value in (*zip(schema.arguments, args, strict=False), *kwargs.items()):
+                for tensor in tensors_in(value) if name in schema.writes else ():
+                    self.memory.lost(tensor, None)
+            self._note_unseen("operations of a backward on devices other than the first one")
+            return True
+
+    def _note_unseen(self, what: str) -> None:
+        if what not in self._unseen:
+            self._unseen.add(what)
+            self.log.journal.note("unseen", what=what)
+
+    def _before(self, schema: OpSchema, func: Any, args: Any, kwargs: Any) -> Call:
+        call = Call(schema, args, kwargs)
+        form = self._forms.get(call.signature)
+        if form is None:
+            form = self._forms[call.signature] = Form(schema, args, kwargs)
+        call.form = form
+        call.place = self.places.place_of(schema.short, bool(form.writes), sys._getframe(1).f_back)
+        generator = _generator(call.generator, call.tensors, kwargs) if schema.is_random else None
+        is_close = not self.closeup.is_idle
+        if is_close:
+            self.closeup.graft_inputs(self._place, call, generator)
+        self._read(call)
+        if call.floats:
+            call.read += ("numbers",)
+            call.evidence.append(exact(call.floats))
+        if generator is not None:
+            call.read += ("generator",)
+            call.evidence.append(digest_of_state(generator))
+        call.is_late = schema.non_blocking is not None and _may_return_early(schema.non_blocking, args, kwargs)
+        call.taken = None
+        if is_close:
+            call.taken = self.closeup.begin(self._place, call, func, args, kwargs, generator, self.memory)
+        return call
+
+    def _read(self, call: Call) -> None:
+        """Evidence of the inputs: what is known of them, and what has to be digested now."""
+        form, tensors = call.form, call.tensors
+        known: list[Any] = [self.memory.known(tensors[at]) for at in form.reads]
+        call.read, call.evidence = form.reads, known
+        if None not in known and (form.schema.is_builtin or not form.writes):
+            return
+        read = [
+            (at, digest)
+            for at, digest in zip(form.reads, known, strict=True)
+            if (digest is not None or _has_bits(tensors[at])) and not self._is_only_written(form, at, tensors[at])
+        ]
+        call.read, call.evidence = tuple([at for at, _ in read]), [digest or 0 for _, digest in read]
+        late = [(position, tensors[at]) for position, (at, digest) in enumerate(read) if digest is None]
+        if late:
+            self._digest_now(late, call.evidence)
+
+    def _is_only_written(self, form: Form, at: int, tensor: Any) -> bool:
+        """Of an operation of the program's own nobody knows, but for memory that nobody wrote to before."""
+        return not form.schema.is_builtin and at in form.writes and self.memory.producer(tensor)[1]
+
+    def _digest_now(self, late: list[tuple[int, Any]], evidence: list[int]) -> None:
+        tensors = [tensor for _, tensor in late]
+        if _on_cpu(tensors):
+            found = [evidence_of(tensor) for tensor in tensors]
+        else:
+            found = self._later(evidence, [at for at, _ in late], tensors)
+        for (at, tensor), digest in zip(late, found, strict=True):
+            evidence[at] = digest
+            self.memory.digested(tensor, digest or self._stamp(at))
+
+    def _later(self, evidence: list[int], positions: Sequence[int], tensors: list[Any]) -> list[int]:
+        """Digests that stay on the accelerator until many come over together; zeros stand for them until then."""
+        if threading.get_ident() == self._thread:
+            self._devices.update(tensor.device.index for tensor in tensors if tensor.is_cuda)
+        self._waiting.append((evidence, positions, pending(tensors)))
+        return [0] * len(tensors)
+
+    def _settle(self) -> None:
+        """Fetch the digests that wait, and pass on the operations that waited for them."""
+        found = results([some for _, _, some in self._waiting])
+        for (evidence, positions, _), own in zip(self._waiting, found, strict=True):
+            for position, digest in zip(positions, own, strict=True):
+                evidence[position] = digest
+        self._waiting, rows, self._rows = [], self._rows, []
+        for kind, evidence in rows:
+            if self.closeup.follows:
+                self.closeup.follow(OpRow(*self._place, self.sheet.kinds[kind], tuple(evidence)))
+            self.sheet.add(kind, evidence)
+
+    def _stamp(self, number: int) -> int:
+        # Never 0, which stands for "not known yet".
+        return (self._made << 24) + number + 1
+
+    @property
+    def _place(self) -> tuple[int, int]:
+        return self.sheet.step, self.sheet.index + len(self._rows)
+
+    def _after(self, call: Call, result: Any) -> None:
+        schema = call.form.schema
+        self._made += 1
+        if schema.is_view:
+            self._append(call, (), [])
+            return
+        names, tensors = self._made_by(call.form, call.tensors, result)
+        producer = (self.sheet.step, self.sheet.index + len(self._rows), schema.name, call.place)
+        if schema.is_collective or (call.is_late and _comes_to_the_host(call.tensors, tensors)):
+            for tensor in tensors:
+                self.memory.lost(tensor, producer)
+            self._append(call, (), [])
+            return
+        if not all(map(_has_bits, tensors)):
+            evident = [(name, tensor) for name, tensor in zip(names, tensors, strict=True) if _has_bits(tensor)]
+            names, tensors = tuple([name for name, _ in evident]), [tensor for _, tensor in evident]
+        if not self.closeup.is_idle:
+            self.closeup.graft_results(self._place, tensors)
+        stamp = self._stamp(0)
+        for number, tensor in enumerate(tensors):
+            self.memory.written(tensor, stamp + number, producer, schema.is_unwritten)
+        if schema.is_unwritten:
+            names, tensors = (), []
+        elif schema.scratch:
+            names, tensors = _without_scratch(schema, result, names, tensors)
+        self._append(call, names, tensors)
+
+    def _made_by(self, form: Form, given: list[Any], result: Any) -> tuple[tuple[str, ...], list[Any]]:
+        """What the call wrote, with names: arguments that it changed, and new tensors."""
+        made = [given[at] for at in form.writes]
+        if len(made) == 1 and result is made[0]:
+            return form.written, made
+        known = set(map(id, made))
+        fresh = [tensor for tensor in tensors_in(result) if id(tensor) not in known]
+        names = _RESULT if len(fresh) == 1 else tuple([f"result[{i}]" for i in range(len(fresh))])
+        return form.written + names, made + fresh
+
+    def _append(self, call: Call, names: tuple[str, ...], tensors: list[Any]) -> None:
+        form, evidence = call.form, call.evidence
+        key = (call.place, call.read, names)
+        kind = form.kinds.get(key)
+        if kind is None:
+            ins = tuple([one if isinstance(one, str) else form.names[one] for one in call.read])
+            kind = form.kinds[key] = self.sheet.add_kind(kind_of(form, call.place, ins, names))
+        if tensors:
+            if _on_cpu(tensors):
+                evidence += map(evidence_of, tensors)
+            else:
+                start = len(evidence)
+                evidence += self._later(evidence, range(start, start + len(tensors)), tensors)
+        if call.taken is not None and self.closeup.keeps(self._place):
+            self._settle()
+        if self._waiting:
+            self._rows.append((kind, evidence))
+            if len(self._rows) >= ROWS_WAITING:
+                self._settle()
+            return
+        if self.closeup.follows or call.taken is not None:
+            self.closeup.end(call, OpRow(*self._place, self.sheet.kinds[kind], tuple(evidence)), tensors)
+        if self.sheet.add(kind, evidence) and self.log.writer is not None:
+            self.write()
+
+
+def _spare_dynamo(mode: type) -> None:
+    """Let dynamo pass by the mode's calls by a mark on their code, which costs nothing, not by torch's wrapper of them.
+
+    The wrapper takes 3 µs a call, and loads all of dynamo at the first. Versions of torch that mark otherwise keep it.
+    """
+    try:
+        from torch._C._dynamo.eval_frame import _FrameAction, _FrameExecStrategy, set_code_exec_strategy
+    except ImportError:
+        return
+    bare = inspect.unwrap(mode.__torch_dispatch__)  # type: ignore[attr-defined]
+    set_code_exec_strategy(bare.__code__, _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.SKIP))
+    mode.__torch_dispatch__ = bare  # type: ignore[attr-defined]
+
+
+_spare_dynamo(OpRecorder)
+
+
+def _has_bits(tensor: Any) -> bool:
+    """`is_evidence`, with a short way for what is on the CPU and nothing special."""
+    if type(tensor) in _PLAIN and tensor.is_cpu and tensor.layout is _STRIDED:
+        return tensor.data_ptr() >= LOW_ADDRESS or not tensor.numel() or is_evidence(tensor)
+    return is_evidence(tensor)
+
+
+def _on_cpu(tensors: list[Any]) -> bool:
+    return all(map(_is_cpu, tensors))
+
+
+# Frames between generated code and the mode: torch.ops, and wrappers of older versions.
+_FRAMES_BETWEEN = 8
+# By the id of a code, with the code: two of the same text are equal.
+_compiled: dict[int, tuple[CodeType, bool]] = {}
+
+
+def _is_compiled(frame: FrameType | None) -> bool:
+    """Whether code that torch.compile has generated calls an operation by name.
+
+    What is between two such calls is seen by nobody, and while a CUDA graph is being prepared there nobody else may
+    hold memory of its pool (torch/_inductor/cudagraph_trees.py: check_memory_pool).
+    """
+    if _GENERATOR not in sys.modules:
+        return False
+    for _ in range(_FRAMES_BETWEEN):
+        if frame is None:
+            return False
+        code = frame.f_code
+        met = _compiled.get(id(code))
+        if met is None or met[0] is not code:
+            names = frame.f_globals
+            met = _compiled[id(code)] = code, "extern_kernels" in names and "reinterpret_tensor" in names
+        if met[1]:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _may_return_early(position: int, args: Any, kwargs: Any) -> bool:
+    return bool(kwargs.get("non_blocking") or (len(args) > position and args[position]))
+
+
+def _comes_to_the_host(given: list[Any], made: list[Any]) -> bool:
+    """Whether something is copied from an accelerator: its bits are there when somebody has waited for them."""
+    return any(tensor.is_cpu for tensor in made) and not all(tensor.is_cpu for tensor in given)
+
+
+def _without_scratch(
+    schema: OpSchema, result: Any, names: tuple[str, ...], tensors: list[Any]
+) -> tuple[tuple[str, ...], list[Any]]:
+    scratch = {id(result[at]) for at in schema.scratch if isinstance(result, tuple | list) and at < len(result)}
+    kept = [(name, tensor) for name, tensor in zip(names, tensors, strict=True) if id(tensor) not in scratch]
+    return tuple([name for name, _ in kept]), [tensor for _, tensor in kept]
+
+
+def _generator(given: Any, tensors: list[Any], kwargs: Any) -> Any:
+    """The one that a random operation is about to draw from."""
+    if given is not None:
+        return given
+    return default_generator(torch.device(kwargs.get("device") or (tensors[0].device if tensors else "cpu")))

@@ -1,0 +1,205 @@
+"""The operands of one operation on disk: everything that is needed to call it again, anywhere.
+
+`rank0.step3.op1482.json` holds the call, `….safetensors` beside it the bytes: what it was called with as `in.0`,
+`in.1` …, what it made as `out.0` …. A tensor is kept with its strides, because kernels are chosen by them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from functools import partial
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from samebits.agent.ops.call import tensors_in
+from samebits.bits.digest import digests, is_evidence, unobserved
+from samebits.runfolder.ops import operands_name
+from samebits.runfolder.tensors import Kept, bytes_of, read_tensors, write_tensors
+
+_ENVIRONMENT = (
+    *("ATEN_CPU_CAPABILITY", "MKL_CBWR", "ONEDNN_MAX_CPU_ISA", "OMP_NUM_THREADS"),
+    *("CUBLAS_WORKSPACE_CONFIG", "CUBLASLT_WORKSPACE_SIZE", "NVIDIA_TF32_OVERRIDE"),
+    *("TORCH_BLAS_PREFER_CUBLASLT", "TORCH_CUDNN_V8_API_DISABLED"),
+)
+# Below torch.backends, where this version has them.
+_PRECISIONS = ("cuda.matmul", "cudnn.conv", "cudnn.rnn", "mkldnn.matmul", "mkldnn.conv", "mkldnn.rnn")
+_FLAGS = (
+    *("mkldnn.enabled", "cudnn.enabled", "cudnn.benchmark", "cudnn.deterministic", "cudnn.allow_tf32"),
+    *(
+        f"cuda.matmul.allow_{name}"
+        for name in ("fp16_reduced_precision_reduction", "bf16_reduced_precision_reduction", "fp16_accumulation")
+    ),
+)
+_ATTENTION = ("flash", "mem_efficient", "math", "cudnn")
+
+
+class Operands:
+    """One call, taken apart before it is made.
+
+    Args:
+        names: of the positional arguments.
+        copied: arguments that the call will change; they are copied now.
+        state: of the generator that it will draw from; None if it draws from none.
+    """
+
+    def __init__(
+        self, names: tuple[str, ...], args: Any, kwargs: Any, copied: frozenset[str], state: Any = None
+    ) -> None:
+        self.state = state
+        self.tensors: list[Any] = []
+        self.looks: list[dict[str, Any] | None] = []
+        self.labels: list[str] = []
+        self._numbers: dict[int, int] = {}
+        given = [*zip(names, args, strict=False), *kwargs.items()]
+        # A tensor that is read as one argument and written as another is one tensor.
+        self._copied = {id(t) for name, value in given if name in copied for t in tensors_in(value)}
+        self.arguments = [self._encoded(value, name) for name, value in given[: len(args)]]
+        self.keywords = {name: self._encoded(value, name) for name, value in kwargs.items()}
+
+    def _encoded(self, value: Any, name: str) -> Any:
+        if isinstance(value, torch.Tensor):
+            number = self._numbers.get(id(value))
+            if number is None:
+                number = self._numbers[id(value)] = len(self.tensors)
+                self.looks.append(_look(value) if is_evidence(value) else None)
+                self.tensors.append(_copied(value) if id(value) in self._copied and is_evidence(value) else value)
+                self.labels.append(name)
+            return {"tensor": number}
+        if isinstance(value, list | tuple):
+            return {"list": [self._encoded(v, f"{name}[{i}]") for i, v in enumerate(value)]}
+        if isinstance(value, torch.Generator):
+            return {"generator": str(value.device)}
+        if isinstance(value, bool | int | str) or value is None:
+            return {"value": value}
+        if isinstance(value, float):
+            return {"float": value.hex()}
+        if isinstance(value, complex):
+            return {"complex": [value.real.hex(), value.imag.hex()]}
+        if isinstance(value, torch.dtype | torch.layout | torch.memory_format):
+            return {"torch": str(value)}
+        if isinstance(value, torch.device):
+            return {"device": str(value)}
+        return {"unknown": repr(value)}
+
+
+def keep_operands(
+    folder: Path, rank: int, place: tuple[int, int], call: dict[str, Any], operands: Operands, results: list[Any]
+) -> None:
+    """Write the call and its results; what was there before is replaced."""
+    folder.mkdir(exist_ok=True)
+    step, index = place
+    name = operands_name(rank, step, index)
+    kept = [(f"in.{i}", tensor) for i, tensor in enumerate(operands.tensors)]
+    kept += [(f"out.{i}", tensor) for i, tensor in enumerate(results)]
+    if operands.state is not None:
+        kept.append(("state", operands.state))
+    evident = [(label, tensor) for label, tensor in kept if is_evidence(tensor)]
+    # Of what was copied, how the original lay, and where.
+    looks = {label: _look(tensor) for label, tensor in evident}
+    looks |= {f"in.{i}": look for i, look in enumerate(operands.looks) if look is not None and f"in.{i}" in looks}
+    content = {
+        **call,
+        "step": step,
+        "index": index,
+        "rank": rank,
+        "arguments": operands.arguments,
+        "keywords": operands.keywords,
+        "labels": operands.labels,
+        "looks": looks,
+        "digests": dict(zip([label for label, _ in evident], digests([t for _, t in evident]), strict=True)),
+        "results": len(results),
+        "sha256": _sha256(results),
+        "settings": _settings(),
+    }
+    write_tensors(folder / f"{name}.safetensors", evident)
+    (folder / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def read_kept_tensors(path: Path) -> dict[str, Any]:
+    """The tensors kept with such a file: `in.0` …, `out.0` … and `state`."""
+    return {label: _tensor(kept) for label, kept in read_tensors(path.with_suffix(".safetensors")).items()}
+
+
+def _tensor(kept: Kept) -> Any:
+    dtype = getattr(torch, kept.dtype)
+    if not kept.raw:
+        return torch.empty(kept.shape, dtype=dtype)
+    return torch.frombuffer(bytearray(kept.raw), dtype=torch.uint8).view(dtype).view(kept.shape)
+
+
+def _sha256(tensors: list[Any]) -> str:
+    """Of dtype, shape and every bit, as the reproducer computes it."""
+    found = hashlib.sha256()
+    for tensor in tensors:
+        found.update(f"{tensor.dtype}{list(tensor.shape)}".encode())
+        found.update(bytes_of(tensor))
+    return found.hexdigest()
+
+
+def _copied(tensor: Any) -> Any:
+    with unobserved():
+        plain = tensor.detach()
+        if plain.layout is not torch.strided:
+            return plain.clone()
+        if 0 in plain.stride():
+            return plain.clone()
+        # As it lies: `clone` makes dense what is not. To the host, where it goes anyway: a fused step writes to all
+        # that an optimizer holds, and a device has no room for that twice.
+        copy = torch.empty_strided(plain.shape, plain.stride(), dtype=plain.dtype, device="cpu")
+        return copy.copy_(plain)
+
+
+def _look(tensor: Any) -> dict[str, Any]:
+    strided = tensor.layout is torch.strided
+    return {
+        "dtype": str(tensor.dtype).removeprefix("torch."),
+        "shape": list(tensor.shape),
+        "stride": list(tensor.stride()) if strided else None,
+        "device": str(tensor.device),
+        "alignment": tensor.data_ptr() % 64 if strided else None,
+        "conj": tensor.is_conj(),
+        "neg": tensor.is_neg(),
+    }
+
+
+def _settings() -> dict[str, Any]:
+    """What may choose another kernel. Each is asked by itself: older switches refuse to answer beside newer ones."""
+    deterministic: Any = torch.utils.deterministic
+    asked = {
+        "threads": torch.get_num_threads,
+        "deterministic": torch.are_deterministic_algorithms_enabled,
+        "warn_only": torch.is_deterministic_algorithms_warn_only_enabled,
+        "fill_uninitialized": lambda: deterministic.fill_uninitialized_memory,
+        "matmul_precision": torch.get_float32_matmul_precision,
+    }
+    return {
+        **{name: _asked(ask) for name, ask in asked.items()},
+        "precisions": _answers({name: partial(_backend, f"{name}.fp32_precision") for name in _PRECISIONS}),
+        "flags": _answers({name: partial(_backend, name) for name in _FLAGS}),
+        "attention": _answers({name: getattr(torch.backends.cuda, f"{name}_sdp_enabled", None) for name in _ATTENTION}),
+        "torch": torch.__version__,
+        "environment": {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+    }
+
+
+def _answers(asked: dict[str, Any]) -> dict[str, Any]:
+    """Those that there are."""
+    return {name: answer for name, ask in asked.items() if (answer := _asked(ask)) is not None}
+
+
+def _asked(ask: Any) -> Any:
+    try:
+        answer = ask()
+    except (RuntimeError, AttributeError, TypeError):
+        return None
+    # Older switches may answer with a pair: on, and with splitting allowed.
+    return answer if isinstance(answer, bool | int | str) else None
+
+
+def _backend(path: str) -> Any:
+    return attrgetter(path)(torch.backends)

@@ -1,0 +1,259 @@
+"""Where an operation belongs: its pass, its module, the user's line, and the forward operation of a backward one."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from threading import get_ident
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+from weakref import ref
+
+import torch
+from torch.autograd import graph
+
+from samebits.base.sites import is_user_file
+
+# Above this frame lies whoever called backward; below it, what autograd itself calls.
+_ENGINE: CodeType | None = getattr(getattr(graph, "_engine_run_backward", None), "__code__", None)
+# Nodes between two operations that made none of their own operations known; more than that is another thread's doing.
+_MAX_GAP = 64
+_MAX_NODES = 1 << 18
+
+_library_files: set[str] = set()
+_current_node: Any = torch._C._current_autograd_node
+_cuda_in_use: Any = torch.cuda.is_initialized
+_next_node: Any = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
+
+Line = tuple[str, int, str]
+NOWHERE: Line = ("", 0, "")
+
+
+class Place(NamedTuple):
+    """Where one operation belongs; see `OpKind`."""
+
+    pass_: str
+    module: str
+    line: Line
+    backward_of: str
+
+
+class _Forward(NamedTuple):
+    op: str
+    module: str
+    line: Line
+
+
+@dataclass(slots=True)
+class _Called:
+    """A module whose forward is under way.
+
+    Attributes:
+        number: its id.
+        name: its path.
+        is_library: its forward is no code of the user's, so that all of it belongs to one line: the one that called it.
+        line: that line, once it is known.
+        code: of an optimizer's step; what is called below it may be a closure of the user's.
+    """
+
+    number: int
+    name: str
+    is_library: bool
+    line: Line | None = None
+    code: CodeType | None = None
+
+
+class Places:
+    """Follows modules and autograd nodes as they come."""
+
+    def __init__(self) -> None:
+        self._optimizer: _Called | None = None
+        self._stack: list[_Called] = []
+        self._names: dict[int, tuple[Any, str]] = {}
+        self._parameters: dict[int, tuple[Any, str]] = {}
+        # Every thread numbers the nodes that it makes from 0 (c10/core: SequenceNumber).
+        self._forward: dict[tuple[int, int], _Forward] = {}
+        self._thread = get_ident()
+        self._last_node: dict[int, int] = {self._thread: _next_node()}
+        self._before: dict[int, _Forward | None] = {}
+        self._backward_line: Line = NOWHERE
+
+    # ---- optimizers and modules
+
+    def optimizer_called(self, optimizer: Any) -> None:
+        code = getattr(inspect.unwrap(type(optimizer).step), "__code__", None)
+        is_library = code is not None and not is_user_file(code.co_filename)
+        self._optimizer = _Called(id(optimizer), "", is_library, code=code)
+
+    def optimizer_returned(self) -> None:
+        self._optimizer = None
+
+    def module_called(self, module: Any) -> None:
+        self._stack.append(_Called(id(module), self._name_of(module), _is_library_code(module)))
+
+    def module_returned(self, module: Any) -> None:
+        # A forward that was left by an exception may have skipped this call for modules inside.
+        if any(called.number == id(module) for called in self._stack):
+            while self._stack.pop().number != id(module):
+                pass
+
+    def _name_of(self, module: Any) -> str:
+        found = self._names.get(id(module))
+        if found is None or found[0]() is not module:
+            self._meet(module)
+            found = self._names[id(module)]
+        return found[1]
+
+    def _meet(self, module: Any) -> None:
+        root, name = _as_the_user_calls_it(module) or (module, type(module).__name__)
+        for path, inner in root.named_modules(prefix=name):
+            self._names[id(inner)] = (ref(inner), path)
+        for path, parameter in root.named_parameters(prefix=name):
+            self._parameters[id(parameter)] = (ref(parameter), path)
+
+    # ---- operations
+
+    def backward_called(self, caller: FrameType | None) -> None:
+        """A backward begins, which an accelerator's operations are called for by a thread without any line."""
+        self._backward_line = _line(caller, None) or NOWHERE
+
+    def place_of(self, short: str, writes: bool, caller: FrameType | None) -> Place:
+        """Of the operation called `short` that a frame calls right now."""
+        node = _current_node()
+        if node is None:
+            return self._in_forward(short, writes, caller)
+        maker = self._maker(caller)
+        forward = None if maker is None else self._forward.get((maker, node._sequence_nr()))
+        inside = self._stack[-1].name if self._stack else ""
+        if forward is not None:
+            place = Place("backward", inside or forward.module, _line(caller, _ENGINE) or forward.line, forward.op)
+        else:
+            place = self._without_forward(node, inside, _line(caller, None) or self._backward_line)
+        # A recomputed forward and a backward that is differentiated in its turn make nodes, too.
+        self._note_nodes(short, place.module, place.line, writes)
+        return place
+
+    def _maker(self, caller: FrameType | None) -> int | None:
+        """The thread that made the nodes whose backward runs here; None if nobody knows.
+
+        On the CPU a backward runs in the thread that calls it, until it is nested so deeply that the engine goes on in
+        a thread of its own. An accelerator has a thread for it, and a backward within the backward stays there.
+        """
+        thread = get_ident()
+        if thread == self._thread or _is_below_engine(caller):
+            return thread
+        return self._thread if _cuda_in_use() else None
+
+    def _without_forward(self, node: Any, module: str, line: Line) -> Place:
+        variable = getattr(node, "variable", None)
+        if variable is None:
+            return Place("backward", module, line, node.name())
+        known = self._parameters.get(id(variable))
+        name = known[1] if known is not None and known[0]() is variable else ""
+        return Place("backward", name.rpartition(".")[0], line, f"gradient of {name or 'a leaf'}")
+
+    def _in_forward(self, short: str, writes: bool, caller: FrameType | None) -> Place:
+        line = self._line_in_forward(caller)
+        module = self._stack[-1].name if self._stack else ""
+        makes_node = self._note_nodes(short, module, line, writes)
+        if self._optimizer is not None and not self._stack and not makes_node:
+            return Place("optimizer", module, line, "")
+        return Place("forward" if module or makes_node else "none", module, line, "")
+
+    def _line_in_forward(self, caller: FrameType | None) -> Line:
+        """Looked up once for all operations of a library's module, and of an optimizer's step."""
+        called = self._stack[-1] if self._stack else self._optimizer
+        own = _line(caller, called.code) if called is not None and called.code is not None else None
+        if own is not None:
+            return own
+        if called is None or not called.is_library:
+            return _line(caller, None) or NOWHERE
+        if called.line is None:
+            called.line = _line(caller, None) or NOWHERE
+        return called.line
+
+    def _note_nodes(self, op: str, module: str, line: Line, writes: bool) -> bool:
+        """Remember which nodes are this operation's: those made since the one before it."""
+        following: int = _next_node()
+        thread = get_ident()
+        made = following - self._last_node.get(thread, max(0, following - 1))
+        if made > 0:
+            self._last_node[thread] = following
+            if len(self._forward) > _MAX_NODES:
+                self._forward.clear()
+            forward = self._forward[thread, following - 1] = _Forward(op, module, line)
+            # An in-place operation on a view makes one more node after it was done.
+            gap = self._before.get(thread) or forward
+            for number in range(following - min(made, _MAX_GAP), following - 1):
+                self._forward[thread, number] = gap
+        self._before[thread] = _Forward(op, module, line) if writes else None
+        return made > 0
+
+
+def _is_below_engine(frame: FrameType | None) -> bool:
+    """Whether this thread has called a backward, and is in it."""
+    while frame is not None:
+        if frame.f_code is _ENGINE:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _line(frame: FrameType | None, stop: CodeType | None) -> Line | None:
+    """The user's line nearest to `frame`, looking no further than a frame that runs `stop`."""
+    while frame is not None:
+        code = frame.f_code
+        if code is stop:
+            return None
+        path = code.co_filename
+        # Asked for every frame below every operation: libraries' files are known here without another call.
+        if path not in _library_files:
+            if is_user_file(path):
+                return path, frame.f_lineno, getattr(code, "co_qualname", code.co_name)
+            if not path.startswith("<"):
+                _library_files.add(path)
+        frame = frame.f_back
+    return None
+
+
+def _is_library_code(module: Any) -> bool:
+    if isinstance(module, torch.jit.ScriptModule):
+        return True
+    own = vars(module).get("forward")
+    return _has_library_forward(module.__class__) if own is None else _is_from_library(own)
+
+
+@lru_cache(maxsize=1024)
+def _has_library_forward(kind: Any) -> bool:
+    return _is_from_library(kind.forward)
+
+
+def _is_from_library(function: Any) -> bool:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return code is not None and not is_user_file(code.co_filename)
+
+
+def _as_the_user_calls_it(module: Any) -> tuple[Any, str] | None:
+    """The outermost module that holds this one, under the name it has where it is called from."""
+    frame: FrameType | None = sys._getframe(3)
+    while frame is not None:
+        if is_user_file(frame.f_code.co_filename):
+            for name, root in _modules_in(frame):
+                if any(inner is module for inner in root.modules()):
+                    return root, name
+        frame = frame.f_back
+    return None
+
+
+def _modules_in(frame: FrameType) -> Iterator[tuple[str, Any]]:
+    # Values that are asked for nothing: a property or a lazy attribute of the user's must not run for our sake.
+    for name, value in [*frame.f_locals.items(), *frame.f_globals.items()]:
+        if isinstance(value, torch.nn.Module):
+            yield name, value
+        elif name == "self" and hasattr(value, "__dict__"):
+            yield from (
+                (f"self.{key}", inner) for key, inner in vars(value).items() if isinstance(inner, torch.nn.Module)
+            )

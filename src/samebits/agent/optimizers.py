@@ -1,0 +1,121 @@
+"""The optimizers of a program: what their parameters are called, and what state they hold."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import ref
+
+import torch
+
+from samebits.agent.identity import Identities, Weak, version_of
+from samebits.agent.listening import Named
+from samebits.agent.models import Models
+
+
+@dataclass(eq=False)
+class Held:
+    """One optimizer. Its state and its groups are held until it dies, and not the optimizer.
+
+    Attributes:
+        number: optimizers count from 0 in the order in which they are used.
+        state, groups: the optimizer's own.
+        parameters: names and tensors, in the order of the groups.
+        has_stepped: seen to step; one that never does tells nothing.
+        versions: of its parameters, when they were digested last.
+    """
+
+    state: Any
+    groups: Any
+    number: int | None = None
+    parameters: list[tuple[str, Weak]] = field(default_factory=list)
+    fresh: Iterator[int] = field(default_factory=itertools.count)
+    has_stepped: bool = False
+    versions: list[int | None] = field(default_factory=list)
+
+    @property
+    def tensors(self) -> list[Any]:
+        return [parameter for group in self.groups for parameter in group["params"]]
+
+    def tree(self) -> Iterator[tuple[str, Any]]:
+        """Everything in its state and its hyperparameters, by name; tensors first."""
+        prefix = f"optimizer{self.number}." if self.number else ""
+        held = []
+        for (name, _), parameter in zip(self.parameters, self.tensors, strict=False):
+            held += [(f"{prefix}{name}.{key}", value) for key, value in (self.state.get(parameter) or {}).items()]
+        yield from ((name, value) for name, value in held if torch.is_tensor(value))
+        yield from ((name, value) for name, value in held if not torch.is_tensor(value))
+        for index, group in enumerate(self.groups):
+            yield f"{prefix}group{index}", {key: value for key, value in group.items() if key != "params"}
+
+    def note_versions(self) -> None:
+        """Its parameters were digested as they are now."""
+        self.versions = [version_of(parameter) for parameter in self.tensors]
+
+    def is_written_to(self) -> bool:
+        """Whether a parameter was written to since."""
+        return any(before != version_of(p) for before, p in zip(self.versions, self.tensors, strict=False))
+
+
+class Optimizers:
+    """Every optimizer that was met.
+
+    Args:
+        models: knows the names of parameters that modules have.
+        last_look: called with what is held of an optimizer that has died.
+    """
+
+    def __init__(self, models: Models, last_look: Callable[[Held], None]) -> None:
+        self.models, self.last_look = models, last_look
+        self._held: dict[int, tuple[Any, Held]] = {}
+        self._names: Identities[str] = Identities()
+        self._numbers = itertools.count()
+
+    def meet(self, optimizer: Any) -> Held:
+        """What is held of it, as it is now."""
+        found = self._held.get(id(optimizer))
+        if found is None or found[0]() is not optimizer:
+            held = Held(optimizer.state, optimizer.param_groups)
+            self._held[id(optimizer)] = found = (ref(optimizer, self._ender(id(optimizer))), held)
+        found[1].state, found[1].groups = optimizer.state, optimizer.param_groups
+        return found[1]
+
+    def named(self, held: Held) -> tuple[list[Named], list[Named]]:
+        """Its parameters with their names; and all tensors that were named for the first time on that occasion."""
+        if held.number is None:
+            held.number = next(self._numbers)
+        tensors, fresh = held.tensors, list[Named]()
+        known = held.parameters
+        if len(known) != len(tensors) or not all(one.is_(p) for (_, one), p in zip(known, tensors, strict=True)):
+            if any(self.name_of(parameter) is None for parameter in tensors):
+                fresh += self.models.look_again()
+            for parameter in tensors:
+                if self.name_of(parameter) is None:
+                    self._names.set(parameter, f"optimizer{held.number}.param{next(held.fresh)}")
+                    fresh.append((self._names.get(parameter) or "", parameter))
+            held.parameters = [(self.name_of(parameter) or "", Weak(parameter)) for parameter in tensors]
+        return [(name, p) for (name, _), p in zip(held.parameters, tensors, strict=True)], fresh
+
+    def name_of(self, parameter: Any) -> str | None:
+        """As a module calls it, or else an optimizer."""
+        return self.models.name_of(parameter) or self._names.get(parameter)
+
+    def own(self, held: Held) -> list[Named]:
+        """Parameters of an optimizer that no module has."""
+        return [(name, p) for p in held.tensors if (name := self._names.get(p)) and not self.models.name_of(p)]
+
+    def all(self) -> list[Held]:
+        """Those that live; the unused ones last."""
+        held = [one for _, one in list(self._held.values())]
+        return sorted(held, key=lambda one: len(self._held) if one.number is None else one.number)
+
+    def _ender(self, number: int) -> Callable[[Any], None]:
+        def end(dead: Any) -> None:
+            found = self._held.get(number)
+            if found is not None and found[0] is dead:
+                del self._held[number]
+                self.last_look(found[1])
+
+        return end

@@ -1,0 +1,198 @@
+"""samebits inside the user's process: treats factors, witnesses, and starts the recording when torch is imported."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import platform
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from samebits.agent.used import compiled_regions, what_was_used
+from samebits.base.processes import stack_of
+from samebits.base.sites import is_own_file, tell_as_of, user_files, user_script
+from samebits.factors.base import Witness
+from samebits.factors.imports import when_loaded
+from samebits.factors.pinning import Treatment, adopt, current_rank, line_of_refusal, rank_path, status, too_late, treat
+from samebits.factors.seed_calls import SeedCall, witness_seeds
+from samebits.runfolder.notes import Journal
+from samebits.runfolder.place import Place, read_place
+from samebits.runfolder.plan import RunPlan, read_plan
+
+OLDEST_TORCH = (2, 6)
+
+
+def start(plan_path: str) -> None:
+    """Called by sitecustomize, before any line of the user's."""
+    plan = read_plan(plan_path)
+    journal = Journal(Path(plan_path).parent)
+    place = read_place(journal.folder)
+    if place is not None and place.copy:
+        _move_into(place)
+    who = {"argv": sys.orig_argv, "executable": sys.executable, "pid": os.getpid(), "stack": stack_of()}
+    journal.note("start", python=platform.python_version(), **who)
+    path = rank_path() if plan.per_rank else ()
+    treatment = treat(plan.settings, plan.seed, path, _reporter(journal) if plan.witness else None)
+    adopt(treatment)
+    if plan.witness:
+        # Last, so that a seed is noted as it was given, before any factor has a say in it.
+        witness_seeds(_seed_reporter(journal))
+    if place is not None and place.ledger:
+        _watch_files(journal, place)
+    guest = _Guest(plan, journal, treatment)
+    atexit.register(guest.safely(guest.at_end))
+    when_loaded("torch", guest.safely(guest.meet_torch))
+
+
+def _move_into(place: Place) -> None:
+    """Import from the copy what would be imported from the working folder, and tell places as those of the folder."""
+    tell_as_of(place.folder, place.copy)
+    installed = sys.prefix + os.sep
+    sys.path[:] = [
+        path if path.startswith(installed) or is_own_file(path + os.sep) else place.led(path) for path in sys.path
+    ]
+
+
+def _watch_files(journal: Journal, place: Place) -> None:
+    from samebits.agent.files import FilesWatched
+    from samebits.runfolder.ledger import Ledger
+
+    ledger = Ledger(Path(place.ledger))
+    FilesWatched(journal, place.folder, ledger, (str(ledger.folder.parent),)).install()
+
+
+def _reporter(journal: Journal) -> Any:
+    def report(witness: Witness) -> None:
+        site = None if witness.site is None else witness.site.as_note()
+        more = {key: value for key in ("within", "cure") if (value := getattr(witness, key))}
+        journal.note("witness", factor=witness.factor, what=witness.what, site=site, **more)
+
+    return report
+
+
+def _seed_reporter(journal: Journal) -> Callable[[SeedCall], None]:
+    def report(call: SeedCall) -> None:
+        journal.note("seed", what=call.what, value=call.value, site=call.site.as_note())
+
+    return report
+
+
+def _unusable(torch: Any) -> tuple[str, str]:
+    """Why nothing can be recorded with this torch, and what to do; empty when it can."""
+    version = str(getattr(torch, "__version__", ""))
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    if numbers is None:
+        place = getattr(torch, "__file__", None) or "this process"
+        return f"the module torch of {place} is not PyTorch", "give a file of yours that is called torch another name"
+    if tuple(map(int, numbers.groups())) < OLDEST_TORCH:
+        oldest = ".".join(map(str, OLDEST_TORCH))
+        return f"torch {version} is too old: samebits needs {oldest} or newer", f"pip install 'torch>={oldest}'"
+    return "", ""
+
+
+class _Guest:
+    """samebits in one process of somebody else's program."""
+
+    def __init__(self, plan: RunPlan, journal: Journal, treatment: Treatment) -> None:
+        self.plan, self.journal, self.treatment = plan, journal, treatment
+        self.pid = os.getpid()
+        self.has_met_torch = False
+        self.written: Any = None
+
+    def safely(self, action: Callable[..., None]) -> Callable[..., None]:
+        """A mistake of ours must not reach the program: it is noted, and the program goes on."""
+
+        def act(*args: Any) -> None:
+            try:
+                action(*args)
+            except Exception as error:
+                message = f"samebits failed inside the command: {type(error).__name__}: {error}"
+                self.journal.note("error", kind="internal", message=message, hint="please report this")
+
+        return act
+
+    def meet_torch(self, torch: Any) -> None:
+        """Note what is in effect, and begin to record."""
+        why, hint = _unusable(torch)
+        if why:
+            self.journal.note("error", kind="no_torch", message=why, hint=hint)
+            return
+        self.has_met_torch = True
+        numpy = sys.modules.get("numpy")
+        versions = {"python": platform.python_version(), "torch": torch.__version__, "cuda": torch.version.cuda}
+        if getattr(torch.version, "hip", None):
+            versions["hip"] = torch.version.hip
+        versions["numpy"] = getattr(numpy, "__version__", None)
+        factors = {s.name: {"mode": s.mode, "value": s.observation.value} for s in status()}
+        rank, script = current_rank(), user_script()
+        self.journal.note("observed", versions=versions, factors=factors, rank=rank, script=script)
+        if self.plan.record:
+            from samebits.agent.streams import Recorder
+            from samebits.agent.written import WrittenFiles
+            from samebits.runfolder.spec import Wish
+
+            own = self.plan
+            wish = Wish(own.stop_after, own.keep_step, own.keep_streams, own.keep_names, own.ops)
+            recorder = Recorder(self.journal.folder, wish, self.journal)
+            recorder.install()
+            recorder.stay_to_the_end()
+            self.written = WrittenFiles(self.journal.folder)
+            if self.plan.paced_from is not None and current_rank() in (None, 0):
+                from samebits.agent.pacer import Pacer
+
+                Pacer(self.journal.folder, self.plan.paced_from, recorder).install()
+
+    def at_end(self) -> None:
+        """Note what can only be known now. A forked child has nothing to say here that its parent does not."""
+        if self.pid != os.getpid():
+            return
+        if self.has_met_torch:
+            self._note_refusal()
+            self._note_overridden()
+            self._note_untreated()
+            self._note_compiled()
+            self._note_written()
+            self.journal.note("used", what=what_was_used())
+        elif "torch" in sys.modules and not _unusable(sys.modules["torch"])[0]:
+            self._note_bypass()
+        self.journal.note("files", files=user_files(), script=user_script())
+        self.journal.note("end", rank=current_rank())
+
+    def _note_bypass(self) -> None:
+        message = "an import hook of the program's own loaded torch past samebits"
+        hint = "put that hook in place after `import torch`"
+        self.journal.note("error", kind="not_injected", message=message, hint=hint)
+        self.journal.note("unseen", what=f"process {self.pid}: {message}")
+
+    def _note_refusal(self) -> None:
+        error = getattr(sys, "last_value", None)
+        refusal = "" if error is None else line_of_refusal(error)
+        if refusal:
+            sys.stderr.write(f"{refusal}\n")
+            self.journal.note("refused", message=str(error), where=refusal)
+
+    def _note_untreated(self) -> None:
+        for name, scene in self.treatment.scenes.items():
+            if scene.failed and scene.mode != "pinned":  # a failed pin is told with those that did not take
+                message = f"{name} could not be {scene.mode if scene.mode == 'varied' else 'witnessed'}: {scene.failed}"
+                self.journal.note("error", kind="internal", message=message, hint="please report this")
+
+    def _note_overridden(self) -> None:
+        for name, why in too_late(self.treatment).items():
+            self.journal.note("overridden", factor=name, why=why)
+
+    def _note_written(self) -> None:
+        names = [] if self.written is None else self.written.names()
+        if names:
+            from samebits.agent.written import told
+
+            self.journal.note("unseen", what=told(names))
+
+    def _note_compiled(self) -> None:
+        graphs = compiled_regions()
+        if graphs:
+            regions = f"{graphs} compiled region{'s' if graphs > 1 else ''}"
+            self.journal.note("unseen", what=f"{regions} (what happens inside is one step to us)")

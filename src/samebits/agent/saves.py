@@ -1,0 +1,173 @@
+"""What a program saves: tensors, arrays and numbers, without what tells the time."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from samebits.agent.files import writes_unseen
+from samebits.agent.listening import as_tensor, listen
+from samebits.agent.trees import leaves
+from samebits.base.sites import is_user_file
+from samebits.factors.imports import forget, when_loaded
+
+# Words that make a number a time or a duration, as parts of its name.
+_TIMES = frozenset(
+    (
+        *("time", "times", "timestamp", "timestamps", "timing", "timings", "date", "datetime", "clock", "wall"),
+        *("duration", "durations", "elapsed", "seconds", "secs", "sec", "minutes", "hours", "ms", "ns", "latency"),
+        *("started", "finished", "created", "modified", "runtime", "eta", "speed", "throughput", "fps"),
+        *("pid", "uuid", "host", "hostname"),
+    )
+)
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+# From 2001 to 2039 in seconds since 1970; also counted in milli-, micro- and nanoseconds.
+_EPOCH = (1e9, 2.2e9)
+
+# Files whose content was looked into as it was saved.
+looked_into: set[str] = set()
+# torch.save pickles, and np.savez calls np.save: what is saved counts once.
+_inside = threading.local()
+
+Saved = Callable[[Any, str], None]
+# From the arguments of a function that saves: what is saved, and to which file.
+Arguments = Callable[..., tuple[Any, Any]]
+
+
+class Saves:
+    """Listens to the functions that save.
+
+    Args:
+        saved: called with what is saved, and the name of the file as far as it says what is in it.
+    """
+
+    def __init__(self, saved: Saved) -> None:
+        self.saved = saved
+
+    def install(self, undo: ExitStack) -> None:
+        """Hook the functions of modules that are there, and of others as soon as they are."""
+        for module, functions in _FUNCTIONS.items():
+            action = self._hooker(functions, undo)
+            when_loaded(module, action)
+            undo.callback(forget, module, action)
+
+    def _hooker(
+        self, functions: Mapping[str, Callable[..., tuple[Any, Any]]], undo: ExitStack
+    ) -> Callable[[Any], None]:
+        def hook(module: Any) -> None:
+            for name, arguments in functions.items():
+                if hasattr(module, name):
+                    undo.callback(listen(module, name, self._before(arguments), self._after, self._after))
+
+        return hook
+
+    def _before(self, arguments: Arguments) -> Callable[..., None]:
+        def before(*args: Any, **kwargs: Any) -> None:
+            depth = getattr(_inside, "depth", 0)
+            _inside.depth = depth + 1
+            if depth == 0:
+                try:
+                    thing, file = arguments(*args, **kwargs)
+                except TypeError:
+                    return  # The function itself will say what is wrong with its arguments.
+                if thing is not None:
+                    _note_file(file)
+                    self.saved(thing, _stem(file))
+
+        return before
+
+    def _after(self, *_: Any) -> None:
+        _inside.depth = max(0, getattr(_inside, "depth", 0) - 1)
+
+
+def is_saving() -> bool:
+    """Whether this thread is in a function that saves, which opens files of its own."""
+    return getattr(_inside, "depth", 0) > 0
+
+
+def _note_file(file: Any) -> None:
+    name = file if isinstance(file, str | os.PathLike) else getattr(file, "name", None)
+    if isinstance(name, str | os.PathLike):
+        looked_into.add(os.path.abspath(os.fsdecode(name)))
+        # torch.save and safetensors open files in C++ and Rust, where Python hears nothing of it.
+        if name is file:
+            writes_unseen(os.fsdecode(name))
+
+
+def _first_then_file(obj: Any, f: Any = None, *_: Any, **__: Any) -> tuple[Any, Any]:
+    return obj, f
+
+
+def _file_then_array(file: Any = None, arr: Any = None, *_: Any, fname: Any = None, X: Any = None, **__: Any) -> Any:
+    return (arr if X is None else X), (file if fname is None else fname)
+
+
+def _file_then_arrays(file: Any = None, *arrays: Any, **named: Any) -> tuple[Any, Any]:
+    return {**{f"arr_{number}": array for number, array in enumerate(arrays)}, **named}, file
+
+
+def _tensors_then_file(tensor_dict: Any = None, filename: Any = None, *_: Any, model: Any = None, **__: Any) -> Any:
+    return (tensor_dict if model is None else model), filename
+
+
+def _pickled_by_user(obj: Any, file: Any = None, *_: Any, **__: Any) -> tuple[Any, Any]:
+    """Libraries pickle for themselves, to caches and to other processes; a program's own line saves."""
+    # This function, `before`, the listener around `pickle.dump`, and whoever called that.
+    return (obj if is_user_file(sys._getframe(3).f_code.co_filename) else None), getattr(file, "name", None)
+
+
+_FUNCTIONS: dict[str, dict[str, Arguments]] = {
+    "torch": {"save": _first_then_file},
+    "pickle": {"dump": _pickled_by_user},
+    "numpy": {
+        "save": _file_then_array,
+        "savetxt": _file_then_array,
+        "savez": _file_then_arrays,
+        "savez_compressed": _file_then_arrays,
+    },
+    "safetensors.torch": {"save_file": _tensors_then_file, "save_model": _tensors_then_file},
+    "safetensors.numpy": {"save_file": _tensors_then_file},
+}
+
+
+def _stem(file: Any) -> str:
+    return Path(file).stem if isinstance(file, str | os.PathLike) else ""
+
+
+def content(thing: Any, prefix: str, file: str) -> Iterator[tuple[str, Any, bool]]:
+    """Path, tensor, number or whatever else is there, and whether it tells the time."""
+    for path, leaf in leaves(thing, prefix):
+        key = path.removeprefix(prefix) or file
+        if isinstance(leaf, bool | int | float | complex):
+            yield path, leaf, _is_time(key) or _is_epoch(leaf)
+        elif (tensor := as_tensor(leaf)) is not None:
+            is_array = tensor is not leaf
+            yield path, tensor, is_array and (_is_time(key) or (tensor.numel() == 1 and _is_epoch(tensor.item())))
+        elif leaf is not None:
+            yield path, leaf, False
+
+
+def kind_of(leaf: Any) -> str:
+    """How something that is not looked into is called: `texts`, or its class."""
+    if isinstance(leaf, str | bytes):
+        return "texts"
+    dtype = getattr(leaf, "dtype", None)
+    return f"{type(leaf).__name__} of {dtype}" if dtype is not None else type(leaf).__name__
+
+
+def _is_time(path: str) -> bool:
+    """Whether the last name in a path speaks of a time."""
+    names = re.findall(r"[^.\[\]\d]+", path)
+    return bool(names) and any(word.lower() in _TIMES for word in _WORD.findall(names[-1]))
+
+
+def _is_epoch(value: complex) -> bool:
+    if isinstance(value, bool | complex):
+        return False
+    return any(_EPOCH[0] * unit <= value <= _EPOCH[1] * unit for unit in (1, 1e3, 1e6, 1e9))

@@ -1,0 +1,99 @@
+"""Recording a part of a program from inside it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import threading
+import time
+from contextlib import ContextDecorator
+from pathlib import Path
+from typing import Any
+
+from samebits.base.errors import StorageError, UsageError
+from samebits.runfolder.folder import RunFolder
+from samebits.runfolder.notes import Journal
+from samebits.runfolder.spec import OpWish, Wish
+
+# The threads that are recording right now.
+_busy: list[int] = []
+
+
+class record(ContextDecorator):
+    """Record what torch does inside the `with` block; afterwards torch is as it was.
+
+        with samebits.record("one"):
+            train()
+        with samebits.record("two"):
+            train()
+        print(samebits.compare("one", "two"))
+
+    The block gets the path of the run folder. What other threads train meanwhile is recorded, too, each training by
+    itself.
+
+    Args:
+        path: run folder to make; it must not exist yet, or be empty.
+        level: `step` for a row of digests per optimizer step, `op` for every operation, too.
+
+    Raises:
+        UsageError: another level, no path, a recording that was made before, or one that another thread is making.
+        StorageError: the folder cannot be made, or holds something.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], level: str = "step") -> None:
+        if level not in ("step", "op"):
+            raise UsageError(f"level takes 'step' or 'op', got {level!r}")
+        self._path, self._level = path_given("path", path), level
+        self._recorder: Any = None
+
+    def __enter__(self) -> Path:
+        if self._recorder is not None:
+            raise UsageError(f"the recording {self._path} was made before", "call samebits.record() again, elsewhere")
+        here = threading.get_ident()
+        if any(thread != here for thread in _busy):
+            hint = "put one `with samebits.record(...)` around both threads: it records each training by itself"
+            raise UsageError("another thread of this process is being recorded", hint)
+        from samebits.agent.streams import Recorder
+
+        self._folder = RunFolder(_made(self._path))
+        self._manifest = {
+            "command": [],
+            "samebits": "record",
+            "python": platform.python_version(),
+            "started": time.time(),
+        }
+        self._folder.write_manifest({**self._manifest, "status": "running"})
+        wish = Wish(ops=OpWish() if self._level == "op" else None)
+        self._recorder = Recorder(self._folder.path, wish, Journal(self._folder.path), threading.current_thread())
+        self._recorder.install()
+        _busy.append(here)
+        return self._folder.path
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        _busy.remove(threading.get_ident())
+        self._recorder.finish()
+        self._recorder.uninstall()
+        self._folder.write_manifest({**self._manifest, "status": "ended" if kind is None else "interrupted"})
+
+
+def path_given(name: str, value: Any) -> Path:
+    """The path that somebody gave for the argument of this name.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if not isinstance(value, str | os.PathLike):
+        raise UsageError(f"{name} takes the path of a run folder, got {value!r}", "for example 'runs/one'")
+    return Path(value)
+
+
+def _made(path: Path) -> Path:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if any(path.iterdir()):
+            raise StorageError(f"{path} is not empty", "give a folder that does not exist yet, or an empty one")
+    except StorageError:
+        raise
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror}", "choose another place") from error
+    return path.resolve()

@@ -1,0 +1,92 @@
+"""One training as it goes by: what its rows hold so far, and what they are cut at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from samebits.agent.identity import Weak
+from samebits.agent.listening import Named, as_tensor, unwrapped
+from samebits.agent.log import Log, digested
+from samebits.agent.trees import leaves
+from samebits.bits.digest import Pending, is_evidence
+
+
+class Training:
+    """The state of the recorder that belongs to one sequence of steps.
+
+    Attributes:
+        log: where its rows go.
+        has_optimizer: one of torch's was made or stepped.
+        has_stepped: one was seen to step.
+        is_cut_at_backward: its optimizers are never seen to step, and parameters change all the same.
+        has_backward, has_loader: seen.
+        forward_open: the outermost module was called, and no step has been cut since.
+        in_backward: a backward is under way; modules that are called now compute again what they computed before.
+        leaves: tensors that are trained by hand, as they were when gradients were last computed for them.
+        has_lost_leaves: some of these died, and nobody knows what became of them.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.has_optimizer = self.has_stepped = self.is_cut_at_backward = False
+        self.has_backward = self.has_loader = self.forward_open = self.in_backward = False
+        self.has_leaves: bool | None = None
+        self.leaves: list[tuple[str, Weak]] = []
+        self.has_lost_leaves = False
+        self._outputs: list[tuple[Weak, list[str], Sequence[int] | Pending]] = []
+
+    @property
+    def is_cut_at_steps(self) -> bool:
+        """Whether rows end with a step of an optimizer, and with nothing else."""
+        return self.has_stepped or (self.has_optimizer and not self.is_cut_at_backward)
+
+    # ---- what modules return
+
+    def returned(self, module: Any, result: Any) -> None:
+        """Digest what an outermost module returned; a backward may take it back."""
+        number = self.log.count("output")
+        found = [(path, as_tensor(leaf)) for path, leaf in leaves(result, f"{number}")]
+        named = [(path, unwrapped(tensor)) for path, tensor in found if tensor is not None]
+        named = [(path, tensor) for path, tensor in named if is_evidence(tensor)]
+        if not named:
+            return
+        for_training = module.training and any(tensor.requires_grad for _, tensor in named)
+        names, part = [name for name, _ in named], digested([tensor for _, tensor in named])
+        if not for_training:
+            self.log.add_digests("output", names, part)
+            return
+        # A module that is called again before any backward was not called for one.
+        self.keep_outputs(module)
+        self._outputs.append((Weak(module), names, part))
+
+    def keep_outputs(self, module: Any = None) -> None:
+        """Nobody called backward on what a module returned (or any): it is a result."""
+        waiting, self._outputs = self._outputs, []
+        for output in waiting:
+            if module is None or output[0].is_(module):
+                self.log.add_digests("output", output[1], output[2])
+            else:
+                self._outputs.append(output)
+
+    def drop_outputs(self) -> None:
+        """They were for a backward: the loss and the gradients say what they had to say."""
+        self._outputs = []
+
+    # ---- what is trained by hand
+
+    def note_leaves(self, named: list[Named]) -> None:
+        """These are trained by hand from now on, under their names."""
+        known = dict(self.leaves)
+        for name, leaf in named:
+            before = known.get(name)
+            if before is not None and not before.is_(leaf):
+                self.has_lost_leaves = True
+            known[name] = Weak(leaf)
+        self.leaves = list(known.items())
+
+    def last_leaves(self) -> list[Named]:
+        """Those that still live."""
+        alive = [(name, known.thing) for name, known in self.leaves]
+        self.has_lost_leaves |= any(leaf is None for _, leaf in alive)
+        return [(name, leaf) for name, leaf in alive if leaf is not None]

@@ -1,0 +1,24 @@
+"""What the operating system knows of a process. Only where /proc shows processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+PROC = Path("/proc")
+# Fields of `stat` behind the name of the program (proc_pid_stat(5)).
+PARENT, SESSION, START_TIME, STACK = 1, 3, 19, 25
+
+
+def stat_of(pid: int | str) -> list[bytes]:
+    """The fields of `/proc/PID/stat` that follow the name of the program; empty if there is no such process."""
+    try:
+        # The name of the program stands in parentheses and may hold anything, also parentheses.
+        return (PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return []
+
+
+def stack_of(pid: int | str = "self") -> int:
+    """Where the stack of a process begins, 0 if unknown: another place after every exec, the same after a fork."""
+    fields = stat_of(pid)
+    return int(fields[STACK]) if len(fields) > STACK else 0

@@ -1,0 +1,1 @@
+"""The bits of tensors: digests, and how far two floats are apart."""

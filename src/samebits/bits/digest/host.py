@@ -1,0 +1,65 @@
+"""The digest of a tensor that lies in the memory of the host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from samebits.bits.digest.blocks import copy_elements
+from samebits.bits.digest.keys import salt_of
+from samebits.bits.digest.parts import LOW_ADDRESS, holds_bits, is_plain
+from samebits.bits.digest.raw import digest_of_blocks, memory, raw_digest
+
+# How much of a tensor that does not lie in row-major order is copied at a time: what a cache holds until it is read.
+BLOCK_BYTES = 1 << 20
+_MASK = (1 << 64) - 1
+
+
+def host_digests(tensors: Sequence[object]) -> list[int | None]:
+    """The digest of each that is plain and on the CPU; None for any other, and for what holds no bits.
+
+    Inside `unobserved` only.
+    """
+    return [_host_digest(tensor) for tensor in tensors]
+
+
+def _host_digest(tensor: Any) -> int | None:
+    try:
+        if not tensor.is_cpu:
+            return None
+        plain = _salt_and_size(tensor.__class__, tensor.dtype, tensor.shape, tensor.layout)
+        if plain is None:
+            return None
+        address = tensor.data_ptr()
+    except (RuntimeError, TypeError, AttributeError):
+        # Nested and uninitialized tensors have no shape, wrappers no address, and what is no tensor has neither.
+        return None
+    if address < LOW_ADDRESS and not holds_bits(tensor):
+        return None
+    salt, size = plain
+    if tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg()):
+        return (salt + raw_digest(memory(address, size))) & _MASK
+    return (salt + digest_of_blocks(_copied_blocks(tensor))) & _MASK
+
+
+@lru_cache(maxsize=1 << 14)
+def _salt_and_size(
+    kind: type[Tensor], dtype: torch.dtype, shape: torch.Size, layout: torch.layout
+) -> tuple[int, int] | None:
+    if not is_plain(kind, dtype, layout):
+        return None
+    return salt_of(dtype, shape), shape.numel() * dtype.itemsize
+
+
+def _copied_blocks(tensor: Tensor) -> Iterator[Any]:
+    """The row-major bytes, one block after the other."""
+    most = BLOCK_BYTES // tensor.itemsize
+    room = torch.empty(min(most, tensor.numel()), dtype=tensor.dtype)
+    for start in range(0, tensor.numel(), most):
+        block = room[: min(most, tensor.numel() - start)]
+        copy_elements(tensor, start, block)
+        yield memory(block.data_ptr(), block.nbytes)

@@ -1,0 +1,277 @@
+"""A check from the first run to the verdict: the decisions of `search`, answered with real runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from signal import SIGINT
+from typing import Any
+
+from samebits.base.errors import InterruptError
+from samebits.base.sites import Site
+from samebits.checking.asking import BudgetSpentError, answered
+from samebits.checking.behind import obstacles
+from samebits.checking.facts import SeedCall
+from samebits.checking.first import earliest
+from samebits.checking.lab import Lab
+from samebits.checking.origin import MAX_PAIRS, RecordingEndedError, find_origins
+from samebits.checking.plan import Request
+from samebits.checking.search import Found, look
+from samebits.checking.treatments import Inquiry
+from samebits.checking.verdict import Cause, Origin, Parting, Remedy, Reseeded, Run, Unknown, Verdict, whole_runs
+from samebits.comparison.streams import cuts_of, missing, streams_of
+from samebits.comparison.values import Distance, distance
+from samebits.factors.base import SiteKey
+from samebits.factors.catalog import find, held_by_copies, in_order
+from samebits.launch.strangers import unentered
+from samebits.lint.rules.seeds import find_seed_arguments
+from samebits.runfolder.notes import read_notes
+from samebits.runfolder.tensors import read_kept
+
+MAX_ORIGINS = 8
+
+
+def run_check(request: Request, lab: Lab) -> Verdict:
+    """Run experiments until the verdict stands or the bounds are met."""
+    try:
+        return _verdict_of(request, lab)
+    finally:
+        lab.drop_values()
+
+
+def _verdict_of(request: Request, lab: Lab) -> Verdict:
+    inquiry, found = Inquiry(request, lab.compare, lambda: lab.left), Found()
+    answered(look(inquiry, found), lab.run_all)
+    if found.signal is not None and found.parting is None:
+        # Of runs side by side some were complete already, and nobody has looked at them yet.
+        found.parting = earliest([run for run in lab.runs if run.succeeded], lab.compare)
+    asked, request = request, inquiry.request
+    untested = (*found.untested, *_obstacles(inquiry, found), *_stopped(request, lab, found))
+    common = {"left_out": tuple(inquiry.left_out), "untested": untested}
+    if found.signal is not None:
+        common |= _interrupted(lab, found.signal)
+    if found.error is not None:
+        return _verdict(request, lab, "undecided", **{**common, "error": found.error})
+    if found.parting is None:
+        # What agrees is what was recorded; a process that nobody looked into may have done anything.
+        agreed = not found.stopped and any(unentered(run.outcome.folder) for run in lab.runs)
+        kind = "undecided" if found.stopped or agreed else "same"
+        notes = () if found.stopped else (*_about_files(asked, inquiry, lab), *_bounds(request))
+        return _verdict(request, lab, kind, notes=notes, agreed=agreed, **common)
+    more = _More()
+    try:
+        _locate(request, lab, found, more)
+    except BudgetSpentError as spent:
+        if spent.signal is not None:
+            common |= _interrupted(lab, spent.signal)
+        why = _at_the_bound(request) if spent.signal is None else _cut_short(lab)
+        common["untested"] = (*common["untested"], why)
+    except KeyboardInterrupt as interrupt:
+        # While the operation was called again, in no run at all.
+        common |= _interrupted(lab, interrupt.args[0] if interrupt.args else SIGINT)
+        common["untested"] = (*common["untested"], "interrupted while the operation was called again")
+    causes, remedy, cures = _cured(found)
+    return _verdict(
+        request,
+        lab,
+        "different",
+        parting=_measured(lab, found.parting),
+        causes=tuple(replace(cause, distance=_distance(lab, cause.parting)) for cause in causes),
+        unknown=None if cures else _unknown(lab, found),
+        origins=tuple(more.origins),
+        remedy=None if remedy is None else replace(remedy, code=(*cures, *_code(causes, _script(lab.runs)))),
+        notes=(
+            *more.notes,
+            *_nobody(found),
+            *_about_files(asked, inquiry, lab),
+            *_seed_notes(found, lab.runs),
+            *_bounds(request),
+        ),
+        **common,
+    )
+
+
+@dataclass
+class _More:
+    """What is known of the operation so far."""
+
+    origins: list[Origin] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def _locate(request: Request, lab: Lab, found: Found, more: _More) -> None:
+    """The operation: of runs that diverge with everything pinned, or as algorithms are left alone, or if asked for."""
+    if found.stopped:
+        return
+    unknown = found.unknown
+    if unknown is not None:
+        at: Parting | None = unknown.parting
+    else:
+        # Runs that diverge in one factor only tell more than the first ones, in which several were changed.
+        shown = [cause.parting for cause in found.causes if request.level == "op" or find(cause.factor).is_mode]
+        at = next(filter(None, shown), found.parting if request.level == "op" else None)
+    # Operations are recorded by rank: of processes and threads beside the first one there are none to compare.
+    if at is None or at.divergence.stream in ("outcome", "length") or at.divergence.process:
+        return
+    a, b = (_run(lab, number).plan for number in (at.a, at.b))
+    most = MAX_ORIGINS if request.all_origins else 1
+    try:
+        for origin in find_origins(lab, a, b, at.divergence.step, most):
+            more.origins.append(origin)
+    except RecordingEndedError as error:
+        more.notes.append(f"recording operations ended before the run did, so they are not known: {error.message}")
+        return
+    if not more.origins:
+        more.notes.append(f"with operations recorded, {MAX_PAIRS} pairs of runs agreed: the operation is not known")
+
+
+def _cured(found: Found) -> tuple[list[Cause], Remedy | None, tuple[str, ...]]:
+    """Where data diverge with their keys pinned, and nothing else was found: what is carried only the code can cure."""
+    causes, remedy = found.causes, found.remedy
+    last = found.rounds[-1] if found.rounds else None
+    later = None if last is None else last.trials[-1].later if last.trials else last.at
+    if remedy is not None and remedy.parted is not None and later is not None and later.divergence.stream == "batch":
+        cures = tuple(dict.fromkeys(shown.cure for cause in causes for shown in cause.shown_by if shown.cure))
+        if cures:
+            return causes, remedy, cures
+    # Lines that only the code could cure are shown where that is needed.
+    shown = [replace(one, shown_by=tuple(line for line in one.shown_by if not line.cure)) for one in causes]
+    return shown, remedy, ()
+
+
+def _unknown(lab: Lab, found: Found) -> Unknown | None:
+    unknown = found.unknown
+    if unknown is None:
+        return None
+    parting = unknown.parting
+    seeds = _reseeded(_run(lab, parting.a).facts.seeds, _run(lab, parting.b).facts.seeds)
+    return replace(unknown, parting=_measured(lab, parting), seeds=seeds)
+
+
+def _reseeded(a: Sequence[SeedCall], b: Sequence[SeedCall]) -> tuple[Reseeded, ...]:
+    """Calls on one line that seeded with other values, the first of each line."""
+    found: dict[SiteKey, Reseeded] = {}
+    for line in dict.fromkeys(call.site.key for call in a):
+        left, right = ([call for call in calls if call.site.key == line] for calls in (a, b))
+        for x, y in zip(left, right, strict=False):
+            if x.value != y.value:
+                found.setdefault(line, Reseeded(x.what, x.site, x.value, y.value, x.source))
+    return tuple(found.values())
+
+
+def _obstacles(inquiry: Inquiry, found: Found) -> list[str]:
+    """What runs found that earlier ones had left, where no experiment can tell whether it matters."""
+    told = [] if found.error is not None else obstacles(inquiry.made)
+    return [f"whether it matters that {one}" for one in told]
+
+
+def _about_files(asked: Request, inquiry: Inquiry, lab: Lab) -> list[str]:
+    """Where runs happened, as far as it was not what one would expect."""
+    notes = [f"not in the copies of the working folder: {one}" for one in lab.places.lost]
+    if inquiry.request is not asked:
+        entry = inquiry.left_behind[0]
+        notes.append(f"{entry.what}, {entry.site.place}: so two more runs started in fresh copies of the folder")
+    if asked.jobs > 1 and not any(name in asked.pins for name in held_by_copies()):
+        notes.append("runs that went on side by side shared the working folder")
+    return notes
+
+
+def _nobody(found: Found) -> list[str]:
+    if found.causes or found.unknown is not None or found.untested or found.stopped:
+        return []
+    return [
+        "with everything pinned the runs agree up to that step, and with one factor released at a time they do too: "
+        "did an earlier run leave something that later ones read (a checkpoint, a cache, a counter)?"
+    ]
+
+
+def _code(causes: Iterable[Cause], script: str) -> tuple[str, ...]:
+    """What to change in the code, each thing once: what is cured for all lines at once, at the first of them."""
+    cures: dict[Any, str] = {}
+    for cause in sorted(causes, key=lambda cause: not cause.drifts):
+        factor = find(cause.factor)
+        own = cause.script or script
+        cure = factor.cure_for(cause.site, own, cause.called)
+        cures.setdefault((factor.name, own) if factor.cured_once else cure, cure)
+    return tuple(cures.values())
+
+
+def _script(runs: Sequence[Run]) -> str:
+    """Path of the script that is run; empty for code that lies in no file of the user's."""
+    return next((run.facts.script for run in runs if run.facts.script), "")
+
+
+def _seed_notes(found: Found, runs: Sequence[Run]) -> list[str]:
+    """Seeds that the script takes and does not use, where a seed may be what is missing."""
+    if not any(cause.cured_together for cause in found.causes) and found.unknown is None:
+        return []
+    files = sorted({path for run in runs for path in run.facts.files})
+    return [f"{one.text} ({Site(one.path, one.line).place})" for one in find_seed_arguments(files)]
+
+
+def _stopped(request: Request, lab: Lab, found: Found) -> tuple[str, ...]:
+    """What was not done any more."""
+    if found.signal is None:
+        return (_at_the_bound(request),) if found.stopped else ()
+    waiting = found.waiting
+    return (_cut_short(lab), *([f"not released any more: {', '.join(waiting)}"] if waiting else []))
+
+
+def _cut_short(lab: Lab) -> str:
+    runs = " and ".join(f"run {number} ({plan.role})" for number, plan in lab.cut_short)
+    return f"interrupted in {runs}, and nothing was run after that" if runs else "interrupted between two runs"
+
+
+def _interrupted(lab: Lab, signal: int) -> dict[str, Any]:
+    roles = tuple((number, plan.role) for number, plan in lab.cut_short)
+    return {"signal": signal, "cut_short": roles, "error": InterruptError.by(signal, lab.home)}
+
+
+def _at_the_bound(request: Request) -> str:
+    return f"stopped at --max-runs {request.max_runs}: give more to test the rest"
+
+
+def _bounds(request: Request) -> tuple[str, ...]:
+    return () if request.max_steps is None else (f"only the first {request.max_steps} steps were looked at",)
+
+
+def _run(lab: Lab, number: int) -> Run:
+    return next(run for run in lab.runs if run.id == number)
+
+
+def _measured(lab: Lab, parting: Parting) -> Parting:
+    return replace(parting, distance=_distance(lab, parting))
+
+
+def _distance(lab: Lab, parting: Parting | None) -> Distance | None:
+    """How far the first tensor that differs lies apart, where both runs kept it."""
+    if parting is None:
+        return None
+    place = parting.divergence
+    left, right = (
+        read_kept(_run(lab, number).path, place.rank, place.step, place.stream).get(place.name)
+        for number in (parting.a, parting.b)
+    )
+    return None if left is None or right is None else distance(left, right)
+
+
+def _verdict(request: Request, lab: Lab, kind: Any, **more: Any) -> Verdict:
+    left_out = {(one.factor, one.mode) for one in more.get("left_out", ())}
+    streams = streams_of(run.outcome.folder.recordings() for run in whole_runs(lab.runs))
+    return Verdict(
+        kind,
+        str(request.command),
+        lab.home,
+        tuple(lab.runs),
+        tuple(name for name in request.varied if (name, "varied") not in left_out),
+        tuple(in_order(request.pins)),
+        streams=streams,
+        not_observed=_not_observed(lab.runs, streams),
+        **more,
+    )
+
+
+def _not_observed(runs: Sequence[Run], streams: Sequence[str]) -> tuple[str, ...]:
+    noted = (note["what"] for run in runs for note in read_notes(run.path, "unseen"))
+    lacking = missing(streams, cuts_of(run.path for run in runs)) if streams else ()
+    return tuple(dict.fromkeys([*lacking, *noted]))

@@ -1,0 +1,239 @@
+"""What one run noted besides its recording, as far as decisions rest on it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from samebits.base.sites import Site, is_user_file
+from samebits.factors.base import SiteKey
+from samebits.lint.rules.hash_order import find_hash_order
+from samebits.runfolder.notes import read_processes
+from samebits.runfolder.place import read_place
+
+LAST_LINES = 8
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of the user's at which a factor entered, the first time.
+
+    Attributes:
+        what: was called.
+        site: the line.
+        source: of the line, as it was when it ran.
+        script: path of the script whose process it was; empty where that is no file of the user's.
+    """
+
+    what: str
+    site: Site
+    source: str = ""
+    script: str = ""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A line that shows how a factor enters at another one: a transform that draws, for the loader that fetches.
+
+    Attributes:
+        what: happens there.
+        cure: what to change, where pinning the factor does not help.
+    """
+
+    what: str
+    site: Site
+    cure: str = ""
+
+
+@dataclass(frozen=True)
+class SeedCall:
+    """A call that seeded a generator.
+
+    Attributes:
+        what: was called.
+        value: the seed, as text.
+        site: the line.
+        source: of the line, as it was when it ran.
+    """
+
+    what: str
+    value: str
+    site: Site
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Left:
+    """Something that an earlier run left, and this one found.
+
+    Attributes:
+        how: `read`, `listed`, `tested` (whether it is there) or `made` (it was to be made anew).
+        path: absolute.
+        writer: number of the run that left it.
+        site: the line that found it.
+        source: of the line, as it was when it ran.
+        is_folder: it is no file.
+        obstacle: why a later run cannot be kept from finding it, as a clause; empty where it can.
+    """
+
+    how: str
+    path: str
+    writer: int
+    site: Site
+    source: str = ""
+    is_folder: bool = False
+    obstacle: str = ""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a run noted.
+
+    Attributes:
+        entries: factor → the lines at which it entered, in the order of time.
+        in_libraries: factors that entered on no line of the user's.
+        shown: factor and line → the lines that show how it enters there.
+        refusal: why a pin stopped the program, as a clause; empty when none did.
+        said: the last lines on stderr.
+        interpreter: the Python that ran.
+        used: what the program used of what some factors need; None where it ended before that could be noted.
+        read_lines: factor → lines of the user's code at which it may enter, found by reading it.
+        script: path of the script that was run, as far as it is a file.
+        files: the user's own ones that were imported.
+        seeds: calls that seeded a generator, in the order of time; only the first ones of many.
+        left: what it found that an earlier run had left, in the order of time.
+    """
+
+    entries: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
+    in_libraries: frozenset[str] = frozenset()
+    shown: Mapping[tuple[str, SiteKey], tuple[Shown, ...]] = field(default_factory=dict)
+    refusal: str = ""
+    said: tuple[str, ...] = ()
+    interpreter: str = "the command's Python"
+    used: frozenset[str] | None = None
+    read_lines: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
+    script: str = ""
+    files: tuple[str, ...] = ()
+    seeds: tuple[SeedCall, ...] = ()
+    left: tuple[Left, ...] = ()
+
+    @property
+    def last_words(self) -> str:
+        return self.said[-1].strip() if self.said else ""
+
+
+def read_facts(folder: Path) -> Facts:
+    """The facts of a run in its folder."""
+    processes = [_with_script(notes) for notes in read_processes(folder)]
+    notes = [note for process in processes for note in process]
+    refused = next((note for note in notes if note["note"] == "refused"), None)
+    files = {path for note in notes if note["note"] == "files" for path in note["files"]}
+    witnessed = [note for note in notes if note["note"] == "witness"]
+    return Facts(
+        _entries(witnessed),
+        frozenset(note["factor"] for note in witnessed if note["site"] is None),
+        _shown(witnessed),
+        "" if refused is None else f"{refused['message'].splitlines()[0]} ({refused['where']})",
+        _last_lines(folder),
+        next((note["executable"] for note in notes if note["note"] == "start"), Facts.interpreter),
+        _used(notes),
+        _read_lines(files),
+        next((note["script"] for note in notes if note["note"] == "observed" and note["script"]), ""),
+        tuple(sorted(path for path in files if is_user_file(path))),
+        tuple(_seed_call(note) for note in notes if note["note"] == "seed"),
+        tuple(_left(note) for note in notes if note["note"] == "left"),
+    )
+
+
+def _used(notes: Sequence[Mapping[str, Any]]) -> frozenset[str] | None:
+    """Of all processes together: some of them may have ended by a signal."""
+    told = [note["what"] for note in notes if note["note"] == "used"]
+    if told:
+        return frozenset(word for what in told for word in what)
+    versions = [note["versions"] for note in notes if note["note"] == "observed"]
+    return None if any(one.get("cuda") or one.get("hip") for one in versions) else frozenset()
+
+
+def _with_script(notes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One process's notes, each with the script that it ran."""
+    # Noted when torch comes, so that a run that is ended early has it, too; and at the end.
+    script = next((note["script"] for note in notes if note.get("script")), "")
+    return [{**note, "script": script} for note in notes]
+
+
+def _entries(witnessed: Iterable[Mapping[str, Any]]) -> dict[str, tuple[Entry, ...]]:
+    """Each line once, in the order of time. A factor that entered from libraries alone is there without a line."""
+    found: dict[str, dict[SiteKey, Entry]] = {}
+    for note in witnessed:
+        if "within" in note:
+            continue
+        entries = found.setdefault(note["factor"], {})
+        if note["site"] is not None:
+            site = _site(note["site"])
+            source, script = note["site"].get("source", ""), note.get("script", "")
+            entries.setdefault(site.key, Entry(note["what"], site, source, script))
+    return {name: tuple(entries.values()) for name, entries in found.items()}
+
+
+def _shown(witnessed: Iterable[Mapping[str, Any]]) -> dict[tuple[str, SiteKey], tuple[Shown, ...]]:
+    found: dict[tuple[str, SiteKey], set[Shown]] = {}
+    for note in witnessed:
+        if "within" in note and note["site"] is not None:
+            path, line = note["within"]
+            # Every worker tells of the same lines.
+            site, cure = _site(note["site"]), note.get("cure", "")
+            shown = Shown(note["what"], site, f"{cure} ({site.place})" if cure else "")
+            found.setdefault((note["factor"], (path, line)), set()).add(shown)
+    return {key: tuple(sorted(lines, key=lambda one: one.site.key)) for key, lines in found.items()}
+
+
+def _seed_call(note: Mapping[str, Any]) -> SeedCall:
+    return SeedCall(note["what"], str(note["value"]), _site(note["site"]), note["site"].get("source", ""))
+
+
+def _left(note: Mapping[str, Any]) -> Left:
+    source, is_folder = note["site"].get("source", ""), note.get("is_folder", False)
+    return Left(note["how"], note["path"], note["run"], _site(note["site"]), source, is_folder)
+
+
+def _site(note: Mapping[str, Any]) -> Site:
+    return Site(note["path"], note["line"], note["function"])
+
+
+def _read_lines(files: Iterable[str]) -> Mapping[str, tuple[Entry, ...]]:
+    own = sorted(path for path in files if is_user_file(path))
+    return _read_once(tuple((path, _changed(path)) for path in own))
+
+
+@cache
+def _read_once(files: tuple[tuple[str, float], ...]) -> Mapping[str, tuple[Entry, ...]]:
+    # Every run of a check has the same files: they are read once, as long as nobody edits them.
+    found: dict[str, tuple[Entry, ...]] = {}
+    for one in find_hash_order([path for path, _ in files]):
+        entry = Entry(one.reason, Site(one.path, one.line, one.function), one.source)
+        for factor in one.depends_on:
+            found[factor] = (*found.get(factor, ()), entry)
+    return found
+
+
+def _changed(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _last_lines(folder: Path) -> tuple[str, ...]:
+    """The end of what was printed on stderr, its paths those of the user's own folder."""
+    try:
+        text = (folder / "stderr.log").read_text(errors="replace")
+    except OSError:
+        return ()
+    place = read_place(folder)
+    if place is not None and place.copy:
+        text = text.replace(place.copy, place.folder)
+    return tuple(text.strip().splitlines()[-LAST_LINES:])

@@ -1,0 +1,140 @@
+"""The lab: runs plans, numbers them, keeps within the bounds, and remembers what every run was."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from samebits.checking import trouble
+from samebits.checking.asking import BudgetSpentError
+from samebits.checking.facts import read_facts
+from samebits.checking.places import Places
+from samebits.checking.plan import Request
+from samebits.checking.treatments import ended
+from samebits.checking.verdict import Run
+from samebits.comparison.locate import Divergence, first_divergence
+from samebits.launch.process import Outcome, run_recorded
+from samebits.runfolder.plan import RunPlan
+
+# No run of a check is waited for longer than so many times the first one, and never given less than a minute.
+LIMIT_RATIO, LEAST_LIMIT_SECONDS = 10, 60.0
+
+Watch = Callable[[int, RunPlan, "Outcome | None", Path], None]
+
+
+class Lab:
+    """Runs one command again and again.
+
+    Args:
+        home: folder of the check; every run gets a folder inside.
+        watch: told when a run starts, about ten times a second meanwhile, and when it ended.
+
+    Attributes:
+        runs: those that are complete, by their numbers.
+        cut_short: number and plan of those that a signal ended.
+    """
+
+    def __init__(self, request: Request, home: Path, watch: Watch | None = None) -> None:
+        self.request, self.home, self.watch = request, home, watch
+        self.runs: list[Run] = []
+        self.cut_short: tuple[tuple[int, RunPlan], ...] = ()
+        self._started = 0
+        self._limit_seconds = request.timeout
+        self._lock = threading.Lock()
+        self.places = Places(request, home)
+        self._compared: dict[tuple[int, int], Divergence | None] = {}
+
+    @property
+    def left(self) -> int:
+        return self.request.max_runs - self._started
+
+    def run(self, plan: RunPlan) -> Run:
+        """One run; BudgetSpentError when none is left."""
+        return self.run_all([plan])[0]
+
+    def run_all(self, plans: Sequence[RunPlan]) -> list[Run]:
+        """Several runs that do not depend on one another, side by side as far as `jobs` allows.
+
+        Raises:
+            BudgetSpentError: no run is left, or a signal ended them. Those that were complete by then are in `runs`.
+        """
+        if len(plans) > self.left:
+            raise BudgetSpentError
+        numbered = [(self._number(), plan) for plan in plans]
+        try:
+            if self.request.jobs == 1 or len(plans) == 1:
+                return [self._one(number, plan) for number, plan in numbered]
+            with ThreadPoolExecutor(self.request.jobs) as pool:
+                return list(pool.map(lambda job: self._one(*job), numbered))
+        except KeyboardInterrupt as interrupt:
+            complete = {run.id for run in self.runs}
+            self.cut_short = tuple(job for job in numbered if job[0] not in complete and self._path(*job).exists())
+            raise BudgetSpentError(interrupt.args[0] if interrupt.args else signal.SIGINT) from interrupt
+
+    def compare(self, a: Run, b: Run) -> Divergence | None:
+        """Where two runs first differ; each pair is looked at once."""
+        key = a.id, b.id
+        if key not in self._compared:
+            self._compared[key] = parts(a, b)
+        return self._compared[key]
+
+    def drop_values(self) -> None:
+        """Take away the tensors that runs have kept: what they were kept for has been measured."""
+        for values in self.home.glob("*/values"):  # also of those that a signal ended
+            shutil.rmtree(values, ignore_errors=True)
+
+    def close(self) -> None:
+        """Take away what only further runs would need."""
+        self.places.close()
+
+    def _number(self) -> int:
+        self._started += 1
+        return self._started
+
+    def _one(self, number: int, plan: RunPlan) -> Run:
+        path = self._path(number, plan)
+        self._tell(number, plan, None, path)
+        with self.places.place_for(plan, path, self.runs) as place:
+            waiting = partial(self._tell, number, plan, None, path)
+            # Asked again and again: side by side, the others begin before the first run has ended.
+            outcome = run_recorded(self.request.command, plan, path, lambda: self._limit_seconds, waiting, place)
+        if self._limit_seconds is None:
+            self._limit_seconds = limit_after(outcome.wall_seconds)
+        self._tell(number, plan, outcome, path)
+        steps = max((recording.steps for recording in outcome.folder.recordings()), default=0)
+        facts = read_facts(path)
+        facts = replace(facts, left=self.places.judged(facts.left))
+        run = Run(number, outcome, steps, facts, trouble.broken(path, steps), trouble.silence(outcome, steps))
+        with self._lock:
+            self.runs = sorted([*self.runs, run], key=lambda run: run.id)
+        return run
+
+    def _path(self, number: int, plan: RunPlan) -> Path:
+        return self.home / f"{number}-{plan.role.replace(',', '').replace(' ', '-')}"
+
+    def _tell(self, number: int, plan: RunPlan, outcome: Outcome | None, path: Path) -> None:
+        if self.watch is not None:
+            with self._lock:
+                self.watch(number, plan, outcome, path)
+
+
+def limit_after(seconds: float) -> float:
+    """How long a run may take where the control run took so long: a round number of seconds."""
+    return float(max(LEAST_LIMIT_SECONDS, math.ceil(LIMIT_RATIO * seconds)))
+
+
+def parts(a: Run, b: Run) -> Divergence | None:
+    """Where two runs differ: in what they recorded, else in how they ended."""
+    stops = [run.plan.stop_after for run in (a, b) if run.plan.stop_after is not None]
+    place = first_divergence(a.outcome.folder.recordings(), b.outcome.folder.recordings(), min(stops, default=None))
+    if a.succeeded != b.succeeded and (place is None or place.stream == "length"):
+        failed = a if not a.succeeded else b
+        return Divergence(failed.steps, "outcome", detail=ended(failed))
+    return place

@@ -1,0 +1,229 @@
+"""Which operation it is: two plans that part in some step are run again, with every operation of that step recorded.
+
+    recorded    one run under the first plan
+    followed    runs under the second plan that read along, until one parts from the recorded run
+    kept        one more run under the first plan that keeps the operands of the operation at which they parted
+
+On the CPU the run that reads along keeps its own operands. On an accelerator it notes the place alone, because copies
+of all that any operation writes to need more memory than there may be; there it is run again, too.
+
+Then the operands of both are compared bit by bit, and the operation is called again and again on them by itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from samebits.base.errors import SamebitsError
+from samebits.checking.lab import Lab
+from samebits.checking.verdict import Origin, OriginOnRank, Run
+from samebits.comparison.ops import OpDivergence, is_collective, op_divergences
+from samebits.comparison.values import Distance, distance
+from samebits.replay.runner import Replay, replay
+from samebits.runfolder.ops import OPERANDS, operands_name
+from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import OpWish
+from samebits.runfolder.tensors import Kept, read_tensors
+
+MAX_PAIRS = 5
+WIDER = 8
+FAR = 100
+
+# How often a run that has parted is made again to keep its operands: a race may come out alike the next time.
+KEPT_AGAIN = 2
+
+Place = tuple[int, int, int]
+
+
+class RecordingEndedError(SamebitsError):
+    """A recording of operations ended before the run did, so it says nothing about where runs part."""
+
+    kind = "recording"
+
+
+def find_origins(lab: Lab, a: RunPlan, b: RunPlan, step: int, most: int = 1) -> Iterator[Origin]:
+    """The operations at which runs under plan `a` and plan `b` part, the first one first.
+
+    To find one more, both runs are given the first run's results at every origin found so far, and go on from there.
+
+    Args:
+        lab: where runs are made.
+        a: one plan.
+        b: the other; the same where a run parts from itself.
+        step: the first step in which they were seen to part.
+        most: how many to look for.
+
+    Yields:
+        One origin after the other, each as soon as it is known.
+    """
+    window, found = _window(lab, a, b, step)
+    grafts: tuple[str, ...] = ()
+    places = set()
+    while found is not None and (key := _key(found.first.place)) not in places:
+        yield found
+        places.add(key)
+        if len(places) >= most or found.operands is None or found.first.place.finding == "control flow":
+            return
+        grafts = (*grafts, str(found.operands))
+        found = _in_window(lab, a, b, replace(window, grafts=grafts))
+
+
+def _window(lab: Lab, a: RunPlan, b: RunPlan, step: int) -> tuple[OpWish, Origin | None]:
+    """The first origin, and the window of steps in which it lies."""
+    window = OpWish(step, step)
+    found = _in_window(lab, a, b, window)
+    while found is not None and window.first > 0 and _came_from_before(found):
+        # What arrives different was made before the window: look further back, and where that is not far, to the start.
+        if window.first < step and step > FAR:
+            break
+        window = replace(window, first=max(0, step - WIDER) if window.first == step else 0)
+        found = _in_window(lab, a, b, window) or found
+    return window, found
+
+
+def _in_window(lab: Lab, a: RunPlan, b: RunPlan, window: OpWish) -> Origin | None:
+    recorded = _recorded(lab, _with_ops(a, window, "operations"))
+    against = replace(window, against=str(recorded.path))
+    followed, places, pairs = recorded, dict[int, OpDivergence](), 0
+    while not places and pairs < MAX_PAIRS and lab.left:
+        followed = _recorded(lab, _with_ops(b, against, "operations again"))
+        places, pairs = _places(recorded, followed), pairs + 1
+    if not places:
+        return None
+    origin = Origin(recorded.id, followed.id, pairs, tuple(_on_rank(place, followed) for place in places.values()))
+    keeping = replace(against, keep=_keep(places))
+    followed = _with_operands(lab, _with_ops(b, keeping, "operands of the other kept"), recorded, followed, places)
+    told = tuple(_on_rank(place, followed) for place in places.values())
+    origin = replace(origin, b=followed.id, ranks=told)
+    if not lab.left:
+        return origin
+    kept = lab.run(_with_ops(a, keeping, "operands kept"))
+    return _measured(origin, followed, kept, _places(recorded, kept))
+
+
+def _recorded(lab: Lab, plan: RunPlan) -> Run:
+    """A run with all operations of its window.
+
+    Raises:
+        RecordingEndedError: it has not.
+    """
+    run = lab.run(plan)
+    if run.trouble is not None:
+        raise RecordingEndedError(run.trouble.message, run.trouble.hint)
+    return run
+
+
+def _with_operands(lab: Lab, plan: RunPlan, recorded: Run, followed: Run, places: dict[int, OpDivergence]) -> Run:
+    """The run that parted, or one that parts at the same place and has kept its operands there."""
+    wanted = {rank: _key(place) for rank, place in places.items()}
+    kept = [_file(followed, _key(place)).exists() for place in places.values() if place.finding != "control flow"]
+    for _ in range(KEPT_AGAIN):
+        if lab.left < 2 or all(kept):
+            break
+        again = lab.run(plan)
+        if {rank: _key(place) for rank, place in _places(recorded, again).items()} == wanted:
+            return again
+    return followed
+
+
+def _with_ops(plan: RunPlan, wish: OpWish, role: str) -> RunPlan:
+    return replace(plan, role=role, ops=wish, stop_after=wish.last, keep_step=None, keep_streams=(), keep_names=())
+
+
+def _places(a: Run, b: Run) -> dict[int, OpDivergence]:
+    """Rank → where it parts."""
+    found = op_divergences(a.outcome.folder.recordings(), b.outcome.folder.recordings())
+    # Of one rank's processes the first one is the training.
+    return {place.rank: place for place in reversed(found)}
+
+
+def _keep(places: dict[int, OpDivergence]) -> tuple[tuple[int, int], ...]:
+    return tuple(dict.fromkeys((place.step, place.index) for place in places.values()))
+
+
+def _on_rank(place: OpDivergence, run: Run) -> OriginOnRank:
+    call = _call(run, _key(place))
+    producers = (call or {}).get("producers", {})
+    if place.finding == "op":
+        # An operation that changed memory which nobody had written is not to blame for what it found there.
+        told = next((one for one in producers.values() if one["unwritten"]), None)
+        return OriginOnRank(place, told)
+    if place.finding != "input" or place.reordered:
+        return OriginOnRank(place)
+    arrived = [producers[name] for name in place.names if name in producers]
+    # Collectives work in buffers of their own, and hand over with a copy into what they were given.
+    arrived += [one for one in producers.values() if is_collective(one["op"])]
+    return OriginOnRank(place, arrived[0] if arrived else None)
+
+
+def _key(place: OpDivergence) -> Place:
+    return place.rank, place.step, place.index
+
+
+def _file(run: Run, key: Place) -> Path:
+    return run.path / OPERANDS / f"{operands_name(*key)}.json"
+
+
+def _call(run: Run, key: Place) -> dict[str, Any] | None:
+    path = _file(run, key)
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+
+
+def _came_from_before(origin: Origin) -> bool:
+    """Whether what differed first was neither made in the window nor by a collective."""
+    first = origin.first
+    return first.place.finding == "input" and first.producer is None and not first.place.reordered
+
+
+def _measured(origin: Origin, b: Run, a: Run, earlier: dict[int, OpDivergence]) -> Origin:
+    """By how much the results differ, whether the inputs are truly equal, and what replaying shows."""
+    place = origin.first.place
+    key = _key(place)
+    call_a, call_b = _call(a, key), _call(b, key)
+    moved = earlier.get(place.rank)
+    if call_a is not None and (moved is None or (moved.step, moved.index) >= (place.step, place.index)):
+        origin = replace(origin, operands=_file(a, key))
+        if place.finding == "op" and call_b is not None:
+            changed = _changed_inputs(call_a, call_b)
+            origin = replace(origin, distance=_apart(_file(a, key), _file(b, key)), changed_unseen=changed)
+    if place.finding != "op" or call_b is None:
+        return origin
+    origin = replace(
+        origin, changed_meanwhile=_named_in("changed_meanwhile", call_a, call_b), shared=_named_in("shared", call_b)
+    )
+    if origin.changed_unseen or origin.changed_meanwhile:
+        return origin
+    # An operation of the program's own was called again by the run that kept it.
+    return replace(origin, replay=_replayed(a if call_a is not None and call_a["called_again"] else b, key))
+
+
+def _named_in(key: str, *calls: dict[str, Any] | None) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for call in calls if call is not None for name in call[key]))
+
+
+def _changed_inputs(a: dict[str, Any], b: dict[str, Any]) -> tuple[str, ...]:
+    """Inputs whose bits differ although every recorded operation before agreed: something wrote there unseen."""
+    labels, write_only = b["labels"], set(b["write_only"])
+    names = [f"in.{i}" for i in range(len(labels))]
+    return tuple(
+        labels[i]
+        for i, name in enumerate(names)
+        if labels[i].partition("[")[0] not in write_only and a["digests"].get(name) != b["digests"].get(name)
+    )
+
+
+def _apart(a: Path, b: Path) -> Distance | None:
+    left, right = (read_tensors(path.with_suffix(".safetensors")) for path in (a, b))
+    pairs: list[tuple[Kept, Kept]] = [
+        (kept, right[name]) for name, kept in left.items() if name.startswith("out.") and name in right
+    ]
+    found = [distance(x, y) for x, y in pairs if x.raw != y.raw]
+    return next((one for one in found if one is not None), None)
+
+
+def _replayed(run: Run, key: Place) -> Replay:
+    return replay(run.outcome.folder, _file(run, key))

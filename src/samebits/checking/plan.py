@@ -1,0 +1,159 @@
+"""What a check is asked to do, and the first runs that follow from it. Plain data; nothing is run here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from samebits.base.errors import UsageError
+from samebits.factors.base import Setting
+from samebits.factors.catalog import CATALOG, in_order
+from samebits.launch.command import Command
+from samebits.runfolder.plan import RunPlan
+
+DEFAULT_RUNS = 3
+DEFAULT_MAX_RUNS = 40
+# What is released takes its second other value: the first one was used by the varied run, and may have changed nothing.
+RELEASED = 2
+
+
+@dataclass(frozen=True)
+class Request:
+    """One check.
+
+    Attributes:
+        command: what to run.
+        pins: factors held still in every run.
+        vary: factors to vary besides those varied by default.
+        seed: root of every derived value.
+        runs: how many runs before anything is judged: two controls, the rest varied.
+        max_runs: how many runs altogether.
+        jobs: how many side by side.
+        max_steps: look at so many steps only; None looks at all.
+        timeout: seconds for one run; None derives a limit from the first one.
+        level: `op` locates the operation wherever runs part; `step` only where no factor but the operation is to blame.
+        all_origins: go on after the first such operation and name the others too.
+        share: paths that copies of the working folder hold as links only.
+    """
+
+    command: Command
+    pins: dict[str, Setting] = field(default_factory=dict)
+    vary: tuple[str, ...] = ()
+    seed: int = 0
+    runs: int = DEFAULT_RUNS
+    max_runs: int = DEFAULT_MAX_RUNS
+    jobs: int = 1
+    max_steps: int | None = None
+    timeout: float | None = None
+    level: str = "step"
+    all_origins: bool = False
+    share: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, value, least in (
+            ("--runs", self.runs, 2),
+            ("--max-runs", self.max_runs, 2),
+            ("--jobs", self.jobs, 1),
+            ("--max-steps", 1 if self.max_steps is None else self.max_steps, 1),
+        ):
+            if value < least:
+                raise UsageError(f"{name} must be at least {least}, got {value}")
+        if self.max_runs < self.runs:
+            raise UsageError(
+                f"--max-runs {self.max_runs} leaves no room for the first {self.runs} runs",
+                f"give --max-runs {self.runs} or more, or fewer --runs",
+            )
+        if self.level not in ("step", "op"):
+            raise UsageError(f"--level takes step or op, got {self.level!r}")
+        if self.timeout is not None and self.timeout <= 0:
+            raise UsageError(f"--timeout must be more than 0 seconds, got {self.timeout:g}")
+        both = [name for name in self.vary if name in self.pins]
+        if both:
+            raise UsageError(
+                f"{both[0]} cannot be both pinned and varied", f"leave out --pin {both[0]} or --vary {both[0]}"
+            )
+
+    @property
+    def last_step(self) -> int | None:
+        return None if self.max_steps is None else self.max_steps - 1
+
+    def base(self, role: str) -> RunPlan:
+        """A run in which nothing is treated but what the user pinned."""
+        return RunPlan(role, dict(self.pins), self.seed, stop_after=self.last_step)
+
+    @property
+    def varied(self) -> list[str]:
+        """The factors that are changed on purpose."""
+        default = [factor.name for factor in CATALOG if factor.varied_by_default and factor.name not in self.pins]
+        return in_order([*default, *self.vary])
+
+    def pinnable(self) -> list[str]:
+        """The factors held still to find a cause: those that move by themselves, and those that are varied here."""
+        moving = [factor.name for factor in CATALOG if factor.drifts and not factor.by_copy]
+        return [name for name in in_order([*moving, *self.varied]) if name not in self.pins]
+
+
+def first_runs(request: Request) -> list[RunPlan]:
+    """Control, control again, and the rest varied, each with other values."""
+    controls = [request.base("control"), request.base("control again")]
+    if request.runs == 2:
+        controls = controls[:1]
+    varied = [varied_run(request, variant) for variant in range(1, request.runs - len(controls) + 1)]
+    return [*controls, *varied]
+
+
+def varied_run(request: Request, variant: int = 1, leave: Iterable[str] = ()) -> RunPlan:
+    """Everything that is varied here is changed at once, except for the factors left alone."""
+    chosen = [name for name in request.varied if name not in set(leave)]
+    return request.base("varied").with_settings({name: Setting("varied", variant=variant) for name in chosen})
+
+
+def pinned_run(request: Request, names: Iterable[str], stop_after: int | None) -> RunPlan:
+    """These factors held still and watched, besides those that the user pinned."""
+    pinned = {name: Setting("pinned") for name in names}
+    last = request.last_step if stop_after is None else _earlier(request.last_step, stop_after)
+    return RunPlan("pinned", {**pinned, **request.pins}, request.seed, witness=True, stop_after=last)
+
+
+def released_run(pinned: RunPlan, factor: str, variant: int) -> RunPlan:
+    """The pinned run with one factor changed on purpose, in the same way each time."""
+    plan = pinned.with_settings({factor: Setting("varied", variant=variant, steady=True)})
+    return _named(plan, f"{factor} released")
+
+
+def natural_run(pinned: RunPlan, factor: str) -> RunPlan:
+    """The pinned run with one factor left alone, for factors whose settings have bits of their own."""
+    return _named(pinned.with_settings({factor: Setting()}), f"{factor} left alone")
+
+
+def sites_released_run(pinned: RunPlan, factor: str, sites: Iterable[tuple[str, int]]) -> RunPlan:
+    """The pinned run with one factor changed at some call sites only."""
+    held = pinned.settings[factor]
+    chosen = tuple(sites)
+    plan = pinned.with_settings({factor: Setting("pinned", held.value, variant=RELEASED, released=chosen)})
+    where = f"line {chosen[0][1]}" if len(chosen) == 1 else f"{len(chosen)} lines"
+    return _named(plan, f"{factor} released at {where}")
+
+
+def remedy_run(request: Request, pins: Iterable[str], *, stop_after: int | None = None) -> RunPlan:
+    """These pins and nothing else."""
+    held = {name: Setting("pinned") for name in pins}
+    plan = _named(request.base("").with_settings(held), "remedy")
+    return plan if stop_after is None else replace(plan, stop_after=_earlier(plan.stop_after, stop_after))
+
+
+def remedy_varied_run(
+    request: Request, pins: Iterable[str], *, variant: int = 1, stop_after: int | None = None
+) -> RunPlan:
+    """These pins, what then no longer matters changed on purpose, and everything else varied."""
+    held = {name: Setting("pinned", probed=True) for name in pins}
+    plan = _named(varied_run(request, variant, leave=held).with_settings(held), "remedy, rest varied")
+    return plan if stop_after is None else replace(plan, stop_after=_earlier(plan.stop_after, stop_after))
+
+
+def _earlier(own: int | None, step: int) -> int:
+    return step if own is None else min(own, step)
+
+
+def _named(plan: RunPlan, role: str) -> RunPlan:
+    return replace(plan, role=role)

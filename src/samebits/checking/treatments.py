@@ -1,0 +1,201 @@
+"""Treatments that the script does not survive: found, left out, and said. They are our doing, not the script's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from samebits.checking.asking import Asking, Compare
+from samebits.checking.behind import suspicious
+from samebits.checking.facts import Entry
+from samebits.checking.plan import Request
+from samebits.checking.verdict import LeftOut, Parting, Run
+from samebits.comparison.locate import Divergence
+from samebits.factors.base import Setting
+from samebits.factors.catalog import CATALOG, find, held_by_copies, in_order
+from samebits.runfolder.plan import RunPlan
+
+# What a run is besides treated: watched, to see on which lines factors enter.
+WATCHING, WITNESSED = "watching", "witnessed"
+
+
+@dataclass
+class Inquiry:
+    """What all decisions of one check share.
+
+    Attributes:
+        request: what is checked.
+        compare: where two runs first differ; None where they agree as far as both went.
+        left: how many runs may still be made.
+        left_out: treatments under which the script fails.
+        erratic: two runs that were treated alike, of which one failed.
+        made: the runs that were looked at for what earlier ones had left.
+        unsteady: two runs that were treated alike and diverge although nothing was free: from there on nobody can be
+            accused, in whatever round.
+        blames_us: whether a failure under treatment is ours: not so where untreated runs fail, too.
+    """
+
+    request: Request
+    compare: Compare
+    left: Callable[[], int]
+    left_out: list[LeftOut] = field(default_factory=list)
+    erratic: Parting | None = None
+    unsteady: Parting | None = None
+    blames_us: bool = True
+    made: list[Run] = field(default_factory=list)
+
+    def runs_of(self, plans: Sequence[RunPlan]) -> Asking[list[Run]]:
+        """These plans as runs, without what the script does not survive."""
+        runs = yield [self.admitted(plan) for plan in plans]
+        return (yield from self.mended(runs))
+
+    @property
+    def left_behind(self) -> tuple[Entry, ...]:
+        """The lines that found what an earlier run had left."""
+        return suspicious(self.made)
+
+    def left_behind_factors(self) -> list[str]:
+        """The factors by which runs disturb one another on disk, where one was seen to find what another one left."""
+        names = [name for name in held_by_copies() if name not in self.request.pins]
+        return [name for name in names if not self.is_left_out(name, "pinned")] if self.left_behind else []
+
+    def start_afresh(self) -> None:
+        """From now on every run starts in a copy of its own."""
+        pins = {**{name: Setting("pinned") for name in held_by_copies()}, **self.request.pins}
+        self.request = replace(self.request, pins=pins)
+
+    def mended(self, runs: Sequence[Run]) -> Asking[list[Run]]:
+        """The same runs; one that failed by our treatment is made again without it."""
+        found = list(runs)
+        if not self.blames_us:
+            return found
+        for number, run in enumerate(found):
+            # What is known by now may be what broke this one, too.
+            if not run.succeeded:
+                run = yield from self._without_the_known(run)
+            while not run.succeeded and (self._treated(run.plan) or run.plan.witness):
+                culprits = self._refusing(run) or (yield from self._culprits(run))
+                if not culprits:
+                    break
+                self._leave_out(culprits, run)
+                (run,) = yield [self.admitted(run.plan)]
+            found[number] = run
+        return found
+
+    def _without_the_known(self, run: Run) -> Asking[Run]:
+        """The run without what is left out already, or would be in this mode, too."""
+        if self.admitted(run.plan) != run.plan:
+            (run,) = yield [self.admitted(run.plan)]
+        known = {one.factor for one in self.left_out}
+        again = [name for name in self._treated(run.plan) if name in known]
+        if run.succeeded or not again or WATCHING in known:
+            return run
+        kept = {name: own for name, own in run.plan.settings.items() if name not in again}
+        (other,) = yield [replace(run.plan, settings=kept)]
+        if not other.succeeded:
+            return run
+        self._leave_out(again, run)
+        return other
+
+    def _refusing(self, run: Run) -> list[str]:
+        """Pins that made an operation raise, where the run said so itself: nothing has to be told apart then."""
+        return [name for name in self._treated(run.plan) if find(name).refuses] if run.facts.refusal else []
+
+    def _leave_out(self, names: Sequence[str], run: Run) -> None:
+        self.left_out += [LeftOut(name, _mode_of(name, run.plan), ending_of(run)) for name in names]
+
+    def doubt(self, parting: Parting) -> None:
+        """Two runs treated alike diverge there: the earliest such place counts."""
+        if self.unsteady is None or parting.divergence.position < self.unsteady.divergence.position:
+            self.unsteady = parting
+
+    def admitted(self, plan: RunPlan) -> RunPlan:
+        """The plan without the treatments that are left out."""
+        out = {(one.factor, one.mode) for one in self.left_out}
+        kept = {name: own for name, own in plan.settings.items() if (name, own.mode) not in out}
+        if plan.witness and (WATCHING, WITNESSED) in out:
+            plan = replace(plan, witness=False)
+        return plan if len(kept) == len(plan.settings) else replace(plan, settings=kept)
+
+    def is_left_out(self, name: str, mode: str) -> bool:
+        return any((one.factor, one.mode) == (name, mode) for one in self.left_out)
+
+    def _treated(self, plan: RunPlan) -> list[str]:
+        """What we treat in this run, besides what the user pinned in every run."""
+        ours = [
+            name
+            for name, own in plan.settings.items()
+            if own.mode != "natural" and not self._is_the_users(name, own) and not _is_the_scripts(name, own)
+        ]
+        # Pins that make operations raise are the likeliest to stop a script.
+        return sorted(in_order(ours), key=lambda name: not find(name).refuses)
+
+    def _is_the_users(self, name: str, own: Setting) -> bool:
+        given = self.request.pins.get(name)
+        return given is not None and (given.mode, given.value) == (own.mode, own.value) and not own.probed
+
+    def _culprits(self, run: Run) -> Asking[list[str]]:
+        """The treatments that make this run fail; empty where it fails or not whatever we do."""
+        if (yield from self._is_erratic(run)):
+            return []
+        # Looking at who calls puts functions of ours in the places of others, with nothing treated, too.
+        if run.plan.witness and not (yield from self._survives(run, [])):
+            return [WATCHING]
+        suspects = self._treated(run.plan)
+        while len(suspects) > 1:
+            middle = 1 if find(suspects[0]).refuses else len(suspects) // 2
+            survives = yield from self._survives(run, suspects[:middle])
+            suspects = suspects[middle:] if survives else suspects[:middle]
+        # It may stop the script only together with others; or all of it was luck.
+        if (yield from self._survives(run, suspects)) and (yield from self._is_erratic(run)):
+            return []
+        return suspects
+
+    def _survives(self, run: Run, names: Sequence[str]) -> Asking[bool]:
+        """Whether the script works with only these factors treated as in this run."""
+        (tried,) = yield [_treating(run, [*names, *self.request.pins])]
+        return bool(tried.succeeded)
+
+    def _is_erratic(self, run: Run) -> Asking[bool]:
+        """Whether the same treatment is survived another time: then failing is what the script does by itself."""
+        (again,) = yield [run.plan]
+        if again.succeeded:
+            self.erratic = Parting(again.id, run.id, Divergence(run.steps, "outcome", detail=ended(run)))
+            self.doubt(self.erratic)
+        return bool(again.succeeded)
+
+
+def _is_the_scripts(name: str, own: Setting) -> bool:
+    """Whether the script does this to itself: what a run finds from earlier ones, these have written."""
+    return find(name).by_copy and own.mode == "varied"
+
+
+def _mode_of(name: str, plan: RunPlan) -> str:
+    return WITNESSED if name == WATCHING else plan.settings[name].mode
+
+
+def _treating(run: Run, names: Sequence[str]) -> RunPlan:
+    """The run with only these factors treated, ended soon after the step in which it failed."""
+    kept = {name: own for name, own in run.plan.settings.items() if name in names}
+    last = run.steps if run.plan.stop_after is None else min(run.steps, run.plan.stop_after)
+    return replace(run.plan, role="treatments told apart", settings=kept, stop_after=last)
+
+
+def ended(run: Run) -> str:
+    """How a run that failed ended, as a clause."""
+    return f"run {run.id} {ending_of(run)} after {run.steps} steps{_saying(run)}"
+
+
+def ending_of(run: Run) -> str:
+    """`ended with exit status 1`, without the run's number."""
+    return ("" if run.outcome.timed_out else run.facts.refusal) or run.outcome.told
+
+
+def _saying(run: Run) -> str:
+    # What it said last is no reason for what we did.
+    return f", saying: {run.facts.last_words}" if run.facts.last_words and not run.outcome.timed_out else ""
+
+
+def drifting() -> list[str]:
+    """The factors that move by themselves from run to run."""
+    return [factor.name for factor in CATALOG if factor.drifts and not factor.by_copy]

@@ -1,0 +1,112 @@
+"""Why runs cannot be judged at all: they hang, fail, train nothing, or samebits did not get in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from samebits.base.errors import (
+    InjectionError,
+    NothingTrainedError,
+    NoTorchError,
+    SamebitsError,
+    ScriptFailedError,
+    ScriptHangsError,
+    StorageError,
+)
+from samebits.checking.verdict import Run
+from samebits.launch.process import Outcome
+from samebits.launch.streams import input_is_lost
+from samebits.runfolder.notes import read_notes
+
+NO_PIPE = "what comes through a pipe on standard input is not passed on to runs: give a file, samebits check ... < FILE"
+NO_TORCH = "ModuleNotFoundError: No module named 'torch'"
+
+_KINDS = {"storage": StorageError, "not_injected": InjectionError, "no_torch": NoTorchError}
+
+
+def trouble_with(runs: Sequence[Run], final: bool = True) -> SamebitsError | None:
+    """Why these runs cannot be judged; None when they can.
+
+    Args:
+        runs: at least one.
+        final: no further run will be made. A command that failed once gets a second chance before: if it then succeeds,
+            the difference in outcome is itself an answer.
+    """
+    broken = next((run.trouble for run in runs if run.trouble is not None), None)
+    if broken is not None:
+        return broken
+    first = runs[0]
+    if all(run.outcome.timed_out for run in runs):
+        return _hangs(first)
+    failed = [run for run in runs if not run.succeeded]
+    if len(failed) == len(runs):
+        return _failed(first, len(runs)) if final or len(runs) > 1 else None
+    return None if first in failed else first.silence
+
+
+def broken(folder: Path, steps: int) -> SamebitsError | None:
+    """What went wrong on our side. A helper process that samebits could not enter is no trouble if another trained."""
+    for note in read_notes(folder, "error"):
+        if note["kind"] == "not_injected" and steps:
+            continue
+        return _KINDS.get(note["kind"], SamebitsError)(note["message"], note["hint"])
+    return None
+
+
+def _hangs(run: Run) -> SamebitsError:
+    return ScriptHangsError(
+        f"the command {run.outcome.told}; it had taken {run.steps} steps",
+        f"give it more with --timeout, or less to do with --max-steps; what it printed is in {run.path}",
+    )
+
+
+def _failed(run: Run, count: int) -> SamebitsError:
+    lines = run.facts.said
+    if NO_TORCH in lines:
+        return NoTorchError(
+            f"{run.facts.interpreter} has no torch", "name the Python that has: samebits check PYTHON ..."
+        )
+    tail = "\n".join(f"  {line}" for line in lines) or "  (it printed nothing on stderr)"
+    how = f"exit status {run.outcome.exit_code}" if run.outcome.exit_code > 0 else run.outcome.told
+    ended = f"the command failed in {count} of {count} runs ({how})"
+    return ScriptFailedError(
+        f"{ended}; the end of its output:\n{tail}",
+        f"{_different_here()}; the whole output is in {run.outcome.folder.stderr}",
+    )
+
+
+def _different_here() -> str:
+    """What is not under a check as it is without, and makes scripts fail that work by themselves."""
+    if input_is_lost():
+        return f"{NO_PIPE}; and runs find what earlier ones left in the folder"
+    return (
+        "does it work without samebits? Under a check nothing can be typed in, and runs find what earlier ones left in "
+        "the folder"
+    )
+
+
+def silence(outcome: Outcome, steps: int) -> SamebitsError | None:
+    """Why nothing was recorded, where nothing was."""
+    folder = outcome.folder.path
+    if steps:
+        return None
+    if next(read_notes(folder, "start"), None) is None:
+        return InjectionError(
+            "the command ran, but samebits did not get into any Python process of it",
+            _or_the_pipe("is Python started with -I, -E or -S, or without PYTHONPATH? Give the python command itself"),
+        )
+    if next(read_notes(folder, "observed"), None) is None:
+        return NoTorchError(
+            "the command never imported torch",
+            _or_the_pipe("check the script that trains, with the Python that has torch installed"),
+        )
+    return NothingTrainedError(
+        "the command ended without one training step: no optimizer step, no backward, no call of a module",
+        _or_the_pipe("check the script that trains, with arguments that make it take a few steps"),
+    )
+
+
+def _or_the_pipe(hint: str) -> str:
+    """The hint, behind what explains as much: the program, or its data, was to come through a pipe."""
+    return f"{NO_PIPE}; or else: {hint}" if input_is_lost() else hint

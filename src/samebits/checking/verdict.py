@@ -1,0 +1,348 @@
+"""What a check found, as plain data. Text and JSON are made from this in `report`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from samebits.base.errors import SamebitsError
+from samebits.base.sites import Site
+from samebits.checking.facts import Entry, Facts, Shown
+from samebits.comparison.locate import Divergence
+from samebits.comparison.ops import OpDivergence, is_collective
+from samebits.comparison.values import Distance
+from samebits.launch.process import Outcome
+from samebits.replay.runner import Replay
+from samebits.runfolder.plan import RunPlan
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a check; ids count from 1.
+
+    Attributes:
+        outcome: how it ended.
+        steps: it took.
+        facts: what it noted besides its recording.
+        trouble: why it cannot be judged, whatever the other runs say: samebits did not get in, the disk is full.
+        silence: why nothing was recorded, where nothing was.
+    """
+
+    id: int
+    outcome: Outcome
+    steps: int
+    facts: Facts = field(default_factory=Facts)
+    trouble: SamebitsError | None = None
+    silence: SamebitsError | None = None
+
+    @property
+    def plan(self) -> RunPlan:
+        return self.outcome.plan
+
+    @property
+    def succeeded(self) -> bool:
+        return self.outcome.succeeded
+
+    @property
+    def path(self) -> Path:
+        return self.outcome.folder.path
+
+
+@dataclass(frozen=True)
+class Parting:
+    """Two runs that differ, and where.
+
+    Attributes:
+        a, b: their numbers.
+        divergence: the place.
+        distance: how far the first tensor that differs lies apart, where it was kept.
+        varied: what was changed on purpose in the second one; empty where both were treated alike.
+    """
+
+    a: int
+    b: int
+    divergence: Divergence
+    distance: Distance | None = None
+    varied: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class OriginOnRank:
+    """Where the operations of one rank part first.
+
+    Attributes:
+        place: the operation.
+        producer: with an input that arrived different, the operation that wrote there last, as plain data; None if no
+            recorded one did.
+    """
+
+    place: OpDivergence
+    producer: dict[str, Any] | None = None
+
+    @property
+    def is_received(self) -> bool:
+        """Whether the difference came from another rank."""
+        return self.producer is not None and is_collective(self.producer["op"])
+
+    @property
+    def is_unwritten(self) -> bool:
+        """Whether memory was read that nobody had written."""
+        return self.producer is not None and bool(self.producer["unwritten"])
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The first operation at which two runs part.
+
+    Attributes:
+        a, b: the runs.
+        pairs: how many pairs it took until one parted.
+        ranks: for each rank that parts, where.
+        distance: how far the results lie apart; None where that could not be measured.
+        changed_unseen: inputs that something changed past the dispatcher; then that is the origin, not the operation.
+        changed_meanwhile: inputs that another process or thread changed while the operation ran.
+        shared: operands in memory that other processes may write to.
+        replay: what calling the operation again showed.
+        operands: the file that holds the call.
+    """
+
+    a: int
+    b: int
+    pairs: int
+    ranks: tuple[OriginOnRank, ...]
+    distance: Distance | None = None
+    changed_unseen: tuple[str, ...] = ()
+    replay: Replay | None = None
+    operands: Path | None = None
+    changed_meanwhile: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
+
+    @property
+    def is_accused(self) -> bool:
+        """Whether the operation itself made the difference, as far as was measured."""
+        if self.first.place.finding != "op" or self.changed_unseen or self.changed_meanwhile:
+            return False
+        # What other processes share, they may have written between two looks; by itself it has to differ, too.
+        return not self.shared or (self.replay is not None and self.replay.is_confirmed)
+
+    @property
+    def first(self) -> OriginOnRank:
+        """The rank to speak of: one whose difference was not received from another."""
+        own = [rank for rank in self.ranks if not rank.is_received] or list(self.ranks)
+        return min(own, key=lambda rank: (rank.place.step, rank.place.index, rank.place.rank))
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The runs that speak against one factor.
+
+    Attributes:
+        held: runs that agree, with everything pinned, or with the causes pinned and the rest left alone or varied.
+        released: runs in which this factor alone was changed, always in the same way; or, for a factor that chooses
+            between algorithms, left alone.
+        strays: how many of those are not as the held runs are; of a factor left alone, not as most of them.
+        chance: that a coin outside the catalogue would have shown the same pattern, whatever its bias.
+        limit: below which chance the factor is called guilty.
+        diverged: the factor was left alone, and those runs diverge from one another.
+        last_words: how the released runs ended, where the divergence is in how runs end.
+    """
+
+    held: tuple[int, ...]
+    released: tuple[int, ...]
+    strays: int
+    chance: float
+    limit: float
+    diverged: bool = False
+    last_words: str = ""
+
+    @property
+    def is_enough(self) -> bool:
+        return self.chance < self.limit
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A factor that makes runs diverge when it alone is released.
+
+    Attributes:
+        factor: its name.
+        site: the user's line where it entered; None where there is no call (a thread count).
+        drifts: it differs between two runs on this machine; otherwise it differs on other machines only.
+        what: how it entered.
+        evidence: the runs that show it.
+        called: what was called there, as it was witnessed; empty where there is no call.
+        script: path of the script whose process entered there; empty where that is not known.
+        source: the line, as it was when it ran; empty where it is to be read from the file.
+        likely: the site was found by reading the code, not by watching it.
+        others: company: further lines at which it enters, cured together with the first one, or not told apart from it.
+        cured_together: one seed before the first line cures the others, too.
+        shown_by: lines that show how it enters there.
+        distance: how far the first differing tensor lies from the pinned run's.
+        parting: the runs that showed it.
+    """
+
+    factor: str
+    site: Site | None
+    drifts: bool
+    what: str
+    evidence: Evidence
+    called: str = ""
+    script: str = ""
+    source: str = ""
+    likely: bool = False
+    others: tuple[Site, ...] = ()
+    cured_together: bool = False
+    shown_by: tuple[Shown, ...] = ()
+    distance: Distance | None = None
+    parting: Parting | None = None
+
+    @property
+    def confirmed(self) -> bool:
+        """Shown by experiment; otherwise suspected."""
+        return self.evidence.is_enough
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """The smallest set of pins under which the runs agree.
+
+    Attributes:
+        pins: factors.
+        verified: they do, shown by runs.
+        code: what to change in the code instead.
+        parted: two runs that part all the same.
+        runs: those made with it that agree, up to the step at which runs diverge without it.
+        whole: those among them that went to the end.
+        varied: the one among those in which everything else was varied; None if there was none.
+        chance: that a coin would have shown the same pattern of runs with and without it.
+        failure: why the script fails with it, as a clause.
+    """
+
+    pins: tuple[str, ...]
+    verified: bool
+    code: tuple[str, ...] = ()
+    parted: tuple[int, int] | None = None
+    runs: tuple[int, ...] = ()
+    whole: tuple[int, ...] = ()
+    varied: int | None = None
+    chance: float = 1.0
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A treatment under which the script fails and without which it does not: that is our doing, so it is left out.
+
+    Attributes:
+        factor: what was treated.
+        mode: how: `pinned` or `varied`.
+        why: how the script ended, as a clause.
+    """
+
+    factor: str
+    mode: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Reseeded:
+    """A call that seeded a generator with another value in each of two runs: what it was computed from differs.
+
+    Attributes:
+        what: was called.
+        site: the line.
+        a, b: the values, as text.
+        source: of the line, as it was when it ran.
+    """
+
+    what: str
+    site: Site
+    a: str
+    b: str
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Runs that were treated alike and diverge all the same.
+
+    Attributes:
+        parting: two of them.
+        held: everything that can be pinned was pinned in them; otherwise the remedy.
+        results: how many different results so many runs gave.
+        runs: how many.
+        seeds: calls that seeded a generator with another value in each of the two runs.
+        witnessed: factors that entered up to there, with their first lines; none of them could be told apart.
+    """
+
+    parting: Parting
+    held: bool
+    results: int = 2
+    runs: int = 2
+    seeds: tuple[Reseeded, ...] = ()
+    witnessed: tuple[tuple[str, Entry], ...] = ()
+
+
+def whole_runs(runs: Sequence[Run]) -> tuple[Run, ...]:
+    """Those that took as many steps as any; others were stopped on purpose, or failed."""
+    steps = max((run.steps for run in runs), default=0)
+    return tuple(run for run in runs if run.steps == steps > 0 and run.succeeded)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer of a check.
+
+    Attributes:
+        kind: `same`, `different` or `undecided`.
+        parting: the first two runs that differ.
+        varied: the factors that were changed on purpose without changing the bits, or in search of what does.
+        unknown: runs differ even with everything pinned; then this is where, and what is known.
+        origins: the operations at which they part, where that was looked for, the first one first.
+        untested: what was left out, and why.
+        left_out: treatments under which the script fails.
+        streams: what the runs that went to the end have recorded, in the order in which it is compared.
+        not_observed: what the recordings cannot see in this command.
+        signal: that ended the check before it was done; None where it went to its end.
+        cut_short: the runs under way then, as number and role.
+        agreed: undecided although all that was recorded agrees, because a process could not be entered.
+    """
+
+    kind: Literal["same", "different", "undecided"]
+    command: str
+    home: Path
+    runs: tuple[Run, ...] = ()
+    varied: tuple[str, ...] = ()
+    pinned: tuple[str, ...] = ()
+    parting: Parting | None = None
+    causes: tuple[Cause, ...] = ()
+    unknown: Unknown | None = None
+    origins: tuple[Origin, ...] = ()
+    remedy: Remedy | None = None
+    untested: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    not_observed: tuple[str, ...] = ()
+    streams: tuple[str, ...] = ()
+    error: SamebitsError | None = None
+    notes: tuple[str, ...] = field(default=())
+    agreed: bool = False
+    signal: int | None = None
+    cut_short: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def origin(self) -> Origin | None:
+        """The first operation at which runs part."""
+        return self.origins[0] if self.origins else None
+
+    @property
+    def whole(self) -> tuple[Run, ...]:
+        """What a verdict of "same" rests on."""
+        return whole_runs(self.runs)
+
+    @property
+    def exit_code(self) -> int:
+        if self.error is not None:
+            return self.error.exit_code
+        return {"same": 0, "different": 1, "undecided": 2}[self.kind]

@@ -1,0 +1,276 @@
+"""pin(), pinned(), status(): hold factors still in this process, look whether it worked, and put everything back."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from samebits.base.errors import TooLateError, TooLateWarning, UsageError
+from samebits.base.sites import error_site
+from samebits.factors.base import Factor, Observation, Scene, Setting, Witness, import_if_installed
+from samebits.factors.catalog import CATALOG, find
+
+
+@dataclass(frozen=True)
+class FactorStatus:
+    """One factor in this process.
+
+    Attributes:
+        name, scope, summary: as in the catalogue.
+        mode: how samebits treats it here: `natural`, `pinned` or `varied`.
+        observation: what is in effect.
+    """
+
+    name: str
+    scope: str
+    summary: str
+    mode: str
+    observation: Observation
+
+    @property
+    def is_pinned(self) -> bool:
+        return self.observation.held is True
+
+
+@dataclass(frozen=True)
+class Status:
+    """Every factor in this process, in catalogue order."""
+
+    factors: tuple[FactorStatus, ...]
+
+    def __getitem__(self, name: str) -> FactorStatus:
+        find(name)
+        return next(status for status in self.factors if status.name == name)
+
+    def __iter__(self) -> Iterator[FactorStatus]:
+        return iter(self.factors)
+
+    def __str__(self) -> str:
+        width = max(len(status.name) for status in self.factors)
+        return "\n".join(f"{s.name:<{width}}  {s.mode:<7}  {s.observation.value}" for s in self.factors)
+
+
+class Treatment:
+    """Factors treated in this process until `undo()`."""
+
+    def __init__(self, scenes: Mapping[str, Scene], stack: ExitStack) -> None:
+        self.scenes = dict(scenes)
+        self._stack = stack
+
+    def undo(self) -> None:
+        """Put everything back, last change first."""
+        self._stack.close()
+
+
+def treat(
+    settings: Mapping[str, Setting],
+    seed: int,
+    path: tuple[str | int, ...] = (),
+    report: Callable[[Witness], None] | None = None,
+    own: bool = False,
+) -> Treatment:
+    """Pin, vary and witness factors in this process.
+
+    Args:
+        settings: how to treat which factor; those not named are natural.
+        seed: root of every derived value.
+        path: words that make this process's streams its own.
+        report: takes what is witnessed, or None.
+        own: called by the user's program itself, so what has to be acted on is imported now, where it is installed.
+    """
+    with ExitStack() as stack:
+        scenes: dict[str, Scene] = {}
+        for factor in CATALOG:
+            scene = scenes[factor.name] = Scene(factor.name, settings.get(factor.name, Setting()), seed, path, report)
+            stack.callback(scene.end)
+            factor.apply(scene)
+        if own:
+            # After all factors: some set variables that a module reads when it is imported.
+            for name in dict.fromkeys(name for scene in scenes.values() for name in scene.awaited):
+                import_if_installed(name)
+        return Treatment(scenes, stack.pop_all())
+    raise AssertionError("unreachable")
+
+
+_active: list[Treatment] = []
+
+
+def pin(
+    seed: int = 0,
+    *,
+    factors: Iterable[str] | None = None,
+    strict: bool = False,
+    per_rank: bool = False,
+    values: Mapping[str, str | int] | None = None,
+) -> Status:
+    """Hold factors still in this process, from here to its end.
+
+        import samebits
+        samebits.pin(seed=0)            # first thing in the script
+
+    Args:
+        seed: root of all streams; python-rng, numpy-rng and torch-rng each get a seed derived from it by hashing, so
+            that they are independent of one another.
+        factors: names to pin; by default those of the catalogue that are pinned by default.
+        strict: raise where it is too late for a factor, instead of warning. What was pinned before is put back then.
+        per_rank: give every rank streams of its own. By default all ranks have the same, so that they build the same
+            parameters.
+        values: what to pin to, for factors with a choice, for example `{"cpu-threads": 4}`.
+
+    Returns:
+        What is in effect now, factor by factor.
+
+    Raises:
+        UnknownFactorError: a name that is no factor's.
+        TooLateError: with `strict`, when something was done too early.
+    """
+    _pin(seed, factors, strict, per_rank, values, stacklevel=3)
+    return status()
+
+
+@contextmanager
+def pinned(
+    seed: int = 0,
+    *,
+    factors: Iterable[str] | None = None,
+    strict: bool = False,
+    per_rank: bool = False,
+    values: Mapping[str, str | int] | None = None,
+) -> Iterator[Status]:
+    """Like `pin`, for the length of a `with` block; afterwards everything is as before, also after an exception.
+
+    It is the process that is pinned, not the thread; what `pin` pins inside the block ends with the block too.
+
+    >>> import random
+    >>> with pinned(seed=0, factors=["python-rng"]):
+    ...     first = random.random()
+    >>> with pinned(seed=0, factors=["python-rng"]):
+    ...     first == random.random()
+    True
+    """
+    treatment = _pin(seed, factors, strict, per_rank, values, stacklevel=4)
+    try:
+        yield status()
+    except Exception as error:
+        _name_the_line(error)
+        raise
+    finally:
+        while treatment in _active:
+            _active.pop().undo()
+
+
+def status() -> Status:
+    """What is in effect in this process, factor by factor; imports nothing and changes nothing."""
+    scenes: dict[str, Scene] = {}
+    for treatment in _active:
+        scenes |= {name: scene for name, scene in treatment.scenes.items() if scene.mode != "natural"}
+    return Status(tuple(_status_of(factor, scenes.get(factor.name)) for factor in CATALOG))
+
+
+def _status_of(factor: Factor, scene: Scene | None) -> FactorStatus:
+    mode = scene.mode if scene else "natural"
+    return FactorStatus(factor.name, factor.scope, factor.summary, mode, factor.observe(scene))
+
+
+def adopt(treatment: Treatment) -> None:
+    """Let `status()` tell of a treatment that was started from outside the program."""
+    _active.append(treatment)
+
+
+def _pin(
+    seed: int,
+    factors: Iterable[str] | None,
+    strict: bool,
+    per_rank: bool,
+    values: Mapping[str, str | int] | None,
+    stacklevel: int,
+) -> Treatment:
+    if not hasattr(seed, "__index__"):
+        raise UsageError(f"seed takes a whole number, got {seed!r}")
+    settings = settings_for(factors, {name: str(value) for name, value in (values or {}).items()})
+    with ExitStack() as stack:
+        treatment = treat(settings, seed, rank_path() if per_rank else (), own=True)
+        stack.callback(treatment.undo)
+        late = too_late(treatment) | _taken_before(treatment)
+        if late and strict:
+            raise TooLateError(_late_message(late), _LATE_HINT)
+        if late:
+            # The caller may have turned warnings into errors: then everything is put back, too.
+            warnings.warn(f"{_late_message(late)}; {_LATE_HINT}", TooLateWarning, stacklevel=stacklevel)
+        stack.pop_all()
+    _active.append(treatment)
+    return treatment
+
+
+_LATE_HINT = "start with `samebits run train.py`, which pins before Python starts, or set it in the shell"
+
+
+def _late_message(late: Mapping[str, str]) -> str:
+    return "; ".join(f"{name} could not be pinned: {why}" for name, why in late.items())
+
+
+def settings_for(factors: Iterable[str] | None, values: Mapping[str, str] | None = None) -> dict[str, Setting]:
+    """Pinned settings for the named factors, or for those pinned by default; values are checked."""
+    values = dict(values or {})
+    chosen = [factor.name for factor in CATALOG if factor.pinned_by_default] if factors is None else list(factors)
+    if isinstance(factors, str):
+        raise UsageError(f"factors takes a list of names, got the string {factors!r}", f"write [{factors!r}]")
+    for name in [*chosen, *values]:
+        find(name)
+    for name, value in values.items():
+        find(name).check_value(value)
+    wanted = dict.fromkeys([*chosen, *values])
+    return {name: Setting("pinned", values.get(name)) for name in wanted}
+
+
+def too_late(treatment: Treatment) -> dict[str, str]:
+    """Which pinned factors did not take, and what was done too early."""
+    found = {}
+    for factor in CATALOG:
+        scene = treatment.scenes[factor.name]
+        why = (scene.failed or factor.verify(scene)) if scene.mode == "pinned" else ""
+        if why:
+            found[factor.name] = why
+    return found
+
+
+def _taken_before(treatment: Treatment) -> dict[str, str]:
+    """Which pinned factors the program still reaches by names that it imported too early."""
+    found = {name: scene.taken_before() for name, scene in treatment.scenes.items() if scene.mode == "pinned"}
+    return {name: why for name, why in found.items() if why}
+
+
+def rank_path() -> tuple[str | int, ...]:
+    """Words that tell this rank from the others; empty for a single process."""
+    rank = current_rank()
+    return () if rank is None else ("rank", rank)
+
+
+def current_rank() -> int | None:
+    """The rank of this process: from torch.distributed when it is initialised, else from RANK, else LOCAL_RANK."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return int(distributed.get_rank())
+    for name in ("RANK", "LOCAL_RANK"):
+        if os.environ.get(name, "").isdigit():
+            return int(os.environ[name])
+    return None
+
+
+def _name_the_line(error: Exception) -> None:
+    # Python 3.11 shows notes under the message; older ones simply do not have them.
+    line = line_of_refusal(error)
+    if line and hasattr(error, "add_note") and line not in getattr(error, "__notes__", ()):
+        error.add_note(line)
+
+
+def line_of_refusal(error: BaseException) -> str:
+    """Which line of the user's called what a pin forbids, as a sentence; empty when the error is not a pin's doing."""
+    pinned_here = {name for treatment in _active for name, scene in treatment.scenes.items() if scene.mode == "pinned"}
+    why = next(filter(None, (factor.explain(error) for factor in CATALOG if factor.name in pinned_here)), "")
+    site = error_site(error)
+    return f"samebits: called at {site.path}:{site.line} ({why})" if why and site else ""

@@ -1,0 +1,1 @@
+"""What code means, as far as it can be read: shapes, names, statements."""

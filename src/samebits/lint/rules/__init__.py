@@ -1,0 +1,1 @@
+"""One file per rule: what is looked for in source code."""

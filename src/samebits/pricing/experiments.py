@@ -1,0 +1,316 @@
+"""From a script to its prices: start runs, let them take turns, see which repeat, and leave out what costs most."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import signal
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from samebits.base.errors import (
+    BudgetError,
+    InterruptError,
+    NothingTrainedError,
+    SamebitsError,
+    ScriptFailedError,
+    UsageError,
+)
+from samebits.comparison.locate import Divergence, first_divergence
+from samebits.launch.process import Outcome, run_recorded
+from samebits.pricing.plan import NATURAL, Candidate, Request, candidates, default_set
+from samebits.pricing.prices import Costs, Ending, Price, ratio_of, why_unmeasured
+from samebits.pricing.turns import Arm, GivenUpError
+
+# A block this long is far longer than a clock's tick and a pipe's delay, and short enough for many.
+BLOCK_SECONDS = 0.05
+ROUNDS = 60
+FEW_ROUNDS = 16
+# Of the memory that is free, so much may be used by runs that wait for their turn.
+MEMORY_SHARE = 0.6
+# Of the time that is left when the script has been started once, so much may go into starting it again.
+STARTS_SHARE = 0.75
+
+Tell = Callable[[str], None]
+
+
+def run_cost(request: Request, home: Path, tell: Tell | None = None) -> Costs:
+    """Measure.
+
+    Args:
+        request: what.
+        home: folder for the runs.
+        tell: told what is going on, about ten times a second.
+    """
+    measuring = _Measuring(request, home, tell or (lambda _: None))
+    try:
+        return measuring.costs()
+    except SamebitsError as error:
+        return Costs(str(request.command), home, error=error)
+    except KeyboardInterrupt as interrupt:
+        return measuring.so_far(interrupt.args[0] if interrupt.args else signal.SIGINT)
+
+
+class _Measuring:
+    def __init__(self, request: Request, home: Path, tell: Tell) -> None:
+        self.request, self.home, self.tell = request, home, tell
+        self.began = time.monotonic()
+        self.deadline = self.began + request.budget
+        self.numbers = iter(range(1, 1000))
+        self.block = 1
+        self.arms: list[Arm] = []
+        self.has_cuda = False
+        self.shapes = 0
+        self.baseline: Price | None = None
+        self.prices: list[Price] = []
+        # Wall time from one run's start to its readiness, alone on the machine.
+        self.start_seconds = 0.0
+
+    def costs(self) -> Costs:
+        """All of it; whatever comes in between, no run is left behind."""
+        with ThreadPoolExecutor(64) as pool:
+            try:
+                return self._costs(pool)
+            finally:
+                for arm in self.arms:
+                    arm.give_up()
+
+    def so_far(self, number: int) -> Costs:
+        """What is known when a signal ended it: the prices of those that had all their turns."""
+        return Costs(
+            str(self.request.command),
+            self.home,
+            self.baseline,
+            tuple(self.prices),
+            recorded_steps=self.request.warm_up,
+            block_steps=self.block,
+            shapes=self.shapes,
+            wall_seconds=time.monotonic() - self.began,
+            error=InterruptError.by(number, self.home),
+            signal=number,
+            ran=tuple(arm.candidate.label for arm in self.arms),
+        )
+
+    def _costs(self, pool: ThreadPoolExecutor) -> Costs:
+        plain = self._first(pool)
+        ready: dict[str, Any] = plain.ready or {}
+        self.start_seconds = time.monotonic() - self.began
+        if ready.get("ranks", 1) > 1:
+            # While one rank waits for its turn, the others wait for it, on the very device that is timed.
+            raise UsageError(
+                f"the script trains on {ready['ranks']} ranks, and cost can only let one take turns",
+                "measure one rank: samebits cost python train.py, without torchrun",
+            )
+        self._refuse_too_small_a_budget()
+        self.has_cuda, self.shapes = ready["has_cuda"], ready["shapes"]
+        self.block = max(1, math.ceil(BLOCK_SECONDS / max(ready["step_seconds"], 1e-6)))
+        wanted, impossible = candidates(self.request, ready["used"])
+        wanted, left_out = self._affordable(wanted)
+        # Time is kept for looking whether the default set can do without what costs most.
+        until = max(time.monotonic(), self.deadline - 5 * self.start_seconds)
+        prices, baseline = self._measured(wanted, plain, pool, until)
+        more = self._cheaper(prices)
+        if more:
+            others, _ = self._measured(more, None, pool, self.deadline)
+            prices += others
+        if plain.has_ended and not plain.seconds:
+            raise NothingTrainedError(
+                "the script ended before a block of steps could be timed",
+                f"let it take more steps than {self.request.warm_up} to warm up and {self.block} to time",
+            )
+        if baseline is None or baseline.failure or not plain.seconds:
+            raise BudgetError(
+                f"the budget of {self.request.budget:g} s was over before a block of steps could be timed",
+                f"give --budget {math.ceil(2 * self.request.budget)} or more, or fewer factors with --factor",
+            )
+        return Costs(
+            str(self.request.command),
+            self.home,
+            baseline,
+            (*prices, *left_out),
+            tuple(impossible),
+            self.request.warm_up,
+            self.block,
+            ready["shapes"],
+            time.monotonic() - self.began,
+        )
+
+    # ---- runs
+
+    def _arm(self, candidate: Candidate, pool: ThreadPoolExecutor) -> Arm:
+        # It waits while others start; only one that nobody ends any more is ended by this.
+        timeout = max(1.0, self.deadline - time.monotonic()) + 10 * self.start_seconds + 60
+        path = self.home / f"{next(self.numbers)}-{_slug(candidate)}"
+        self.arms.append(Arm(self.request, candidate, path, pool, timeout))
+        return self.arms[-1]
+
+    def _first(self, pool: ThreadPoolExecutor) -> Arm:
+        """A run with nothing pinned, ready; raises where there is none."""
+        arm = self._arm(NATURAL, pool)
+        if arm.wait_until_ready(self.deadline, lambda: self.tell("starting the script")):
+            return arm
+        if not arm.run.done():
+            taken = time.monotonic() - self.began
+            raise BudgetError(
+                f"in {taken:.0f} s the script did not take its first {self.request.warm_up} steps",
+                "give a larger --budget, or fewer steps with --warm-up",
+            )
+        outcome = arm.end()
+        if not outcome.succeeded:
+            raise ScriptFailedError(f"the script failed with nothing pinned: {arm.failure()}", "run it by itself first")
+        raise NothingTrainedError(
+            f"with nothing pinned {arm.failure()}", f"it takes more than {self.request.warm_up} steps; see --warm-up"
+        )
+
+    def _refuse_too_small_a_budget(self) -> None:
+        least = 3 * self.start_seconds
+        if self.deadline - time.monotonic() < least:
+            raise BudgetError(
+                f"a budget of {self.request.budget:g} s is too small: the script needs {self.start_seconds:.1f} s to "
+                "get ready, and one pair needs three such runs",
+                f"give --budget {math.ceil(4 * self.start_seconds + 5)} or more",
+            )
+
+    def _affordable(self, wanted: list[Candidate]) -> tuple[list[Candidate], list[Price]]:
+        """Those for which there is time, and the others as not measured: each is started twice, nothing once more."""
+        each = self.start_seconds * (1 + 1 / self._at_once())
+        count = max(1, int((STARTS_SHARE * (self.deadline - time.monotonic()) - self.start_seconds) / each))
+        needed = math.ceil((self.start_seconds * 2 + each * len(wanted)) / STARTS_SHARE)
+        why = f"there was no time for it; give --budget {needed} or more"
+        return wanted[:count], [Price(candidate, not_measured=why) for candidate in wanted[count:]]
+
+    def _at_once(self) -> int:
+        """How many runs may be looked at side by side while others wait; two leave most memories room."""
+        return 1 if self.has_cuda else min(2, os.cpu_count() or 1)
+
+    # ---- turns
+
+    def _measured(
+        self, wanted: Sequence[Candidate], plain: Arm | None, pool: ThreadPoolExecutor, deadline: float
+    ) -> tuple[list[Price], Price | None]:
+        """The prices of some candidates, as many at a time as fit, each group beside a run with nothing pinned."""
+        prices: list[Price] = []
+        baseline: Price | None = None
+        groups = _groups(wanted, _together(plain))
+        for number, group in enumerate(groups):
+            until = time.monotonic() + (deadline - time.monotonic()) / (len(groups) - number)
+            first = plain if number == 0 and plain is not None else self._started([NATURAL], pool)[0]
+            arms = [first, *self._started(group, pool)]
+            second = self._again([*([] if baseline else [NATURAL]), *group])
+            self._take_turns([arm for arm in arms if arm.ready is not None], until)
+            for arm, outcome in zip(arms, [arm.end() for arm in arms], strict=True):
+                if arm is not first:
+                    prices.append(self._price(arm, first, outcome, second[arm.candidate.label]))
+                    self.prices.append(prices[-1])
+                elif baseline is None:
+                    baseline = self._price(arm, first, outcome, second[arm.candidate.label])
+                    self.baseline = self.baseline or baseline
+        return prices, baseline
+
+    def _started(self, group: Sequence[Candidate], pool: ThreadPoolExecutor) -> list[Arm]:
+        """Paced runs that have taken their first steps, or failed; each alone, since the first step is timed."""
+        arms = []
+        for candidate in group:
+            arms.append(self._arm(candidate, pool))
+            arms[-1].wait_until_ready(self.deadline, partial(self.tell, f"starting: {candidate.label}"))
+        return arms
+
+    def _again(self, group: Sequence[Candidate]) -> dict[str, Outcome]:
+        """The recorded steps once more, while nothing is timed."""
+        timeout = max(1.0, self.deadline - time.monotonic() + 30)
+        given_up = Event()
+
+        def go_on() -> None:
+            if given_up.is_set():
+                raise GivenUpError
+
+        with ThreadPoolExecutor(self._at_once()) as pool:
+            runs = {}
+            for candidate in group:
+                path = self.home / f"{next(self.numbers)}-{_slug(candidate)}-again"
+                plan = candidate.plan(self.request, paced=False)
+                runs[candidate.label] = pool.submit(run_recorded, self.request.command, plan, path, timeout, go_on)
+            try:
+                while not all(run.done() for run in runs.values()):
+                    self.tell(f"looking whether it repeats: {sum(run.done() for run in runs.values())} of {len(runs)}")
+                    time.sleep(0.1)
+            except BaseException:
+                given_up.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        return {label: run.result() for label, run in runs.items()}
+
+    def _take_turns(self, arms: list[Arm], until: float) -> None:
+        """Block by block, so that whatever slows the machine for a while slows all of them; nothing pinned is first."""
+        for turn in range(ROUNDS):
+            start = turn % len(arms) if arms else 0
+            for arm in arms[start:] + arms[:start]:
+                if arm.has_more and not arm.take(self.block, self.deadline) and arm is arms[0]:
+                    return
+            self.tell(f"timing: block {turn + 1} of up to {ROUNDS}")
+            if not any(arm.has_more for arm in arms[1:]) or (time.monotonic() > until and turn + 1 >= FEW_ROUNDS):
+                return
+
+    def _price(self, arm: Arm, plain: Arm, outcome: Outcome, again: Outcome) -> Price:
+        if arm.ready is None or not outcome.succeeded:
+            return Price(arm.candidate, failure=arm.failure())
+        pairs = min(len(arm.seconds), len(plain.seconds))
+        own, beside = arm.seconds[:pairs], plain.seconds[:pairs]
+        ending: Ending = "script" if arm.has_ended or plain.has_ended else "rounds" if pairs == ROUNDS else "budget"
+        why = "" if arm is plain else why_unmeasured(own, beside, ending, self.request.budget)
+        place = self._parting(outcome, again)
+        return Price(
+            arm.candidate,
+            None if arm is plain or why else ratio_of(own, beside),
+            statistics.median(arm.seconds or [0.0]),
+            arm.ready["first_seconds"],
+            arm.peak_bytes,
+            None if again.timed_out else place is None and again.succeeded,
+            "" if place is None else f"step {place.step}, {place.stream}",
+            not_measured=why,
+        )
+
+    def _parting(self, run: Outcome, again: Outcome) -> Divergence | None:
+        return first_divergence(run.folder.recordings(), again.folder.recordings(), self.request.warm_up - 1)
+
+    def _cheaper(self, prices: Sequence[Price]) -> list[Candidate]:
+        """The default set repeats, and some of its pins cost something: does it still repeat without them?"""
+        whole = next((price for price in prices if price.candidate.label == default_set().label), None)
+        if whole is None or not whole.repeats:
+            return []
+        costly = [
+            price.candidate.pins[0]
+            for price in prices
+            if len(price.candidate.pins) == 1 and price.ratio is not None and price.ratio.low > 1.0
+        ]
+        leave = [name for name in costly if name in whole.candidate.pins]
+        if not leave or self.deadline - time.monotonic() < 3 * self.start_seconds:
+            return []
+        found = [default_set([name]) for name in leave]
+        return [*found, default_set(leave)] if len(leave) > 1 else found
+
+
+def _slug(candidate: Candidate) -> str:
+    return candidate.label.replace(",", "").replace(" ", "-")
+
+
+def _groups(wanted: Sequence[Candidate], size: int) -> list[list[Candidate]]:
+    return [list(wanted[start : start + size]) for start in range(0, len(wanted), size)]
+
+
+def _together(plain: Arm | None) -> int:
+    """How many runs may wait beside each other: as many as fit into memory."""
+    if plain is None or plain.ready is None or not plain.peak_bytes:
+        return 4
+    with contextlib.suppress(OSError, ValueError):
+        # The accelerator's, where that is what the peak is of.
+        free = plain.ready["free_bytes"] or os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        return max(1, min(12, int(free * MEMORY_SHARE / plain.peak_bytes) - 1))
+    return 1

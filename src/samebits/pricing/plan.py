@@ -1,0 +1,115 @@
+"""What is to be measured: the sets of pins that may have a price, for one script. Plain data; nothing is run here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from samebits.base.errors import UsageError
+from samebits.factors.base import Factor, Mode, Setting
+from samebits.factors.catalog import CATALOG
+from samebits.launch.command import Command
+from samebits.runfolder.plan import RunPlan
+
+DEFAULT_BUDGET = 80.0
+DEFAULT_WARM_UP = 20
+NOTHING = "nothing"
+DEFAULT_SET = "default set"
+
+
+@dataclass(frozen=True)
+class Request:
+    """One measurement of a script.
+
+    Attributes:
+        command: what to run.
+        seed: root of every derived value.
+        budget: seconds for all of it.
+        warm_up: steps at the beginning of each run that are recorded, to see whether they repeat, and not timed.
+        factors: measure only these besides the default set; empty for all that may have a price.
+    """
+
+    command: Command
+    seed: int = 0
+    budget: float = DEFAULT_BUDGET
+    warm_up: int = DEFAULT_WARM_UP
+    factors: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.budget <= 0:
+            raise UsageError(f"--budget must be more than 0 seconds, got {self.budget:g}")
+        if self.warm_up < 2:
+            raise UsageError(f"--warm-up must be at least 2 steps, got {self.warm_up}")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A way to run the script whose price is wanted.
+
+    Attributes:
+        label: how it is called in the answer.
+        settings: how which factor is treated; the rest is left alone.
+    """
+
+    label: str
+    settings: dict[str, Setting] = field(default_factory=dict)
+
+    @property
+    def pins(self) -> tuple[str, ...]:
+        return tuple(name for name, setting in self.settings.items() if setting.mode == "pinned")
+
+    @property
+    def is_remedy(self) -> bool:
+        """Whether one could choose to run like that: varied is for comparison only."""
+        return all(setting.mode == "pinned" for setting in self.settings.values())
+
+    def plan(self, request: Request, *, paced: bool) -> RunPlan:
+        """A run of it: timed in turns, or only its recorded beginning once more."""
+        warm_up = request.warm_up
+        pace = warm_up if paced else None
+        stop = None if paced else warm_up - 1
+        return RunPlan(self.label, self.settings, request.seed, stop_after=stop, paced_from=pace)
+
+
+NATURAL = Candidate(NOTHING)
+
+
+def default_set(leave: Iterable[str] = ()) -> Candidate:
+    """Everything that `samebits run` pins, but for some."""
+    left = set(leave)
+    pins = {factor.name: Setting("pinned") for factor in CATALOG if factor.pinned_by_default}
+    kept = {name: setting for name, setting in pins.items() if name not in left}
+    label = f"all but {', '.join(sorted(left))}" if left else DEFAULT_SET
+    return Candidate(label, kept)
+
+
+def candidates(request: Request, used: Collection[str]) -> tuple[list[Candidate], list[tuple[str, str]]]:
+    """What is to be measured beside nothing, and which factors cannot matter here, with the reason."""
+    found = [default_set()]
+    impossible: list[tuple[str, str]] = []
+    for factor in CATALOG:
+        if not factor.priced or (request.factors and factor.name not in request.factors):
+            continue
+        why = _why_not(factor, used)
+        if why:
+            impossible.append((factor.name, why))
+        else:
+            found += [_alone(factor, mode) for mode in factor.priced]
+    return found, impossible
+
+
+def _alone(factor: Factor, mode: Mode) -> Candidate:
+    label = factor.name if mode == "pinned" else f"{factor.name}, the other way"
+    return Candidate(label, {factor.name: Setting(mode)})
+
+
+_LACKING = {
+    "cuda": "no CUDA here",
+    "ranks": "one process, no ranks",
+    "compiled": "nothing is compiled before or in the first steps",
+    "loader": "no DataLoader is iterated before or in the first steps",
+}
+
+
+def _why_not(factor: Factor, used: Collection[str]) -> str:
+    return next((_LACKING[need] for need in factor.needs if need not in used), "")

@@ -1,0 +1,234 @@
+"""Prices: how much slower steps are than the same steps with nothing pinned, and how sure that is."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from samebits.base.errors import SamebitsError
+from samebits.pricing.plan import Candidate
+
+SURE = 0.95
+# Fewer pairs hold their median between the lowest and the highest less often than that: 5 in 93.75 % of all cases.
+LEAST_PAIRS = 6
+# Wider than that, to each side, and the machine had its part in what was measured.
+NOISY = 0.10
+# Wider than that, from end to end and as a share of the median, and it is no price.
+WIDEST = 0.5
+
+# What ended the timing: the script had no more steps, the budget was over, or all blocks were taken.
+Ending = Literal["script", "budget", "rounds"]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A ratio to nothing pinned, with the interval in which it lies 95 times in 100.
+
+    Attributes:
+        middle, low, high: the median over pairs of blocks, and the bounds.
+        pairs: how many pairs of blocks.
+    """
+
+    middle: float
+    low: float
+    high: float
+    pairs: int
+
+    @property
+    def is_difference(self) -> bool:
+        return not self.low <= 1.0 <= self.high
+
+    @property
+    def is_noisy(self) -> bool:
+        return (self.high - self.low) / 2 > NOISY
+
+
+def ratio_of(own: Sequence[float], plain: Sequence[float]) -> Ratio:
+    """The ratio of paired blocks; there are at least `LEAST_PAIRS`.
+
+    Each pair was measured side by side, so whatever slowed the machine for a while slowed both.
+    """
+    ratios = [a / b for a, b in zip(own, plain, strict=True)]
+    return Ratio(statistics.median(ratios), *interval_of_median(ratios), len(ratios))
+
+
+def interval_of_median(values: Sequence[float]) -> tuple[float, float]:
+    """Two of the values, between which the median of their distribution lies in at least 95 of 100 cases.
+
+    How many of n values lie below the true median is a matter of n fair coins, whatever the distribution: so the k-th
+    from below and the k-th from above miss it with chance 2 · P(Binomial(n, ½) < k), exactly.
+    """
+    count = len(values)
+    if count < LEAST_PAIRS:
+        raise ValueError(f"an interval needs at least {LEAST_PAIRS} values, got {count}")
+    rank, missed = 0, 2 / 2**count
+    while missed <= 1 - SURE:
+        rank += 1
+        missed += 2 * math.comb(count, rank) / 2**count
+    ordered = sorted(values)
+    return ordered[rank - 1], ordered[count - rank]
+
+
+def why_unmeasured(own: Sequence[float], plain: Sequence[float], ending: Ending, budget: float) -> str:
+    """Why these pairs are no price, and what to do; empty when they are one.
+
+    Args:
+        own: seconds for each step, block by block.
+        plain: of the blocks beside them, with nothing pinned.
+        ending: what ended the timing.
+        budget: that was given, in seconds.
+    """
+    if not all(math.isfinite(seconds) and seconds > 0 for seconds in (*own, *plain)):
+        return "a clock that stood still or ran backwards: a block took no time"
+    more = f"give --budget {math.ceil(2 * budget)} or more"
+    if len(own) < LEAST_PAIRS:
+        timed = "1 pair of blocks was" if len(own) == 1 else f"{len(own)} pairs of blocks were"
+        cure = "the script ended: let it take more steps" if ending == "script" else more
+        return f"{timed} timed, and an interval needs {LEAST_PAIRS}; {cure}"
+    ratio = ratio_of(own, plain)
+    if ratio.high - ratio.low <= WIDEST * ratio.middle:
+        return ""
+    cures = {"script": "let the script take more steps", "budget": more, "rounds": "measure on a quieter machine"}
+    found = f"{ratio.low:.3f} to {ratio.high:.3f} of {ratio.pairs} pairs"
+    return f"the interval is too wide, {found}; {cures[ending]}"
+
+
+@dataclass(frozen=True)
+class Price:
+    """What was measured of one candidate.
+
+    Attributes:
+        candidate: the set of pins.
+        ratio: of step times to those with nothing pinned; None for nothing itself, and where it was not measured.
+        step_seconds: the median step.
+        first_seconds: the first step, from the first forward call to its end.
+        peak_bytes: the most memory, of the accelerator where one is used, else of the process.
+        repeats: whether a second run had the same bits in all recorded steps; None where that could not be seen.
+        parts_at: where it had not, in words.
+        failure: why it could not be run, in one line.
+        not_measured: why there is no ratio although it could be run, in one line.
+    """
+
+    candidate: Candidate
+    ratio: Ratio | None = None
+    step_seconds: float = 0.0
+    first_seconds: float = 0.0
+    peak_bytes: int = 0
+    repeats: bool | None = None
+    parts_at: str = ""
+    failure: str = ""
+    not_measured: str = ""
+
+    @property
+    def was_run(self) -> bool:
+        return self.first_seconds > 0 and not self.failure
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """Between which the price lies; nothing pinned has the price 1 by definition. None where it is not known."""
+        if self.ratio is not None:
+            return self.ratio.low, self.ratio.high
+        return (1.0, 1.0) if not self.candidate.settings else None
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The answer of `samebits cost`.
+
+    Attributes:
+        command: as it was typed.
+        home: the folder with every run.
+        plain: nothing pinned.
+        prices: every candidate.
+        impossible: factors that cannot matter here, with the reason.
+        steps: how many were recorded, and how many a block had.
+        shapes: how many different input shapes the recorded steps had.
+        wall_seconds: how long all of it took.
+        error: why there is no answer, if there is none.
+        signal: that ended the measurement before it was done; None where it went to its end.
+        ran: labels of what was begun by then.
+    """
+
+    command: str
+    home: Path
+    plain: Price | None = None
+    prices: tuple[Price, ...] = ()
+    impossible: tuple[tuple[str, str], ...] = ()
+    recorded_steps: int = 0
+    block_steps: int = 0
+    shapes: int = 0
+    wall_seconds: float = 0.0
+    error: SamebitsError | None = None
+    signal: int | None = None
+    ran: tuple[str, ...] = ()
+
+    @property
+    def recommended(self) -> Price | None:
+        """The cheapest set that repeats, of those that were measured; None when there is none."""
+        return cheapest(self._all)
+
+    @property
+    def fullest(self) -> Price | None:
+        """The set that pins most at no measured difference from the cheapest; None when that is the cheapest."""
+        return fullest(self._all)
+
+    @property
+    def repeats_unmeasured(self) -> tuple[Price, ...]:
+        """Sets that repeat, and whose price is not known."""
+        return tuple(price for price in self._all if _is_remedy(price) and price.bounds is None)
+
+    @property
+    def is_noisy(self) -> bool:
+        return any(price.ratio is not None and price.ratio.is_noisy for price in self.prices)
+
+    @property
+    def _all(self) -> list[Price]:
+        return [*([self.plain] if self.plain else []), *self.prices]
+
+    @property
+    def exit_code(self) -> int:
+        if self.error is not None:
+            return self.error.exit_code
+        return 2 if self.plain is None else 0
+
+
+def cheapest(prices: Sequence[Price]) -> Price | None:
+    """The cheapest that repeats, nothing pinned among them; of those that cost the same, the one that pins least."""
+    possible = _possible(prices)
+    if not possible:
+        return None
+    bound = min(possible, key=_middle).bounds
+    return min(_level_with(bound, possible), key=lambda price: (len(price.candidate.pins), _middle(price)))
+
+
+def fullest(prices: Sequence[Price]) -> Price | None:
+    """What pins most of all that cost no more than the cheapest, as far as was measured; None if that is the cheapest.
+
+    What repeats here with little pinned may do so by luck; where more pins are free, they are the better choice.
+    """
+    best = cheapest(prices)
+    if best is None:
+        return None
+    found = max(_level_with(best.bounds, _possible(prices)), key=lambda price: len(price.candidate.pins))
+    return found if len(found.candidate.pins) > len(best.candidate.pins) else None
+
+
+def _possible(prices: Sequence[Price]) -> list[Price]:
+    return [price for price in prices if _is_remedy(price) and price.bounds is not None]
+
+
+def _is_remedy(price: Price) -> bool:
+    return price.repeats is True and price.candidate.is_remedy
+
+
+def _level_with(bounds: tuple[float, float] | None, prices: Sequence[Price]) -> list[Price]:
+    """Those whose interval does not lie above these bounds altogether."""
+    return [price for price in prices if bounds and price.bounds and price.bounds[0] <= bounds[1]]
+
+
+def _middle(price: Price) -> float:
+    return 1.0 if price.ratio is None else price.ratio.middle

@@ -1,0 +1,1 @@
+"""One recorded operation, called again and again."""

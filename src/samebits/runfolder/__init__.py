@@ -1,0 +1,1 @@
+"""The run folder: what is in it, read and written without torch."""

@@ -1,0 +1,266 @@
+"""Run folders: where they lie, what is in them, how many are kept.
+
+.samebits/20260131-120000-4711/        one check, one measurement, or one run
+    answer.json                        what was answered, as with --format json
+    1-control/                         one run of the command
+        manifest.json                  command, settings, versions, outcome
+        plan.json                      what the injected code was told
+        recording.sqlite               steps (one file per rank)
+        journal.HOST.PID.jsonl         notes of each process
+        values/*.safetensors           tensors kept at one step, where asked for
+        stdout.log  stderr.log
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import re
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from samebits.base.errors import NewerSchemaError, RecordingError, StorageError, UnbegunError
+from samebits.runfolder.steps import Recording
+
+HOME = ".samebits"
+# What a check or a measurement answered, beside its runs.
+ANSWER = "answer.json"
+MANIFEST_SCHEMA = 1
+KEPT = 20
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """One run on disk."""
+
+    path: Path
+
+    @property
+    def stdout(self) -> Path:
+        return self.path / "stdout.log"
+
+    @property
+    def stderr(self) -> Path:
+        return self.path / "stderr.log"
+
+    @property
+    def plan(self) -> Path:
+        return self.path / "plan.json"
+
+    @property
+    def values(self) -> Path:
+        return self.path / "values"
+
+    def write_manifest(self, content: Mapping[str, Any]) -> None:
+        """Replace the manifest in one move, so that a reader never sees half of it."""
+        text = json.dumps({"schema": f"samebits.run/{MANIFEST_SCHEMA}", **content}, indent=2) + "\n"
+        write_whole(self.path / "manifest.json", text)
+
+    def manifest(self) -> dict[str, Any]:
+        """The manifest as plain data."""
+        try:
+            content = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
+            schema = int(content["schema"].partition("/")[2])
+        except FileNotFoundError as error:
+            raise RecordingError(
+                f"{self.path} is not a run folder: it holds no manifest.json", _where_runs_are(self.path)
+            ) from error
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise RecordingError(f"{self.path}/manifest.json cannot be read: {error}", "was it edited?") from error
+        if schema > MANIFEST_SCHEMA:
+            raise NewerSchemaError(
+                f"{self.path} has schema {schema}, and this samebits reads schemas up to {MANIFEST_SCHEMA}",
+                "upgrade samebits: pip install --upgrade samebits",
+            )
+        return dict(content)
+
+    def recordings(self) -> list[Recording]:
+        """By rank, and within one in the order in which processes, threads and trainings were begun.
+
+        Files that were only begun are left out.
+
+        Raises:
+            RecordingError: one is damaged, or made by a newer samebits.
+        """
+        found = [_recording(path) for path in self.path.glob("recording*.sqlite")]
+        begun = [recording for recording in found if recording is not None]
+        return sorted(begun, key=lambda one: (one.rank, one.birth.order, one.birth.training, one.sequence))
+
+
+def _recording(path: Path) -> Recording | None:
+    try:
+        return Recording(path)
+    except UnbegunError:
+        return None
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that it is there in full or not at all."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror}", "choose another place with --out") from error
+
+
+def new_home(out: Path | None = None, kept: int = KEPT) -> Path:
+    """A fresh folder for one check or run: `out` itself, or a new one under `.samebits/` here.
+
+    Raises:
+        StorageError: the place cannot be written, or `out` exists and holds something.
+    """
+    if out is not None:
+        return _given(out)
+    home = Path(HOME)
+    if home.is_symlink() and not home.exists():
+        target = os.readlink(home)
+        raise StorageError(
+            f"{HOME} is a link to {target}, which does not exist",
+            "make that folder, or choose another place with --out",
+        )
+    name = time.strftime("%Y%m%d-%H%M%S", time.localtime())
+    try:
+        home.mkdir(exist_ok=True)
+        ignore = home / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("*\n", encoding="utf-8")
+        _drop_oldest(home, kept)
+        return _claimed(home, name).resolve()
+    except OSError as error:
+        raise StorageError(
+            f"cannot write {home.resolve()}: {error.strerror}", "choose another place with --out"
+        ) from error
+
+
+def _given(out: Path) -> Path:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if any(out.iterdir()):
+            raise StorageError(f"--out {out} is not empty", "give a folder that does not exist yet, or an empty one")
+        (out / ".writable").touch()
+        (out / ".writable").unlink()
+    except StorageError:
+        raise
+    except OSError as error:
+        raise StorageError(f"cannot write --out {out}: {error.strerror}", "choose another place") from error
+    return out.resolve()
+
+
+def _claimed(home: Path, name: str) -> Path:
+    # Two checks may start in the same second in the same place: whoever makes the folder has the name.
+    for attempt in range(1_000):
+        path = home / (f"{name}-{os.getpid()}" + (f"-{attempt}" if attempt else ""))
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        return path
+    raise FileExistsError(17, "too many folders of that name", str(home / name))
+
+
+BUSY = ".busy"
+# Only folders that were named here are ever dropped, not what a user put beside them with --out.
+_OWN_NAME = re.compile(r"\d{8}-\d{6}-\d+(-\d+)?")
+
+
+def _drop_oldest(home: Path, kept: int) -> None:
+    for path in oldest_in(home, max(0, kept - 1)):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def oldest_in(home: Path, kept: int, older_than_days: float = 0.0) -> list[Path]:
+    """The folders under `.samebits` that may go, the oldest first: not what is being written, or was put there by name.
+
+    Args:
+        home: `.samebits` itself.
+        kept: how many stay, the newest ones.
+        older_than_days: what is younger stays, too.
+    """
+    folders = sorted((path for path in home.iterdir() if _OWN_NAME.fullmatch(path.name)), key=_age)
+    done = [path for path in folders if not _is_busy(path)]
+    latest = time.time() - older_than_days * 86_400
+    return [path for path in done[: max(0, len(folders) - kept)] if _age(path) <= latest]
+
+
+def _age(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:  # another samebits has just dropped it
+        return 0.0
+
+
+def mark_busy(home: Path) -> None:
+    """Say that this process is still writing there, so that no other one drops the folder."""
+    write_whole(home / BUSY, f"{os.getpid()} {platform.node()}")
+
+
+def mark_done(home: Path) -> None:
+    """The folder may be dropped when it is among the oldest."""
+    with contextlib.suppress(OSError):
+        (home / BUSY).unlink()
+
+
+def _is_busy(path: Path) -> bool:
+    try:
+        pid, _, host = (path / BUSY).read_text(encoding="utf-8").partition(" ")
+        # Only the host itself knows whether its processes live; the folder may lie on a shared file system.
+        if host == platform.node():
+            os.kill(int(pid), 0)
+    except PermissionError:
+        return True  # it lives, and is somebody else's
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def open_run(path: Path) -> RunFolder:
+    """The run folder at `path`; a check's folder holding exactly one run will do.
+
+    Raises:
+        RecordingError: there is no run.
+    """
+    if not path.exists():
+        raise RecordingError(f"there is no run folder {path}", _where_runs_are(path))
+    if (path / "manifest.json").exists():
+        return RunFolder(path)
+    inside = sorted(child for child in path.iterdir() if (child / "manifest.json").exists()) if path.is_dir() else []
+    if len(inside) == 1:
+        return RunFolder(inside[0])
+    if inside:
+        raise RecordingError(f"{path} holds {len(inside)} runs", f"name one of them, for example {inside[0]}")
+    raise RecordingError(f"{path} is not a run folder: it holds no manifest.json", _where_runs_are(path))
+
+
+def newest_in(path: Path) -> Path:
+    """Where `path` holds many checks, measurements or runs, as `.samebits` does: the newest; else `path` itself.
+
+    Raises:
+        RecordingError: it is `.samebits`, and holds none.
+    """
+    named = [child for child in path.iterdir() if _OWN_NAME.fullmatch(child.name)] if path.is_dir() else []
+    done = [child for child in named if not _is_busy(child) and _can_be_shown(child)]
+    if done:
+        return max(done, key=_age)
+    if path == Path(HOME):
+        raise RecordingError(f"nothing was checked here yet: {HOME}/ holds no runs", "first: samebits check train.py")
+    return path
+
+
+def _can_be_shown(home: Path) -> bool:
+    """Whether there is an answer, or one run by itself; not so for a check that was interrupted."""
+    return (home / ANSWER).is_file() or len(list(home.glob("*/manifest.json"))) == 1
+
+
+def _where_runs_are(path: Path) -> str:
+    if path.is_dir():
+        inside = sorted(child for child in path.iterdir() if (child / "manifest.json").exists())
+        if inside:
+            return f"name one of the runs in it, for example {inside[0]}"
+    return f"runs are kept under {HOME}/; `samebits run` and `samebits check` say where they put them"

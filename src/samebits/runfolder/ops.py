@@ -1,0 +1,214 @@
+"""Operations on disk, beside the steps of the same recording.
+
+    op_kinds(id, content)                               what operations of one kind have in common, as JSON
+    ops(chunk, step, first, count, root, packed)        up to 512 operations of one step
+
+`packed` holds the kinds of the operations (4 bytes each), then their evidence (8 bytes each); how many pieces of
+evidence an operation has, its kind says. `root` digests the chunk and the root before it, as steps do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+
+from samebits.runfolder.steps import Recording, Writer
+
+CHUNK = 512
+# The folder in a run's folder where the operands of single operations are kept.
+OPERANDS = "operands"
+
+
+@dataclass(frozen=True)
+class OpKind:
+    """What operations of one kind have in common.
+
+    Attributes:
+        op: `aten::add_.Tensor`.
+        pass_: `forward`, `backward`, `optimizer`, or `none` (data, metrics, what belongs to no pass).
+        module: dotted path of the module it runs in; a backward operation has its forward operation's.
+        path, line, function: the user's line nearest to it; a backward operation has its forward operation's.
+        backward_of: the forward operation that this one belongs to, without overload; empty in other passes.
+        arguments: what it was called with: `(float32[2, 3], 1, alpha=1)`.
+        ins, outs: names of the evidence.
+        is_view: it makes no bits, only another look at those of its input.
+    """
+
+    op: str
+    pass_: str = "none"
+    module: str = ""
+    path: str = ""
+    line: int = 0
+    function: str = ""
+    backward_of: str = ""
+    arguments: str = ""
+    ins: tuple[str, ...] = ()
+    outs: tuple[str, ...] = ()
+    is_view: bool = False
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """What two runs are aligned by, together with how many of the same came before in the step."""
+        return self.pass_, self.module, self.op
+
+    @cached_property
+    def digest(self) -> int:
+        """Of everything above."""
+        return int.from_bytes(hashlib.blake2b(self.as_json().encode(), digest_size=8).digest(), "little")
+
+    def as_json(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def kind_from_json(text: str) -> OpKind:
+    """What `OpKind.as_json` wrote."""
+    content = json.loads(text)
+    return OpKind(**{**content, "ins": tuple(content["ins"]), "outs": tuple(content["outs"])})
+
+
+@dataclass(frozen=True)
+class OpRow:
+    """One operation.
+
+    Attributes:
+        step: of the run.
+        index: its number in the step, from 0.
+        evidence: digests of inputs and results, in the order of `kind.ins` and `kind.outs`.
+    """
+
+    step: int
+    index: int
+    kind: OpKind
+    evidence: tuple[int, ...]
+
+    @property
+    def ins(self) -> dict[str, int]:
+        return dict(zip(self.kind.ins, self.evidence, strict=False))
+
+    @property
+    def outs(self) -> dict[str, int]:
+        return dict(zip(self.kind.outs, self.evidence[len(self.kind.ins) :], strict=False))
+
+
+class OpSheet:
+    """Operations on their way to disk."""
+
+    def __init__(self) -> None:
+        self.kinds: list[OpKind] = []
+        self._written_kinds = 0
+        self._root = b""
+        self._chunks: list[tuple[int, int, array[int], array[int]]] = []
+        self._begin(0, 0)
+
+    def _begin(self, step: int, first: int) -> None:
+        self.step, self.first = step, first
+        self._ids, self._evidence = array("I"), array("Q")
+
+    def add_kind(self, kind: OpKind) -> int:
+        """The id of a kind that is met for the first time."""
+        self.kinds.append(kind)
+        return len(self.kinds) - 1
+
+    @property
+    def index(self) -> int:
+        """The number of the next operation of this step."""
+        return self.first + len(self._ids)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._ids and not self._chunks
+
+    def add(self, kind: int, evidence: Sequence[int]) -> bool:
+        """Append one operation; True when a chunk is full and may be written."""
+        self._ids.append(kind)
+        self._evidence.extend(evidence)
+        if len(self._ids) < CHUNK:
+            return False
+        self._close(self.step, self.index)
+        return True
+
+    def end_step(self) -> None:
+        """The next operation belongs to the next step."""
+        self._close(self.step + 1, 0)
+
+    def begin_at(self, step: int) -> None:
+        """The next operation belongs to this step."""
+        self._close(step, 0)
+
+    def _close(self, step: int, first: int) -> None:
+        if self._ids:
+            self._chunks.append((self.step, self.first, self._ids, self._evidence))
+        self._begin(step, first)
+
+    def write(self, writer: Writer) -> None:
+        """Everything that waits goes to disk."""
+        self._close(self.step, self.index)
+        for number in range(self._written_kinds, len(self.kinds)):
+            writer.insert("INSERT INTO op_kinds VALUES(?, ?)", number, self.kinds[number].as_json())
+        self._written_kinds = len(self.kinds)
+        chunks, self._chunks = self._chunks, []
+        for step, first, ids, evidence in chunks:
+            whole = array("Q", [self.kinds[kind].digest for kind in ids]).tobytes() + evidence.tobytes()
+            self._root = hashlib.blake2b(self._root + step.to_bytes(8, "little") + whole, digest_size=8).digest()
+            row = (step, first, len(ids), self._root, ids.tobytes() + evidence.tobytes())
+            writer.insert("INSERT INTO ops VALUES(NULL, ?, ?, ?, ?, ?)", *row)
+
+
+class Ops:
+    """The operations of one recording, read without torch."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._kinds: dict[int, OpKind] = {}
+        has_table = recording.query("SELECT COUNT(*) FROM sqlite_master WHERE name='ops'")[0][0]
+        # Numbers of the chunks; they are in the order of time and have no gaps.
+        self.chunks = int(recording.query("SELECT COUNT(*) FROM ops")[0][0]) if has_table else 0
+
+    def __len__(self) -> int:
+        return int(self._recording.query("SELECT COALESCE(SUM(count), 0) FROM ops")[0][0]) if self.chunks else 0
+
+    def root(self, chunk: int) -> bytes:
+        """The chained digest of everything up to and including a chunk."""
+        return bytes(self._recording.query("SELECT root FROM ops WHERE chunk=?", chunk + 1)[0][0])
+
+    def rows(self, chunk: int = 0) -> Iterator[OpRow]:
+        """The operations from the beginning of a chunk on, in the order of time."""
+        for number in range(chunk, self.chunks):
+            yield from self._unpacked(number)
+
+    def _unpacked(self, chunk: int) -> Iterator[OpRow]:
+        query = "SELECT step, first, count, packed FROM ops WHERE chunk=?"
+        step, first, count, packed = self._recording.query(query, chunk + 1)[0]
+        ids, evidence = array("I", packed[: 4 * count]), array("Q", packed[4 * count :])
+        at = 0
+        for position, number in enumerate(ids):
+            kind = self._kind(number)
+            end = at + len(kind.ins) + len(kind.outs)
+            yield OpRow(step, first + position, kind, tuple(evidence[at:end]))
+            at = end
+
+    def _kind(self, number: int) -> OpKind:
+        if number not in self._kinds:
+            (text,) = self._recording.query("SELECT content FROM op_kinds WHERE id=?", number)[0]
+            self._kinds[number] = kind_from_json(text)
+        return self._kinds[number]
+
+
+def operands_name(rank: int, step: int, index: int) -> str:
+    """The name, without suffix, of the files that keep the operands of one operation."""
+    return f"rank{rank}.step{step}.op{index}"
+
+
+def place_in(path: Path) -> tuple[int, int, int]:
+    """Rank, step and index, from such a name."""
+    found = re.fullmatch(r"rank(\d+)\.step(\d+)\.op(\d+)\.\w+", path.name)
+    if found is None:
+        raise ValueError(f"{path} is no file with operands")
+    rank, step, index = found.groups()
+    return int(rank), int(step), int(index)

@@ -1,0 +1,343 @@
+"""The recording on disk: one sqlite file per rank, one row per step, columns packed.
+
+    meta(key, value)              schema, rank, sequence, complete, digest, streams; and where it is from (`birth.py`)
+    layouts(id, names)            a list of tensor names, as JSON; most steps share one
+    steps(step, kind, root, streams)
+    op_kinds, ops                 operations, where they were asked for (`runfolder/ops.py`)
+
+`root` is a chain: it digests the row's streams and the root before it. So two recordings agree up to and including
+step s exactly when their roots at s are equal, and the first divergence is found by halving, reading a handful of
+rows.
+
+A commit costs no fsync (`synchronous=OFF`): what was committed survives a killed process, though not a power cut.
+There is no write-ahead log, which fails on network file systems.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import struct
+import time
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from samebits.base.errors import NewerSchemaError, RecordingError, StorageError, UnbegunError
+from samebits.runfolder.writers import Birth
+
+SCHEMA = 2
+# Recordings name a stream by its place here, so new ones go to the end; schema 1 ended with `number`.
+STREAMS = (
+    *("init", "batch", "loss", "grad", "param", "optimizer", "artifact", "rng", "number"),
+    *("output", "buffer", "end"),
+)
+# What two runs are compared by, in the order in which one thing follows from another. The state of generators, and
+# losses as numbers, only explain.
+COMPARED = ("init", "batch", "output", "loss", "grad", "param", "buffer", "optimizer", "artifact", "end")
+
+Names = tuple[str, ...]
+_HEAD = struct.Struct("<BII")
+# A disk that is full loses no more rows than these.
+_MOST_WAITING = 256
+
+_TABLES = """
+CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT);
+CREATE TABLE layouts(id INTEGER PRIMARY KEY, names TEXT);
+CREATE TABLE steps(step INTEGER PRIMARY KEY, kind TEXT, root BLOB, streams BLOB);
+CREATE TABLE op_kinds(id INTEGER PRIMARY KEY, content TEXT);
+CREATE TABLE ops(chunk INTEGER PRIMARY KEY, step INTEGER, first INTEGER, count INTEGER, root BLOB, packed BLOB);
+"""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One stream of one step: names and 64-bit digests, in the same order."""
+
+    names: Names
+    digests: Sequence[int]
+
+    def as_dict(self) -> dict[str, int]:
+        return dict(zip(self.names, self.digests, strict=True))
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """A list of names that has been met before, so that it need not be written or digested again."""
+
+    id: int
+    digest: bytes
+
+
+def file_name(rank: int, sequence: int) -> str:
+    """`recording.sqlite` for the first process of rank 0, others say which they are."""
+    rank_part = f".rank{rank}" if rank else ""
+    sequence_part = f".process{sequence}" if sequence else ""
+    return f"recording{rank_part}{sequence_part}.sqlite"
+
+
+class Writer:
+    """Writes one recording; every method leaves the file readable.
+
+    Args:
+        birth: which process, thread and training it is of.
+        digest: by which definition tensors are digested (`recording.digest.DIGEST`); empty where none are.
+    """
+
+    def __init__(self, folder: Path, rank: int, birth: Birth = Birth(), digest: str = "") -> None:  # noqa: B008 - frozen
+        self.path, sequence = _claim(folder, rank)
+        self._layouts: dict[Names, _Layout] = {}
+        self._streams: set[str] = set()
+        self._root = b""
+        self._waiting: list[tuple[str, tuple[object, ...]]] = []
+        self._committed = time.perf_counter()
+        self._commit_seconds = 0.0
+        with _storage_errors(self.path):
+            self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+            self._db.execute("PRAGMA journal_mode=PERSIST")
+            self._db.execute("PRAGMA synchronous=OFF")
+            self._db.executescript(_TABLES)
+            meta = {"schema": SCHEMA, "rank": rank, "sequence": sequence, "complete": 0, "digest": digest}
+            meta |= _meta_of(birth)
+            self._db.executemany("INSERT INTO meta VALUES(?, ?)", [(k, str(v)) for k, v in meta.items()])
+
+    def write(self, step: int, kind: str, columns: Mapping[str, Column]) -> None:
+        """Append one step. `kind` is `step`, or `end` for what came after the last one."""
+        packed, compared = [], []
+        for stream in STREAMS:
+            column = columns.get(stream)
+            if column is not None:
+                layout, digests = self._layout(column.names), array("Q", column.digests).tobytes()
+                packed += [_HEAD.pack(STREAMS.index(stream), layout.id, len(column.digests)), digests]
+                if stream in COMPARED:
+                    compared += [stream.encode(), layout.digest, digests]
+        self._root = _chained(self._root, kind, compared)
+        self._note_streams(columns)
+        self.insert("INSERT INTO steps VALUES(?, ?, ?, ?)", step, kind, self._root, b"".join(packed))
+
+    def _note_streams(self, columns: Mapping[str, Column]) -> None:
+        if not self._streams.issuperset(columns):
+            self._streams.update(columns)
+            present = " ".join(stream for stream in STREAMS if stream in self._streams)
+            self.insert("INSERT OR REPLACE INTO meta VALUES('streams', ?)", present)
+
+    def insert(self, statement: str, *values: object) -> None:
+        """Append one row to a table that somebody else knows the meaning of."""
+        self._waiting.append((statement, values))
+        if self.is_due or len(self._waiting) >= _MOST_WAITING:
+            self.commit()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether what comes next is committed at once.
+
+        Rows wait, because sqlite would take 0.1 ms for each and lose it to a kill all the same. Committing may take
+        0.3 % of the time: slow steps are committed one by one, quick ones together.
+        """
+        return time.perf_counter() - self._committed >= 300 * self._commit_seconds
+
+    def commit(self) -> None:
+        """Make everything written so far survive a kill."""
+        start = time.perf_counter()
+        with _storage_errors(self.path):
+            self._db.execute("BEGIN")
+            for statement, values in self._waiting:
+                self._db.execute(statement, values)
+            self._db.execute("COMMIT")
+        self._waiting.clear()
+        self._committed = time.perf_counter()
+        self._commit_seconds = self._committed - start
+
+    def close(self, complete: bool = True) -> None:
+        """Commit, and say that nothing is missing."""
+        self.insert("UPDATE meta SET value=? WHERE key='complete'", str(int(complete)))
+        if self._waiting:
+            self.commit()
+        with _storage_errors(self.path):
+            self._db.close()
+
+    def _layout(self, names: Names) -> _Layout:
+        known = self._layouts.get(names)
+        if known is None:
+            known = self._layouts[names] = _Layout(len(self._layouts), _digest_of(names))
+            self.insert("INSERT INTO layouts VALUES(?, ?)", known.id, json.dumps(names))
+        return known
+
+
+def _claim(folder: Path, rank: int) -> tuple[Path, int]:
+    """The next free name for this rank, taken without a race between processes."""
+    for sequence in range(10_000):
+        path = folder / file_name(rank, sequence)
+        try:
+            path.open("xb").close()
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise _storage_error(path, error) from error
+        return path, sequence
+    raise StorageError(f"{folder} already holds 10000 recordings of rank {rank}", "use a fresh --out folder")
+
+
+def _meta_of(birth: Birth) -> dict[str, object]:
+    order = json.dumps(birth.order)
+    return {"order": order, "process": birth.process, "thread": birth.thread, "training": birth.training}
+
+
+def _birth_from(meta: Mapping[str, str]) -> Birth:
+    """Where a recording comes from; nothing is known of those of before this was written down."""
+    order = tuple((int(start), int(number)) for start, number in json.loads(meta.get("order", "[]")))
+    return Birth(order, meta.get("process", ""), meta.get("thread", ""), int(meta.get("training", 0)))
+
+
+class _storage_errors:
+    """Turns what sqlite and the disk say into an error that names the file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, sqlite3.Error | OSError) and not isinstance(error, StorageError):
+            raise _storage_error(self.path, error) from error
+
+
+def _storage_error(path: Path, error: BaseException) -> StorageError:
+    return StorageError(f"cannot write the recording {path}: {error}", "free some space, or choose a folder with --out")
+
+
+class Recording:
+    """One rank's recording, read without torch.
+
+    Attributes:
+        path: the sqlite file.
+        rank, sequence: which of the run's it is; sequence counts those of one rank as they came.
+        birth: which process, thread and training it is of.
+        complete: whether the process ended by itself; False after a kill or a crash.
+        digest: by which definition tensors were digested; only digests of one definition can be compared.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._layouts: dict[int, Names] = {}
+        with _damage_told(path):
+            # Not read-only: a journal left by a killed process has to be rolled back before anything can be read.
+            self._db = sqlite3.connect(path, isolation_level=None)
+            tables = {name for (name,) in self._db.execute("SELECT name FROM sqlite_master")}
+            meta = dict(self._db.execute("SELECT key, value FROM meta")) if "meta" in tables else {}
+            if not {"steps", "ops"} <= tables or not {"schema", "rank", "sequence", "complete"} <= set(meta):
+                raise UnbegunError(
+                    f"{path} is not a recording: it was only begun", "was the run ended at its very start?"
+                )
+            if int(meta["schema"]) > SCHEMA:
+                raise NewerSchemaError(
+                    f"{path} has schema {meta['schema']}, and this samebits reads schemas up to {SCHEMA}",
+                    "upgrade samebits: pip install --upgrade samebits",
+                )
+            self._schema, self.rank, self.sequence = int(meta["schema"]), int(meta["rank"]), int(meta["sequence"])
+            self.birth = _birth_from(meta)
+            self.complete = meta["complete"] == "1"
+            self._present = meta.get("streams")
+            # Schema 1 knew sums alone, on the CPU too.
+            self.digest = meta.get("digest", "sums 1")
+
+    def __len__(self) -> int:
+        """Rows: steps, and the end where there is one."""
+        return int(self._one("SELECT COUNT(*) FROM steps")[0])
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps taken."""
+        return int(self._one("SELECT COUNT(*) FROM steps WHERE kind='step'")[0])
+
+    def streams(self) -> tuple[str, ...]:
+        """The compared streams that it holds, in their order."""
+        if self._present is None:
+            # Schema 1 does not say; every row has to be asked.
+            found = {stream for row in range(len(self)) for stream in self.columns(row)}
+        else:
+            found = set(self._present.split())
+        return tuple(stream for stream in COMPARED if stream in found)
+
+    def root(self, step: int) -> bytes | None:
+        """The chained digest of everything up to and including `step`; None past the last row."""
+        rows = self.query("SELECT root FROM steps WHERE step=?", step)
+        return rows[0][0] if rows else None
+
+    def kind(self, step: int) -> str:
+        """`step` or `end`."""
+        return str(self._one("SELECT kind FROM steps WHERE step=?", step)[0])
+
+    def columns(self, step: int) -> dict[str, Column]:
+        """Every stream of one step."""
+        with _damage_told(self.path):
+            return dict(self._unpacked(self._one("SELECT streams FROM steps WHERE step=?", step)[0]))
+
+    def assert_sound(self, step: int) -> None:
+        """Raise RecordingError where a row is not what was written: only what is can accuse anybody."""
+        if self._schema == SCHEMA:
+            before = self.root(step - 1) or b"" if step else b""
+            if _chained(before, self.kind(step), self._compared(step)) != self.root(step):
+                raise _damaged(self.path, f"step {step} does not have the digest that was written with it")
+
+    def _compared(self, step: int) -> Iterator[bytes]:
+        columns = self.columns(step)
+        for stream in STREAMS:
+            if stream in COMPARED and (column := columns.get(stream)) is not None:
+                yield from (stream.encode(), _digest_of(column.names), array("Q", column.digests).tobytes())
+
+    def query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Rows of a table that somebody else knows the meaning of."""
+        with _damage_told(self.path):
+            return self._db.execute(statement, values).fetchall()
+
+    def _one(self, statement: str, *values: object) -> tuple[Any, ...]:
+        """The first row; there has to be one."""
+        with _damage_told(self.path):
+            return self.query(statement, *values)[0]
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _unpacked(self, packed: bytes) -> Iterator[tuple[str, Column]]:
+        at = 0
+        while at < len(packed):
+            stream, layout, count = _HEAD.unpack_from(packed, at)
+            at += _HEAD.size
+            digests = array("Q", packed[at : at + 8 * count])
+            at += 8 * count
+            yield STREAMS[stream], Column(self._names(layout), digests)
+
+    def _names(self, layout: int) -> Names:
+        if layout not in self._layouts:
+            (names,) = self._one("SELECT names FROM layouts WHERE id=?", layout)
+            self._layouts[layout] = tuple(json.loads(names))
+        return self._layouts[layout]
+
+
+@contextmanager
+def _damage_told(path: Path) -> Iterator[None]:
+    """Whatever reading stumbles over in a file that is not as it was written is told in one sentence."""
+    try:
+        yield
+    except RecordingError:
+        raise
+    except (sqlite3.Error, struct.error, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise _damaged(path, str(error) or type(error).__name__) from error
+
+
+def _damaged(path: Path, why: str) -> RecordingError:
+    return RecordingError(f"{path} is damaged: {why}", "it cannot be compared; make that run again")
+
+
+def _chained(before: bytes, kind: str, compared: Iterable[bytes]) -> bytes:
+    return hashlib.blake2b(before + kind.encode() + b"".join(compared), digest_size=8).digest()
+
+
+def _digest_of(names: Names) -> bytes:
+    return hashlib.blake2b("\0".join(names).encode(), digest_size=8).digest()

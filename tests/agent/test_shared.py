@@ -1,0 +1,133 @@
+"""Memory that other processes and threads write to: no operation is accused of what they did."""
+
+import json
+import multiprocessing
+import threading
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from samebits.agent.ops.memory import lies_in_shared_memory
+from samebits.comparison.ops import OpDivergence, first_op_divergence
+from samebits.runfolder.ops import OPERANDS
+from samebits.runfolder.spec import OpWish
+from tests.agent.test_ops import recorded, rows
+
+fork = multiprocessing.get_context("fork")
+
+
+def written_elsewhere(tensor: torch.Tensor, value: float) -> None:
+    """Another process writes to the memory, and has ended."""
+    other = fork.Process(target=lambda: tensor.numpy().fill(value))
+    other.start()
+    other.join()
+    assert other.exitcode == 0
+
+
+def divergence(tmp_path: Path, one: Callable[[], Any], two: Callable[[], Any]) -> OpDivergence | None:
+    tmp_path.mkdir(exist_ok=True)
+    return first_op_divergence(recorded(tmp_path / "a", one), recorded(tmp_path / "b", two))
+
+
+def test_what_another_process_wrote_arrives_different(tmp_path: Path) -> None:
+    """Between two operations on the same memory; the operation that reads it next is not the one that made it."""
+
+    def work(value: float) -> None:
+        weight = torch.zeros(4).share_memory_()
+        weight.add_(1)
+        written_elsewhere(weight, value)
+        weight.mul(2)
+
+    place = divergence(tmp_path / "other", lambda: work(3.0), lambda: work(5.0))
+    same = divergence(tmp_path / "twin", lambda: work(3.0), lambda: work(3.0))
+
+    assert place is not None
+    assert (place.finding, place.names, place.row.kind.op) == ("input", ("self",), "aten::mul.Tensor")
+    assert same is None
+
+
+def test_private_memory_is_still_known_by_where_it_came_from() -> None:
+    """Only what is shared is read again and again; the accelerator is asked nothing."""
+    assert not lies_in_shared_memory(torch.zeros(4))
+    assert lies_in_shared_memory(torch.zeros(4).share_memory_())
+    assert lies_in_shared_memory(torch.zeros(4).share_memory_()[1:].view(3, 1))
+    assert not lies_in_shared_memory(torch.eye(2).to_sparse())
+
+
+def test_memory_becomes_shared_in_the_middle(tmp_path: Path) -> None:
+    """A model is made first and shared later."""
+
+    def work(value: float) -> None:
+        weight = torch.ones(4)
+        weight.mul_(2)
+        weight.share_memory_()
+        weight.add_(1)
+        written_elsewhere(weight, value)
+        weight.neg()
+
+    place = divergence(tmp_path, lambda: work(3.0), lambda: work(5.0))
+
+    assert place is not None
+    assert (place.finding, place.row.kind.op) == ("input", "aten::neg")
+
+
+def test_set_makes_no_bits(tmp_path: Path) -> None:
+    """What a storage holds is the input of whoever reads it; what it held before it is written over is nothing."""
+
+    def work(value: float, is_written_over: bool) -> Callable[[], None]:
+        held = torch.full((4,), value)
+
+        def run() -> None:
+            tensor = torch.empty(0).set_(held.untyped_storage(), 0, (4,), (1,))  # type: ignore[call-overload]
+            if is_written_over:
+                tensor.fill_(1.0)
+            tensor.neg()
+
+        return run
+
+    place = divergence(tmp_path / "other", work(1.0, False), work(2.0, False))
+    same = divergence(tmp_path / "twin", work(1.0, True), work(2.0, True))
+
+    assert place is not None
+    assert (place.finding, place.row.kind.op) == ("input", "aten::neg")
+    assert same is None
+
+
+class AnotherThreadWrites(TorchDispatchMode):
+    """While a product is computed, another thread writes to memory."""
+
+    def __init__(self, memory: Any) -> None:
+        super().__init__()
+        self.memory = memory
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten.mm.default:
+            thread = threading.Thread(target=self.memory.fill, args=(7,))
+            thread.start()
+            thread.join()
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+def test_an_input_that_changes_while_the_operation_runs_is_told(tmp_path: Path, is_written: bool) -> None:
+    """Read before and after; the clean twin stays as it was. What the operation itself writes does not count."""
+    matrix = torch.ones(3, 3)
+
+    def work() -> None:
+        torch.mm(matrix, torch.eye(3))
+        torch.ones(3).add_(1)
+
+    recording = recorded(tmp_path / "first", work)
+    places = {row.kind.op: (row.step, row.index) for row in rows(recording)}
+    # Below the recorder, as if it were in the operation itself.
+    with AnotherThreadWrites(matrix.numpy()) if is_written else nullcontext():
+        recorded(tmp_path / "kept", work, OpWish(keep=(places["aten::mm"], places["aten::add_.Tensor"])))
+    calls = [json.loads(path.read_text()) for path in (tmp_path / "kept" / OPERANDS).glob("*.json")]
+    found = {call["op"]: (call["changed_meanwhile"], call["shared"]) for call in calls}
+
+    assert found == {"aten::mm": (["self"] if is_written else [], []), "aten::add_.Tensor": ([], [])}

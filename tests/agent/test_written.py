@@ -1,0 +1,51 @@
+"""Files that nobody looks into are named, and those that were looked into are not."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from samebits.runfolder.notes import read_notes
+
+SCRIPT = """
+import json, os, pickle
+import numpy as np, torch
+torch.manual_seed(0)
+model = torch.nn.Linear(2, 2)
+model(torch.ones(1, 2)).sum().backward()
+with open("scores.json", "w") as file:
+    json.dump({"accuracy": 0.5}, file)
+with open("log.csv", "a") as file:
+    file.write("1,2\\n")
+with open("best.pkl", "wb") as file:
+    pickle.dump({"accuracy": 0.5}, file)
+with open("whole.pt", "wb") as file:
+    torch.save(model.state_dict(), file)
+torch.save(model.state_dict(), "model.pt")
+np.save("array.npy", np.ones(2))
+with open("gone.txt", "w") as file:
+    file.write("1")
+os.remove("gone.txt")
+with open("scores.json") as file:
+    file.read()
+"""
+
+
+def unseen(folder: Path, source: str) -> list[str]:
+    """What a recorded run of this source says it did not see."""
+    (folder / "train.py").write_text(source)
+    command = [sys.executable, "-m", "samebits", "run", "--out", "run", "train.py"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    return [note["what"] for note in read_notes(folder / "run", "unseen")]
+
+
+def test_files_written_by_other_means_are_named(tmp_path: Path) -> None:
+    """Not those of torch, NumPy and pickle, which were looked into, nor what is gone again or was only read."""
+    assert unseen(tmp_path, SCRIPT) == ["what was written to scores.json, log.csv: compare it yourself"]
+
+
+def test_a_script_that_writes_nothing_else_has_nothing_unseen(tmp_path: Path) -> None:
+    """The twin: everything it saves is looked into."""
+    start, end = SCRIPT.index('with open("scores'), SCRIPT.index('with open("best')
+    source = SCRIPT[:start] + SCRIPT[end : SCRIPT.index('with open("gone')]
+
+    assert unseen(tmp_path, source) == []

@@ -1,0 +1,205 @@
+"""Scripts that exist as numbers only: what runs of them would record, for testing decisions without any process."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from samebits.base.sites import Site
+from samebits.checking.asking import BudgetSpentError, answered
+from samebits.checking.facts import Entry, Facts, Left
+from samebits.checking.plan import Request
+from samebits.checking.search import Found, look
+from samebits.checking.treatments import Inquiry
+from samebits.checking.verdict import Run
+from samebits.comparison.locate import Divergence
+from samebits.factors.base import Setting
+from samebits.factors.catalog import find
+from samebits.launch.command import Command
+from samebits.launch.process import Outcome
+from samebits.runfolder.folder import RunFolder
+from samebits.runfolder.plan import RunPlan
+
+STREAM = "loss"
+SCRIPT = "/train.py"
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A factor's line that changes what is recorded from one step on.
+
+    Attributes:
+        factor: its name.
+        line: where it enters; 0 where nobody sees it enter.
+        step: from which on it matters; None where it is harmless.
+        only_with: it matters only while this other factor is not held.
+        shows: the share of runs left alone in which it changes something (a race).
+    """
+
+    factor: str
+    line: int
+    step: int | None
+    only_with: str = ""
+    shows: float = 1.0
+
+
+@dataclass(frozen=True)
+class Script:
+    """What is simulated.
+
+    Attributes:
+        steps: it takes.
+        effects: what enters, in the order of time.
+        coins: (step, bias): from that step on a run has one of two values.
+        noise: (step, share): from that step on so many runs have a value of their own.
+        breaks: treatments (factor, mode) under which it fails.
+        found: in which way it comes upon what earlier runs left.
+        has_lottery: untreated runs fail now and then, with this chance.
+    """
+
+    steps: int = 6
+    effects: tuple[Effect, ...] = ()
+    coins: tuple[tuple[int, float], ...] = ()
+    noise: tuple[tuple[int, float], ...] = ()
+    breaks: frozenset[tuple[str, str]] = frozenset()
+    lottery: float = 0.0
+    found: str = "read"
+
+
+@dataclass
+class Simulation:
+    """Answers plans with runs of a script."""
+
+    script: Script
+    luck: random.Random
+    max_runs: int = 40
+    runs: list[Run] = field(default_factory=list)
+    traces: dict[int, list[object]] = field(default_factory=dict)
+
+    def run_all(self, plans: Sequence[RunPlan]) -> list[Run]:
+        if len(plans) > self.left:
+            raise BudgetSpentError
+        return [self._run(plan) for plan in plans]
+
+    @property
+    def left(self) -> int:
+        return self.max_runs - len(self.runs)
+
+    def compare(self, a: Run, b: Run) -> Divergence | None:
+        left, right = self.traces[a.id], self.traces[b.id]
+        for step, (x, y) in enumerate(zip(left, right, strict=False)):
+            if x != y:
+                return Divergence(step, STREAM)
+        if a.succeeded != b.succeeded:
+            return Divergence(min(len(left), len(right)), "outcome")
+        return None
+
+    def _run(self, plan: RunPlan) -> Run:
+        number = len(self.runs) + 1
+        luck = self.luck
+        broken = any((name, own.mode) in self.script.breaks for name, own in plan.settings.items())
+        broken = broken or (plan.witness and ("watching", "witnessed") in self.script.breaks)
+        fails = broken or luck.random() < self.script.lottery
+        steps = self.script.steps if plan.stop_after is None else min(self.script.steps, plan.stop_after + 1)
+        steps = min(steps, 2) if fails else steps
+        values = [self._value(effect, plan) for effect in self.script.effects]
+        coins = [(step, luck.random() < bias) for step, bias in self.script.coins]
+        noise = [(step, luck.random() if luck.random() < share else None) for step, share in self.script.noise]
+        self.traces[number] = [
+            (
+                step,
+                tuple(
+                    v for e, v in zip(self.script.effects, values, strict=True) if e.step is not None and e.step <= step
+                ),
+                tuple(side for at, side in coins if at <= step),
+                tuple(side for at, side in noise if at <= step),
+            )
+            for step in range(steps)
+        ]
+        folder = RunFolder(Path(f"/runs/{number}"))
+        run = Run(number, Outcome(folder, plan, int(fails), 1.0), steps, self._facts(plan, number))
+        self.runs.append(run)
+        return run
+
+    def _value(self, effect: Effect, plan: RunPlan) -> object:
+        own = plan.settings.get(effect.factor, Setting())
+        if effect.only_with and plan.settings.get(effect.only_with, Setting()).mode == "pinned":
+            return "masked"
+        if own.mode == "pinned":
+            return "other" if (SCRIPT, effect.line) in own.released else "held"
+        if own.mode == "varied":
+            return f"other {own.variant}"
+        if not find(effect.factor).drifts:
+            return "natural"
+        return self.luck.random() if self.luck.random() < effect.shows else "natural"
+
+    def _facts(self, plan: RunPlan, number: int) -> Facts:
+        entries: dict[str, tuple[Entry, ...]] = {}
+        for effect in self.script.effects:
+            if find(effect.factor).has_sites and not find(effect.factor).by_copy:
+                own = entries.setdefault(effect.factor, ())
+                if effect.line:
+                    entries[effect.factor] = (*own, Entry("a call", Site(SCRIPT, effect.line)))
+        read_lines: dict[str, tuple[Entry, ...]] = {}
+        for effect in self.script.effects:
+            if find(effect.factor).read_in_code and effect.line:
+                found = Entry("sorts", Site(SCRIPT, effect.line))
+                read_lines[effect.factor] = (*read_lines.get(effect.factor, ()), found)
+        left = self._found(plan) if number > 1 else ()
+        facts = Facts(used=frozenset(), read_lines=read_lines, left=left)
+        return replace(facts, entries=entries, script=SCRIPT) if plan.witness else facts
+
+    def _found(self, plan: RunPlan) -> tuple[Left, ...]:
+        """What a run in the shared folder finds, its files named after the lines that read them."""
+        own = [one for one in self.script.effects if find(one.factor).by_copy and one.factor not in plan.settings]
+        return tuple(Left(self.script.found, f"/left/{one.line}", 1, Site(SCRIPT, one.line)) for one in own)
+
+
+def simulated(
+    script: Script, luck: random.Random, max_runs: int = 40, **options: object
+) -> tuple[Found, Simulation, Inquiry]:
+    """What a check decides about a script."""
+    simulation = Simulation(script, luck, max_runs)
+    request = Request(Command(("python", SCRIPT), (SCRIPT,)), max_runs=max_runs, **options)  # type: ignore[arg-type]
+    inquiry, found = Inquiry(request, simulation.compare, lambda: simulation.left), Found()
+    answered(look(inquiry, found), simulation.run_all)
+    return found, simulation, inquiry
+
+
+SEEN = (
+    "python-rng",
+    "numpy-rng",
+    "torch-rng",
+    "os-entropy",
+    "clock",
+    "file-order",
+    "uninitialized-memory",
+    "hash-seed",
+)
+LEFT = "files-left-behind"
+UNSEEN = ("cpu-threads", "torch-algorithms")
+
+
+def random_script(luck: random.Random) -> Script:
+    """A script of any kind: harmless entries, guilty ones, coins, noise, treatments that break it, races."""
+    steps = luck.randint(2, 8)
+    effects = [Effect(luck.choice(SEEN), line, None) for line in luck.sample(range(1, 60), luck.randint(0, 6))]
+    for line in luck.sample(range(60, 99), luck.choice((0, 0, 1, 1, 1, 2, 3))):
+        factor = luck.choice((*SEEN, *UNSEEN, LEFT))
+        mask = luck.choice(SEEN) if luck.random() < 0.1 else ""
+        shows = luck.choice((1.0, 1.0, 0.5, 0.2)) if factor in UNSEEN else 1.0
+        own = 0 if factor in UNSEEN else line
+        effects.append(Effect(factor, own, luck.randrange(steps), "" if mask == factor else mask, shows))
+    luck.shuffle(effects)
+    coins = tuple(
+        (luck.randrange(steps), luck.choice((0.5, 0.3, 0.1, 0.02, luck.random())))
+        for _ in range(luck.choice((0, 0, 1, 1, 2)))
+    )
+    noise = ((luck.randrange(steps), luck.random()),) if luck.random() < 0.1 else ()
+    breaks = frozenset(
+        (luck.choice(SEEN + UNSEEN), luck.choice(("pinned", "varied"))) for _ in range(luck.choice((0, 0, 0, 1, 2)))
+    )
+    lottery = luck.choice((0.05, 0.3)) if luck.random() < 0.05 else 0.0
+    return Script(steps, tuple(effects), coins, noise, breaks, lottery)

@@ -1,0 +1,234 @@
+"""What a check decides, on scripts that exist as numbers only: thousands of checks without any process."""
+
+import random
+from collections import Counter
+from collections.abc import Iterable
+
+import pytest
+
+from samebits.checking.verdict import Cause
+from samebits.factors.catalog import find
+from tests.checking.simulation import LEFT, SEEN, Effect, Script, random_script, simulated
+
+HARMLESS = tuple(Effect(name, line, None) for line, name in enumerate(SEEN, 10))
+CHECKS = 2_500
+
+
+def places(causes: Iterable[Cause]) -> list[tuple[str, int | None]]:
+    return [(cause.factor, None if cause.site is None else cause.site.line) for cause in causes]
+
+
+def test_a_clean_script_is_the_same() -> None:
+    """Harmless entries of every factor: three runs, no accusation."""
+    found, simulation, _ = simulated(Script(effects=HARMLESS), random.Random(0))
+
+    assert (found.parting, found.error, found.causes) == (None, None, [])
+    assert len(simulation.runs) == 3 + 2  # a set in the code: two more hash seeds
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_one_guilty_factor_is_confirmed_with_its_line(name: str) -> None:
+    """Among harmless entries of all others, and before a harmless one of its own."""
+    effects = (*HARMLESS, Effect(name, 70, 1), Effect(name, 80, None))
+    found, _, _ = simulated(Script(effects=effects), random.Random(0))
+
+    line = 10 + SEEN.index(name) if name == "hash-seed" else 70  # lines found by reading: the likeliest one
+    assert places(found.causes) == [(name, line)]
+    assert found.causes[0].confirmed
+    assert found.remedy is not None
+    assert (found.remedy.pins, found.remedy.verified) == ((name,), True)
+    assert found.unknown is None
+
+
+def test_a_model_written_over_twenty_lines_is_one_cause_within_the_budget() -> None:
+    """Unseeded draws on twenty lines: the first one is named, the others keep it company."""
+    effects = tuple(Effect("torch-rng", line, 0) for line in range(1, 21))
+    found, simulation, _ = simulated(Script(effects=effects), random.Random(0))
+
+    assert places(found.causes) == [("torch-rng", 1)]
+    assert [site.line for site in found.causes[0].others] == list(range(2, 21))
+    assert len(simulation.runs) <= 16
+    assert found.remedy is not None
+    assert found.remedy.verified
+
+
+def test_a_seed_is_needed_before_the_first_line_that_matters() -> None:
+    """Draws that change nothing stand before it: they are not accused."""
+    effects = (*(Effect("numpy-rng", line, None) for line in range(1, 9)), Effect("numpy-rng", 9, 0))
+    found, _, _ = simulated(Script(effects=effects), random.Random(0))
+
+    assert places(found.causes) == [("numpy-rng", 9)]
+    assert found.causes[0].others == ()
+
+
+def test_every_listing_has_to_be_mended_by_itself() -> None:
+    """Two guilty listings and two harmless ones: two causes."""
+    effects = tuple(Effect("file-order", line, 0 if line in (2, 4) else None) for line in (1, 2, 3, 4))
+    found, _, _ = simulated(Script(effects=effects), random.Random(0))
+
+    assert places(found.causes) == [("file-order", 2), ("file-order", 4)]
+
+
+def test_what_differs_between_runs_treated_alike_is_not_blamed_on_what_is_varied() -> None:
+    """Python's generator makes the controls differ; the workers that `--vary` adds differ, too, and come second."""
+    effects = (Effect("python-rng", 5, 0), Effect("data-workers", 6, 0))
+    found, simulation, _ = simulated(Script(effects=effects), random.Random(0), vary=("data-workers",))
+
+    assert found.parting is not None
+    assert (found.parting.a, found.parting.b, found.parting.varied) == (1, 2, ())
+    assert places(found.causes) == [("python-rng", 5), ("data-workers", 6)]
+    assert not any("data-workers" in run.plan.settings for run in simulation.runs[:6])
+
+
+def test_a_race_is_confirmed_by_more_runs_than_a_line() -> None:
+    """Nobody sees how algorithms enter, so a coin must be ten times less likely."""
+    found, _, _ = simulated(Script(effects=(Effect("torch-algorithms", 0, 0),)), random.Random(0))
+
+    (cause,) = found.causes
+    assert cause.factor == "torch-algorithms"
+    assert cause.evidence.chance < cause.evidence.limit == 0.001
+
+
+def test_what_earlier_runs_left_is_tried_first_and_found_with_its_line() -> None:
+    """Among harmless lines that find something, too: six runs until it is known, and all further ones in copies."""
+    effects = (*HARMLESS, Effect(LEFT, 70, None), Effect(LEFT, 71, 0), Effect(LEFT, 72, None))
+    found, simulation, _ = simulated(Script(effects=effects), random.Random(0))
+
+    assert places(found.causes) == [(LEFT, 71)]
+    assert found.causes[0].what == "run 2 read /left/71, which run 1 wrote"
+    assert found.causes[0].confirmed
+    assert found.remedy is not None
+    assert (found.remedy.pins, found.remedy.verified) == ((LEFT,), True)
+    assert simulation.runs[4].plan.settings[LEFT].mode == "varied"
+    assert all(LEFT in run.plan.settings for run in simulation.runs[2:])
+
+
+def test_a_cause_beside_what_earlier_runs_left_is_found_in_copies() -> None:
+    """A generator nobody seeded: both are named, and the remedy holds both."""
+    effects = (Effect(LEFT, 5, 0), Effect("torch-rng", 7, 0))
+    found, _, _ = simulated(Script(effects=effects), random.Random(0))
+
+    assert places(found.causes) == [("torch-rng", 7), (LEFT, 5)] or places(found.causes) == [
+        (LEFT, 5),
+        ("torch-rng", 7),
+    ]
+    assert found.remedy is not None
+    assert (set(found.remedy.pins), found.remedy.verified) == ({LEFT, "torch-rng"}, True)
+
+
+def test_what_earlier_runs_left_and_does_not_matter_accuses_nobody() -> None:
+    """The script is different by its generator alone."""
+    effects = (Effect(LEFT, 5, None), Effect("torch-rng", 7, 0))
+    found, _, _ = simulated(Script(effects=effects), random.Random(0))
+
+    assert places(found.causes) == [("torch-rng", 7)]
+    assert found.remedy is not None
+    assert found.remedy.pins == ("torch-rng",)
+
+
+@pytest.mark.parametrize(("way", "copies"), [("read", 2), ("tested", 2), ("made", 0)])
+def test_runs_that_agree_after_reading_what_the_first_one_wrote_start_afresh(way: str, copies: int) -> None:
+    """A cache makes runs agree that would not without it; a folder that was to be made holds nothing to read."""
+    found, simulation, inquiry = simulated(Script(effects=(Effect(LEFT, 5, None),), found=way), random.Random(0))
+
+    assert found.parting is None
+    assert sum(LEFT in run.plan.settings for run in simulation.runs) == copies
+    assert (LEFT in inquiry.request.pins) == (copies > 0)
+
+
+@pytest.mark.parametrize("mode", ["varied", "pinned"])
+def test_a_treatment_that_breaks_the_script_is_left_out(mode: str) -> None:
+    """The clock breaks an import: said, and the search goes on without it."""
+    broken = frozenset({("clock", mode)})
+    clean, _, left_out = simulated(Script(effects=HARMLESS, breaks=broken), random.Random(0))
+    guilty = Script(effects=(*HARMLESS, Effect("torch-rng", 70, 0)), breaks=broken)
+    found, _, inquiry = simulated(guilty, random.Random(0))
+
+    assert (clean.parting, clean.causes) == (None, [])
+    assert [(one.factor, one.mode) for one in left_out.left_out] == ([("clock", "varied")] if mode == "varied" else [])
+    assert places(found.causes) == [("torch-rng", 70)]
+    assert [(one.factor, one.mode) for one in inquiry.left_out] == [("clock", mode)]
+
+
+def test_watching_that_breaks_the_script_is_left_out() -> None:
+    """No line is known then, and the factor is found all the same."""
+    script = Script(effects=(Effect("torch-rng", 5, 0),), breaks=frozenset({("watching", "witnessed")}))
+    found, _, inquiry = simulated(script, random.Random(0))
+
+    assert places(found.causes) == [("torch-rng", None)]
+    assert [(one.factor, one.mode) for one in inquiry.left_out] == [("watching", "witnessed")]
+
+
+def test_a_script_that_fails_by_itself_now_and_then_is_different() -> None:
+    """Two runs treated alike, of which one fails: no treatment is to blame."""
+    for seed in range(40):
+        found, _, _ = simulated(Script(effects=HARMLESS, lottery=0.4), random.Random(seed))
+        assert found.error is not None or not any(cause.confirmed for cause in found.causes)
+
+
+def test_a_cause_that_a_later_round_puts_in_doubt_is_dropped() -> None:
+    """Whatever was accused where runs treated alike turn out to diverge is not accused any more."""
+    for seed in range(300):
+        found, _, inquiry = simulated(Script(effects=HARMLESS, coins=((0, 0.5),)), random.Random(seed))
+        if inquiry.unsteady is not None:
+            assert found.causes == []
+            assert found.unknown is not None
+            assert found.unknown.witnessed
+
+
+@pytest.mark.parametrize("max_runs", range(2, 30))
+def test_a_budget_may_end_anywhere(max_runs: int) -> None:
+    """What is known by then is kept; nothing is confirmed with fewer runs than it takes."""
+    runs = min(3, max_runs)
+    script = Script(effects=(*HARMLESS, Effect("torch-rng", 70, 0)))
+    found, simulation, _ = simulated(script, random.Random(0), max_runs, runs=runs)
+
+    assert len(simulation.runs) <= max_runs
+    assert found.stopped or (found.remedy is not None and found.remedy.verified)
+    for cause in found.causes:
+        assert cause.factor == "torch-rng"
+        assert cause.confirmed == (len(cause.evidence.held) + len(cause.evidence.released) >= 9)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_of_many_checks_few_accuse_the_innocent(part: int) -> None:
+    """Scripts of every kind: fewer than one check in a hundred calls an innocent factor confirmed."""
+    count: Counter[str] = Counter()
+    for seed in range(part * CHECKS, (part + 1) * CHECKS):
+        count += judged(seed)
+
+    assert count["different"] > CHECKS / 2
+    assert count["false"] < 0.01 * count["chancy and different"]
+    assert count["clean guilty"] > 100
+    assert count["missed"] < 0.1 * count["clean guilty"]
+
+
+def judged(seed: int) -> "Counter[str]":
+    """One check of a random script, and what was right and wrong about it."""
+    luck = random.Random(seed)
+    script = random_script(luck)
+    options: dict[str, object] = {"jobs": luck.choice((1, 1, 1, 2, 3))}
+    if luck.random() < 0.2:
+        options["vary"] = (luck.choice(("cpu-threads", "data-workers")),)
+    budget = luck.choice((40, 40, 40, luck.randint(6, 40)))
+    found, simulation, _ = simulated(script, luck, budget, **options)
+    assert len(simulation.runs) <= budget
+    # A factor that unmasks another one is guilty together with it.
+    guilty = {name for one in script.effects if one.step is not None for name in (one.factor, one.only_with)}
+    confirmed = {cause.factor for cause in found.causes if cause.confirmed}
+    assert found.remedy is None or set(found.remedy.pins) >= confirmed
+    assert found.unknown is None or found.parting is not None
+    is_chancy = bool(script.coins or script.noise or script.lottery)
+    count = Counter(checks=1, runs=len(simulation.runs), different=found.parting is not None)
+    count["chancy and different"] = is_chancy and found.parting is not None
+    count["false"] = bool(confirmed - guilty)
+    if not is_chancy and budget == 40 and not script.breaks and not any(one.only_with for one in script.effects):
+        moving = {
+            one.factor for one in script.effects if one.step is not None and find(one.factor).drifts and one.shows == 1
+        }
+        count["clean guilty"] = len(moving)
+        count["missed"] = len(moving - confirmed)
+        assert found.parting is not None or not moving
+    if not is_chancy and not guilty:
+        assert found.parting is None
+    return count

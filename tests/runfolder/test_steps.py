@@ -1,0 +1,261 @@
+"""The recording on disk: what was written is read back, whatever happened to the writer."""
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from samebits.base.errors import NewerSchemaError, RecordingError, StorageError
+from samebits.comparison.locate import Divergence, first_divergence
+from samebits.runfolder.folder import RunFolder, mark_busy, new_home, open_run
+from samebits.runfolder.notes import Journal, read_notes
+from samebits.runfolder.steps import Column, Recording, Writer, file_name
+
+
+def columns(*digests: int) -> dict[str, Column]:
+    return {"loss": Column(("0",), digests[:1]), "param": Column(("w", "b"), digests[1:3])}
+
+
+def written(folder: Path, rows: list[tuple[int, int, int]], rank: int = 0) -> Recording:
+    writer = Writer(folder, rank)
+    for step, digests in enumerate(rows):
+        writer.write(step, "step", columns(*digests))
+    writer.close()
+    return Recording(writer.path)
+
+
+def test_what_was_written_is_read_back(tmp_path: Path) -> None:
+    """Names, digests up to 2**64 - 1, and their order survive."""
+    recording = written(tmp_path, [(1, 2, 3), (2**64 - 1, 0, 5)])
+
+    assert len(recording) == recording.steps == 2
+    assert recording.complete
+    assert recording.columns(1)["loss"].as_dict() == {"0": 2**64 - 1}
+    assert recording.columns(1)["param"].as_dict() == {"w": 0, "b": 5}
+
+
+def test_roots_are_a_chain(tmp_path: Path) -> None:
+    """Two recordings have the same root at a step exactly when everything up to it was the same."""
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    a = written(tmp_path / "a", [(1, 1, 1), (2, 2, 2), (3, 3, 3)])
+    b = written(tmp_path / "b", [(1, 1, 1), (9, 2, 2), (3, 3, 3)])
+
+    assert a.root(0) == b.root(0)
+    assert a.root(1) != b.root(1)
+    assert a.root(2) != b.root(2)
+    assert a.root(3) is None
+
+
+def test_the_state_of_generators_explains_and_is_not_compared(tmp_path: Path) -> None:
+    """Runs whose generators stand elsewhere, with the same bits, are the same."""
+    roots = []
+    for name, state in (("a", 1), ("b", 2)):
+        (tmp_path / name).mkdir()
+        writer = Writer(tmp_path / name, 0)
+        writer.write(0, "step", {**columns(1, 2, 3), "rng": Column(("python",), [state])})
+        writer.close()
+        roots.append(Recording(writer.path).root(0))
+
+    assert roots[0] == roots[1]
+
+
+def test_every_process_of_a_rank_has_a_file_of_its_own(tmp_path: Path) -> None:
+    """Nothing is overwritten: a second process of the same rank counts on."""
+    first, second, other = (Writer(tmp_path, rank) for rank in (0, 0, 3))
+
+    assert [w.path.name for w in (first, second, other)] == [file_name(0, 0), file_name(0, 1), file_name(3, 0)]
+    assert [w.path.name for w in (first, second, other)] == [
+        "recording.sqlite",
+        "recording.process1.sqlite",
+        "recording.rank3.sqlite",
+    ]
+
+
+WRITE_FOREVER = """
+import sys
+from pathlib import Path
+from samebits.runfolder.steps import Column, Writer
+writer = Writer(Path(sys.argv[1]), 0)
+step = 0
+while True:
+    writer.write(step, "step", {"param": Column(("w",), [step])})
+    step += 1
+"""
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.2, 0.35])
+def test_a_killed_writer_leaves_a_readable_recording(tmp_path: Path, seconds: float) -> None:
+    """SIGKILL at any moment: every row that is there is whole, and the reader says that the end is missing."""
+    process = subprocess.Popen([sys.executable, "-c", WRITE_FOREVER, str(tmp_path)])
+    path = tmp_path / file_name(0, 0)
+    while not path.exists() or path.stat().st_size < 20_000:
+        time.sleep(0.01)
+    time.sleep(seconds)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+    recording = Recording(path)
+    assert not recording.complete
+    assert recording.steps > 0
+    assert [recording.columns(step)["param"].digests[0] for step in range(recording.steps)] == list(
+        range(recording.steps)
+    )
+
+
+def test_a_recording_says_how_its_tensors_were_digested(tmp_path: Path) -> None:
+    """The definition's name is kept; recordings of schema 1, which knew one, have that one."""
+    writer = Writer(tmp_path, 0, digest="blake2b, sums 1")
+    writer.close()
+    named = Recording(writer.path).digest
+    with sqlite3.connect(writer.path) as db:
+        db.execute("DELETE FROM meta WHERE key='digest'")
+        db.execute("UPDATE meta SET value='1' WHERE key='schema'")
+
+    assert named == "blake2b, sums 1"
+    assert Recording(writer.path).digest == "sums 1"
+
+
+def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
+    """A recording of tomorrow's samebits is named as such, not misread."""
+    recording = written(tmp_path, [(1, 2, 3)])
+    with sqlite3.connect(recording.path) as db:
+        db.execute("UPDATE meta SET value='99' WHERE key='schema'")
+
+    with pytest.raises(NewerSchemaError, match="schema 99"):
+        Recording(recording.path)
+
+
+def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
+    """An empty file and a text file are not recordings; the twin above is."""
+    for content in (b"", b"hello" * 1000):
+        path = tmp_path / "recording.sqlite"
+        path.write_bytes(content)
+
+        with pytest.raises(RecordingError, match=r"is not a recording|is damaged: file is not"):
+            Recording(path)
+
+
+def compared_or_refused(whole: Recording, folder: Path) -> tuple[Divergence | None, str]:
+    """Where a recording and those in a folder differ, and why that cannot be told."""
+    try:
+        return first_divergence([whole], RunFolder(folder).recordings()), ""
+    except RecordingError as error:
+        return None, error.message
+
+
+def test_a_damaged_recording_accuses_nobody(tmp_path: Path) -> None:
+    """Bytes that changed on disk are told as that, and never as a difference between two runs; whole ones compare."""
+    luck = random.Random(0)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    rows = [(step, step * 7, step * 9) for step in range(200)]
+    whole, other = written(tmp_path / "a", rows), written(tmp_path / "b", rows)
+    content, told = other.path.read_bytes(), 0
+
+    for number in range(60):
+        damaged = bytearray(content)
+        start = luck.randrange(len(content))
+        for at in range(start, min(len(content), start + (1, 30, 4096)[number % 3])):
+            damaged[at] = luck.randrange(256)
+        other.path.write_bytes(damaged[: start if number % 4 == 0 else None])
+        place, why = compared_or_refused(whole, tmp_path / "b")
+        assert why.startswith(f"{other.path} is damaged: ") or (not why and (place is None or place.stream == "length"))
+        told += bool(why)
+    other.path.write_bytes(content)
+
+    assert told > 10
+    assert first_divergence([whole], [Recording(other.path)]) is None
+
+
+def test_a_full_disk_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+    """Writing fails like on a full disk (the file may not grow): StorageError, and what was there stays readable."""
+    script = (
+        "import resource, sys; from pathlib import Path; from samebits.runfolder.steps import Column, Writer\n"
+        "from samebits.base.errors import StorageError\n"
+        "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))\n"
+        "writer = Writer(Path(sys.argv[1]), 0)\n"
+        "try:\n"
+        "    for step in range(100_000): writer.write(step, 'step', {'param': Column(('w',), [step])})\n"
+        "except StorageError as error: print(error.message)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)
+
+    assert "cannot write the recording" in done.stdout
+    assert str(tmp_path) in done.stdout
+    assert Recording(tmp_path / "recording.sqlite").steps > 0
+
+
+def test_journals_are_read_process_by_process(tmp_path: Path) -> None:
+    """Notes come back in order; a half-written last line is left out."""
+    journal = Journal(tmp_path)
+    journal.note("witness", factor="clock", kind="kept")
+    journal.note("end")
+    path = next(tmp_path.glob("journal.*.jsonl"))
+    with path.open("a") as file:
+        file.write('{"note": "wit')
+
+    assert [note["note"] for note in read_notes(tmp_path)] == ["witness", "end"]
+    assert next(read_notes(tmp_path, "witness"))["kind"] == "kept"
+
+
+def test_a_forked_child_writes_its_own_journal(tmp_path: Path) -> None:
+    """Two processes never share a file."""
+    journal = Journal(tmp_path)
+    journal.note("start")
+    child = os.fork()
+    if child == 0:
+        journal.note("witness")
+        os._exit(0)
+    os.waitpid(child, 0)
+
+    assert len(list(tmp_path.glob("journal.*.jsonl"))) == 2
+    assert sorted(note["note"] for note in read_notes(tmp_path)) == ["start", "witness"]
+
+
+def test_old_folders_are_dropped_and_busy_ones_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the number to keep, the oldest go; one that a living process writes to stays."""
+    monkeypatch.chdir(tmp_path)
+    first = new_home(kept=3)
+    mark_busy(first)
+    others = [new_home(kept=3) for _ in range(5)]
+
+    left = {path.resolve() for path in (tmp_path / ".samebits").iterdir() if path.is_dir()}
+    assert first in left
+    assert others[-1] in left
+    assert len(left) <= 4
+    assert (tmp_path / ".samebits" / ".gitignore").read_text() == "*\n"
+
+
+def test_a_given_folder_has_to_be_empty(tmp_path: Path) -> None:
+    """--out never mixes two runs; an empty or new folder is fine."""
+    assert new_home(tmp_path / "new" / "deep").is_dir()
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used" / "file").touch()
+
+    with pytest.raises(StorageError, match="is not empty"):
+        new_home(tmp_path / "used")
+
+
+def test_run_folders_say_what_they_are(tmp_path: Path) -> None:
+    """A missing folder, a folder without a manifest, and a manifest of a newer schema each have their own sentence."""
+    with pytest.raises(RecordingError, match="there is no run folder"):
+        open_run(tmp_path / "nowhere")
+    with pytest.raises(RecordingError, match=r"holds no manifest\.json"):
+        open_run(tmp_path)
+    run = RunFolder(tmp_path / "1-control")
+    run.path.mkdir()
+    run.write_manifest({"status": "ended"})
+    assert open_run(tmp_path) == run
+    content = json.loads((run.path / "manifest.json").read_text()) | {"schema": "samebits.run/9"}
+    (run.path / "manifest.json").write_text(json.dumps(content))
+    with pytest.raises(NewerSchemaError):
+        open_run(tmp_path).manifest()
