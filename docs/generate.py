@@ -36,7 +36,7 @@ def table() -> str:
     rows = ["| factor | why it matters | `run` | `check` |", "|---|---|---|---|"]
     for factor in CATALOG:
         pinned = "pins" if factor.pinned_by_default else "on request"
-        varied = "varies" if factor.varied_by_default else "releases" if factor.drifts else "on request"
+        varied = "varies" if factor.varied_by_default else "releases" if factor.varies_between_runs else "on request"
         rows.append(f"| `{factor.name}` | {factor.summary} | {pinned} | {varied} |")
     return "\n".join(rows)
 
@@ -53,8 +53,9 @@ def _section(factor) -> str:
         f"- **too late to pin since**: {factor.too_late}",
         f"- **pinned by `samebits run`**: {'yes' if factor.pinned_by_default else 'only with --pin'}",
         f"- **varied by `samebits check`**: {'yes' if factor.varied_by_default else 'only with --vary'}",
-        f"- **differs between two runs on one machine**: {'yes' if factor.drifts else 'no, only between machines'}",
-        f"- **cure**: {factor.cure_for()}",
+        "- **differs between two runs on one machine**: "
+        + ("yes" if factor.varies_between_runs else "no, only between machines"),
+        f"- **cure**: {factor.fix_for()}",
     ]
     text = inspect.cleandoc(factor.__doc__ or "")
     return f"\n## {factor.name}\n\n{factor.summary}.\n\n{text}\n\n" + "\n".join(facts) + "\n"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from samebits.factors.pinning import pinned as pinned
     from samebits.factors.pinning import status as status
 
-_HOMES = {
+_EXPORTS = {
     "Comparison": "samebits.api",
     "DivergenceError": "samebits.base.errors",
     "SamebitsError": "samebits.base.errors",
@@ -40,17 +40,17 @@ _HOMES = {
 }
 
 # Rooms whose own names are public: `samebits.data.DataLoader`.
-_ROOMS = ("data",)
+_SUBPACKAGES = ("data",)
 
-__all__ = [*_HOMES, *_ROOMS, "__version__"]
+__all__ = [*_EXPORTS, *_SUBPACKAGES, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
     import importlib
 
-    if name in _ROOMS:
+    if name in _SUBPACKAGES:
         return importlib.import_module(f"samebits.{name}")
-    home = _HOMES.get(name)
+    home = _EXPORTS.get(name)
     if home is None:
         raise AttributeError(f"module 'samebits' has no attribute {name!r}")
     value = getattr(importlib.import_module(home), name)

@@ -15,7 +15,7 @@ from typing import Any
 from samebits.agent.session import path_given, record
 from samebits.base.errors import DivergenceError, RecordingError, UnseenWarning, UsageError
 from samebits.comparison.runs import RunComparison, compare_recordings, compare_runs
-from samebits.report.origins import op_told
+from samebits.report.origins import describe_op
 from samebits.report.places import compared_streams, where, which
 from samebits.runfolder.folder import open_run
 from samebits.runfolder.notes import read_notes
@@ -28,10 +28,10 @@ class Comparison(RunComparison):
     def __str__(self) -> str:
         if self.same:
             return f"same bits: {compared_streams(self)}"
-        told = [] if self.op is None else [op_told(self.op)]
+        words = [] if self.op is None else [describe_op(self.op)]
         if self.divergence is not None:
-            told += [where(self.divergence), which(self.divergence)]
-        return f"different bits: {'; '.join(filter(None, told))}"
+            words += [where(self.divergence), which(self.divergence)]
+        return f"different bits: {'; '.join(filter(None, words))}"
 
 
 def compare(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Comparison:
@@ -82,9 +82,9 @@ def assert_repeats(function: Callable[..., Any], *args: Any, runs: int = 2, **kw
         threads = tuple(dict.fromkeys(thread for call in calls for thread in call.threads))
         unseen = f"{name} started threads, whose operations cannot be seen: {', '.join(threads)}" if threads else ""
         for number, call in enumerate(calls[1:], 2):
-            told = _difference(calls[0], call)
-            if told:
-                raise DivergenceError(f"calls 1 and {number} diverge: {told}", "samebits check tells why")
+            words = _difference(calls[0], call)
+            if words:
+                raise DivergenceError(f"calls 1 and {number} diverge: {words}", "samebits check tells why")
         if not any(call.has_anything for call in calls):
             why = f"{name} did nothing that can be compared: no torch operation was seen, and nothing was returned"
             raise UsageError(why, unseen)

@@ -13,7 +13,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import samebits
-from samebits.agent.ops import closeup, mode, operands, places
+from samebits.agent.ops import capture, mode, operands, places
 from samebits.agent.ops.schemas import schema_of
 from samebits.agent.streams import Recorder
 from samebits.checking import origin
@@ -21,12 +21,12 @@ from samebits.rng import digests as generators
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Journal, read_notes
 from samebits.runfolder.ops import OPERANDS, OpRow, Ops
-from samebits.runfolder.spec import OpWish, Wish
+from samebits.runfolder.spec import OpWindow, RecordSpec
 
 
-def recorded(folder: Path, work: Callable[[], None], wish: OpWish | None = None) -> list[OpRow]:
+def recorded(folder: Path, work: Callable[[], None], spec: OpWindow | None = None) -> list[OpRow]:
     folder.mkdir()
-    recorder = Recorder(folder, Wish(ops=wish or OpWish()), Journal(folder))
+    recorder = Recorder(folder, RecordSpec(ops=spec or OpWindow()), Journal(folder))
     recorder.install()
     try:
         work()
@@ -146,12 +146,12 @@ def test_following_on_a_device_notes_the_place_and_waits_for_nothing(
     """Rows are compared when they come over, in their order; operands are kept only where they were asked for."""
     work = race()
     recorded(tmp_path / "recorded", work)
-    near = OpWish(against=str(tmp_path / "recorded"))
+    near = OpWindow(against=str(tmp_path / "recorded"))
     monkeypatch.setattr(mode, "_on_cpu", lambda tensors: False)
     taken: list[Any] = []
-    real = closeup.Operands
-    monkeypatch.setattr(closeup, "Operands", lambda *args: taken.append(args) or real(*args))
-    monkeypatch.setattr(closeup.CloseUp, "begin", as_on_a_device(closeup.CloseUp.begin))
+    real = capture.Operands
+    monkeypatch.setattr(capture, "Operands", lambda *args: taken.append(args) or real(*args))
+    monkeypatch.setattr(capture.OpCapture, "begin", as_on_a_device(capture.OpCapture.begin))
     settled: list[int] = []
     settle = mode.OpRecorder._settle
     monkeypatch.setattr(mode.OpRecorder, "_settle", lambda self: settled.append(len(self._rows)) or settle(self))
@@ -163,7 +163,7 @@ def test_following_on_a_device_notes_the_place_and_waits_for_nothing(
     assert not (tmp_path / "followed" / OPERANDS).exists()
     assert max(settled) > 4  # all at once
 
-    recorded(tmp_path / "kept", race(), OpWish(against=near.against, keep=((0, 3),)))
+    recorded(tmp_path / "kept", race(), OpWindow(against=near.against, keep=((0, 3),)))
 
     assert len(taken) == 1
     assert len(list((tmp_path / "kept" / OPERANDS).glob("*.json"))) == 1
@@ -212,7 +212,7 @@ def test_a_backward_threads_nodes_are_its_own(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_second_devices_backward_is_passed_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its turn differs from run to run: the first device's thread is recorded, writes of the other's are forgotten."""
-    recorder = mode.OpRecorder(SimpleNamespace(journal=Journal(tmp_path)), OpWish())  # type: ignore[arg-type]
+    recorder = mode.OpRecorder(SimpleNamespace(journal=Journal(tmp_path)), OpWindow())  # type: ignore[arg-type]
     recorder._devices = {0, 1}
     current = iter([0, 0, 1, 1])
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
@@ -237,10 +237,10 @@ def test_a_second_devices_backward_is_passed_by(tmp_path: Path, monkeypatch: pyt
 def test_settings_are_asked_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """An older switch that will not answer beside a newer one leaves the others known."""
 
-    def refuses() -> str:
+    def may_raise() -> str:
         raise RuntimeError("PyTorch is checking the matmul precision without a specific backend name")
 
-    monkeypatch.setattr(torch, "get_float32_matmul_precision", refuses)
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", may_raise)
     settings = operands._settings()
 
     assert settings["matmul_precision"] is None
@@ -262,7 +262,7 @@ def test_the_generator_is_the_devices_own(monkeypatch: pytest.MonkeyPatch) -> No
     assert generators.default_generator(torch.device("meta")) is None
 
 
-class Lab:
+class RunPool:
     """Hands out runs that were recorded before."""
 
     left = 9
@@ -279,7 +279,7 @@ def test_a_recording_that_ended_is_no_agreement() -> None:
     broken = SimpleNamespace(trouble=origin.SamebitsError("out of memory", "fewer"), path=Path("there"))
     for runs in ([broken], [SimpleNamespace(trouble=None, path=Path("there")), broken]):
         with pytest.raises(origin.RecordingEndedError, match="out of memory"):
-            origin._in_window(Lab(*runs), origin.RunPlan("a", {}), origin.RunPlan("b", {}), OpWish(0, 0))  # type: ignore[arg-type]
+            origin._in_window(RunPool(*runs), origin.RunPlan("a", {}), origin.RunPlan("b", {}), OpWindow(0, 0))  # type: ignore[arg-type]
 
 
 def test_copies_of_what_a_call_writes_lie_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:

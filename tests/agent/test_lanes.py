@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from samebits.comparison.locate import Divergence, first_divergence
-from samebits.launch.command import understand
+from samebits.launch.command import parse_command
 from samebits.launch.process import Outcome, run_recorded
 from samebits.runfolder.notes import read_notes
 from samebits.runfolder.plan import RunPlan
@@ -69,7 +69,7 @@ def run(folder: Path, name: str, way: str, *words: str, stop_after: int | None =
     script = folder / "it.py"
     script.write_text(f"{TRAIN}\nif __name__ == '__main__':\n{textwrap.indent(textwrap.dedent(way), '    ')}")
     plan = RunPlan("control", stop_after=stop_after)
-    outcome = run_recorded(understand([PYTHON, str(script), *words]), plan, folder / name, 120)
+    outcome = run_recorded(parse_command([PYTHON, str(script), *words]), plan, folder / name, 120)
     assert outcome.succeeded, outcome.folder.stderr.read_text()
     assert not list(read_notes(outcome.folder.path, "error"))
     return outcome

@@ -17,7 +17,7 @@ from samebits.comparison.ops import first_op_divergence
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Journal, read_notes
 from samebits.runfolder.ops import OpRow, Ops
-from samebits.runfolder.spec import OpWish, Wish
+from samebits.runfolder.spec import OpWindow, RecordSpec
 from samebits.runfolder.steps import Recording
 
 
@@ -34,9 +34,9 @@ def train(noise: float = 0.0, steps: int = 4) -> None:
         optimizer.step()
 
 
-def recorded(folder: Path, work: Callable[[], None], wish: OpWish | None = None) -> Recording:
+def recorded(folder: Path, work: Callable[[], None], spec: OpWindow | None = None) -> Recording:
     folder.mkdir()
-    recorder = Recorder(folder, Wish(ops=wish or OpWish()), Journal(folder))
+    recorder = Recorder(folder, RecordSpec(ops=spec or OpWindow()), Journal(folder))
     recorder.install()
     try:
         work()
@@ -54,7 +54,7 @@ def rows(recording: Recording) -> list[OpRow]:
 def test_only_the_window_is_recorded(tmp_path: Path) -> None:
     """The steps that were asked for, each from its first operation on; and all of them without a window."""
     whole = rows(recorded(tmp_path / "whole", train))
-    window = rows(recorded(tmp_path / "window", train, OpWish(1, 2)))
+    window = rows(recorded(tmp_path / "window", train, OpWindow(1, 2)))
 
     assert {row.step for row in whole} == {0, 1, 2, 3}
     assert {row.step for row in window} == {1, 2}
@@ -81,9 +81,9 @@ def test_the_accelerators_way_finds_the_same_place(tmp_path: Path, monkeypatch: 
 def test_reading_along_notes_the_first_difference(tmp_path: Path) -> None:
     """And keeps its operands; a run that agrees keeps none."""
     recorded(tmp_path / "a", train)
-    wish = OpWish(against=str(tmp_path / "a"))
-    recorded(tmp_path / "same", train, wish)
-    recorded(tmp_path / "other", lambda: train(noise=0.1), wish)
+    spec = OpWindow(against=str(tmp_path / "a"))
+    recorded(tmp_path / "same", train, spec)
+    recorded(tmp_path / "other", lambda: train(noise=0.1), spec)
     (note,) = read_notes(tmp_path / "other", "op_parted")
 
     assert not (tmp_path / "same" / "operands").exists()
@@ -116,12 +116,12 @@ def test_with_grafts_the_next_origin_shows(
     for number in range(len(origins) + 1):
         home = tmp_path / str(number)
         home.mkdir()
-        a = recorded(home / "a", first, OpWish(grafts=grafts))
-        place = first_op_divergence(a, recorded(home / "b", second, OpWish(grafts=grafts)))
+        a = recorded(home / "a", first, OpWindow(grafts=grafts))
+        place = first_op_divergence(a, recorded(home / "b", second, OpWindow(grafts=grafts)))
         if place is None:
             break
         found.append(place.finding)
-        recorded(home / "kept", first, OpWish(keep=((place.step, place.index),), grafts=grafts))
+        recorded(home / "kept", first, OpWindow(keep=((place.step, place.index),), grafts=grafts))
         grafts = (*grafts, str(home / "kept" / "operands" / f"rank0.step{place.step}.op{place.index}.json"))
 
     assert found == origins
@@ -177,7 +177,7 @@ def test_a_users_mode_above_ours_stays(tmp_path: Path) -> None:
     with Counting():
         train()
     alone, Counting.seen = Counting.seen, 0
-    recording = recorded(tmp_path / "run", work, OpWish(0, 1))
+    recording = recorded(tmp_path / "run", work, OpWindow(0, 1))
 
     assert Counting.seen == alone
     assert {row.step for row in rows(recording)} == {0, 1}

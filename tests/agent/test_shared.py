@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from samebits.agent.ops.memory import lies_in_shared_memory
 from samebits.comparison.ops import OpDivergence, first_op_divergence
 from samebits.runfolder.ops import OPERANDS
-from samebits.runfolder.spec import OpWish
+from samebits.runfolder.spec import OpWindow
 from tests.agent.test_ops import recorded, rows
 
 fork = multiprocessing.get_context("fork")
@@ -126,7 +126,7 @@ def test_an_input_that_changes_while_the_operation_runs_is_told(tmp_path: Path, 
     places = {row.kind.op: (row.step, row.index) for row in rows(recording)}
     # Below the recorder, as if it were in the operation itself.
     with AnotherThreadWrites(matrix.numpy()) if is_written else nullcontext():
-        recorded(tmp_path / "kept", work, OpWish(keep=(places["aten::mm"], places["aten::add_.Tensor"])))
+        recorded(tmp_path / "kept", work, OpWindow(keep=(places["aten::mm"], places["aten::add_.Tensor"])))
     calls = [json.loads(path.read_text()) for path in (tmp_path / "kept" / OPERANDS).glob("*.json")]
     found = {call["op"]: (call["changed_meanwhile"], call["shared"]) for call in calls}
 

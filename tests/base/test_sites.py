@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from samebits.base.sites import Site, called_by_user, error_site, is_user_file, shown_path, user_files, user_modules
-from tests.factors.scenes import here, watched
+from tests.factors.contexts import here, watched
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import pytest
 import torch
 
-from samebits.bits.ulp import raw_of, ulp_between, ulp_told
+from samebits.bits.ulp import raw_of, ulp_between, ulp_worth_reporting
 from samebits.comparison.growth import apart
 from samebits.comparison.values import Distance, distance
 from samebits.runfolder.tensors import Kept
@@ -71,7 +71,7 @@ def test_what_is_no_finite_number_has_no_units(dtype: str) -> None:
 )
 def test_units_are_told_where_they_mean_something(ulp: int | None, relative: float | None, told: int | None) -> None:
     """Between unrelated values they only count how many floats there are."""
-    assert ulp_told(ulp, relative) == told
+    assert ulp_worth_reporting(ulp, relative) == told
 
 
 def test_unrelated_tensors_have_no_units() -> None:

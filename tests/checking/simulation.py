@@ -131,7 +131,7 @@ class Simulation:
             return "other" if (SCRIPT, effect.line) in own.released else "held"
         if own.mode == "varied":
             return f"other {own.variant}"
-        if not find(effect.factor).drifts:
+        if not find(effect.factor).varies_between_runs:
             return "natural"
         return self.luck.random() if self.luck.random() < effect.shows else "natural"
 
@@ -144,7 +144,7 @@ class Simulation:
                     entries[effect.factor] = (*own, Entry("a call", Site(SCRIPT, effect.line)))
         read_lines: dict[str, tuple[Entry, ...]] = {}
         for effect in self.script.effects:
-            if find(effect.factor).read_in_code and effect.line:
+            if find(effect.factor).found_statically and effect.line:
                 found = Entry("sorts", Site(SCRIPT, effect.line))
                 read_lines[effect.factor] = (*read_lines.get(effect.factor, ()), found)
         left = self._found(plan) if number > 1 else ()

@@ -59,7 +59,7 @@ for _ in range(3):
     assert origin["location"]["source"] == "(W[index] * weight).sum().backward()"
     assert (origin["replay"]["confirmed"], origin["replay"]["racy"]) == (True, True)
     remedy = verdict["remedy"]
-    assert (remedy["pins"], remedy["verified"], remedy["parted"]) == (["torch-algorithms"], True, None)
+    assert (remedy["pins"], remedy["verified"], remedy["diverged"]) == (["torch-algorithms"], True, None)
     assert remedy["command"] == "samebits run --pin torch-algorithms train.py"
 
 

@@ -1,4 +1,4 @@
-"""The operation at which runs part, found by `check` in real runs: races, threads, ranks, and what passes us by."""
+"""The operation at which runs diverge, found by `check` in real runs: races, threads, ranks, and what passes us by."""
 
 import json
 import subprocess
@@ -44,7 +44,7 @@ def test_an_operation_whose_bits_depend_on_the_threads(tmp_path: Path) -> None:
     origin = found["origin"]
 
     assert [cause["factor"] for cause in found["causes"]] == ["cpu-threads"]
-    assert (origin["finding"], origin["pass"], origin["changed_unseen"]) == ("op", "backward", [])
+    assert (origin["finding"], origin["pass"], origin["unobserved_write"]) == ("op", "backward", [])
     assert origin["op"] in ("aten::convolution_backward", "aten::mm", "aten::sum.dim_IntList")
     assert origin["module"].startswith("net.")
     assert origin["distance"]["max_ulp"] > 0
@@ -73,7 +73,7 @@ def test_numpy_writing_through_shared_memory_is_not_the_operations_fault(tmp_pat
     origin = found["origin"]
 
     assert [cause["factor"] for cause in found["causes"]] == ["unknown"]
-    assert (origin["op"], origin["changed_unseen"]) == ("aten::mul.Tensor", ["other"])
+    assert (origin["op"], origin["unobserved_write"]) == ("aten::mul.Tensor", ["other"])
     assert origin["location"]["source"].endswith("# reads what NumPy wrote")
     assert origin["replay"] is None
 

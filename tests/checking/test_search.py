@@ -22,7 +22,7 @@ def test_a_clean_script_is_the_same() -> None:
     """Harmless entries of every factor: three runs, no accusation."""
     found, simulation, _ = simulated(Script(effects=HARMLESS), random.Random(0))
 
-    assert (found.parting, found.error, found.causes) == (None, None, [])
+    assert (found.divergent, found.error, found.causes) == (None, None, [])
     assert len(simulation.runs) == 3 + 2  # a set in the code: two more hash seeds
 
 
@@ -74,8 +74,8 @@ def test_what_differs_between_runs_treated_alike_is_not_blamed_on_what_is_varied
     effects = (Effect("python-rng", 5, 0), Effect("data-workers", 6, 0))
     found, simulation, _ = simulated(Script(effects=effects), random.Random(0), vary=("data-workers",))
 
-    assert found.parting is not None
-    assert (found.parting.a, found.parting.b, found.parting.varied) == (1, 2, ())
+    assert found.divergent is not None
+    assert (found.divergent.a, found.divergent.b, found.divergent.varied) == (1, 2, ())
     assert places(found.causes) == [("python-rng", 5), ("data-workers", 6)]
     assert not any("data-workers" in run.plan.settings for run in simulation.runs[:6])
 
@@ -131,7 +131,7 @@ def test_runs_that_agree_after_reading_what_the_first_one_wrote_start_afresh(way
     """A cache makes runs agree that would not without it; a folder that was to be made holds nothing to read."""
     found, simulation, inquiry = simulated(Script(effects=(Effect(LEFT, 5, None),), found=way), random.Random(0))
 
-    assert found.parting is None
+    assert found.divergent is None
     assert sum(LEFT in run.plan.settings for run in simulation.runs) == copies
     assert (LEFT in inquiry.request.pins) == (copies > 0)
 
@@ -144,7 +144,7 @@ def test_a_treatment_that_breaks_the_script_is_left_out(mode: str) -> None:
     guilty = Script(effects=(*HARMLESS, Effect("torch-rng", 70, 0)), breaks=broken)
     found, _, inquiry = simulated(guilty, random.Random(0))
 
-    assert (clean.parting, clean.causes) == (None, [])
+    assert (clean.divergent, clean.causes) == (None, [])
     assert [(one.factor, one.mode) for one in left_out.left_out] == ([("clock", "varied")] if mode == "varied" else [])
     assert places(found.causes) == [("torch-rng", 70)]
     assert [(one.factor, one.mode) for one in inquiry.left_out] == [("clock", mode)]
@@ -217,18 +217,20 @@ def judged(seed: int) -> "Counter[str]":
     guilty = {name for one in script.effects if one.step is not None for name in (one.factor, one.only_with)}
     confirmed = {cause.factor for cause in found.causes if cause.confirmed}
     assert found.remedy is None or set(found.remedy.pins) >= confirmed
-    assert found.unknown is None or found.parting is not None
+    assert found.unknown is None or found.divergent is not None
     is_chancy = bool(script.coins or script.noise or script.lottery)
-    count = Counter(checks=1, runs=len(simulation.runs), different=found.parting is not None)
-    count["chancy and different"] = is_chancy and found.parting is not None
+    count = Counter(checks=1, runs=len(simulation.runs), different=found.divergent is not None)
+    count["chancy and different"] = is_chancy and found.divergent is not None
     count["false"] = bool(confirmed - guilty)
     if not is_chancy and budget == 40 and not script.breaks and not any(one.only_with for one in script.effects):
         moving = {
-            one.factor for one in script.effects if one.step is not None and find(one.factor).drifts and one.shows == 1
+            one.factor
+            for one in script.effects
+            if one.step is not None and find(one.factor).varies_between_runs and one.shows == 1
         }
         count["clean guilty"] = len(moving)
         count["missed"] = len(moving - confirmed)
-        assert found.parting is not None or not moving
+        assert found.divergent is not None or not moving
     if not is_chancy and not guilty:
-        assert found.parting is None
+        assert found.divergent is None
     return count

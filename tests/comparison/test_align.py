@@ -5,15 +5,15 @@ from pathlib import Path
 from samebits.comparison.align import align
 from samebits.comparison.locate import first_divergence
 from samebits.report.places import where
+from samebits.runfolder.lane_ids import LaneId, current_lane_id
 from samebits.runfolder.steps import Column, Recording, Writer
-from samebits.runfolder.writers import Birth, birth_here
 
 Rows = list[dict[str, Column]]
 
 
-def worker(number: int) -> Birth:
+def worker(number: int) -> LaneId:
     """The process that was created after `number` others."""
-    return Birth(((1, 10), (2, 100 + number)), f"SpawnProcess-{number + 1}")
+    return LaneId(((1, 10), (2, 100 + number)), f"SpawnProcess-{number + 1}")
 
 
 def row(seed: int, **more: int) -> dict[str, Column]:
@@ -121,7 +121,7 @@ def test_a_run_that_was_stopped_is_not_blamed_for_what_it_did_not_come_to(tmp_pa
 
 def test_the_order_of_creation_is_that_of_the_system() -> None:
     """A process comes after its parent and before its own threads, and is called as it was typed."""
-    here = birth_here(training=2)
+    here = current_lane_id(training=2)
 
     assert here.order[-1][0] >= here.order[0][0]
     assert here.order[:-1] < here.order

@@ -1,4 +1,4 @@
-"""The first operation at which two recordings part, and what it is that parts there."""
+"""The first operation at which two recordings diverge, and what it is that diverges there."""
 
 import time
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ def recorded(folder: Path, steps: Sequence[Sequence[Row]]) -> Recording:
     return Recording(writer.path)
 
 
-def parting(tmp_path: Path, a: Sequence[Sequence[Row]], b: Sequence[Sequence[Row]]) -> OpDivergence | None:
+def divergent(tmp_path: Path, a: Sequence[Sequence[Row]], b: Sequence[Sequence[Row]]) -> OpDivergence | None:
     return first_op_divergence(recorded(tmp_path / "a", a), recorded(tmp_path / "b", b))
 
 
@@ -63,7 +63,7 @@ def test_a_list_of_the_same_tensors_in_another_order_is_told_apart(
 ) -> None:
     """Nothing but the order of the list, and nothing else beside it."""
     norms = kind("_foreach_norm.Scalar", ins=("self[0]", "self[1]", "self[2]", "scale"), outs=("result[0]",))
-    place = parting(tmp_path, [[(norms, [7, 5, 8, 1, 3])]], [[(norms, [*second, 3])]])
+    place = divergent(tmp_path, [[(norms, [7, 5, 8, 1, 3])]], [[(norms, [*second, 3])]])
 
     assert place is None if reordered is None else (place is not None and place.reordered == reordered)
 
@@ -80,7 +80,7 @@ def test_what_was_written_is_read_back(tmp_path: Path) -> None:
 
 def test_equal_runs_do_not_part(tmp_path: Path) -> None:
     """The twin of all the cases below."""
-    assert parting(tmp_path, [rows(), rows(2000)], [rows(), rows(2000)]) is None
+    assert divergent(tmp_path, [rows(), rows(2000)], [rows(), rows(2000)]) is None
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_equal_runs_do_not_part(tmp_path: Path) -> None:
 )
 def test_one_changed_digest(at: int, evidence: list[int], finding: str, names: tuple[str, ...], tmp_path: Path) -> None:
     """Which one it is says whether the operation, its input, its generator or Python is to blame."""
-    found = parting(tmp_path, [rows(), rows()], [rows(), changed(at, evidence)])
+    found = divergent(tmp_path, [rows(), rows()], [rows(), changed(at, evidence)])
 
     assert found is not None
     assert (found.step, found.index, found.finding, found.names) == (1, at, finding, names)
@@ -105,7 +105,7 @@ def test_the_earliest_is_found(tmp_path: Path) -> None:
     """A difference in a later operation or step says nothing new."""
     early = changed(9, [9, 99])
     early[12] = (MM, [99, 99])
-    found = parting(tmp_path, [rows(), rows()], [early, changed(3, [1, 1, 1])])
+    found = divergent(tmp_path, [rows(), rows()], [early, changed(3, [1, 1, 1])])
 
     assert found is not None
     assert (found.step, found.index) == (0, 9)
@@ -113,7 +113,7 @@ def test_the_earliest_is_found(tmp_path: Path) -> None:
 
 def test_another_shape_is_another_argument(tmp_path: Path) -> None:
     """The same operation on the same line, called with something else."""
-    found = parting(tmp_path, [rows()], [changed(8, [8, 8], replace(MM, arguments="(float32[3])"))])
+    found = divergent(tmp_path, [rows()], [changed(8, [8, 8], replace(MM, arguments="(float32[3])"))])
 
     assert found is not None
     assert (found.finding, found.index) == ("argument", 8)
@@ -130,7 +130,7 @@ def test_another_shape_is_another_argument(tmp_path: Path) -> None:
 def test_an_extra_operation(a: int, b: int, extra: list[str], extra_in: str, tmp_path: Path) -> None:
     """It is named, with the run that did it; those that follow are not blamed."""
     left, right = ([*rows()[:10], *[(SELECT, [1, 1])] * count, *rows()[10:]] for count in (a, b))
-    found = parting(tmp_path, [left], [right])
+    found = divergent(tmp_path, [left], [right])
 
     assert found is not None
     assert (found.finding, found.index, found.extra_in) == ("control flow", 10, extra_in)
@@ -141,7 +141,7 @@ def test_operations_in_another_order(tmp_path: Path) -> None:
     """Both runs did something that the other did not do there."""
     swapped = rows()
     swapped[4], swapped[5] = swapped[5], swapped[4]
-    found = parting(tmp_path, [rows()], [swapped])
+    found = divergent(tmp_path, [rows()], [swapped])
 
     assert found is not None
     assert (found.finding, found.index, found.extra_in) == ("control flow", 4, "both")
@@ -149,7 +149,7 @@ def test_operations_in_another_order(tmp_path: Path) -> None:
 
 def test_one_run_goes_on(tmp_path: Path) -> None:
     """What it did beyond the other is control flow, too."""
-    found = parting(tmp_path, [rows()], [[*rows(), (SELECT, [1, 1])]])
+    found = divergent(tmp_path, [rows()], [[*rows(), (SELECT, [1, 1])]])
 
     assert found is not None
     assert (found.finding, found.index, found.row.kind) == ("control flow", 40, SELECT)

@@ -15,8 +15,8 @@ TAKEN = 2
 
 
 def main() -> None:
-    folder, workers, way = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-    if way == "resume":
+    folder, workers, path = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    if path == "resume":
         for kind in KINDS:
             fetched = loader(kind, workers)
             fetched.load_state_dict(json.loads((folder / f"{kind}.json").read_text()))

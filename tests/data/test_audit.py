@@ -63,7 +63,7 @@ def entropy() -> int:
     return int.from_bytes(os.urandom(2), "little")  # <- unkeyed
 
 
-class Inner(Base):
+class TorchLoader(Base):
     """Held by the dataset that is audited."""
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class Clean(Base):
         return self.cache[index] + self.rng.normal() + random.random() + np.random.rand() + torch.rand(2).sum()
 
 
-@pytest.mark.parametrize("kind", [Unseeded, Counting, Remembering, Clock, Helper, Inner, Caching])
+@pytest.mark.parametrize("kind", [Unseeded, Counting, Remembering, Clock, Helper, TorchLoader, Caching])
 def test_the_line_is_named(kind: Any) -> None:
     """And what kind of dependence it is."""
     found = audit(kind())
@@ -117,7 +117,7 @@ def test_the_line_is_named(kind: Any) -> None:
         assert finding.site is not None
         assert lines[finding.site.line - 1].endswith(f"# <- {finding.kind}"), str(finding)
         assert str(finding.site.line) in str(finding)
-    owner = {Helper: entropy, Inner: Counting.__getitem__}.get(kind, kind.__getitem__)
+    owner = {Helper: entropy, TorchLoader: Counting.__getitem__}.get(kind, kind.__getitem__)
     first = owner.__code__.co_firstlineno
     assert first < found.findings[0].site.line < first + 5  # type: ignore[union-attr]
 

@@ -194,9 +194,9 @@ def test_they_come_back_exactly(holder: Any) -> None:
 
 def test_ways_are_the_same_in_every_process() -> None:
     """They are words of the keys: named after attributes, not addresses."""
-    ways = [way for way, _ in find_generators(("dataset", Calling(HOLDERS["nested"])))]
+    paths = [path for path, _ in find_generators(("dataset", Calling(HOLDERS["nested"])))]
 
-    assert sorted(ways) == ["dataset.call.rngs['a'][0][0]", "dataset.call.rngs[2][1]"]
+    assert sorted(paths) == ["dataset.call.rngs['a'][0][0]", "dataset.call.rngs[2][1]"]
 
 
 def test_a_class_and_its_object_have_streams_of_their_own() -> None:
@@ -214,7 +214,7 @@ def test_a_class_and_its_object_have_streams_of_their_own() -> None:
     drawn = [batch[1].item() for batch in DataLoader(Calling(Both()), seed=0)]
 
     assert 0.0 not in drawn
-    assert len({way for way, _ in find_generators(("it", Both()))}) == 2
+    assert len({path for path, _ in find_generators(("it", Both()))}) == 2
 
 
 def test_more_than_can_be_looked_through_is_said() -> None:
@@ -223,7 +223,7 @@ def test_more_than_can_be_looked_through_is_said() -> None:
     with pytest.warns(UserWarning, match="stopped: one that lies deeper is not keyed"):
         found = find_generators(("it", holder))
 
-    assert [way for way, _ in found] == ["it.transform.rng"]
+    assert [path for path, _ in found] == ["it.transform.rng"]
 
 
 def test_rings_large_and_strange_objects_are_passed() -> None:
@@ -249,7 +249,7 @@ def test_rings_large_and_strange_objects_are_passed() -> None:
     ring += [ring, random.SystemRandom(), np.random.default_rng(0), gone, Opening(a=1)]
     generators = Generators(("it", ring))
 
-    assert [way for way, *_ in generators.held] == ["it[7]"]
+    assert [path for path, *_ in generators.held] == ["it[7]"]
     assert next(ring[1]) == 1
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from samebits import derive
-from samebits.base.seeds import Stem
+from samebits.base.seeds import KeyDeriver
 from samebits.data import DataLoader, fetch
 from samebits.data.fetching import Fetcher
 from samebits.data.generators import Words
@@ -27,14 +27,14 @@ LUCK = 1e-6
 @given(st.integers(), st.lists(st.one_of(st.integers(), st.text())), st.integers(0, 2))
 def test_a_stem_derives_as_derive_does(root: int, words: list[str | int], cut: int) -> None:
     """Wherever the path is cut."""
-    key = Stem(root, *words[:cut]).key(*words[cut:])
+    key = KeyDeriver(root, *words[:cut]).key(*words[cut:])
 
     assert int.from_bytes(key, "little") == derive(root, *words, bits=512)
 
 
 def test_ten_million_keys_are_ten_million() -> None:
     """Of (epoch, index): the first 128 bits, which are Python's, have no collision; 32-bit sums of them have many."""
-    key = Stem(0, "sample").key
+    key = KeyDeriver(0, "sample").key
     keys = b"".join(key(epoch, index, 0)[:16] for epoch in range(EPOCHS) for index in range(LENGTH))
     first = np.frombuffer(keys, dtype=np.uint64)[::2].copy()
     first.sort()
@@ -63,14 +63,14 @@ DRAWS: dict[str, Any] = {
 }
 
 
-def drawn(way: Any, count: int = 20_000) -> np.ndarray[Any, Any]:
+def drawn(path: Any, count: int = 20_000) -> np.ndarray[Any, Any]:
     """The first numbers of neighbouring samples."""
     fetcher = Fetcher(None, lambda samples: samples, 0)
     with fetcher.keyed() as generators:
         rows = []
         for index in range(count):
             generators.start(fetcher.key_of(index // 1000, index % 1000))
-            rows.append(way())
+            rows.append(path())
     return np.array(rows)
 
 
@@ -98,7 +98,7 @@ def test_the_tests_of_independence_can_fail() -> None:
 
 def test_libraries_draw_different_numbers() -> None:
     """The recipe in the documentation gives NumPy and torch one stream; here no two are correlated."""
-    values = {name: drawn(way, 5000)[:, 0] for name, way in DRAWS.items()}
+    values = {name: drawn(path, 5000)[:, 0] for name, path in DRAWS.items()}
     for a, b in itertools.combinations(values, 2):
         assert stats.pearsonr(values[a], values[b])[1] > LUCK
         assert not np.any(values[a] == values[b])

@@ -437,11 +437,11 @@ def test_without_a_seed_it_hangs_on_torchs() -> None:
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4, 8])
-@pytest.mark.parametrize(("tail", "sizes"), [("drop", [10, 10]), ("pad", [10, 10, 10]), ("uneven", [10, 10, 3])])
-def test_tails(ranks: int, tail: Any, sizes: list[int]) -> None:
+@pytest.mark.parametrize(("last_batch", "sizes"), [("drop", [10, 10]), ("pad", [10, 10, 10]), ("uneven", [10, 10, 3])])
+def test_tails(ranks: int, last_batch: Any, sizes: list[int]) -> None:
     """The same global batches for every number of ranks; padded with the epoch's first samples."""
     parts = [
-        orders(DataLoader(NUMBERS, 10, shuffle=True, seed=1, tail=tail, rank=rank, world_size=ranks))[0]
+        orders(DataLoader(NUMBERS, 10, shuffle=True, seed=1, last_batch=last_batch, rank=rank, world_size=ranks))[0]
         for rank in range(ranks)
     ]
     batches = [list(itertools.chain(*(part[b] for part in parts if b < len(part)))) for b in range(len(sizes))]
@@ -449,9 +449,9 @@ def test_tails(ranks: int, tail: Any, sizes: list[int]) -> None:
 
     assert [len(batch) for batch in batches] == sizes
     assert batches[:2] == whole[:2]
-    if tail == "pad":
+    if last_batch == "pad":
         assert batches[2] == whole[2] + whole[0][:7]
-    assert len(DataLoader(NUMBERS, 10, seed=1, tail=tail)) == len(sizes)
+    assert len(DataLoader(NUMBERS, 10, seed=1, last_batch=last_batch)) == len(sizes)
 
 
 def test_a_batch_too_small_for_all_ranks_is_refused() -> None:
@@ -462,36 +462,38 @@ def test_a_batch_too_small_for_all_ranks_is_refused() -> None:
         iter(made)
 
 
-@pytest.mark.parametrize("tail", ["keep", "drop", "pad"])
-def test_lengths_come_from_the_sampler(tail: Any) -> None:
+@pytest.mark.parametrize("last_batch", ["keep", "drop", "pad"])
+def test_lengths_come_from_the_sampler(last_batch: Any) -> None:
     """Also where it yields more than the dataset has."""
     sampler = WeightedRandomSampler([1.0] * 10, 101)
-    made = DataLoader(range(10), 4, sampler=sampler, seed=0, tail=tail)  # type: ignore[arg-type]
+    made = DataLoader(range(10), 4, sampler=sampler, seed=0, last_batch=last_batch)  # type: ignore[arg-type]
 
-    assert len(made) == len(list(made)) == (25 if tail == "drop" else 26)
-    uneven = [DataLoader(range(9), 4, seed=0, tail="uneven", rank=r, world_size=4) for r in range(4)]  # type: ignore[arg-type]
+    assert len(made) == len(list(made)) == (25 if last_batch == "drop" else 26)
+    uneven = [DataLoader(range(9), 4, seed=0, last_batch="uneven", rank=r, world_size=4) for r in range(4)]  # type: ignore[arg-type]
     assert [len(one) for one in uneven] == [len(list(one)) for one in uneven]
 
 
 def test_what_fills_up_a_batch_comes_again() -> None:
     """So it has a key of its own, as any repeat has, whatever the sampler."""
-    made = DataLoader(Images(kinds()["torch"], 5), 4, seed=0, tail="pad", shuffle=True)
+    made = DataLoader(Images(kinds()["torch"], 5), 4, seed=0, last_batch="pad", shuffle=True)
     digests = [digest for batch in epoch(made) for _, digest in batch]
 
     assert len(set(digests)) == 8
 
 
 @pytest.mark.parametrize(
-    ("tail", "expected"),
+    ("last_batch", "expected"),
     [
         ("drop", [[0, 3, 6], [1, 4, 7], [2, 5, 8]]),
         ("pad", [[0, 3, 6, 9], [1, 4, 7, 0], [2, 5, 8, 1]]),
         ("uneven", [[0, 3, 6], [1, 4, 7], [2, 5, 8, 9]]),
     ],
 )
-def test_samples_that_are_not_batched_go_round(tail: Any, expected: list[list[int]]) -> None:
+def test_samples_that_are_not_batched_go_round(last_batch: Any, expected: list[list[int]]) -> None:
     """With batch_size=None every rank takes its turn, and says how many there are."""
-    made = [DataLoader(range(10), batch_size=None, seed=0, tail=tail, rank=r, world_size=3) for r in range(3)]  # type: ignore[arg-type]
+    made = [
+        DataLoader(range(10), batch_size=None, seed=0, last_batch=last_batch, rank=r, world_size=3) for r in range(3)
+    ]  # type: ignore[arg-type]
 
     assert [list(one) for one in made] == expected
     assert [len(one) for one in made] == [len(part) for part in expected]
@@ -516,10 +518,10 @@ def test_ranks_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> Non
         ({"in_order": False}, "in_order=False"),
         ({"rank": 1}, "go together"),
         ({"rank": 2, "world_size": 2}, "rank must be from 0 to 1"),
-        ({"tail": "cut"}, "tail must be one of keep, drop, pad, uneven, got 'cut'"),
-        ({"drop_last": True, "tail": "pad"}, "contradict each other"),
+        ({"last_batch": "cut"}, "last_batch must be one of keep, drop, pad, uneven, got 'cut'"),
+        ({"drop_last": True, "last_batch": "pad"}, "contradict each other"),
         ({"seed": 1.5}, "seed must be a whole number, got 1.5"),
-        ({"tail": "pad", "batch_sampler": [[1]]}, "batch_sampler makes its own"),
+        ({"last_batch": "pad", "batch_sampler": [[1]]}, "batch_sampler makes its own"),
         ({"on_error": "ignore"}, "on_error must be one of raise, skip, got 'ignore'"),
         ({"sampler": DistributedSampler(NUMBERS, 2, 0)}, "DistributedSampler"),
     ],
@@ -623,26 +625,32 @@ def test_a_stream_that_can_be_read_only_once_is_refused() -> None:
         list(DataLoader(Mapped(range(3), stop), seed=0))
 
 
-@pytest.mark.parametrize(("tail", "sizes"), [("drop", [6, 6, 6]), ("pad", [6, 6, 6, 6]), ("keep", [6, 6, 6, 5])])
+@pytest.mark.parametrize(("last_batch", "sizes"), [("drop", [6, 6, 6]), ("pad", [6, 6, 6, 6]), ("keep", [6, 6, 6, 5])])
 @pytest.mark.parametrize("workers", [0, 2])
-def test_tails_of_streams(tail: Any, sizes: list[int], workers: int) -> None:
-    made = DataLoader(Mapped(range(23), jitter), batch_size=6, seed=0, num_workers=workers, tail=tail)
+def test_tails_of_streams(last_batch: Any, sizes: list[int], workers: int) -> None:
+    made = DataLoader(Mapped(range(23), jitter), batch_size=6, seed=0, num_workers=workers, last_batch=last_batch)
 
     assert [len(indices) for indices, *_ in made] == sizes
 
 
-@pytest.mark.parametrize("tail", ["drop", "pad", "uneven"])
+@pytest.mark.parametrize("last_batch", ["drop", "pad", "uneven"])
 @pytest.mark.parametrize("workers", [0, 2])
-def test_streams_end_as_indexed_data_ends(tail: Any, workers: int) -> None:
+def test_streams_end_as_indexed_data_ends(last_batch: Any, workers: int) -> None:
     """One by one or in batches too small for all ranks: each rank gets the same positions."""
     for size, length in ((None, 10), (4, 9)):
         for rank in range(4):
-            options: dict[str, Any] = {"batch_size": size, "seed": 0, "tail": tail, "rank": rank, "world_size": 4}
+            options: dict[str, Any] = {
+                "batch_size": size,
+                "seed": 0,
+                "last_batch": last_batch,
+                "rank": rank,
+                "world_size": 4,
+            }
             indexed = list(DataLoader(range(length), **options))  # type: ignore[arg-type]
             streamed = DataLoader(Mapped(range(length), int), num_workers=workers, **options)
 
             assert [len(np.atleast_1d(batch)) for batch in streamed] == [len(np.atleast_1d(b)) for b in indexed]
-            if tail != "pad":
+            if last_batch != "pad":
                 assert list(map(str, streamed)) == list(map(str, indexed))
 
 
@@ -659,7 +667,7 @@ def test_the_last_sample_of_a_stream_is_refused_where_it_leaves_ranks_without() 
 
 def test_what_pads_a_stream_has_a_key_of_its_own() -> None:
     """The same elements, drawn for anew; the first time they are what they are without padding."""
-    padded = list(DataLoader(Mapped(range(2), jitter), 6, seed=0, tail="pad"))
+    padded = list(DataLoader(Mapped(range(2), jitter), 6, seed=0, last_batch="pad"))
     plain = list(DataLoader(Mapped(range(2), jitter), 6, seed=0))
     (numbers, draws, _), (_, expected, _) = padded[0], plain[0]
 

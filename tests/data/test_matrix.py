@@ -49,10 +49,10 @@ def test_samples_differ_and_repeat(kind: str) -> None:
 @pytest.mark.parametrize("workers", [0, 1, 2, 4])
 def test_workers_and_prefetching(kind: str, workers: int) -> None:
     """Every way to hold workers, for two epochs."""
-    for way in WAYS if workers else [{}]:
-        fetched = loader(kind, workers, **way)
+    for path in WAYS if workers else [{}]:
+        fetched = loader(kind, workers, **path)
 
-        assert [epoch(fetched) for _ in range(EPOCHS)] == plain(kind), way
+        assert [epoch(fetched) for _ in range(EPOCHS)] == plain(kind), path
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -104,8 +104,8 @@ def test_any_cell(cell: dict[str, Any]) -> None:
     kind, workers = cell["kind"], cell["workers"]
     states = []
     for rank in range(cell["ranks"]):
-        way = cell["way"] if workers else {}
-        first = loader(kind, workers, rank=rank, world_size=cell["ranks"], **way)
+        path = cell["way"] if workers else {}
+        first = loader(kind, workers, rank=rank, world_size=cell["ranks"], **path)
         if cell["broken_off"]:
             next(iter(first))
         iterator = iter(first)

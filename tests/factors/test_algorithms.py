@@ -15,10 +15,10 @@ import torch
 import samebits
 from samebits.agent.used import what_was_used
 from samebits.base.errors import UsageError
-from samebits.factors.base import Scene, Setting
+from samebits.factors.base import FactorContext, Setting
 from samebits.factors.catalog import find
 from samebits.factors.triton_autotune import HOME
-from tests.factors.scenes import treated, watched
+from tests.factors.contexts import treated, watched
 
 
 def asked(factor: str, mode: Any = "pinned", environ: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -49,12 +49,12 @@ def test_inductor_is_told_before_it_is_there(monkeypatch: pytest.MonkeyPatch) ->
     """Pinned it measures nothing that changes bits, varied it forgets what was measured; its cache stays."""
     assert asked("inductor-autotune") == {"TORCHINDUCTOR_DETERMINISTIC": "1"}
     assert asked("inductor-autotune", "varied") == {"TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}
-    factor, scene = find("inductor-autotune"), Scene("inductor-autotune", Setting("pinned"))
+    factor, context = find("inductor-autotune"), FactorContext("inductor-autotune", Setting("pinned"))
     for deterministic, held in ((True, True), (False, False)):
         config: Any = SimpleNamespace(deterministic=deterministic)
         monkeypatch.setitem(sys.modules, "torch._inductor.config", config)
-        assert factor.observe(scene).held is held
-    assert "before" in factor.verify(scene)
+        assert factor.observe(context).held is held
+    assert "before" in factor.verify(context)
 
 
 def attended() -> bytes:

@@ -12,7 +12,7 @@ import samebits
 from samebits.base.errors import UnknownFactorError, UsageError
 from samebits.base.sites import Site
 from samebits.factors import base
-from samebits.factors.base import CallFactor, Factor, Observation, Scene, Setting
+from samebits.factors.base import CallFactor, Factor, FactorContext, Observation, Setting
 from samebits.factors.catalog import CATALOG, find, in_order, names
 
 SOURCE = Path(samebits.__file__).parent
@@ -65,8 +65,8 @@ def test_every_factor_says_what_it_must(factor: Factor) -> None:
     assert len(factor.summary) <= 120
     assert not factor.summary.endswith(".")
     assert len(page.splitlines()) >= 3
-    assert {field for _, field, _, _ in string.Formatter().parse(factor.story) if field} <= {"what"}
-    assert "{" not in factor.cure_for() + factor.cure_for(Site("train.py", 3), "train.py", "called")
+    assert {field for _, field, _, _ in string.Formatter().parse(factor.explanation) if field} <= {"what"}
+    assert "{" not in factor.fix_for() + factor.fix_for(Site("train.py", 3), "train.py", "called")
     assert factor.has_sites or not isinstance(factor, CallFactor)
     assert all(len(line) - len(line.lstrip()) in (0, 4) for line in page.splitlines()), "no stray indentation"
 
@@ -74,11 +74,11 @@ def test_every_factor_says_what_it_must(factor: Factor) -> None:
 @each_factor
 def test_a_natural_scene_without_listeners_does_nothing(factor: Factor) -> None:
     """Nothing is replaced, awaited or to be undone."""
-    scene = Scene(factor.name, Setting())
-    factor.apply(scene)
+    context = FactorContext(factor.name, Setting())
+    factor.apply(context)
 
-    assert scene.awaited == []
-    assert scene.undo.pop_all()._exit_callbacks == type(scene.undo._exit_callbacks)()  # type: ignore[attr-defined]
+    assert context.awaited == []
+    assert context.undo.pop_all()._exit_callbacks == type(context.undo._exit_callbacks)()  # type: ignore[attr-defined]
     assert factor.environment(Setting(), 0, {"OMP_NUM_THREADS": "3", "PYTHONHASHSEED": "1"}) == {}
 
 
@@ -90,10 +90,10 @@ def test_observing_needs_no_scene_and_no_torch(factor: Factor, monkeypatch: pyte
     import numpy.random  # noqa: F401 - whatever ran before this test: first they are there
     import torch  # noqa: F401
 
-    seen = [factor.observe(), factor.observe(Scene(factor.name, Setting("pinned")))]
+    seen = [factor.observe(), factor.observe(FactorContext(factor.name, Setting("pinned")))]
     monkeypatch.delitem(sys.modules, "torch")
     monkeypatch.delitem(sys.modules, "numpy.random")
-    seen += [factor.observe(), factor.observe(Scene(factor.name, Setting("pinned")))]
+    seen += [factor.observe(), factor.observe(FactorContext(factor.name, Setting("pinned")))]
 
     assert all(observation.value for observation in seen)
 
@@ -138,24 +138,24 @@ def test_a_factor_of_ones_own_needs_no_more_than_the_base() -> None:
     """apply() chooses between the verbs; what is in effect is the one thing that every factor has to say."""
 
     class Mine(base.Factor):
-        name, summary, story = "mine", "mine", "mine"
+        name, summary, explanation = "mine", "mine", "mine"
         done: list[str] = []  # noqa: RUF012
 
-        def pin(self, scene: Scene) -> None:
+        def pin(self, context: FactorContext) -> None:
             self.done.append("pin")
 
-        def vary(self, scene: Scene) -> None:
+        def vary(self, context: FactorContext) -> None:
             self.done.append("vary")
 
-        def witness(self, scene: Scene) -> None:
+        def witness(self, context: FactorContext) -> None:
             self.done.append("witness")
 
-        def observe(self, scene: Scene | None = None) -> Observation:
+        def observe(self, context: FactorContext | None = None) -> Observation:
             return Observation("mine", held=None)
 
     for setting in (Setting("pinned"), Setting("varied"), Setting()):
-        Mine().apply(Scene("mine", setting, report=print))
-    Mine().apply(Scene("mine", Setting()))
+        Mine().apply(FactorContext("mine", setting, report=print))
+    Mine().apply(FactorContext("mine", Setting()))
 
     assert Mine.done == ["pin", "vary", "witness"]
     with pytest.raises(TypeError, match="observe"):
@@ -177,14 +177,14 @@ CURES = {
 @pytest.mark.parametrize("name", CURES)
 def test_a_cure_names_the_file_and_the_line(name: str) -> None:
     """A seed belongs at the start of the script that is run, whatever file draws; everything else at its own line."""
-    assert find(name).cure_for(SITE, os.path.abspath("train.py"), "called") == CURES[name]
+    assert find(name).fix_for(SITE, os.path.abspath("train.py"), "called") == CURES[name]
 
 
 @each_factor
 def test_without_a_line_a_cure_names_none(factor: Factor) -> None:
     """A whole sentence all the same, and the script where that is known."""
-    cure = factor.cure_for()
+    fix = factor.fix_for()
 
-    assert "{" not in cure + factor.cure_for(script="train.py")
-    assert " at ," not in cure
-    assert ("the script" in cure) == factor.cured_once == ("train.py" in factor.cure_for(script="train.py"))
+    assert "{" not in fix + factor.fix_for(script="train.py")
+    assert " at ," not in fix
+    assert ("the script" in fix) == factor.fixed_once == ("train.py" in factor.fix_for(script="train.py"))

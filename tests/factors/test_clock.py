@@ -22,7 +22,7 @@ import pytest
 
 import samebits
 from samebits.factors import clock
-from tests.factors.scenes import here, lines, treated, watched
+from tests.factors.contexts import here, lines, treated, watched
 
 # Not by names of their own here: that is just what pin() warns about.
 PLAIN = types.SimpleNamespace(datetime=datetime.datetime, date=datetime.date)
@@ -299,17 +299,17 @@ def test_the_class_stays_the_class() -> None:
 def test_instances_are_plain_ones() -> None:
     """Whatever makes them, so C code that looks for dates (NumPy, pandas, sqlite3) finds dates."""
     with samebits.pinned(factors=["clock"]):
-        stand_in = datetime.datetime
+        patched = datetime.datetime
         made = [
-            stand_in.now(),
-            stand_in.today(),
-            stand_in(2020, 1, 1),
-            stand_in.fromtimestamp(0),
-            stand_in.combine(datetime.date(2020, 1, 1), datetime.time(3)),
-            stand_in.now() + datetime.timedelta(1),
-            stand_in.now(datetime.timezone.utc).astimezone(),
+            patched.now(),
+            patched.today(),
+            patched(2020, 1, 1),
+            patched.fromtimestamp(0),
+            patched.combine(datetime.date(2020, 1, 1), datetime.time(3)),
+            patched.now() + datetime.timedelta(1),
+            patched.now(datetime.timezone.utc).astimezone(),
         ]
-        assert type(stand_in.now().date()) is PLAIN.date
+        assert type(patched.now().date()) is PLAIN.date
 
     assert {type(moment) for moment in made} == {PLAIN.datetime}
 

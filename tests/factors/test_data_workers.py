@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import samebits
-from tests.factors.scenes import here, lines, treated, watched
+from tests.factors.contexts import here, lines, treated, watched
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 
@@ -149,7 +149,7 @@ def test_the_line_that_carries_something_over_is_witnessed() -> None:
 
     assert lines(seen) == [made_at, line]
     assert seen[1].what == "self.count changed from sample to sample"
-    assert seen[1].cure == "let no sample depend on self.count"
+    assert seen[1].fix == "let no sample depend on self.count"
 
 
 class Strange(Carrying):

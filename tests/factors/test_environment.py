@@ -15,7 +15,7 @@ from samebits.factors import hash_seed
 from samebits.factors.base import Setting
 from samebits.factors.catalog import find
 from samebits.factors.pinning import treat
-from tests.factors.scenes import treated
+from tests.factors.contexts import treated
 
 VARIABLES = (
     "PYTHONHASHSEED",
@@ -316,7 +316,7 @@ def test_a_workspace_set_after_the_first_use_of_cuda_is_too_late(monkeypatch: py
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     treatment = treat({"cublas-workspace": Setting("pinned")}, 0)
     try:
-        observed = find("cublas-workspace").observe(treatment.scenes["cublas-workspace"])
+        observed = find("cublas-workspace").observe(treatment.contexts["cublas-workspace"])
     finally:
         treatment.undo()
 

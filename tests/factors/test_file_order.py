@@ -13,7 +13,7 @@ import pytest
 
 import samebits
 from samebits.factors import catalog
-from tests.factors.scenes import here, lines, treated, watched
+from tests.factors.contexts import here, lines, treated, watched
 from tests.factors.stdlib_probe import listings
 
 NAMES = [f"{name}.txt" for name in random.Random(1).sample(["a", "b", "c", "d", "e", "ü", "z10", "z9"], 8)]
@@ -160,7 +160,7 @@ def test_a_listing_is_named_by_what_the_line_called(folder: Path) -> None:
         next(folder.iterdir())
         images(str(folder))
         os.scandir(folder)
-    described = catalog.find("file-order").story.format(what=seen[0].what)
+    described = catalog.find("file-order").explanation.format(what=seen[0].what)
 
     method = "Path." if sys.version_info >= (3, 11) else ""
     of_library = "vision.folder.Images" if sys.version_info >= (3, 11) else "vision.folder"

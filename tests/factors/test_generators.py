@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 import samebits
-from tests.factors.scenes import here, lines, treated, watched
+from tests.factors.contexts import here, lines, treated, watched
 
 DRAWS: dict[str, Callable[[], Any]] = {
     "python-rng": lambda: [random.random() for _ in range(8)],

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from samebits.factors import memory_addresses
-from samebits.factors.base import Mode, Scene, Setting
+from samebits.factors.base import FactorContext, Mode, Setting
 from samebits.factors.memory_addresses import MemoryAddresses, _Numbers, is_fixed, may_fix
 from samebits.runfolder.plan import RunPlan
 
@@ -35,12 +35,12 @@ def library() -> Any:
     return SimpleNamespace(Tensor=Tensor, Parameter=Parameter, nn=SimpleNamespace(Module=Module))
 
 
-def numbered(mode: Mode = "pinned", variant: int = 1) -> tuple[Any, Scene, _Numbers]:
-    scene = Scene(FACTOR.name, Setting(mode, variant=variant))
-    numbers = _Numbers(scene, (lambda n: n) if mode == "pinned" else lambda n: scene.other(n) >> 2)
+def numbered(mode: Mode = "pinned", variant: int = 1) -> tuple[Any, FactorContext, _Numbers]:
+    context = FactorContext(FACTOR.name, Setting(mode, variant=variant))
+    numbers = _Numbers(context, (lambda n: n) if mode == "pinned" else lambda n: context.other(n) >> 2)
     made = library()
     numbers.install(made)
-    return made, scene, numbers
+    return made, context, numbers
 
 
 def order(mode: Mode, variant: int = 1, count: int = 8) -> list[int]:
@@ -107,17 +107,17 @@ def test_threads_agree_on_one_number() -> None:
 
 def test_what_has_a_number_keeps_it_after_the_pin() -> None:
     """A set made while it was pinned finds its members afterwards; without such members nothing is left."""
-    made, scene, _ = numbered()
+    made, context, _ = numbered()
     thing = made.Tensor()
     found = {thing}
-    scene.end()
+    context.end()
     later = made.Tensor()
 
     assert thing in found
     assert hash(later) == id(later)
 
-    made, scene, _ = numbered()
-    scene.end()
+    made, context, _ = numbered()
+    context.end()
     assert "__hash__" not in vars(made.nn.Module)
     other = made.Tensor()
     assert hash(other) == id(other)
@@ -128,14 +128,14 @@ def test_after_the_import_of_torch_it_is_too_late() -> None:
     import torch
 
     before = torch.Tensor.__hash__
-    scene = Scene(FACTOR.name, Setting("pinned"))
-    FACTOR.apply(scene)
-    seen = FACTOR.observe(scene)
-    scene.end()
+    context = FactorContext(FACTOR.name, Setting("pinned"))
+    FACTOR.apply(context)
+    seen = FACTOR.observe(context)
+    context.end()
 
     assert torch.Tensor.__hash__ is before
     assert (seen.held, seen.can_pin) == (False, False)
-    assert "imported before" in FACTOR.verify(scene)
+    assert "imported before" in FACTOR.verify(context)
 
 
 def test_addresses_are_fixed_for_what_is_started_and_for_nobody_else(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_where_it_is_refused_that_is_said(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(memory_addresses, "_personality", refusing)
     with RunPlan(settings={FACTOR.name: Setting("pinned")}).starting():
         inside = is_fixed()
-    seen = FACTOR.observe(Scene(FACTOR.name, Setting("pinned")))
+    seen = FACTOR.observe(FactorContext(FACTOR.name, Setting("pinned")))
 
     assert asked[1] & memory_addresses.ADDR_NO_RANDOMIZE
     assert inside == is_fixed()

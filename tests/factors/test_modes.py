@@ -11,7 +11,7 @@ import torch
 
 import samebits
 from samebits.base.errors import UsageError
-from tests.factors.scenes import treated
+from tests.factors.contexts import treated
 
 pytestmark = pytest.mark.filterwarnings("ignore::samebits.TooLateWarning")
 

@@ -22,7 +22,7 @@ import torch
 import samebits
 from samebits.factors.catalog import find
 from samebits.factors.lineage import Lineage
-from tests.factors.scenes import here, lines, treated, watched
+from tests.factors.contexts import here, lines, treated, watched
 
 SOURCES: list[Callable[[], Any]] = [
     lambda: os.urandom(16),
@@ -130,8 +130,8 @@ NAMES: list[tuple[Callable[[], Any], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("ask", "name", "cure"), NAMES, ids=[f"{i} {name}" for i, (_, name, _) in enumerate(NAMES)])
-def test_the_cure_is_one_for_what_was_called(ask: Callable[[], Any], name: str, cure: str) -> None:
+@pytest.mark.parametrize(("ask", "name", "fix"), NAMES, ids=[f"{i} {name}" for i, (_, name, _) in enumerate(NAMES)])
+def test_the_cure_is_one_for_what_was_called(ask: Callable[[], Any], name: str, fix: str) -> None:
     """A generator is given a seed; bytes that nobody can predict are kept away from seeds and data."""
     with watched("os-entropy", "pinned") as seen:
         ask()
@@ -139,7 +139,7 @@ def test_the_cure_is_one_for_what_was_called(ask: Callable[[], Any], name: str, 
     assert [w.what for w in seen] == [name]
     site = seen[0].site
     assert site is not None
-    assert find("os-entropy").cure_for(site, "train.py", name) == cure.format(site.place)
+    assert find("os-entropy").fix_for(site, "train.py", name) == fix.format(site.place)
 
 
 def test_a_generator_keeps_its_class_and_its_method() -> None:

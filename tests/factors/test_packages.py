@@ -9,7 +9,7 @@ import pytest
 
 from samebits.factors.base import Mode, Setting
 from samebits.factors.catalog import CATALOG
-from samebits.launch.command import understand
+from samebits.launch.command import parse_command
 from samebits.launch.process import run_recorded
 from samebits.runfolder.notes import read_notes
 from samebits.runfolder.plan import RunPlan
@@ -45,7 +45,7 @@ def test_a_script_prints_what_it_prints_without_us(
 ) -> None:
     """Same bytes, same exit status, and no word of ours."""
     plan = RunPlan(treatment, TREATMENTS[treatment], witness=True)
-    outcome = run_recorded(understand(COMMAND), plan, tmp_path / "run", PATIENCE_SECONDS)
+    outcome = run_recorded(parse_command(COMMAND), plan, tmp_path / "run", PATIENCE_SECONDS)
 
     printed = outcome.folder.stdout.read_bytes(), outcome.folder.stderr.read_bytes()
     assert (outcome.exit_code, *printed) == plainly

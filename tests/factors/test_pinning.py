@@ -154,7 +154,7 @@ def test_an_error_halfway_puts_back_the_first_half(monkeypatch: pytest.MonkeyPat
     """If a factor fails to be pinned, those before it are undone."""
     from samebits.factors.file_order import FileOrder
 
-    def fail(self: Any, scene: Any) -> None:
+    def fail(self: Any, context: Any) -> None:
         raise RuntimeError("no such luck")
 
     monkeypatch.setattr(FileOrder, "install", fail)

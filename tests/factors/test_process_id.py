@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from samebits.factors.process_id import MOST_PROCESSES
-from tests.factors.scenes import here, lines, treated, watched
+from tests.factors.contexts import here, lines, treated, watched
 
 CALLS: dict[str, Callable[[], Any]] = {
     "os.getpid": lambda: os.getpid(),

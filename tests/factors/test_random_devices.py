@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.factors.scenes import treated, watched
+from tests.factors.contexts import treated, watched
 
 
 def by_number() -> bytes:

@@ -16,7 +16,7 @@ import samebits
 from samebits.factors.base import Setting
 from samebits.factors.pinning import treat
 from samebits.factors.seed_calls import MOST_AT_ONE_LINE, SeedCall, witness_seeds
-from tests.factors.scenes import differences, everything, here
+from tests.factors.contexts import differences, everything, here
 
 
 @contextmanager
@@ -24,11 +24,11 @@ def seeds() -> Iterator[list[SeedCall]]:
     """The seeds given inside, all factors pinned and watched as in a run that is witnessed."""
     found: list[SeedCall] = []
     treatment = treat({name: Setting("pinned") for name in ("python-rng", "numpy-rng", "torch-rng")}, 0, report=print)
-    scene = witness_seeds(found.append)
+    context = witness_seeds(found.append)
     try:
         yield found
     finally:
-        scene.end()
+        context.end()
         treatment.undo()
 
 
@@ -148,9 +148,9 @@ def test_witnessing_seeds_changes_nothing() -> None:
     # Where no device is in use, each seeding queues a function of its own.
     queue = vars(torch.cuda._lazy_seed_tracker)
     waiting, before = dict(queue), everything()
-    scene = witness_seeds(lambda seed: None)
+    context = witness_seeds(lambda seed: None)
     watched = program()
-    scene.end()
+    context.end()
     program()
     queue.update(waiting)
 

@@ -14,7 +14,7 @@ import samebits
 from samebits.factors.base import Mode
 from samebits.factors.catalog import names
 from samebits.factors.torch_rng import _queues, _restore_queues
-from tests.factors.scenes import differences, everything, treated, watched
+from tests.factors.contexts import differences, everything, treated, watched
 
 each_factor = pytest.mark.parametrize("factor", names())
 each_mode = pytest.mark.parametrize("mode", ["pinned", "varied"])
@@ -41,12 +41,12 @@ def use(*factors: str) -> None:
 
 @each_factor
 @each_mode
-@pytest.mark.parametrize("scene", [treated, watched])
-def test_leaving_a_scene_leaves_nothing(factor: str, mode: Mode, scene: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("context", [treated, watched])
+def test_leaving_a_scene_leaves_nothing(factor: str, mode: Mode, context: Callable[..., Any]) -> None:
     """After a factor was pinned or varied, with or without somebody listening, all is as before."""
     before = everything()
 
-    with scene(factor, mode):
+    with context(factor, mode):
         use(factor)
 
     assert differences(before, everything()) == {}

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import samebits
-from tests.factors.scenes import here, lines, treated, watched
+from tests.factors.contexts import here, lines, treated, watched
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:ComplexHalf", "ignore:torch.quantize_per_tensor", "ignore:The PyTorch API of nested"

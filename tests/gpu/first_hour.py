@@ -42,16 +42,16 @@ def parity(folder: Path) -> str:
     checked = 0
     for name in filter(lambda name: hasattr(torch, name), DTYPES):
         dtype = getattr(torch, name)
-        looks = []
+        views = []
         for count in (1, 30, 4095 * 4, 4096 * 7 + 3, 5_000_000):
             raw = torch.randint(0, 2 if dtype is torch.bool else 256, (count * dtype.itemsize,), generator=generator)
             there = raw.to(torch.uint8).to(DEVICE).view(dtype)
-            looks += [there, there[1:], there[: count // 6 * 6].view(-1, 2, 3).transpose(0, 2)]
-        alone = [digests([one])[0] for one in looks]
-        copies = digests([one.contiguous() for one in looks])
-        assert digests(looks) == alone == copies, name
-        assert len(set(alone)) == len({(one.numel(), str(one.shape)) for one in looks}), name
-        checked += len(looks)
+            views += [there, there[1:], there[: count // 6 * 6].view(-1, 2, 3).transpose(0, 2)]
+        alone = [digests([one])[0] for one in views]
+        copies = digests([one.contiguous() for one in views])
+        assert digests(views) == alone == copies, name
+        assert len(set(alone)) == len({(one.numel(), str(one.shape)) for one in views}), name
+        checked += len(views)
     nan = torch.tensor([0x7E01, 0x7E02, -0x1FF], dtype=torch.int16, device=DEVICE).view(torch.float16)
     assert len(set(digests(list(nan.split(1))))) == 3, "payloads of NaNs"
     return f"{checked} tensors of {len(DTYPES)} dtypes"

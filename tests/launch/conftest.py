@@ -11,7 +11,7 @@ from typing import Any
 
 from samebits.factors.base import Setting
 from samebits.factors.catalog import CATALOG
-from samebits.launch.command import understand
+from samebits.launch.command import parse_command
 from samebits.launch.process import run_recorded
 from samebits.runfolder.notes import read_notes
 from samebits.runfolder.plan import RunPlan
@@ -85,7 +85,7 @@ def under_check(words: Sequence[str], cwd: Path, env: Mapping[str, str] | None =
     settings = {factor.name: Setting("varied") for factor in CATALOG if factor.varied_by_default}
     path = cwd / ".samebits" / "varied"
     with _standing_in(cwd, env or {}):
-        outcome = run_recorded(understand(words), RunPlan("varied", settings, witness=True), path, PATIENCE_SECONDS)
+        outcome = run_recorded(parse_command(words), RunPlan("varied", settings, witness=True), path, PATIENCE_SECONDS)
     return Seen(outcome.exit_code, outcome.folder.stdout.read_bytes(), outcome.folder.stderr.read_bytes())
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from samebits.base.errors import CommandNotFoundError, InjectionError, SamebitsError, UsageError
-from samebits.launch.command import understand
+from samebits.launch.command import parse_command
 from tests.launch.conftest import PYTHON, write
 
 
@@ -19,7 +19,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_script_alone_is_run_by_python() -> None:
     """`train.py --lr 3` is short for `python train.py --lr 3`, and is shown as it was typed."""
-    command = understand(["train.py", "--lr", "3 4"])
+    command = parse_command(["train.py", "--lr", "3 4"])
 
     assert command.argv == (sys.executable, "train.py", "--lr", "3 4")
     assert str(command) == "train.py --lr '3 4'"
@@ -43,7 +43,7 @@ def test_a_script_alone_is_run_by_python() -> None:
 )
 def test_the_script_is_found_behind_pythons_own_flags(words: list[str], script: str) -> None:
     """Flags with and without values are told apart as Python tells them apart."""
-    command = understand([PYTHON, *words, script, "-I"])
+    command = parse_command([PYTHON, *words, script, "-I"])
 
     assert command.script == os.path.abspath(script)
     assert command.argv == (PYTHON, *words, script, "-I")
@@ -52,7 +52,7 @@ def test_the_script_is_found_behind_pythons_own_flags(words: list[str], script: 
 @pytest.mark.parametrize("words", [["-c", "pass -I"], ["-m", "nowhere", "-I"], ["-mnowhere"], ["-Oc", "1"], ["-"]])
 def test_code_modules_and_standard_input_have_no_script(words: list[str]) -> None:
     """They are left to Python."""
-    assert understand([PYTHON, *words]).script is None
+    assert parse_command([PYTHON, *words]).script is None
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_code_modules_and_standard_input_have_no_script(words: list[str]) -> Non
 def test_flags_that_keep_us_out_are_refused(words: list[str], rest: list[str]) -> None:
     """Better no run than one in which nothing was seen."""
     with pytest.raises(InjectionError, match="keeps samebits out"):
-        understand([PYTHON, *words, *rest])
+        parse_command([PYTHON, *words, *rest])
 
 
 EXECUTABLE = "is it a Python script? Its name has to end in .py"
@@ -90,7 +90,7 @@ PACKAGE = "give a script, or python -m package"
 def test_what_cannot_be_run_is_named(words: list[str], kind: type[SamebitsError], message: str, hint: str) -> None:
     """The error names the word, and the hint the nearest that exists."""
     with pytest.raises(kind) as caught:
-        understand(words)
+        parse_command(words)
 
     assert caught.value.message == message
     assert caught.value.hint == hint.format(os.getcwd())
@@ -98,7 +98,7 @@ def test_what_cannot_be_run_is_named(words: list[str], kind: type[SamebitsError]
 
 def test_other_programs_are_taken_as_they_are() -> None:
     """A launcher is not looked into."""
-    command = understand(["env", "-u", "PYTHONPATH", PYTHON, "-I", "nowhere.py"])
+    command = parse_command(["env", "-u", "PYTHONPATH", PYTHON, "-I", "nowhere.py"])
 
     assert command.script is None
     assert command.argv[0] == "env"

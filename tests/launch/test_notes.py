@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from samebits.factors.base import Setting
-from samebits.launch.command import understand
+from samebits.launch.command import parse_command
 from samebits.launch.process import run_recorded
 from samebits.runfolder.notes import read_notes
 from samebits.runfolder.plan import RunPlan
@@ -32,7 +32,7 @@ def noted(folder: Path, *, witness: bool) -> dict[str, list[dict[str, Any]]]:
     """The notes of each sort that the script's run left."""
     write(folder, {"train.py": SCRIPT, "helper.py": HELPER})
     plan = RunPlan("pinned", {"python-rng": Setting("pinned")}, witness=witness)
-    outcome = run_recorded(understand([PYTHON, str(folder / "train.py")]), plan, folder / "run", PATIENCE_SECONDS)
+    outcome = run_recorded(parse_command([PYTHON, str(folder / "train.py")]), plan, folder / "run", PATIENCE_SECONDS)
     assert outcome.exit_code == 0
     return {sort: list(read_notes(folder / "run", sort)) for sort in ("witness", "seed", "files", "start")}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.launch.command import understand
+from samebits.launch.command import parse_command
 from samebits.launch.process import run_recorded
 from samebits.runfolder.plan import RunPlan
 from tests.launch.conftest import PATIENCE_SECONDS, PYTHON, SAMEBITS, only_run, samebits, write
@@ -40,7 +40,9 @@ def test_daemons_end_with_their_run(tmp_path: Path) -> None:
     """A run that ended by itself leaves no process behind."""
     write(tmp_path, {"it.py": DAEMON})
 
-    outcome = run_recorded(understand([PYTHON, str(tmp_path / "it.py")]), RunPlan(), tmp_path / "run", PATIENCE_SECONDS)
+    outcome = run_recorded(
+        parse_command([PYTHON, str(tmp_path / "it.py")]), RunPlan(), tmp_path / "run", PATIENCE_SECONDS
+    )
 
     assert outcome.exit_code == 0
     assert len(pids(tmp_path)) == 3

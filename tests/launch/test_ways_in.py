@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from samebits.factors.base import Setting
-from samebits.launch.command import understand
+from samebits.launch.command import parse_command
 from samebits.launch.process import run_recorded
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import read_notes
@@ -199,7 +199,7 @@ def test_workers_witness_into_the_run_of_their_owner(tmp_path: Path) -> None:
     """Forked and spawned DataLoader workers note their draws; the one recording is the trainer's."""
     write(tmp_path, {"it.py": WORKERS})
 
-    outcome = run_recorded(understand([PYTHON, str(tmp_path / "it.py")]), RunPlan(witness=True), tmp_path / "run")
+    outcome = run_recorded(parse_command([PYTHON, str(tmp_path / "it.py")]), RunPlan(witness=True), tmp_path / "run")
 
     (recording,) = outcome.folder.recordings()
     drawing = [

@@ -13,7 +13,7 @@ from samebits.launch.process import run_recorded
 from samebits.runfolder.notes import read_notes
 from samebits.runfolder.ops import Ops
 from samebits.runfolder.plan import RunPlan
-from samebits.runfolder.spec import OpWish
+from samebits.runfolder.spec import OpWindow
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"
@@ -21,7 +21,7 @@ SAMPLE = ("names_rnn", "transformer", "many")
 SCRIPTS = [*sorted(EXAMPLES.glob("*.py")), HERE / "transformer.py", HERE / "many.py"]
 
 
-def watched(script: Path, folder: Path, ops: OpWish | None = None) -> list[str]:
+def watched(script: Path, folder: Path, ops: OpWindow | None = None) -> list[str]:
     """One line per step, with samebits recording every stream and witnessing every factor."""
     lines = folder / "watched.txt"
     argv = (sys.executable, str(HERE / "probe.py"), str(lines), str(script))
@@ -57,7 +57,7 @@ def test_bits_are_the_same_with_and_without(script: Path, tmp_path: Path, monkey
     assert len(without) > 5
     assert watched(script, tmp_path) == without
     # On for some steps and off again: neither switch may be felt.
-    assert watched(script, tmp_path / "ops", OpWish(0, 4)) == without
+    assert watched(script, tmp_path / "ops", OpWindow(0, 4)) == without
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler, and there is no g++")
@@ -69,7 +69,7 @@ def test_compiled_code_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyP
     without = alone(script, tmp_path)
 
     assert watched(script, tmp_path) == without
-    assert watched(script, tmp_path / "ops", OpWish()) == without
+    assert watched(script, tmp_path / "ops", OpWindow()) == without
     for folder in (tmp_path, tmp_path / "ops"):
         assert "1 compiled region" in next(read_notes(folder / "run", "unseen"))["what"]
 

@@ -20,14 +20,14 @@ CONSTANTS = {
 }
 
 
-def followed(cure: str, folder: Path) -> None:
+def followed(fix: str, folder: Path) -> None:
     """Change the files in `folder` as the cure says; an AssertionError where it cannot be followed."""
     for pattern, follow in CURES:
-        found = re.fullmatch(pattern, cure)
+        found = re.fullmatch(pattern, fix)
         if found is not None:
             follow(folder, *found.groups())
             return
-    raise AssertionError(f"nobody knows how to follow this: {cure}")
+    raise AssertionError(f"nobody knows how to follow this: {fix}")
 
 
 def _seed_at_start(folder: Path, call: str, name: str, *_: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.quality.cures import followed
+from tests.quality.fixes import followed
 from tests.schemas import assert_valid
 
 FOLDER = Path(__file__).parent / "cases"
@@ -191,7 +191,7 @@ def test_faulty_script_is_explained(planted: Case, tmp_path: Path) -> None:
         assert answer.company == marked_sites(planted, COMPANY), answer.transcript
     assert answer.shown == marked_sites(planted, SHOWN), answer.transcript
     assert answer.verdict["remedy"]["verified"] == planted.pins_cure, answer.transcript
-    assert (answer.verdict["remedy"]["parted"] is None) == planted.pins_cure, answer.transcript
+    assert (answer.verdict["remedy"]["diverged"] is None) == planted.pins_cure, answer.transcript
     assert set(answer.verdict["remedy"]["pins"]) == planted.factors, answer.transcript
     if planted.step is not None:
         assert answer.verdict["first_divergence"]["step"] == planted.step, answer.transcript
@@ -199,8 +199,8 @@ def test_faulty_script_is_explained(planted: Case, tmp_path: Path) -> None:
 
     # Every cure is true: the script that follows them repeats, whatever is varied.
     # What goes to the start of the script comes last, because it moves all lines.
-    for cure in sorted(answer.verdict["remedy"]["code"], key=lambda cure: " start" in cure):
-        followed(cure, tmp_path)
+    for fix in sorted(answer.verdict["remedy"]["code"], key=lambda fix: " start" in fix):
+        followed(fix, tmp_path)
     cured = check(planted, "faulty.py", tmp_path, "--runs", "2", anew=False)
 
     assert (cured.exit_code, cured.verdict["verdict"]) == (0, "same"), cured.transcript

@@ -1,4 +1,4 @@
-"""How the operation at which runs part is told: every finding in its own words, and as JSON."""
+"""How the operation at which runs diverge is told: every finding in its own words, and as JSON."""
 
 from dataclasses import replace
 from html import unescape
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from samebits.checking.verdict import Origin, OriginOnRank, Parting, Verdict
+from samebits.checking.verdict import DivergentRuns, Origin, OriginOnRank, Verdict
 from samebits.comparison.locate import Divergence
 from samebits.comparison.ops import OpDivergence
 from samebits.comparison.values import Distance
@@ -38,8 +38,8 @@ def row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OpRow:
 
 def told(place: OpDivergence, producer: dict[str, Any] | None = None, **more: Any) -> Verdict:
     origin = Origin(3, 4, 1, (OriginOnRank(place, producer),), **more)
-    parting = Parting(1, 2, Divergence(0, "grad", "weight", differing=1, total=1))
-    return Verdict("different", "train.py", Path("/runs"), parting=parting, origins=(origin,))
+    divergent = DivergentRuns(1, 2, Divergence(0, "grad", "weight", differing=1, total=1))
+    return Verdict("different", "train.py", Path("/runs"), divergent=divergent, origins=(origin,))
 
 
 def lines(verdict: Verdict) -> list[str]:
@@ -80,12 +80,18 @@ def test_the_places_in_json(row: OpRow) -> None:
     ("finding", "names", "producer", "more", "says"),
     [
         ("input", ("source",), None, {}, "no recorded operation made it"),
-        ("input", ("source",), PRODUCER | {"unwritten": True}, {}, "memory that nobody has written since"),
-        ("input", ("source",), PRODUCER | {"op": "c10d::allreduce_", "unwritten": False}, {}, "received from another"),
-        ("input", ("source",), PRODUCER | {"unwritten": False}, {}, "the last operation that wrote there"),
+        ("input", ("source",), PRODUCER | {"uninitialized": True}, {}, "memory that nobody has written since"),
+        (
+            "input",
+            ("source",),
+            PRODUCER | {"op": "c10d::allreduce_", "uninitialized": False},
+            {},
+            "received from another",
+        ),
+        ("input", ("source",), PRODUCER | {"uninitialized": False}, {}, "the last operation that wrote there"),
         ("generator", ("generator",), None, {}, "about to draw from a generator that stands elsewhere"),
         ("argument", ("numbers",), None, {}, "a number that Python computed differs"),
-        ("op", ("result",), None, {"changed_unseen": ("self",)}, "its input self was changed past the dispatcher"),
+        ("op", ("result",), None, {"unobserved_write": ("self",)}, "its input self was changed past the dispatcher"),
         ("op", ("result",), None, {"changed_meanwhile": ("self",)}, "another process or thread writes there"),
         ("op", ("result",), None, {"shared": ("self",)}, "self is memory that processes share"),
     ],
@@ -103,7 +109,7 @@ def test_findings_that_acquit_the_operation(
     assert says in page
     assert "inputs equal" not in page
     assert document["origin"]["is_accused"] is False
-    assert document["origin"]["told"] in found[1]
+    assert document["origin"]["message"] in found[1]
 
 
 def test_shared_memory_does_not_excuse_what_replaying_confirms(row: OpRow) -> None:
@@ -147,7 +153,8 @@ def test_ranks_and_further_origins(row: OpRow) -> None:
     """The rank to blame first, the receiving one below; further operations on a line each."""
     own = OriginOnRank(OpDivergence("op", 0, 7, 1, row, row, ("result",)))
     received = OriginOnRank(
-        OpDivergence("input", 0, 3, 0, row, row, ("self",)), PRODUCER | {"op": "c10d::allreduce_", "unwritten": False}
+        OpDivergence("input", 0, 3, 0, row, row, ("self",)),
+        PRODUCER | {"op": "c10d::allreduce_", "uninitialized": False},
     )
     first = Origin(3, 4, 2, (received, own))
     verdict = replace(told(own.place), origins=(first, Origin(5, 6, 1, (own,))))
@@ -163,7 +170,7 @@ def test_ranks_and_further_origins(row: OpRow) -> None:
 def test_the_same_tensors_in_another_order_are_told_as_that(row: OpRow) -> None:
     """Nobody wrote anything: the list was put together in another order."""
     place = OpDivergence("input", 0, 1482, 0, row, row, ("self[0]", "self[1]"), reordered=("self",))
-    text = "\n".join(lines(told(place, PRODUCER | {"unwritten": False})))
+    text = "\n".join(lines(told(place, PRODUCER | {"uninitialized": False})))
 
     assert "given the same tensors in another order (self)" in text
     assert "something else has since" not in text

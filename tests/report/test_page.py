@@ -114,7 +114,7 @@ def test_the_page_of_a_real_check(tmp_path: Path) -> None:
         "verified: ",
         "model = torch.nn.Linear(4, 1)",
         "The experiments",
-        "Where bits part",
+        "Where bits diverge",
         "How the difference grows",
         "How to read this",
     ):
@@ -228,7 +228,7 @@ def test_a_page_without_runs_or_answer() -> None:
 def price(label: str, low: float, high: float, **more: Any) -> dict[str, Any]:
     middle = (low + high) / 2
     ratio = {"middle": middle, "low": low, "high": high, "pairs": 9, "is_difference": not low <= 1 <= high}
-    plain = {"step_seconds": 0.01, "first_step_seconds": 0.02, "peak_bytes": 2**30, "repeats": True, "parts_at": ""}
+    plain = {"step_seconds": 0.01, "first_step_seconds": 0.02, "peak_bytes": 2**30, "repeats": True, "diverges_at": ""}
     return {"label": label, "settings": {}, "ratio": ratio, **plain, "failure": "", "not_measured": "", **more}
 
 
@@ -245,7 +245,7 @@ def test_the_page_of_a_measurement() -> None:
         **failed_cost_json(UsageError("x")),
         "headline": "the cheapest that repeats: cpu-isa",
         "command": "train.py",
-        "nothing_pinned": price("nothing", 1, 1, ratio=None, repeats=False, parts_at="step 0, loss"),
+        "nothing_pinned": price("nothing", 1, 1, ratio=None, repeats=False, diverges_at="step 0, loss"),
         "prices": prices,
         "not_applicable": [{"factor": "cudnn-autotune", "reason": "no CUDA here"}],
         "recommended": best,

@@ -10,7 +10,7 @@ from samebits.base.errors import ScriptFailedError
 from samebits.base.sites import Site
 from samebits.checking.facts import Entry
 from samebits.checking.plan import Request, first_runs
-from samebits.checking.verdict import Cause, Evidence, LeftOut, Parting, Remedy, Run, Unknown, Verdict
+from samebits.checking.verdict import Cause, DivergentRuns, Evidence, LeftOut, Remedy, Run, Unknown, Verdict
 from samebits.comparison.locate import Divergence
 from samebits.comparison.runs import RunComparison
 from samebits.comparison.values import Distance
@@ -62,7 +62,7 @@ def different(script: Path) -> Verdict:
         "train.py",
         Path("/runs"),
         (run(1, "control"), run(2, "control again")),
-        parting=Parting(1, 2, Divergence(0, "init", "weight", differing=2, total=4)),
+        divergent=DivergentRuns(1, 2, Divergence(0, "init", "weight", differing=2, total=4)),
         causes=(guilty, latent),
         remedy=Remedy(
             ("torch-rng", "file-order"),
@@ -114,7 +114,7 @@ def test_different_bits_name_place_cause_and_remedy(script: Path) -> None:
 def test_an_unknown_cause_is_admitted(script: Path) -> None:
     """Everything pinned and still different: said so, with the place and by how much."""
     unknown = Unknown(
-        Parting(3, 4, Divergence(5, "grad", "fc.weight", differing=1, total=4), Distance(3, 64, 1, 1e-7)), True
+        DivergentRuns(3, 4, Divergence(5, "grad", "fc.weight", differing=1, total=4), Distance(3, 64, 1, 1e-7)), True
     )
     verdict = replace(different(script), causes=(), remedy=None, unknown=unknown)
 
@@ -128,8 +128,8 @@ def test_an_unknown_cause_is_admitted(script: Path) -> None:
 def test_every_verdict_is_valid_json(script: Path) -> None:
     """All kinds of answers against the published schema; a document with a key missing is refused."""
     entry = Entry("os.urandom", Site(str(script), 1, "<module>"), "import torch")
-    parting = Parting(3, 4, Divergence(5, "grad"), Distance(3, 64, 1, 1e-7))
-    unknown = Unknown(parting, True, witnessed=(("os-entropy", entry),))
+    divergent = DivergentRuns(3, 4, Divergence(5, "grad"), Distance(3, 64, 1, 1e-7))
+    unknown = Unknown(divergent, True, witnessed=(("os-entropy", entry),))
     left_out = (LeftOut("clock", "varied", "ended with exit status 1"),)
     failed = replace(same(), kind="undecided", error=ScriptFailedError("it failed", "mend it"))
     documents = [

@@ -8,7 +8,7 @@ import pytest
 
 from samebits.base.errors import StorageError
 from samebits.factors.base import Setting
-from samebits.launch.command import understand
+from samebits.launch.command import parse_command
 from samebits.launch.copies import Folder, copy_folder, remove, shared_paths, volume
 from samebits.launch.process import run_recorded
 from samebits.runfolder.ledger import Ledger
@@ -151,7 +151,7 @@ def notes_of(folder: Path, run: Path, ledger: Ledger) -> set[tuple[str, str, int
     """What one run in a folder noticed: how, the file's name, the line; the way that says most for each file."""
     place = Place(str(folder), str(run / "files"), ledger=str(ledger.folder))
     with _standing_in(folder, {}):
-        outcome = run_recorded(understand([PYTHON, "ways.py"]), RunPlan(), run, 60, place=place)
+        outcome = run_recorded(parse_command([PYTHON, "ways.py"]), RunPlan(), run, 60, place=place)
     assert outcome.succeeded, outcome.folder.stderr.read_text()
     order = ("read", "listed", "made", "tested")
     best: dict[tuple[str, int], str] = {}
@@ -175,7 +175,7 @@ def test_code_in_a_copy_is_told_as_that_of_the_folder(tmp_path: Path) -> None:
     copied(folder, Path(place.copy))
     with _standing_in(folder, {}):
         plan = RunPlan("control", {"python-rng": Setting("natural")}, witness=True)
-        outcome = run_recorded(understand([PYTHON, "-m", "pkg.main"]), plan, run, 60, place=place)
+        outcome = run_recorded(parse_command([PYTHON, "-m", "pkg.main"]), plan, run, 60, place=place)
 
     assert outcome.folder.stdout.read_text().split() == [place.copy, f"{place.copy}/pkg/main.py"]
     (witness,) = [note for note in read_notes(run, "witness") if note["factor"] == "python-rng"]

@@ -1,1 +1,1 @@
-"""What runs inside the user's process: injected at start-up, it treats factors, hooks torch, and writes the recording."""
+"""What runs inside the user's process: treats factors, hooks torch, writes the recording."""

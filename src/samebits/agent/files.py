@@ -15,7 +15,7 @@ from typing import Any
 
 from samebits.base.sites import user_site
 from samebits.factors.file_order import KEEPERS
-from samebits.factors.stand_in import StandIn
+from samebits.factors.patching import PatchedFunction
 from samebits.runfolder.ledger import Changed, Ledger, key_of
 from samebits.runfolder.notes import Journal
 
@@ -240,12 +240,12 @@ class FilesWatched:
     def _watch_questions(self, name: str) -> None:
         """`os.path.exists` and its like say nothing of what they ask: they all come to `os.stat` or `os.lstat`."""
         original = getattr(os, name)
-        stand_in = StandIn("os", name, original, self._asking(original))
-        setattr(os, name, stand_in)
+        patched = PatchedFunction("os", name, original, self._asking(original))
+        setattr(os, name, patched)
         for module, keeper_name in KEEPERS:
             keeper = getattr(sys.modules.get(module), keeper_name, None)
             if getattr(keeper, name, None) is original:
-                setattr(keeper, name, staticmethod(stand_in))
+                setattr(keeper, name, staticmethod(patched))
 
     def _asking(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def asked(path: Any, *args: Any, **kwargs: Any) -> Any:

@@ -18,10 +18,10 @@ from samebits.bits.digest import DIGEST, Pending, found_at_once, is_evidence, nu
 from samebits.factors.pinning import current_rank
 from samebits.rng.digests import generator_states
 from samebits.runfolder import tensors as values
+from samebits.runfolder.lane_ids import LaneId, current_lane_id
 from samebits.runfolder.notes import Journal
-from samebits.runfolder.spec import Wish
+from samebits.runfolder.spec import RecordSpec
 from samebits.runfolder.steps import Column, Writer
-from samebits.runfolder.writers import Birth, birth_here
 
 # Digests that still lie on an accelerator come over together, so the device is waited for once in a while only.
 ROWS_WAITING = 16
@@ -86,8 +86,8 @@ class Log:
         broken: nothing can be written any more, or everything has been.
     """
 
-    def __init__(self, folder: Path, wish: Wish, journal: Journal, birth: Birth | None = None) -> None:
-        self.folder, self.wish, self.journal = folder, wish, journal
+    def __init__(self, folder: Path, spec: RecordSpec, journal: Journal, lane_id: LaneId | None = None) -> None:
+        self.folder, self.spec, self.journal = folder, spec, journal
         self.step = 0
         self.broken = False
         self.writer: Writer | None = None
@@ -97,12 +97,12 @@ class Log:
         self._ends: list[tuple[tuple[int, ...], str, list[str], Sequence[int] | Pending]] = []
         self._at_end: Callable[[], None] | None = None
         self._finalizer: Any = None
-        self._birth = birth
+        self._lane_id = lane_id
 
     @property
-    def birth(self) -> Birth:
+    def lane_id(self) -> LaneId:
         """Which process, thread and training this is of; of this thread if nobody has said."""
-        return self._birth or birth_here()
+        return self._lane_id or current_lane_id()
 
     @property
     def rank(self) -> int:
@@ -125,7 +125,7 @@ class Log:
         held, part = _evidence(named)
         if held:
             self._row.add(stream, [name for name, _ in held], part)
-            if self.step == self.wish.keep_step:
+            if self.step == self.spec.keep_step:
                 self._keep(stream, held)
 
     def add_digests(self, stream: str, names: Iterable[str], part: Sequence[int] | Pending) -> None:
@@ -138,16 +138,16 @@ class Log:
         held, part = _evidence(tensors)
         if held:
             self._ends.append((order, stream, [name for name, _ in held], part))
-            if self.wish.keep_step is not None:
+            if self.spec.keep_step is not None:
                 self._keep(stream, held)
         if plain:
             self._ends.append((order, stream, [name for name, _ in plain], [digest for _, digest in plain]))
 
     def _keep(self, stream: str, held: Sequence[tuple[str, Any]]) -> None:
-        names = self.wish.keep_names
+        names = self.spec.keep_names
         wanted = [pair for pair in held if not names or pair[0] in names]
-        if wanted and stream in self.wish.keep_streams and self.wish.keep_step is not None:
-            values.keep(self.folder / "values", self.rank, self.wish.keep_step, stream, wanted)
+        if wanted and stream in self.spec.keep_streams and self.spec.keep_step is not None:
+            values.keep(self.folder / "values", self.rank, self.spec.keep_step, stream, wanted)
 
     def add_numbers(self, named: Iterable[tuple[str, Any]]) -> None:
         """Losses as numbers, besides their digests: they show how a difference grows, and are not compared."""
@@ -176,7 +176,7 @@ class Log:
         if self.step == 0:
             self.journal.note("cut", cut=cut, rank=self.rank)
             self.journal.note("files", files=user_files())
-        is_last = self.wish.stop_after is not None and self.step >= self.wish.stop_after
+        is_last = self.spec.stop_after is not None and self.step >= self.spec.stop_after
         if is_last or len(self._queue) >= ROWS_WAITING or self._is_due():
             self.flush()
         self.step += 1
@@ -219,7 +219,7 @@ class Log:
     def opened(self) -> Writer:
         """The file, made when the first row is there: by then the rank is known."""
         if self.writer is None:
-            self.writer = Writer(self.folder, self.rank, self.birth, DIGEST)
+            self.writer = Writer(self.folder, self.rank, self.lane_id, DIGEST)
             if self._at_end is not None:
                 # Children of multiprocessing leave without atexit; they do run these. Bound to no object: when a log
                 # dies, one training of many, nothing else ends.

@@ -13,7 +13,7 @@ from typing import Any
 
 from samebits.agent.used import compiled_regions, what_was_used
 from samebits.base.processes import stack_of
-from samebits.base.sites import is_own_file, tell_as_of, user_files, user_script
+from samebits.base.sites import is_own_file, report_as_of, user_files, user_script
 from samebits.factors.base import Witness
 from samebits.factors.imports import when_loaded
 from samebits.factors.pinning import Treatment, adopt, current_rank, line_of_refusal, rank_path, status, too_late, treat
@@ -42,14 +42,14 @@ def start(plan_path: str) -> None:
         witness_seeds(_seed_reporter(journal))
     if place is not None and place.ledger:
         _watch_files(journal, place)
-    guest = _Guest(plan, journal, treatment)
-    atexit.register(guest.safely(guest.at_end))
-    when_loaded("torch", guest.safely(guest.meet_torch))
+    agent = _Agent(plan, journal, treatment)
+    atexit.register(agent.safely(agent.at_end))
+    when_loaded("torch", agent.safely(agent.meet_torch))
 
 
 def _move_into(place: Place) -> None:
     """Import from the copy what would be imported from the working folder, and tell places as those of the folder."""
-    tell_as_of(place.folder, place.copy)
+    report_as_of(place.folder, place.copy)
     installed = sys.prefix + os.sep
     sys.path[:] = [
         path if path.startswith(installed) or is_own_file(path + os.sep) else place.led(path) for path in sys.path
@@ -67,7 +67,7 @@ def _watch_files(journal: Journal, place: Place) -> None:
 def _reporter(journal: Journal) -> Any:
     def report(witness: Witness) -> None:
         site = None if witness.site is None else witness.site.as_note()
-        more = {key: value for key in ("within", "cure") if (value := getattr(witness, key))}
+        more = {key: value for key in ("within", "fix") if (value := getattr(witness, key))}
         journal.note("witness", factor=witness.factor, what=witness.what, site=site, **more)
 
     return report
@@ -93,7 +93,7 @@ def _unusable(torch: Any) -> tuple[str, str]:
     return "", ""
 
 
-class _Guest:
+class _Agent:
     """samebits in one process of somebody else's program."""
 
     def __init__(self, plan: RunPlan, journal: Journal, treatment: Treatment) -> None:
@@ -132,11 +132,11 @@ class _Guest:
         if self.plan.record:
             from samebits.agent.streams import Recorder
             from samebits.agent.written import WrittenFiles
-            from samebits.runfolder.spec import Wish
+            from samebits.runfolder.spec import RecordSpec
 
             own = self.plan
-            wish = Wish(own.stop_after, own.keep_step, own.keep_streams, own.keep_names, own.ops)
-            recorder = Recorder(self.journal.folder, wish, self.journal)
+            spec = RecordSpec(own.stop_after, own.keep_step, own.keep_streams, own.keep_names, own.ops)
+            recorder = Recorder(self.journal.folder, spec, self.journal)
             recorder.install()
             recorder.stay_to_the_end()
             self.written = WrittenFiles(self.journal.folder)
@@ -175,9 +175,11 @@ class _Guest:
             self.journal.note("refused", message=str(error), where=refusal)
 
     def _note_untreated(self) -> None:
-        for name, scene in self.treatment.scenes.items():
-            if scene.failed and scene.mode != "pinned":  # a failed pin is told with those that did not take
-                message = f"{name} could not be {scene.mode if scene.mode == 'varied' else 'witnessed'}: {scene.failed}"
+        for name, context in self.treatment.contexts.items():
+            if context.failed and context.mode != "pinned":  # a failed pin is told with those that did not take
+                message = (
+                    f"{name} could not be {context.mode if context.mode == 'varied' else 'witnessed'}: {context.failed}"
+                )
                 self.journal.note("error", kind="internal", message=message, hint="please report this")
 
     def _note_overridden(self) -> None:
@@ -187,9 +189,9 @@ class _Guest:
     def _note_written(self) -> None:
         names = [] if self.written is None else self.written.names()
         if names:
-            from samebits.agent.written import told
+            from samebits.agent.written import describe
 
-            self.journal.note("unseen", what=told(names))
+            self.journal.note("unseen", what=describe(names))
 
     def _note_compiled(self) -> None:
         graphs = compiled_regions()

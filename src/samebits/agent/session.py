@@ -13,7 +13,7 @@ from typing import Any
 from samebits.base.errors import StorageError, UsageError
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Journal
-from samebits.runfolder.spec import OpWish, Wish
+from samebits.runfolder.spec import OpWindow, RecordSpec
 
 # The threads that are recording right now.
 _busy: list[int] = []
@@ -63,8 +63,8 @@ class record(ContextDecorator):
             "started": time.time(),
         }
         self._folder.write_manifest({**self._manifest, "status": "running"})
-        wish = Wish(ops=OpWish() if self._level == "op" else None)
-        self._recorder = Recorder(self._folder.path, wish, Journal(self._folder.path), threading.current_thread())
+        spec = RecordSpec(ops=OpWindow() if self._level == "op" else None)
+        self._recorder = Recorder(self._folder.path, spec, Journal(self._folder.path), threading.current_thread())
         self._recorder.install()
         _busy.append(here)
         return self._folder.path

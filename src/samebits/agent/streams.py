@@ -35,9 +35,9 @@ from samebits.agent.training import Training
 from samebits.agent.trees import plain_digest
 from samebits.agent.used import what_was_used
 from samebits.bits.digest import Pending, is_evidence
+from samebits.runfolder.lane_ids import current_lane_id
 from samebits.runfolder.notes import Journal
-from samebits.runfolder.spec import OpWish, Wish
-from samebits.runfolder.writers import birth_here
+from samebits.runfolder.spec import OpWindow, RecordSpec
 
 # An optimizer's state is the largest stream and the last to tell anything new: it follows from gradients, and whatever
 # is in it reaches the parameters. It is digested in the first steps, in every tenth, and when the process ends.
@@ -74,8 +74,10 @@ class _Inside(threading.local):
 class Recorder:
     """Watches this process. One per process; a forked child begins a new one when it trains itself."""
 
-    def __init__(self, folder: Path, wish: Wish, journal: Journal, thread: threading.Thread | None = None) -> None:
-        self.folder, self.wish, self.journal = folder, wish, journal
+    def __init__(
+        self, folder: Path, spec: RecordSpec, journal: Journal, thread: threading.Thread | None = None
+    ) -> None:
+        self.folder, self.spec, self.journal = folder, spec, journal
         self.installed = ExitStack()
         self.saves = Saves(self._safely(self.saved))
         self.graphs = Graphs(self._safely(self.graph_replayed))
@@ -87,7 +89,7 @@ class Recorder:
         self.lock = threading.RLock()
         self._inside_hooks = 0
         self._dead: deque[tuple[Lane, Holder | Held]] = deque()
-        self._told: set[str] = set()
+        self._noted: set[str] = set()
         self.inside = _Inside()
         self.main = self._new_lane()
         # Those of other threads, as they came.
@@ -97,16 +99,16 @@ class Recorder:
     # ---- lanes -------------------------------------------------------------------------------------------------------
 
     def _new_lane(self, number: int = 1, is_own_thread: bool = False) -> Lane:
-        birth = birth_here(number) if number > 1 or is_own_thread else None
-        log = Log(self.folder, self.wish, self.journal, birth)
+        lane_id = current_lane_id(number) if number > 1 or is_own_thread else None
+        log = Log(self.folder, self.spec, self.journal, lane_id)
         log.when_opened(self.finish)
         lane = new_lane(log, self._died, number=number, is_own_thread=is_own_thread)
-        if self.wish.ops is not None and get_worker_info() is None:
+        if self.spec.ops is not None and get_worker_info() is None:
             if is_own_thread:
-                self._tell_once("operations of threads other than the main one")
+                self._note_once("operations of threads other than the main one")
             else:
                 # Only the first training of a process is followed and kept from: which one comes second is arrival.
-                first = self.wish.ops if number == 1 else OpWish(self.wish.ops.first, self.wish.ops.last)
+                first = self.spec.ops if number == 1 else OpWindow(self.spec.ops.first, self.spec.ops.last)
                 lane.ops = OpRecorder(log, first)
         return lane
 
@@ -448,7 +450,7 @@ class Recorder:
         """A CUDA graph ran, and the steps of these optimizers with it."""
         if not self.is_active():
             return
-        self._tell_once(UNSEEN)
+        self._note_once(UNSEEN)
         for optimizer in optimizers:
             training = self.training
             training.has_stepped = training.has_optimizer = training.has_backward = True
@@ -494,7 +496,7 @@ class Recorder:
         numbers: list[tuple[str, int]] = []
         for path, leaf, tells_time in content(thing, f"{number}", file):
             if tells_time:
-                self._tell_once(
+                self._note_once(
                     f"a number in what was saved, because it seems to be a time: {_key(path, number, file)}"
                 )
             elif torch.is_tensor(leaf):
@@ -504,7 +506,7 @@ class Recorder:
             else:
                 # One of each kind: a vocabulary has a hundred thousand texts.
                 kind = kind_of(leaf)
-                self._tell_once(f"{kind} in what was saved, such as {_key(path, number, file)}", kind)
+                self._note_once(f"{kind} in what was saved, such as {_key(path, number, file)}", kind)
         self.log.add("artifact", tensors)
         if numbers:
             self.log.add_digests("artifact", [name for name, _ in numbers], [digest for _, digest in numbers])
@@ -522,10 +524,10 @@ class Recorder:
             for name, tensor in holder.changed_at_save(versions)
         ]
 
-    def _tell_once(self, what: str, sort: str = "") -> None:
+    def _note_once(self, what: str, sort: str = "") -> None:
         """Note what is not seen; of each sort the first."""
-        if (sort or what) not in self._told:
-            self._told.add(sort or what)
+        if (sort or what) not in self._noted:
+            self._noted.add(sort or what)
             self.journal.note("unseen", what=what)
 
     # ---- last looks --------------------------------------------------------------------------------------------------
@@ -544,7 +546,7 @@ class Recorder:
                 self.lock.release()
 
     def _may_look(self) -> bool:
-        return not _is_tracing() and self.wish.ops is None and not self.graphs.is_capturing()
+        return not _is_tracing() and self.spec.ops is None and not self.graphs.is_capturing()
 
     def _look_at_the_dead(self) -> None:
         self._inside_hooks += 1
@@ -595,7 +597,7 @@ class Recorder:
             self._end_step("forward")
 
     def _forget_call(self, lane: Lane) -> None:
-        self._tell_once(f"what {lane.log.birth.name} computed without training: jobs come in any order")
+        self._note_once(f"what {lane.log.lane_id.name} computed without training: jobs come in any order")
         lane.training.forward_open = False
         lane.training.drop_outputs()
         lane.log.forget()
@@ -632,7 +634,7 @@ class Recorder:
             _look_at_last(lane, held)
         lane.log.add_end("end", (_OF_LEAVES,), lane.training.last_leaves())
         if lane.training.has_lost_leaves:
-            self._tell_once("the last values of tensors that gradients were computed for, which were gone at the end")
+            self._note_once("the last values of tensors that gradients were computed for, which were gone at the end")
 
     def _stop(self) -> None:
         """Everything that was asked for is on disk: end the process here, or this recording where others may follow."""

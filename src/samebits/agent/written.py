@@ -54,7 +54,7 @@ class WrittenFiles:
             self._paths[name] = None
 
 
-def told(names: list[str]) -> str:
+def describe(names: list[str]) -> str:
     """`what was written to a.json and b.csv`, with the number of those that are not named."""
     shown, more = names[:MOST_NAMED], len(names) - MOST_NAMED
     rest = f" and {more} more files" if more > 0 else ""

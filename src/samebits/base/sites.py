@@ -53,7 +53,7 @@ class Site:
 _copy, _folder = "", ""
 
 
-def tell_as_of(folder: str, copy: str) -> None:
+def report_as_of(folder: str, copy: str) -> None:
     """From now on, tell places in a copy of the working folder as those in the folder itself."""
     global _copy, _folder
     _copy, _folder = copy, folder

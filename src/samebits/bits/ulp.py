@@ -51,7 +51,7 @@ def relative_between(a: float, b: float) -> float | None:
     return difference / scale if math.isfinite(difference) else abs(a / scale - b / scale)
 
 
-def ulp_told(ulp: int | None, relative: float | None) -> int | None:
+def ulp_worth_reporting(ulp: int | None, relative: float | None) -> int | None:
     """The units where they mean something: between values that are the same but for rounding; None elsewhere."""
     if ulp is None or relative is None:
         return None

@@ -10,20 +10,20 @@ from typing import Any
 from samebits.base.errors import InterruptError
 from samebits.base.sites import Site
 from samebits.checking.asking import BudgetSpentError, answered
-from samebits.checking.behind import obstacles
 from samebits.checking.facts import SeedCall
 from samebits.checking.first import earliest
-from samebits.checking.lab import Lab
+from samebits.checking.leftovers import obstacles
 from samebits.checking.origin import MAX_PAIRS, RecordingEndedError, find_origins
 from samebits.checking.plan import Request
+from samebits.checking.pool import RunPool
 from samebits.checking.search import Found, look
 from samebits.checking.treatments import Inquiry
-from samebits.checking.verdict import Cause, Origin, Parting, Remedy, Reseeded, Run, Unknown, Verdict, whole_runs
+from samebits.checking.verdict import Cause, DivergentRuns, Origin, Remedy, Reseeded, Run, Unknown, Verdict, whole_runs
 from samebits.comparison.streams import cuts_of, missing, streams_of
 from samebits.comparison.values import Distance, distance
 from samebits.factors.base import SiteKey
 from samebits.factors.catalog import find, held_by_copies, in_order
-from samebits.launch.strangers import unentered
+from samebits.launch.unentered_processes import unentered
 from samebits.lint.rules.seeds import find_seed_arguments
 from samebits.runfolder.notes import read_notes
 from samebits.runfolder.tensors import read_kept
@@ -31,60 +31,60 @@ from samebits.runfolder.tensors import read_kept
 MAX_ORIGINS = 8
 
 
-def run_check(request: Request, lab: Lab) -> Verdict:
+def run_check(request: Request, pool: RunPool) -> Verdict:
     """Run experiments until the verdict stands or the bounds are met."""
     try:
-        return _verdict_of(request, lab)
+        return _verdict_of(request, pool)
     finally:
-        lab.drop_values()
+        pool.drop_values()
 
 
-def _verdict_of(request: Request, lab: Lab) -> Verdict:
-    inquiry, found = Inquiry(request, lab.compare, lambda: lab.left), Found()
-    answered(look(inquiry, found), lab.run_all)
-    if found.signal is not None and found.parting is None:
+def _verdict_of(request: Request, pool: RunPool) -> Verdict:
+    inquiry, found = Inquiry(request, pool.compare, lambda: pool.left), Found()
+    answered(look(inquiry, found), pool.run_all)
+    if found.signal is not None and found.divergent is None:
         # Of runs side by side some were complete already, and nobody has looked at them yet.
-        found.parting = earliest([run for run in lab.runs if run.succeeded], lab.compare)
+        found.divergent = earliest([run for run in pool.runs if run.succeeded], pool.compare)
     asked, request = request, inquiry.request
-    untested = (*found.untested, *_obstacles(inquiry, found), *_stopped(request, lab, found))
+    untested = (*found.untested, *_obstacles(inquiry, found), *_stopped(request, pool, found))
     common = {"left_out": tuple(inquiry.left_out), "untested": untested}
     if found.signal is not None:
-        common |= _interrupted(lab, found.signal)
+        common |= _interrupted(pool, found.signal)
     if found.error is not None:
-        return _verdict(request, lab, "undecided", **{**common, "error": found.error})
-    if found.parting is None:
+        return _verdict(request, pool, "undecided", **{**common, "error": found.error})
+    if found.divergent is None:
         # What agrees is what was recorded; a process that nobody looked into may have done anything.
-        agreed = not found.stopped and any(unentered(run.outcome.folder) for run in lab.runs)
+        agreed = not found.stopped and any(unentered(run.outcome.folder) for run in pool.runs)
         kind = "undecided" if found.stopped or agreed else "same"
-        notes = () if found.stopped else (*_about_files(asked, inquiry, lab), *_bounds(request))
-        return _verdict(request, lab, kind, notes=notes, agreed=agreed, **common)
+        notes = () if found.stopped else (*_about_files(asked, inquiry, pool), *_bounds(request))
+        return _verdict(request, pool, kind, notes=notes, agreed=agreed, **common)
     more = _More()
     try:
-        _locate(request, lab, found, more)
+        _locate(request, pool, found, more)
     except BudgetSpentError as spent:
         if spent.signal is not None:
-            common |= _interrupted(lab, spent.signal)
-        why = _at_the_bound(request) if spent.signal is None else _cut_short(lab)
+            common |= _interrupted(pool, spent.signal)
+        why = _at_the_bound(request) if spent.signal is None else _cut_short(pool)
         common["untested"] = (*common["untested"], why)
     except KeyboardInterrupt as interrupt:
         # While the operation was called again, in no run at all.
-        common |= _interrupted(lab, interrupt.args[0] if interrupt.args else SIGINT)
+        common |= _interrupted(pool, interrupt.args[0] if interrupt.args else SIGINT)
         common["untested"] = (*common["untested"], "interrupted while the operation was called again")
-    causes, remedy, cures = _cured(found)
+    causes, remedy, fixes = _with_fixes(found)
     return _verdict(
         request,
-        lab,
+        pool,
         "different",
-        parting=_measured(lab, found.parting),
-        causes=tuple(replace(cause, distance=_distance(lab, cause.parting)) for cause in causes),
-        unknown=None if cures else _unknown(lab, found),
+        divergent=_measured(pool, found.divergent),
+        causes=tuple(replace(cause, distance=_distance(pool, cause.divergent)) for cause in causes),
+        unknown=None if fixes else _unknown(pool, found),
         origins=tuple(more.origins),
-        remedy=None if remedy is None else replace(remedy, code=(*cures, *_code(causes, _script(lab.runs)))),
+        remedy=None if remedy is None else replace(remedy, code=(*fixes, *_code(causes, _script(pool.runs)))),
         notes=(
             *more.notes,
-            *_nobody(found),
-            *_about_files(asked, inquiry, lab),
-            *_seed_notes(found, lab.runs),
+            *_unexplained(found),
+            *_about_files(asked, inquiry, pool),
+            *_seed_notes(found, pool.runs),
             *_bounds(request),
         ),
         **common,
@@ -99,24 +99,26 @@ class _More:
     notes: list[str] = field(default_factory=list)
 
 
-def _locate(request: Request, lab: Lab, found: Found, more: _More) -> None:
+def _locate(request: Request, pool: RunPool, found: Found, more: _More) -> None:
     """The operation: of runs that diverge with everything pinned, or as algorithms are left alone, or if asked for."""
     if found.stopped:
         return
     unknown = found.unknown
     if unknown is not None:
-        at: Parting | None = unknown.parting
+        at: DivergentRuns | None = unknown.divergent
     else:
         # Runs that diverge in one factor only tell more than the first ones, in which several were changed.
-        shown = [cause.parting for cause in found.causes if request.level == "op" or find(cause.factor).is_mode]
-        at = next(filter(None, shown), found.parting if request.level == "op" else None)
+        shown = [
+            cause.divergent for cause in found.causes if request.level == "op" or find(cause.factor).selects_algorithm
+        ]
+        at = next(filter(None, shown), found.divergent if request.level == "op" else None)
     # Operations are recorded by rank: of processes and threads beside the first one there are none to compare.
     if at is None or at.divergence.stream in ("outcome", "length") or at.divergence.process:
         return
-    a, b = (_run(lab, number).plan for number in (at.a, at.b))
+    a, b = (_run(pool, number).plan for number in (at.a, at.b))
     most = MAX_ORIGINS if request.all_origins else 1
     try:
-        for origin in find_origins(lab, a, b, at.divergence.step, most):
+        for origin in find_origins(pool, a, b, at.divergence.step, most):
             more.origins.append(origin)
     except RecordingEndedError as error:
         more.notes.append(f"recording operations ended before the run did, so they are not known: {error.message}")
@@ -125,27 +127,27 @@ def _locate(request: Request, lab: Lab, found: Found, more: _More) -> None:
         more.notes.append(f"with operations recorded, {MAX_PAIRS} pairs of runs agreed: the operation is not known")
 
 
-def _cured(found: Found) -> tuple[list[Cause], Remedy | None, tuple[str, ...]]:
+def _with_fixes(found: Found) -> tuple[list[Cause], Remedy | None, tuple[str, ...]]:
     """Where data diverge with their keys pinned, and nothing else was found: what is carried only the code can cure."""
     causes, remedy = found.causes, found.remedy
     last = found.rounds[-1] if found.rounds else None
     later = None if last is None else last.trials[-1].later if last.trials else last.at
-    if remedy is not None and remedy.parted is not None and later is not None and later.divergence.stream == "batch":
-        cures = tuple(dict.fromkeys(shown.cure for cause in causes for shown in cause.shown_by if shown.cure))
-        if cures:
-            return causes, remedy, cures
+    if remedy is not None and remedy.diverged is not None and later is not None and later.divergence.stream == "batch":
+        fixes = tuple(dict.fromkeys(shown.fix for cause in causes for shown in cause.shown_by if shown.fix))
+        if fixes:
+            return causes, remedy, fixes
     # Lines that only the code could cure are shown where that is needed.
-    shown = [replace(one, shown_by=tuple(line for line in one.shown_by if not line.cure)) for one in causes]
+    shown = [replace(one, shown_by=tuple(line for line in one.shown_by if not line.fix)) for one in causes]
     return shown, remedy, ()
 
 
-def _unknown(lab: Lab, found: Found) -> Unknown | None:
+def _unknown(pool: RunPool, found: Found) -> Unknown | None:
     unknown = found.unknown
     if unknown is None:
         return None
-    parting = unknown.parting
-    seeds = _reseeded(_run(lab, parting.a).facts.seeds, _run(lab, parting.b).facts.seeds)
-    return replace(unknown, parting=_measured(lab, parting), seeds=seeds)
+    divergent = unknown.divergent
+    seeds = _reseeded(_run(pool, divergent.a).facts.seeds, _run(pool, divergent.b).facts.seeds)
+    return replace(unknown, divergent=_measured(pool, divergent), seeds=seeds)
 
 
 def _reseeded(a: Sequence[SeedCall], b: Sequence[SeedCall]) -> tuple[Reseeded, ...]:
@@ -161,13 +163,13 @@ def _reseeded(a: Sequence[SeedCall], b: Sequence[SeedCall]) -> tuple[Reseeded, .
 
 def _obstacles(inquiry: Inquiry, found: Found) -> list[str]:
     """What runs found that earlier ones had left, where no experiment can tell whether it matters."""
-    told = [] if found.error is not None else obstacles(inquiry.made)
-    return [f"whether it matters that {one}" for one in told]
+    obstacles_met = [] if found.error is not None else obstacles(inquiry.made)
+    return [f"whether it matters that {one}" for one in obstacles_met]
 
 
-def _about_files(asked: Request, inquiry: Inquiry, lab: Lab) -> list[str]:
+def _about_files(asked: Request, inquiry: Inquiry, pool: RunPool) -> list[str]:
     """Where runs happened, as far as it was not what one would expect."""
-    notes = [f"not in the copies of the working folder: {one}" for one in lab.places.lost]
+    notes = [f"not in the copies of the working folder: {one}" for one in pool.places.lost]
     if inquiry.request is not asked:
         entry = inquiry.left_behind[0]
         notes.append(f"{entry.what}, {entry.site.place}: so two more runs started in fresh copies of the folder")
@@ -176,7 +178,7 @@ def _about_files(asked: Request, inquiry: Inquiry, lab: Lab) -> list[str]:
     return notes
 
 
-def _nobody(found: Found) -> list[str]:
+def _unexplained(found: Found) -> list[str]:
     if found.causes or found.unknown is not None or found.untested or found.stopped:
         return []
     return [
@@ -187,13 +189,13 @@ def _nobody(found: Found) -> list[str]:
 
 def _code(causes: Iterable[Cause], script: str) -> tuple[str, ...]:
     """What to change in the code, each thing once: what is cured for all lines at once, at the first of them."""
-    cures: dict[Any, str] = {}
-    for cause in sorted(causes, key=lambda cause: not cause.drifts):
+    fixes: dict[Any, str] = {}
+    for cause in sorted(causes, key=lambda cause: not cause.varies_between_runs):
         factor = find(cause.factor)
         own = cause.script or script
-        cure = factor.cure_for(cause.site, own, cause.called)
-        cures.setdefault((factor.name, own) if factor.cured_once else cure, cure)
-    return tuple(cures.values())
+        fix = factor.fix_for(cause.site, own, cause.called)
+        fixes.setdefault((factor.name, own) if factor.fixed_once else fix, fix)
+    return tuple(fixes.values())
 
 
 def _script(runs: Sequence[Run]) -> str:
@@ -203,28 +205,28 @@ def _script(runs: Sequence[Run]) -> str:
 
 def _seed_notes(found: Found, runs: Sequence[Run]) -> list[str]:
     """Seeds that the script takes and does not use, where a seed may be what is missing."""
-    if not any(cause.cured_together for cause in found.causes) and found.unknown is None:
+    if not any(cause.fixed_together for cause in found.causes) and found.unknown is None:
         return []
     files = sorted({path for run in runs for path in run.facts.files})
     return [f"{one.text} ({Site(one.path, one.line).place})" for one in find_seed_arguments(files)]
 
 
-def _stopped(request: Request, lab: Lab, found: Found) -> tuple[str, ...]:
+def _stopped(request: Request, pool: RunPool, found: Found) -> tuple[str, ...]:
     """What was not done any more."""
     if found.signal is None:
         return (_at_the_bound(request),) if found.stopped else ()
     waiting = found.waiting
-    return (_cut_short(lab), *([f"not released any more: {', '.join(waiting)}"] if waiting else []))
+    return (_cut_short(pool), *([f"not released any more: {', '.join(waiting)}"] if waiting else []))
 
 
-def _cut_short(lab: Lab) -> str:
-    runs = " and ".join(f"run {number} ({plan.role})" for number, plan in lab.cut_short)
+def _cut_short(pool: RunPool) -> str:
+    runs = " and ".join(f"run {number} ({plan.role})" for number, plan in pool.cut_short)
     return f"interrupted in {runs}, and nothing was run after that" if runs else "interrupted between two runs"
 
 
-def _interrupted(lab: Lab, signal: int) -> dict[str, Any]:
-    roles = tuple((number, plan.role) for number, plan in lab.cut_short)
-    return {"signal": signal, "cut_short": roles, "error": InterruptError.by(signal, lab.home)}
+def _interrupted(pool: RunPool, signal: int) -> dict[str, Any]:
+    roles = tuple((number, plan.role) for number, plan in pool.cut_short)
+    return {"signal": signal, "cut_short": roles, "error": InterruptError.by(signal, pool.home)}
 
 
 def _at_the_bound(request: Request) -> str:
@@ -235,38 +237,38 @@ def _bounds(request: Request) -> tuple[str, ...]:
     return () if request.max_steps is None else (f"only the first {request.max_steps} steps were looked at",)
 
 
-def _run(lab: Lab, number: int) -> Run:
-    return next(run for run in lab.runs if run.id == number)
+def _run(pool: RunPool, number: int) -> Run:
+    return next(run for run in pool.runs if run.id == number)
 
 
-def _measured(lab: Lab, parting: Parting) -> Parting:
-    return replace(parting, distance=_distance(lab, parting))
+def _measured(pool: RunPool, divergent: DivergentRuns) -> DivergentRuns:
+    return replace(divergent, distance=_distance(pool, divergent))
 
 
-def _distance(lab: Lab, parting: Parting | None) -> Distance | None:
+def _distance(pool: RunPool, divergent: DivergentRuns | None) -> Distance | None:
     """How far the first tensor that differs lies apart, where both runs kept it."""
-    if parting is None:
+    if divergent is None:
         return None
-    place = parting.divergence
+    place = divergent.divergence
     left, right = (
-        read_kept(_run(lab, number).path, place.rank, place.step, place.stream).get(place.name)
-        for number in (parting.a, parting.b)
+        read_kept(_run(pool, number).path, place.rank, place.step, place.stream).get(place.name)
+        for number in (divergent.a, divergent.b)
     )
     return None if left is None or right is None else distance(left, right)
 
 
-def _verdict(request: Request, lab: Lab, kind: Any, **more: Any) -> Verdict:
+def _verdict(request: Request, pool: RunPool, kind: Any, **more: Any) -> Verdict:
     left_out = {(one.factor, one.mode) for one in more.get("left_out", ())}
-    streams = streams_of(run.outcome.folder.recordings() for run in whole_runs(lab.runs))
+    streams = streams_of(run.outcome.folder.recordings() for run in whole_runs(pool.runs))
     return Verdict(
         kind,
         str(request.command),
-        lab.home,
-        tuple(lab.runs),
+        pool.home,
+        tuple(pool.runs),
         tuple(name for name in request.varied if (name, "varied") not in left_out),
         tuple(in_order(request.pins)),
         streams=streams,
-        not_observed=_not_observed(lab.runs, streams),
+        not_observed=_not_observed(pool.runs, streams),
         **more,
     )
 

@@ -46,7 +46,7 @@ class Shown:
 
     what: str
     site: Site
-    cure: str = ""
+    fix: str = ""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Facts:
     in_libraries: frozenset[str] = frozenset()
     shown: Mapping[tuple[str, SiteKey], tuple[Shown, ...]] = field(default_factory=dict)
     refusal: str = ""
-    said: tuple[str, ...] = ()
+    stderr_tail: tuple[str, ...] = ()
     interpreter: str = "the command's Python"
     used: frozenset[str] | None = None
     read_lines: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
@@ -123,7 +123,7 @@ class Facts:
 
     @property
     def last_words(self) -> str:
-        return self.said[-1].strip() if self.said else ""
+        return self.stderr_tail[-1].strip() if self.stderr_tail else ""
 
 
 def read_facts(folder: Path) -> Facts:
@@ -151,9 +151,9 @@ def read_facts(folder: Path) -> Facts:
 
 def _used(notes: Sequence[Mapping[str, Any]]) -> frozenset[str] | None:
     """Of all processes together: some of them may have ended by a signal."""
-    told = [note["what"] for note in notes if note["note"] == "used"]
-    if told:
-        return frozenset(word for what in told for word in what)
+    noted = [note["what"] for note in notes if note["note"] == "used"]
+    if noted:
+        return frozenset(word for what in noted for word in what)
     versions = [note["versions"] for note in notes if note["note"] == "observed"]
     return None if any(one.get("cuda") or one.get("hip") for one in versions) else frozenset()
 
@@ -185,8 +185,8 @@ def _shown(witnessed: Iterable[Mapping[str, Any]]) -> dict[tuple[str, SiteKey], 
         if "within" in note and note["site"] is not None:
             path, line = note["within"]
             # Every worker tells of the same lines.
-            site, cure = _site(note["site"]), note.get("cure", "")
-            shown = Shown(note["what"], site, f"{cure} ({site.place})" if cure else "")
+            site, fix = _site(note["site"]), note.get("fix", "")
+            shown = Shown(note["what"], site, f"{fix} ({site.place})" if fix else "")
             found.setdefault((note["factor"], (path, line)), set()).add(shown)
     return {key: tuple(sorted(lines, key=lambda one: one.site.key)) for key, lines in found.items()}
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 from samebits.base.errors import SamebitsError
 from samebits.checking import plan as plans
 from samebits.checking.asking import Asking, Compare
-from samebits.checking.behind import reads_content
+from samebits.checking.leftovers import reads_content
 from samebits.checking.treatments import Inquiry
-from samebits.checking.trouble import trouble_with
-from samebits.checking.verdict import Parting, Run
+from samebits.checking.unjudgeable import why_unjudgeable
+from samebits.checking.verdict import DivergentRuns, Run
 from samebits.comparison.locate import Divergence
 from samebits.factors.catalog import find
 from samebits.runfolder.plan import RunPlan
@@ -21,7 +21,7 @@ LOOK_AGAIN_RUNS = 2
 AFRESH_RUNS = 2
 
 
-def first_parting(inquiry: Inquiry) -> Asking[Parting | SamebitsError | None]:
+def first_divergence(inquiry: Inquiry) -> Asking[DivergentRuns | SamebitsError | None]:
     """Where the first runs diverge; None when they agree; an error when they cannot be judged."""
     request = inquiry.request
     wanted = plans.first_runs(request)
@@ -29,40 +29,40 @@ def first_parting(inquiry: Inquiry) -> Asking[Parting | SamebitsError | None]:
     for batch in [wanted] if request.jobs > 1 else [[plan] for plan in wanted]:
         runs += yield batch
         inquiry.made = [*runs]
-        trouble = trouble_with(runs, final=len(runs) == len(wanted))
+        trouble = why_unjudgeable(runs, final=len(runs) == len(wanted))
         if trouble is not None:
             return trouble
-        parting = yield from _parting(inquiry, runs)
-        if parting is not None:
-            return parting
+        divergent = yield from _divergent(inquiry, runs)
+        if divergent is not None:
+            return divergent
     return (yield from _afresh(inquiry, runs)) or (yield from _look_again(inquiry, runs))
 
 
-def earliest(runs: Sequence[Run], compare: Compare) -> Parting | None:
+def earliest(runs: Sequence[Run], compare: Compare) -> DivergentRuns | None:
     """Where the first of these runs and another one diverge soonest."""
-    found = [parted(runs[0], run, place) for run in runs[1:] if (place := compare(runs[0], run)) is not None]
-    return min(found, key=lambda parting: parting.divergence.position, default=None)
+    found = [diverged(runs[0], run, place) for run in runs[1:] if (place := compare(runs[0], run)) is not None]
+    return min(found, key=lambda divergent: divergent.divergence.position, default=None)
 
 
-def parted(a: Run, b: Run, place: Divergence) -> Parting:
+def diverged(a: Run, b: Run, place: Divergence) -> DivergentRuns:
     """Two runs that differ, and what was changed on purpose between them."""
-    return Parting(a.id, b.id, place, varied=tuple(b.plan.named("varied")))
+    return DivergentRuns(a.id, b.id, place, varied=tuple(b.plan.named("varied")))
 
 
-def _parting(inquiry: Inquiry, runs: list[Run]) -> Asking[Parting | None]:
+def _divergent(inquiry: Inquiry, runs: list[Run]) -> Asking[DivergentRuns | None]:
     """Runs treated alike are asked first: where they diverge, nothing that is varied is to blame."""
     controls = [run for run in runs if not run.plan.named("varied")]
-    parting = earliest(controls, inquiry.compare)
-    if parting is not None:
-        inquiry.blames_us = parting.divergence.stream != "outcome"
-        return parting
+    divergent = earliest(controls, inquiry.compare)
+    if divergent is not None:
+        inquiry.blames_us = divergent.divergence.stream != "outcome"
+        return divergent
     if any(not run.succeeded for run in controls):
         inquiry.blames_us = False
     runs[:] = yield from inquiry.mended(runs)
     return inquiry.erratic or earliest(runs, inquiry.compare)
 
 
-def _afresh(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[Parting | None]:
+def _afresh(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns | None]:
     """Later runs may agree only because they read what the first one wrote: two more without it, and on like that."""
     if not inquiry.left_behind_factors() or not reads_content(runs) or inquiry.left() < AFRESH_RUNS:
         return None
@@ -72,10 +72,10 @@ def _afresh(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[Parting | None]:
     return earliest(fresh, inquiry.compare) or earliest([runs[0], *fresh], inquiry.compare)
 
 
-def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[Parting | None]:
+def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns | None]:
     """Small sets often come out in the same order by luck: where the code orders a set, others are tried."""
     request = inquiry.request
-    read = [name for name in request.varied if find(name).read_in_code and runs[0].facts.read_lines.get(name)]
+    read = [name for name in request.varied if find(name).found_statically and runs[0].facts.read_lines.get(name)]
     chosen = [name for name in read if not inquiry.is_left_out(name, "varied")]
     if not chosen or inquiry.left() < LOOK_AGAIN_RUNS:
         return None
@@ -85,7 +85,7 @@ def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[Parting | None]
         (run,) = yield from inquiry.runs_of([stopping_after(plan, LOOK_AGAIN_STEPS)])
         place = inquiry.compare(runs[0], run)
         if place is not None:
-            return inquiry.erratic or parted(runs[0], run, place)
+            return inquiry.erratic or diverged(runs[0], run, place)
     return None
 
 

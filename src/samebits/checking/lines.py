@@ -49,7 +49,7 @@ def guilty_places(round_: Round, suspect: Suspect) -> Asking[list[Place]]:
     search = _Search(round_, suspect)
     if len(entries) == 1 and suspect.name not in round_.base.facts.in_libraries:
         return [Place(entries[0])]
-    if find(suspect.name).cured_once:
+    if find(suspect.name).fixed_once:
         return (yield from search.first_of_each_script(entries))
     return (yield from search.each_of(entries))
 

@@ -1,8 +1,8 @@
-"""Which operation it is: two plans that part in some step are run again, with every operation of that step recorded.
+"""Which operation it is: two plans that diverge in some step are run again, with every operation of that step recorded.
 
     recorded    one run under the first plan
-    followed    runs under the second plan that read along, until one parts from the recorded run
-    kept        one more run under the first plan that keeps the operands of the operation at which they parted
+    followed    runs under the second plan that read along, until one diverges from the recorded run
+    kept        one more run under the first plan that keeps the operands of the operation at which they diverged
 
 On the CPU the run that reads along keeps its own operands. On an accelerator it notes the place alone, because copies
 of all that any operation writes to need more memory than there may be; there it is run again, too.
@@ -19,48 +19,48 @@ from pathlib import Path
 from typing import Any
 
 from samebits.base.errors import SamebitsError
-from samebits.checking.lab import Lab
+from samebits.checking.pool import RunPool
 from samebits.checking.verdict import Origin, OriginOnRank, Run
 from samebits.comparison.ops import OpDivergence, is_collective, op_divergences
 from samebits.comparison.values import Distance, distance
 from samebits.replay.runner import Replay, replay
 from samebits.runfolder.ops import OPERANDS, operands_name
 from samebits.runfolder.plan import RunPlan
-from samebits.runfolder.spec import OpWish
+from samebits.runfolder.spec import OpWindow
 from samebits.runfolder.tensors import Kept, read_tensors
 
 MAX_PAIRS = 5
 WIDER = 8
 FAR = 100
 
-# How often a run that has parted is made again to keep its operands: a race may come out alike the next time.
+# How often a run that has diverged is made again to keep its operands: a race may come out alike the next time.
 KEPT_AGAIN = 2
 
 Place = tuple[int, int, int]
 
 
 class RecordingEndedError(SamebitsError):
-    """A recording of operations ended before the run did, so it says nothing about where runs part."""
+    """A recording of operations ended before the run did, so it says nothing about where runs diverge."""
 
     kind = "recording"
 
 
-def find_origins(lab: Lab, a: RunPlan, b: RunPlan, step: int, most: int = 1) -> Iterator[Origin]:
-    """The operations at which runs under plan `a` and plan `b` part, the first one first.
+def find_origins(pool: RunPool, a: RunPlan, b: RunPlan, step: int, most: int = 1) -> Iterator[Origin]:
+    """The operations at which runs under plan `a` and plan `b` diverge, the first one first.
 
     To find one more, both runs are given the first run's results at every origin found so far, and go on from there.
 
     Args:
-        lab: where runs are made.
+        pool: where runs are made.
         a: one plan.
-        b: the other; the same where a run parts from itself.
-        step: the first step in which they were seen to part.
+        b: the other; the same where a run diverges from itself.
+        step: the first step in which they were seen to diverge.
         most: how many to look for.
 
     Yields:
         One origin after the other, each as soon as it is known.
     """
-    window, found = _window(lab, a, b, step)
+    window, found = _window(pool, a, b, step)
     grafts: tuple[str, ...] = ()
     places = set()
     while found is not None and (key := _key(found.first.place)) not in places:
@@ -69,69 +69,69 @@ def find_origins(lab: Lab, a: RunPlan, b: RunPlan, step: int, most: int = 1) -> 
         if len(places) >= most or found.operands is None or found.first.place.finding == "control flow":
             return
         grafts = (*grafts, str(found.operands))
-        found = _in_window(lab, a, b, replace(window, grafts=grafts))
+        found = _in_window(pool, a, b, replace(window, grafts=grafts))
 
 
-def _window(lab: Lab, a: RunPlan, b: RunPlan, step: int) -> tuple[OpWish, Origin | None]:
+def _window(pool: RunPool, a: RunPlan, b: RunPlan, step: int) -> tuple[OpWindow, Origin | None]:
     """The first origin, and the window of steps in which it lies."""
-    window = OpWish(step, step)
-    found = _in_window(lab, a, b, window)
+    window = OpWindow(step, step)
+    found = _in_window(pool, a, b, window)
     while found is not None and window.first > 0 and _came_from_before(found):
         # What arrives different was made before the window: look further back, and where that is not far, to the start.
         if window.first < step and step > FAR:
             break
         window = replace(window, first=max(0, step - WIDER) if window.first == step else 0)
-        found = _in_window(lab, a, b, window) or found
+        found = _in_window(pool, a, b, window) or found
     return window, found
 
 
-def _in_window(lab: Lab, a: RunPlan, b: RunPlan, window: OpWish) -> Origin | None:
-    recorded = _recorded(lab, _with_ops(a, window, "operations"))
+def _in_window(pool: RunPool, a: RunPlan, b: RunPlan, window: OpWindow) -> Origin | None:
+    recorded = _recorded(pool, _with_ops(a, window, "operations"))
     against = replace(window, against=str(recorded.path))
     followed, places, pairs = recorded, dict[int, OpDivergence](), 0
-    while not places and pairs < MAX_PAIRS and lab.left:
-        followed = _recorded(lab, _with_ops(b, against, "operations again"))
+    while not places and pairs < MAX_PAIRS and pool.left:
+        followed = _recorded(pool, _with_ops(b, against, "operations again"))
         places, pairs = _places(recorded, followed), pairs + 1
     if not places:
         return None
     origin = Origin(recorded.id, followed.id, pairs, tuple(_on_rank(place, followed) for place in places.values()))
     keeping = replace(against, keep=_keep(places))
-    followed = _with_operands(lab, _with_ops(b, keeping, "operands of the other kept"), recorded, followed, places)
-    told = tuple(_on_rank(place, followed) for place in places.values())
-    origin = replace(origin, b=followed.id, ranks=told)
-    if not lab.left:
+    followed = _with_operands(pool, _with_ops(b, keeping, "operands of the other kept"), recorded, followed, places)
+    on_ranks = tuple(_on_rank(place, followed) for place in places.values())
+    origin = replace(origin, b=followed.id, ranks=on_ranks)
+    if not pool.left:
         return origin
-    kept = lab.run(_with_ops(a, keeping, "operands kept"))
+    kept = pool.run(_with_ops(a, keeping, "operands kept"))
     return _measured(origin, followed, kept, _places(recorded, kept))
 
 
-def _recorded(lab: Lab, plan: RunPlan) -> Run:
+def _recorded(pool: RunPool, plan: RunPlan) -> Run:
     """A run with all operations of its window.
 
     Raises:
         RecordingEndedError: it has not.
     """
-    run = lab.run(plan)
+    run = pool.run(plan)
     if run.trouble is not None:
         raise RecordingEndedError(run.trouble.message, run.trouble.hint)
     return run
 
 
-def _with_operands(lab: Lab, plan: RunPlan, recorded: Run, followed: Run, places: dict[int, OpDivergence]) -> Run:
-    """The run that parted, or one that parts at the same place and has kept its operands there."""
+def _with_operands(pool: RunPool, plan: RunPlan, recorded: Run, followed: Run, places: dict[int, OpDivergence]) -> Run:
+    """The run that diverged, or one that diverges at the same place and has kept its operands there."""
     wanted = {rank: _key(place) for rank, place in places.items()}
     kept = [_file(followed, _key(place)).exists() for place in places.values() if place.finding != "control flow"]
     for _ in range(KEPT_AGAIN):
-        if lab.left < 2 or all(kept):
+        if pool.left < 2 or all(kept):
             break
-        again = lab.run(plan)
+        again = pool.run(plan)
         if {rank: _key(place) for rank, place in _places(recorded, again).items()} == wanted:
             return again
     return followed
 
 
-def _with_ops(plan: RunPlan, wish: OpWish, role: str) -> RunPlan:
-    return replace(plan, role=role, ops=wish, stop_after=wish.last, keep_step=None, keep_streams=(), keep_names=())
+def _with_ops(plan: RunPlan, spec: OpWindow, role: str) -> RunPlan:
+    return replace(plan, role=role, ops=spec, stop_after=spec.last, keep_step=None, keep_streams=(), keep_names=())
 
 
 def _places(a: Run, b: Run) -> dict[int, OpDivergence]:
@@ -150,8 +150,8 @@ def _on_rank(place: OpDivergence, run: Run) -> OriginOnRank:
     producers = (call or {}).get("producers", {})
     if place.finding == "op":
         # An operation that changed memory which nobody had written is not to blame for what it found there.
-        told = next((one for one in producers.values() if one["unwritten"]), None)
-        return OriginOnRank(place, told)
+        on_ranks = next((one for one in producers.values() if one["uninitialized"]), None)
+        return OriginOnRank(place, on_ranks)
     if place.finding != "input" or place.reordered:
         return OriginOnRank(place)
     arrived = [producers[name] for name in place.names if name in producers]
@@ -189,13 +189,13 @@ def _measured(origin: Origin, b: Run, a: Run, earlier: dict[int, OpDivergence]) 
         origin = replace(origin, operands=_file(a, key))
         if place.finding == "op" and call_b is not None:
             changed = _changed_inputs(call_a, call_b)
-            origin = replace(origin, distance=_apart(_file(a, key), _file(b, key)), changed_unseen=changed)
+            origin = replace(origin, distance=_distance_of(_file(a, key), _file(b, key)), unobserved_write=changed)
     if place.finding != "op" or call_b is None:
         return origin
     origin = replace(
         origin, changed_meanwhile=_named_in("changed_meanwhile", call_a, call_b), shared=_named_in("shared", call_b)
     )
-    if origin.changed_unseen or origin.changed_meanwhile:
+    if origin.unobserved_write or origin.changed_meanwhile:
         return origin
     # An operation of the program's own was called again by the run that kept it.
     return replace(origin, replay=_replayed(a if call_a is not None and call_a["called_again"] else b, key))
@@ -216,7 +216,7 @@ def _changed_inputs(a: dict[str, Any], b: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _apart(a: Path, b: Path) -> Distance | None:
+def _distance_of(a: Path, b: Path) -> Distance | None:
     left, right = (read_tensors(path.with_suffix(".safetensors")) for path in (a, b))
     pairs: list[tuple[Kept, Kept]] = [
         (kept, right[name]) for name, kept in left.items() if name.startswith("out.") and name in right

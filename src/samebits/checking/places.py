@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from samebits.checking.behind import found_at
 from samebits.checking.facts import Left
+from samebits.checking.leftovers import found_at
 from samebits.checking.plan import Request
 from samebits.checking.verdict import Run
 from samebits.factors.base import Setting
@@ -130,12 +130,12 @@ class _Undo:
     def __init__(self, changed: dict[str, Changed], left: Sequence[str]) -> None:
         self.changed, self.left = changed, set(left)
         # What leads there has to be there, too.
-        self._ways = {parent for path in left for parent in _parents(path)}
+        self._paths = {parent for path in left for parent in _parents(path)}
 
     def is_absent(self, path: str) -> bool:
         """Whether a run made it, and it is not among those that stay."""
         is_made = any(one in self.changed and not self.changed[one].was_there for one in (path, *_parents(path)))
-        return is_made and not self._stays(path) and path not in self._ways
+        return is_made and not self._stays(path) and path not in self._paths
 
     def before(self, path: str) -> str | None:
         """Where its content from before the check lies, if a run has changed it."""

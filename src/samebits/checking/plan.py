@@ -31,7 +31,7 @@ class Request:
         jobs: how many side by side.
         max_steps: look at so many steps only; None looks at all.
         timeout: seconds for one run; None derives a limit from the first one.
-        level: `op` locates the operation wherever runs part; `step` only where no factor but the operation is to blame.
+        level: `op` locates the operation wherever runs diverge; `step` only where the operation alone is to blame.
         all_origins: go on after the first such operation and name the others too.
         share: paths that copies of the working folder hold as links only.
     """
@@ -89,7 +89,7 @@ class Request:
 
     def pinnable(self) -> list[str]:
         """The factors held still to find a cause: those that move by themselves, and those that are varied here."""
-        moving = [factor.name for factor in CATALOG if factor.drifts and not factor.by_copy]
+        moving = [factor.name for factor in CATALOG if factor.varies_between_runs and not factor.by_copy]
         return [name for name in in_order([*moving, *self.varied]) if name not in self.pins]
 
 

@@ -19,7 +19,7 @@ from samebits.checking.asking import Asking
 from samebits.checking.evidence import LIMIT, LIMIT_WITHOUT_LINE, chance_of_scatter, chance_of_split
 from samebits.checking.facts import Entry
 from samebits.checking.treatments import Inquiry, ending_of
-from samebits.checking.verdict import Evidence, Parting, Run
+from samebits.checking.verdict import DivergentRuns, Evidence, Run
 from samebits.comparison.locate import Divergence, Position
 from samebits.factors.catalog import find, in_order
 from samebits.runfolder.plan import RunPlan
@@ -41,7 +41,7 @@ class Suspect:
         plan: of its released runs.
         runs: those made so far.
         place: where the first of them leaves the held runs; of a factor left alone, another one like it.
-        parting: two runs that show it.
+        divergent: two runs that show it.
         tried: how many factors had been released by then, this one included: each could have been accused instead.
     """
 
@@ -49,12 +49,12 @@ class Suspect:
     plan: RunPlan
     runs: list[Run]
     place: Divergence
-    parting: Parting
+    divergent: DivergentRuns
     tried: int
 
     @property
     def is_left_alone(self) -> bool:
-        return find(self.name).is_mode
+        return find(self.name).selects_algorithm
 
 
 @dataclass
@@ -76,7 +76,7 @@ class Trial:
     whole: list[Run] = field(default_factory=list)
     is_base: bool = False
     holds: bool | None = None
-    later: Parting | None = None
+    later: DivergentRuns | None = None
     failure: str = ""
 
 
@@ -100,7 +100,7 @@ class Round:
     def __init__(
         self,
         inquiry: Inquiry,
-        at: Parting,
+        at: DivergentRuns,
         pins: Sequence[str],
         moving: Collection[str],
         suspects: Collection[str],
@@ -186,17 +186,17 @@ class Round:
         factor, facts = find(name), self.base.facts
         if factor.by_copy:
             return -1
-        if factor.is_mode:
+        if factor.selects_algorithm:
             return 2
         if factor.has_sites:
             # Entered by no line of the user's: possible, for what libraries do on their own, and tried last.
             return 0 if self.entries(name) else 3
-        return 1 if factor.read_in_code and not facts.read_lines.get(name) else 0
+        return 1 if factor.found_statically and not facts.read_lines.get(name) else 0
 
     def _released(self, names: Sequence[str]) -> Asking[list[Suspect]]:
         """Those of these factors that make runs diverge, the earliest in the catalogue's order of suspicion first."""
         found: list[Suspect] = []
-        values = [name for name in names if not find(name).is_mode]
+        values = [name for name in names if not find(name).selects_algorithm]
         runs = yield from self.inquiry.runs_of([plans.released_run(self.plan, name, plans.RELEASED) for name in values])
         for name, run in zip(values, runs, strict=True):
             self.tried += 1
@@ -206,7 +206,7 @@ class Round:
             if suspect is not None:
                 found.append(suspect)
         for name in names:
-            if find(name).is_mode:
+            if find(name).selects_algorithm:
                 self.tried += 1
                 suspect = yield from self._left_alone(name)
                 if suspect is not None:
@@ -220,10 +220,10 @@ class Round:
         if place is None:
             return None
         plan = replace(run.plan, keep_step=None, keep_streams=(), keep_names=())
-        return Suspect(name, plan, [run], place, Parting(self.base.id, run.id, place), self.tried)
+        return Suspect(name, plan, [run], place, DivergentRuns(self.base.id, run.id, place), self.tried)
 
     def _tried_again(self, name: str) -> Asking[Suspect | None]:
-        if not find(name).read_in_code or not self.base.facts.read_lines.get(name):
+        if not find(name).found_statically or not self.base.facts.read_lines.get(name):
             return None
         for variant in LUCKY_VARIANTS:
             (run,) = yield from self.inquiry.runs_of([plans.released_run(self.plan, name, variant)])
@@ -243,7 +243,7 @@ class Round:
             return None
         place = self.differ(runs[0], other)
         assert place is not None
-        return Suspect(name, plan, list(runs), place, Parting(runs[0].id, other.id, place), self.tried)
+        return Suspect(name, plan, list(runs), place, DivergentRuns(runs[0].id, other.id, place), self.tried)
 
     # ---- how sure that is
 
@@ -301,7 +301,7 @@ class Round:
             one, other = trial.runs[:2]
             place = self.differ(one, other)
             trial.holds = place is None
-            trial.later = None if place is None else Parting(one.id, other.id, place, varied=_varied(one, other))
+            trial.later = None if place is None else DivergentRuns(one.id, other.id, place, varied=_varied(one, other))
         whole = [("whole", plans.remedy_run(request, pins)), ("whole", plans.remedy_varied_run(request, pins))]
         for batch in _batches([released, whole[0], released, whole[1]], jobs):
             if trial.holds:
@@ -364,11 +364,11 @@ class Round:
             place = self.differ(trial.runs[0], run)
             if place is not None:
                 # Left alone twice, and different: something else is not held yet.
-                trial.holds, trial.later = False, Parting(trial.runs[0].id, run.id, place)
+                trial.holds, trial.later = False, DivergentRuns(trial.runs[0].id, run.id, place)
             return
         place = self.inquiry.compare(trial.whole[0], run)
         first = trial.whole[0]
-        trial.later = None if place is None else Parting(first.id, run.id, place, varied=_varied(first, run))
+        trial.later = None if place is None else DivergentRuns(first.id, run.id, place, varied=_varied(first, run))
 
     def _is_alike(self) -> bool:
         """Whether the runs to be explained were treated alike; otherwise one of them was varied."""
@@ -424,7 +424,7 @@ class Round:
         """Two runs treated alike: from where they diverge, nobody can be accused."""
         place = self.differ(a, b)
         if place is not None:
-            self.inquiry.doubt(Parting(a.id, b.id, place))
+            self.inquiry.doubt(DivergentRuns(a.id, b.id, place))
 
 
 def _needs(name: str) -> set[str]:

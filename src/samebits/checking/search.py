@@ -18,11 +18,11 @@ from samebits.base.errors import SamebitsError
 from samebits.checking.asking import Asking, BudgetSpentError
 from samebits.checking.evidence import LIMIT, chance_of_scatter, chance_of_split
 from samebits.checking.facts import Entry
-from samebits.checking.first import first_parting
+from samebits.checking.first import first_divergence
 from samebits.checking.lines import Place, guilty_places, places_of
 from samebits.checking.round import Round, Suspect, Trial
-from samebits.checking.treatments import Inquiry, drifting
-from samebits.checking.verdict import Cause, Parting, Remedy, Run, Unknown
+from samebits.checking.treatments import Inquiry, varying_between_runs
+from samebits.checking.verdict import Cause, DivergentRuns, Remedy, Run, Unknown
 from samebits.factors.catalog import find, in_order
 
 MAX_ROUNDS = 4
@@ -34,7 +34,7 @@ class Found:
 
     Attributes:
         error: why nothing can be judged.
-        parting: where the first runs diverge; None where they agree.
+        divergent: where the first runs diverge; None where they agree.
         rounds: the experiments that were made.
         places: factor → the lines to mend.
         untested: what could not be tried, and why.
@@ -43,7 +43,7 @@ class Found:
     """
 
     error: SamebitsError | None = None
-    parting: Parting | None = None
+    divergent: DivergentRuns | None = None
     rounds: list[Round] = field(default_factory=list)
     places: dict[str, list[Place]] = field(default_factory=dict)
     untested: list[str] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Found:
     def causes(self) -> list[Cause]:
         """The causes, those first that drift; each is one thing to mend."""
         found = [cause for round_, one in self._accused for cause in self._causes_of(round_, one)]
-        return sorted(found, key=lambda cause: not cause.drifts)
+        return sorted(found, key=lambda cause: not cause.varies_between_runs)
 
     @property
     def _accused(self) -> list[tuple[Round, Suspect]]:
@@ -63,7 +63,7 @@ class Found:
 
     def _causes_of(self, round_: Round, suspect: Suspect) -> list[Cause]:
         factor, facts = find(suspect.name), round_.base.facts
-        lucky = facts.read_lines.get(suspect.name, ()) if factor.read_in_code else ()
+        lucky = facts.read_lines.get(suspect.name, ()) if factor.found_statically else ()
         if lucky:
             read = [Place(lucky[0], tuple(lucky[1:]))]
         evidence = round_.evidence(suspect)
@@ -71,17 +71,17 @@ class Found:
             Cause(
                 suspect.name,
                 None if place.entry is None else place.entry.site,
-                factor.drifts,
-                factor.story.format(what=(place.entry and place.entry.what) or "a library"),
+                factor.varies_between_runs,
+                factor.explanation.format(what=(place.entry and place.entry.what) or "a library"),
                 evidence,
                 called=place.entry.what if place.entry else "",
                 script=place.entry.script if place.entry else "",
                 source=place.entry.source if place.entry else "",
                 likely=bool(lucky),
                 others=tuple(entry.site for entry in place.company),
-                cured_together=factor.cured_once,
+                fixed_together=factor.fixed_once,
                 shown_by=facts.shown.get((suspect.name, place.entry.site.key), ()) if place.entry else (),
-                parting=suspect.parting,
+                divergent=suspect.divergent,
             )
             for place in (read if lucky else self.places.get(suspect.name) or places_of(round_, suspect))
         ]
@@ -122,19 +122,19 @@ class Found:
 def look(inquiry: Inquiry, found: Found) -> Asking[None]:
     """All of it; what was found is in `found`, however far the runs last."""
     try:
-        first = yield from first_parting(inquiry)
+        first = yield from first_divergence(inquiry)
         if isinstance(first, SamebitsError):
             found.error = first
         elif first is not None:
-            found.parting = first
+            found.divergent = first
             yield from _explain(inquiry, first, found)
     except BudgetSpentError as spent:
         found.stopped, found.signal = True, spent.signal
 
 
-def _explain(inquiry: Inquiry, parting: Parting, found: Found) -> Asking[None]:
+def _explain(inquiry: Inquiry, divergent: DivergentRuns, found: Found) -> Asking[None]:
     """Causes and remedies in turn, until a remedy holds to the end or nobody is left to suspect."""
-    at, pins = parting, list[str]()
+    at, pins = divergent, list[str]()
     for _ in range(MAX_ROUNDS):
         round_ = Round(inquiry, at, pins, _moving(inquiry, at), _suspects(inquiry, at), found.tried)
         found.rounds.append(round_)
@@ -162,15 +162,15 @@ def _remedied(round_: Round, found: Found) -> Asking[Trial | None]:
             return trial
 
 
-def _moving(inquiry: Inquiry, at: Parting) -> list[str]:
+def _moving(inquiry: Inquiry, at: DivergentRuns) -> list[str]:
     """What is held still: what moves by itself, and where a varied run is to be explained, what was varied in it."""
-    return in_order([*drifting(), *at.varied, *inquiry.left_behind_factors()])
+    return in_order([*varying_between_runs(), *at.varied, *inquiry.left_behind_factors()])
 
 
-def _suspects(inquiry: Inquiry, at: Parting) -> list[str]:
+def _suspects(inquiry: Inquiry, at: DivergentRuns) -> list[str]:
     """Runs that were treated alike accuse what they had free; a varied run what was varied, and only then the rest."""
     first = [*inquiry.left_behind_factors(), *at.varied]
-    return [*first, *(name for name in drifting() if name not in first)]
+    return [*first, *(name for name in varying_between_runs() if name not in first)]
 
 
 def _remedy(round_: Round, trial: Trial) -> Remedy:
@@ -180,11 +180,11 @@ def _remedy(round_: Round, trial: Trial) -> Remedy:
     # Of the patterns that speak for it, each by itself is as rare as it is: the rarest one counts.
     chance = min((_chance(round_, suspect, base) for suspect in round_.accused), default=1.0)
     varied = trial.whole[1].id if len(trial.whole) > 1 else None
-    is_cure = bool(trial.holds) and trial.later is None and varied is not None
+    is_fix = bool(trial.holds) and trial.later is None and varied is not None
     return Remedy(
         trial.pins,
-        is_cure and chance < LIMIT,
-        parted=None if trial.later is None else (trial.later.a, trial.later.b),
+        is_fix and chance < LIMIT,
+        diverged=None if trial.later is None else (trial.later.a, trial.later.b),
         runs=tuple(run.id for run in own),
         whole=tuple(run.id for run in trial.whole),
         varied=varied,

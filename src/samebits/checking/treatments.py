@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from samebits.checking.asking import Asking, Compare
-from samebits.checking.behind import suspicious
 from samebits.checking.facts import Entry
+from samebits.checking.leftovers import suspicious
 from samebits.checking.plan import Request
-from samebits.checking.verdict import LeftOut, Parting, Run
+from samebits.checking.verdict import DivergentRuns, LeftOut, Run
 from samebits.comparison.locate import Divergence
 from samebits.factors.base import Setting
 from samebits.factors.catalog import CATALOG, find, held_by_copies, in_order
@@ -39,8 +39,8 @@ class Inquiry:
     compare: Compare
     left: Callable[[], int]
     left_out: list[LeftOut] = field(default_factory=list)
-    erratic: Parting | None = None
-    unsteady: Parting | None = None
+    erratic: DivergentRuns | None = None
+    unsteady: DivergentRuns | None = None
     blames_us: bool = True
     made: list[Run] = field(default_factory=list)
 
@@ -74,7 +74,7 @@ class Inquiry:
             if not run.succeeded:
                 run = yield from self._without_the_known(run)
             while not run.succeeded and (self._treated(run.plan) or run.plan.witness):
-                culprits = self._refusing(run) or (yield from self._culprits(run))
+                culprits = self._raising(run) or (yield from self._culprits(run))
                 if not culprits:
                     break
                 self._leave_out(culprits, run)
@@ -97,17 +97,17 @@ class Inquiry:
         self._leave_out(again, run)
         return other
 
-    def _refusing(self, run: Run) -> list[str]:
+    def _raising(self, run: Run) -> list[str]:
         """Pins that made an operation raise, where the run said so itself: nothing has to be told apart then."""
-        return [name for name in self._treated(run.plan) if find(name).refuses] if run.facts.refusal else []
+        return [name for name in self._treated(run.plan) if find(name).may_raise] if run.facts.refusal else []
 
     def _leave_out(self, names: Sequence[str], run: Run) -> None:
         self.left_out += [LeftOut(name, _mode_of(name, run.plan), ending_of(run)) for name in names]
 
-    def doubt(self, parting: Parting) -> None:
+    def doubt(self, divergent: DivergentRuns) -> None:
         """Two runs treated alike diverge there: the earliest such place counts."""
-        if self.unsteady is None or parting.divergence.position < self.unsteady.divergence.position:
-            self.unsteady = parting
+        if self.unsteady is None or divergent.divergence.position < self.unsteady.divergence.position:
+            self.unsteady = divergent
 
     def admitted(self, plan: RunPlan) -> RunPlan:
         """The plan without the treatments that are left out."""
@@ -128,7 +128,7 @@ class Inquiry:
             if own.mode != "natural" and not self._is_the_users(name, own) and not _is_the_scripts(name, own)
         ]
         # Pins that make operations raise are the likeliest to stop a script.
-        return sorted(in_order(ours), key=lambda name: not find(name).refuses)
+        return sorted(in_order(ours), key=lambda name: not find(name).may_raise)
 
     def _is_the_users(self, name: str, own: Setting) -> bool:
         given = self.request.pins.get(name)
@@ -143,7 +143,7 @@ class Inquiry:
             return [WATCHING]
         suspects = self._treated(run.plan)
         while len(suspects) > 1:
-            middle = 1 if find(suspects[0]).refuses else len(suspects) // 2
+            middle = 1 if find(suspects[0]).may_raise else len(suspects) // 2
             survives = yield from self._survives(run, suspects[:middle])
             suspects = suspects[middle:] if survives else suspects[:middle]
         # It may stop the script only together with others; or all of it was luck.
@@ -160,7 +160,7 @@ class Inquiry:
         """Whether the same treatment is survived another time: then failing is what the script does by itself."""
         (again,) = yield [run.plan]
         if again.succeeded:
-            self.erratic = Parting(again.id, run.id, Divergence(run.steps, "outcome", detail=ended(run)))
+            self.erratic = DivergentRuns(again.id, run.id, Divergence(run.steps, "outcome", detail=ended(run)))
             self.doubt(self.erratic)
         return bool(again.succeeded)
 
@@ -188,7 +188,7 @@ def ended(run: Run) -> str:
 
 def ending_of(run: Run) -> str:
     """`ended with exit status 1`, without the run's number."""
-    return ("" if run.outcome.timed_out else run.facts.refusal) or run.outcome.told
+    return ("" if run.outcome.timed_out else run.facts.refusal) or run.outcome.described
 
 
 def _saying(run: Run) -> str:
@@ -196,6 +196,6 @@ def _saying(run: Run) -> str:
     return f", saying: {run.facts.last_words}" if run.facts.last_words and not run.outcome.timed_out else ""
 
 
-def drifting() -> list[str]:
+def varying_between_runs() -> list[str]:
     """The factors that move by themselves from run to run."""
-    return [factor.name for factor in CATALOG if factor.drifts and not factor.by_copy]
+    return [factor.name for factor in CATALOG if factor.varies_between_runs and not factor.by_copy]

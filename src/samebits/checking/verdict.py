@@ -51,7 +51,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Parting:
+class DivergentRuns:
     """Two runs that differ, and where.
 
     Attributes:
@@ -70,7 +70,7 @@ class Parting:
 
 @dataclass(frozen=True)
 class OriginOnRank:
-    """Where the operations of one rank part first.
+    """Where the operations of one rank diverge first.
 
     Attributes:
         place: the operation.
@@ -87,21 +87,21 @@ class OriginOnRank:
         return self.producer is not None and is_collective(self.producer["op"])
 
     @property
-    def is_unwritten(self) -> bool:
+    def is_uninitialized(self) -> bool:
         """Whether memory was read that nobody had written."""
-        return self.producer is not None and bool(self.producer["unwritten"])
+        return self.producer is not None and bool(self.producer["uninitialized"])
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The first operation at which two runs part.
+    """The first operation at which two runs diverge.
 
     Attributes:
         a, b: the runs.
-        pairs: how many pairs it took until one parted.
+        pairs: how many pairs it took until one diverged.
         ranks: for each rank that parts, where.
         distance: how far the results lie apart; None where that could not be measured.
-        changed_unseen: inputs that something changed past the dispatcher; then that is the origin, not the operation.
+        unobserved_write: inputs that something changed past the dispatcher; then that is the origin, not the operation.
         changed_meanwhile: inputs that another process or thread changed while the operation ran.
         shared: operands in memory that other processes may write to.
         replay: what calling the operation again showed.
@@ -113,7 +113,7 @@ class Origin:
     pairs: int
     ranks: tuple[OriginOnRank, ...]
     distance: Distance | None = None
-    changed_unseen: tuple[str, ...] = ()
+    unobserved_write: tuple[str, ...] = ()
     replay: Replay | None = None
     operands: Path | None = None
     changed_meanwhile: tuple[str, ...] = ()
@@ -122,7 +122,7 @@ class Origin:
     @property
     def is_accused(self) -> bool:
         """Whether the operation itself made the difference, as far as was measured."""
-        if self.first.place.finding != "op" or self.changed_unseen or self.changed_meanwhile:
+        if self.first.place.finding != "op" or self.unobserved_write or self.changed_meanwhile:
             return False
         # What other processes share, they may have written between two looks; by itself it has to differ, too.
         return not self.shared or (self.replay is not None and self.replay.is_confirmed)
@@ -180,12 +180,12 @@ class Cause:
         cured_together: one seed before the first line cures the others, too.
         shown_by: lines that show how it enters there.
         distance: how far the first differing tensor lies from the pinned run's.
-        parting: the runs that showed it.
+        divergent: the runs that showed it.
     """
 
     factor: str
     site: Site | None
-    drifts: bool
+    varies_between_runs: bool
     what: str
     evidence: Evidence
     called: str = ""
@@ -193,10 +193,10 @@ class Cause:
     source: str = ""
     likely: bool = False
     others: tuple[Site, ...] = ()
-    cured_together: bool = False
+    fixed_together: bool = False
     shown_by: tuple[Shown, ...] = ()
     distance: Distance | None = None
-    parting: Parting | None = None
+    divergent: DivergentRuns | None = None
 
     @property
     def confirmed(self) -> bool:
@@ -212,7 +212,7 @@ class Remedy:
         pins: factors.
         verified: they do, shown by runs.
         code: what to change in the code instead.
-        parted: two runs that part all the same.
+        diverged: two runs that diverge all the same.
         runs: those made with it that agree, up to the step at which runs diverge without it.
         whole: those among them that went to the end.
         varied: the one among those in which everything else was varied; None if there was none.
@@ -223,7 +223,7 @@ class Remedy:
     pins: tuple[str, ...]
     verified: bool
     code: tuple[str, ...] = ()
-    parted: tuple[int, int] | None = None
+    diverged: tuple[int, int] | None = None
     runs: tuple[int, ...] = ()
     whole: tuple[int, ...] = ()
     varied: int | None = None
@@ -269,7 +269,7 @@ class Unknown:
     """Runs that were treated alike and diverge all the same.
 
     Attributes:
-        parting: two of them.
+        divergent: two of them.
         held: everything that can be pinned was pinned in them; otherwise the remedy.
         results: how many different results so many runs gave.
         runs: how many.
@@ -277,7 +277,7 @@ class Unknown:
         witnessed: factors that entered up to there, with their first lines; none of them could be told apart.
     """
 
-    parting: Parting
+    divergent: DivergentRuns
     held: bool
     results: int = 2
     runs: int = 2
@@ -297,10 +297,10 @@ class Verdict:
 
     Attributes:
         kind: `same`, `different` or `undecided`.
-        parting: the first two runs that differ.
+        divergent: the first two runs that differ.
         varied: the factors that were changed on purpose without changing the bits, or in search of what does.
         unknown: runs differ even with everything pinned; then this is where, and what is known.
-        origins: the operations at which they part, where that was looked for, the first one first.
+        origins: the operations at which they diverge, where that was looked for, the first one first.
         untested: what was left out, and why.
         left_out: treatments under which the script fails.
         streams: what the runs that went to the end have recorded, in the order in which it is compared.
@@ -316,7 +316,7 @@ class Verdict:
     runs: tuple[Run, ...] = ()
     varied: tuple[str, ...] = ()
     pinned: tuple[str, ...] = ()
-    parting: Parting | None = None
+    divergent: DivergentRuns | None = None
     causes: tuple[Cause, ...] = ()
     unknown: Unknown | None = None
     origins: tuple[Origin, ...] = ()
@@ -333,7 +333,7 @@ class Verdict:
 
     @property
     def origin(self) -> Origin | None:
-        """The first operation at which runs part."""
+        """The first operation at which runs diverge."""
         return self.origins[0] if self.origins else None
 
     @property

@@ -11,9 +11,9 @@ import click
 
 from samebits.base.errors import UsageError
 from samebits.checking.experiments import run_check
-from samebits.checking.lab import Lab
 from samebits.checking.places import MOST_UNASKED_BYTES
 from samebits.checking.plan import Request, first_runs
+from samebits.checking.pool import RunPool
 from samebits.checking.verdict import Verdict
 from samebits.cli.config import Config, read_config
 from samebits.cli.options import (
@@ -24,14 +24,14 @@ from samebits.cli.options import (
     keep_answer,
     out_option,
     pin_option,
+    report_interrupt,
     seed_option,
     settings_from,
-    tell_interrupt,
     working_in,
 )
 from samebits.cli.progress import progress
 from samebits.factors.catalog import find, held_by_copies, in_order
-from samebits.launch.command import understand
+from samebits.launch.command import parse_command
 from samebits.launch.copies import volume
 from samebits.report.json import check_json, dumped
 from samebits.report.text import check_text, plan_text
@@ -69,7 +69,7 @@ LARGE_BYTES = 10**9
 def command(
     form: str, command: tuple[str, ...], dry_run: bool, all_origins: bool, out: Path | None, **options: Any
 ) -> None:
-    """Does COMMAND repeat bit for bit? If not: where the runs part, which line lets it in, and what cures it.
+    """Does COMMAND repeat bit for bit? If not: where the runs diverge, which line lets it in, and what cures it.
 
     \b
     samebits check train.py --lr 3
@@ -95,7 +95,7 @@ def command(
         raise verdict.error
     answer(document if form == "json" else check_text(verdict), form == "json")
     if form == "text" and verdict.error is not None:
-        tell_interrupt(verdict.error)
+        report_interrupt(verdict.error)
     sys.exit(verdict.exit_code)
 
 
@@ -116,28 +116,28 @@ def _request(
         settings = settings_from([*held_by_copies(), *(pins or config.pin)])
     chosen["share"] = tuple(share) or config.share
     varied = in_order([find(name).name for name in vary or config.vary])
-    return Request(understand(command), settings, tuple(varied), **chosen)
+    return Request(parse_command(command), settings, tuple(varied), **chosen)
 
 
 def _check(request: Request, home: Path, asks_for_copies: bool) -> Verdict:
     with working_in(home), progress(request) as watch:
-        lab = Lab(request, home, watch)
+        pool = RunPool(request, home, watch)
         try:
-            _announce(lab, asks_for_copies)
-            return run_check(request, lab)
+            _announce(pool, asks_for_copies)
+            return run_check(request, pool)
         finally:
-            lab.close()
+            pool.close()
 
 
-def _announce(lab: Lab, asks_for_copies: bool) -> None:
+def _announce(pool: RunPool, asks_for_copies: bool) -> None:
     """Say before it begins that much is going to be copied; raise UsageError where nobody has asked for that."""
-    survey = lab.places.asked_survey()
+    survey = pool.places.asked_survey()
     if survey is None or survey.bytes <= LARGE_BYTES:
         return
     size = volume(survey.bytes)
     if not asks_for_copies and survey.bytes > MOST_UNASKED_BYTES:
         raise UsageError(
-            f"--jobs {lab.request.jobs} gives every run a copy of this folder, which holds {size}",
+            f"--jobs {pool.request.jobs} gives every run a copy of this folder, which holds {size}",
             "leave data where it is with --share PATH, or add --fresh-copy or --no-fresh-copy",
         )
     click.echo(f"note: copying {size} for every run; leave data where it is with --share PATH", err=True)

@@ -16,13 +16,13 @@ from samebits.cli.options import (
     format_option,
     keep_answer,
     out_option,
+    report_interrupt,
     seed_option,
-    tell_interrupt,
     working_in,
 )
 from samebits.cli.progress import progress_line
 from samebits.factors.catalog import find, in_order
-from samebits.launch.command import understand
+from samebits.launch.command import parse_command
 from samebits.pricing.experiments import run_cost
 from samebits.pricing.plan import DEFAULT_BUDGET, DEFAULT_WARM_UP, Request
 from samebits.report.costs import cost_json, cost_text
@@ -71,15 +71,15 @@ def command(
     if unpriced:
         raise UsageError(f"{unpriced[0]} makes no step slower or quicker", "`samebits factors` tells what each does")
     root = config.seed if seed is None else seed
-    request = Request(understand(command), root, budget, warm_up, tuple(chosen))
+    request = Request(parse_command(command), root, budget, warm_up, tuple(chosen))
     home = new_home(out, config.keep)
-    with working_in(home), progress_line() as tell:
-        costs = run_cost(request, home, tell)
+    with working_in(home), progress_line() as announce:
+        costs = run_cost(request, home, announce)
     document = dumped(cost_json(costs))
     keep_answer(home, document)
     if form == "text" and costs.error is not None and costs.signal is None:
         raise costs.error
     answer(document if form == "json" else cost_text(costs), form == "json")
     if form == "text" and costs.error is not None:
-        tell_interrupt(costs.error)
+        report_interrupt(costs.error)
     sys.exit(costs.exit_code)

@@ -33,17 +33,17 @@ def command(form: str, a: Path, b: Path) -> None:
     """  # noqa: D301 - click wants the character itself
     left, right = open_run(a), open_run(b)
     found = compare_runs(left, right)
-    apart = None if found.divergence is None else _distance(left, right, found.divergence)
+    measured = None if found.divergence is None else _distance(left, right, found.divergence)
     notes = [note for folder in (left, right) for note in _notes(folder)]
-    if found.divergence is not None and apart is None and found.divergence.stream not in ("length", "outcome"):
+    if found.divergence is not None and measured is None and found.divergence.stream not in ("length", "outcome"):
         notes.append(
             f"to measure by how much, run both again with --keep-values {found.divergence.step}, which keeps every "
             "tensor of that step on disk: several times the size of the model"
         )
     if form == "json":
-        answer(dumped(diff_json(str(left.path), str(right.path), found, apart, notes)), is_data=True)
+        answer(dumped(diff_json(str(left.path), str(right.path), found, measured, notes)), is_data=True)
     else:
-        answer(diff_text(str(left.path), str(right.path), found, apart, notes))
+        answer(diff_text(str(left.path), str(right.path), found, measured, notes))
     sys.exit(0 if found.same else 1)
 
 

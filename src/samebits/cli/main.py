@@ -90,7 +90,7 @@ def main(args: Sequence[str] | None = None) -> None:
         status = cli.main(args=words, prog_name="samebits", standalone_mode=False)
     except Exception as raised:
         error = _understood(raised, words)
-        _tell(error, words)
+        _print_error(error, words)
         sys.exit(_exit_code(error, words))
     sys.exit(status if isinstance(status, int) else 0)
 
@@ -131,7 +131,7 @@ def _exit_code(error: SamebitsError, words: list[str]) -> int:
     return error.exit_code
 
 
-def _tell(error: SamebitsError, words: list[str]) -> None:
+def _print_error(error: SamebitsError, words: list[str]) -> None:
     """In JSON to whoever asked for JSON, else in words."""
     document = _document(error, words)
     if document is not None:

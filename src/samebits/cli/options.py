@@ -87,7 +87,7 @@ def keep_answer(home: Path, document: str) -> None:
         click.echo(f"note: {error.message}, so there will be no page of it", err=True)
 
 
-def tell_interrupt(error: SamebitsError) -> None:
+def report_interrupt(error: SamebitsError) -> None:
     """Say on stderr that this is not all; below what a terminal shows of Ctrl-C."""
     with suppress(OSError):
         click.echo(f"\nerror: {error.message}\n\nhint: {error.hint}", err=True)

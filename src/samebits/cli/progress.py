@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from samebits.checking.lab import Watch
 from samebits.checking.plan import Request
+from samebits.checking.pool import Watch
 from samebits.launch.process import Outcome
 from samebits.runfolder.plan import RunPlan
 
@@ -29,7 +29,7 @@ def progress(request: Request) -> Iterator[Watch | None]:
 
     console = Console(stderr=True)
     with Live(console=console, transient=True, refresh_per_second=8) as live:
-        yield _Board(live).told
+        yield _Board(live).show
 
 
 @contextmanager
@@ -50,7 +50,7 @@ class _Board:
         self.running: dict[int, tuple[RunPlan, Path, float]] = {}
         self.done: list[str] = []
 
-    def told(self, number: int, plan: RunPlan, outcome: Outcome | None, path: Path) -> None:
+    def show(self, number: int, plan: RunPlan, outcome: Outcome | None, path: Path) -> None:
         if outcome is not None:
             self.running.pop(number, None)
             self.done.append(f"  run {number:<3} {plan.role}: {outcome.wall_seconds:.1f} s")

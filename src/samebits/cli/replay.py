@@ -48,6 +48,6 @@ def _found(run: Path) -> tuple[RunFolder, Path]:
     if not kept:
         raise RecordingError(
             f"{open_run(run).path} kept the operands of no operation",
-            "`samebits check --level op` keeps those of the operation at which runs part",
+            "`samebits check --level op` keeps those of the operation at which runs diverge",
         )
     return open_run(kept[-1].parent.parent), kept[-1]

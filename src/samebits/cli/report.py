@@ -53,8 +53,8 @@ def _page(path: Path, sources: bool) -> str:
         return cost_page(document, _manifest(path))
     # The folder may have been moved since.
     folders = {run["id"]: RunFolder(path / Path(run["folder"]).name) for run in document["runs"]}
-    parting = _parting(document, folders)
-    line, losses = (None, ()) if parting is None else (timeline(*parting), growth(*parting))
+    divergent = _divergent(document, folders)
+    line, losses = (None, ()) if divergent is None else (timeline(*divergent), growth(*divergent))
     recorded = {number: folder.recordings() for number, folder in folders.items() if folder.path.exists()}
     return check_page(document, line, losses, agreeing(recorded), _manifest(path), sources)
 
@@ -76,10 +76,10 @@ def _answer(path: Path) -> dict[str, Any]:
     return document
 
 
-def _parting(
+def _divergent(
     document: Mapping[str, Any], folders: Mapping[int, RunFolder]
 ) -> tuple[list[Recording], list[Recording]] | None:
-    """The recordings of the two runs that part."""
+    """The recordings of the two runs that diverge."""
     place = document["first_divergence"]
     if place is None or any(number not in folders for number in place["runs"]):
         return None

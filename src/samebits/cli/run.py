@@ -12,13 +12,13 @@ from samebits.base.errors import UsageError
 from samebits.cli.config import read_config
 from samebits.cli.options import COMMAND_LINE, command_argument, out_option, pin_option, seed_option, settings_from
 from samebits.factors.pinning import settings_for
-from samebits.launch.command import understand
+from samebits.launch.command import parse_command
 from samebits.launch.process import Outcome, run_transparent
 from samebits.launch.signals import end_like
 from samebits.runfolder.folder import mark_busy, mark_done, new_home
 from samebits.runfolder.notes import read_notes
 from samebits.runfolder.plan import RunPlan
-from samebits.runfolder.spec import OpWish
+from samebits.runfolder.spec import OpWindow
 from samebits.runfolder.steps import COMPARED
 
 
@@ -71,9 +71,9 @@ def command(
     end_like(outcome.exit_code)
 
 
-def _window(level: str, steps: str | None) -> OpWish | None:
+def _window(level: str, steps: str | None) -> OpWindow | None:
     if steps is None:
-        return OpWish() if level == "op" else None
+        return OpWindow() if level == "op" else None
     first, _, last = steps.partition(":")
     if level != "op":
         raise UsageError("--steps chooses the steps whose operations are recorded", "add --level op")
@@ -81,7 +81,7 @@ def _window(level: str, steps: str | None) -> OpWish | None:
         raise UsageError(
             f"--steps takes a step or FIRST:LAST, counted from 0, got {steps!r}", "for example --steps 3:5"
         )
-    return OpWish(int(first), int(last or first))
+    return OpWindow(int(first), int(last or first))
 
 
 def _run(
@@ -91,14 +91,14 @@ def _run(
     per_rank: bool,
     no_record: bool,
     keep_values: int | None,
-    ops: OpWish | None,
+    ops: OpWindow | None,
     out: Path | None,
     words: tuple[str, ...],
 ) -> Outcome:
     if no_pin and pins:
         raise UsageError("--no-pin and --pin contradict one another", "leave one of them out")
     config = read_config()
-    understood = understand(words)
+    understood = parse_command(words)
     chosen = pins or config.pin
     settings = {} if no_pin else settings_from(chosen) if chosen else settings_for(None)
     # The final state belongs to no step.

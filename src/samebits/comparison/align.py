@@ -58,7 +58,7 @@ def align(a: Sequence[Recording], b: Sequence[Recording], until: int | None = No
 
 def _own(recordings: Sequence[Recording], rank: int) -> list[Recording]:
     own = [recording for recording in recordings if recording.rank == rank]
-    return sorted(own, key=lambda one: (one.birth.order, one.birth.training, one.sequence))
+    return sorted(own, key=lambda one: (one.lane_id.order, one.lane_id.training, one.sequence))
 
 
 def _of_rank(rank: int, a: list[Recording], b: list[Recording], until: int | None) -> list[Pair]:
@@ -68,8 +68,8 @@ def _of_rank(rank: int, a: list[Recording], b: list[Recording], until: int | Non
     rest_a = [number for number in range(len(a)) if number not in found]
     rest_b = [number for number in range(len(b)) if number not in found.values()]
     found |= _alike(a, b, rest_a, rest_b, until)
-    pairs = [Pair(rank, a[x], b[found[x]] if x in found else None, a[x].birth.name) for x in range(len(a))]
-    return pairs + [Pair(rank, None, b[y], b[y].birth.name) for y in rest_b if y not in found.values()]
+    pairs = [Pair(rank, a[x], b[found[x]] if x in found else None, a[x].lane_id.name) for x in range(len(a))]
+    return pairs + [Pair(rank, None, b[y], b[y].lane_id.name) for y in rest_b if y not in found.values()]
 
 
 def _equal(a: list[Recording], b: list[Recording], until: int | None) -> dict[int, int]:
@@ -114,7 +114,7 @@ def _unlike(a: Recording, b: Recording, until: int | None) -> tuple[int, bool, b
     common = min(rows_until(a, until), rows_until(b, until))
     agreed = first_unequal(common, lambda row: a.root(row) == b.root(row))
     begun = not agreed and common > 0 and _beginnings(a) != _beginnings(b)
-    return -agreed, begun, a.birth.name != b.birth.name
+    return -agreed, begun, a.lane_id.name != b.lane_id.name
 
 
 def _beginnings(recording: Recording) -> dict[str, int]:

@@ -13,7 +13,7 @@ Position = tuple[int, int]
 
 @dataclass(frozen=True)
 class Divergence:
-    """Where two runs part.
+    """Where two runs diverge.
 
     Attributes:
         step: counts from 0.

@@ -1,4 +1,4 @@
-"""The first operation at which two recordings part, and what it is that parts there."""
+"""The first operation at which two recordings diverge, and what it is that diverges there."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class OpDivergence:
 
 
 def op_divergences(a: Sequence[Recording], b: Sequence[Recording]) -> list[OpDivergence]:
-    """Where the operations of two runs part, for every process that did in both; by rank."""
+    """Where the operations of two runs diverge, for every process that did in both; by rank."""
     pairs = [first_op_divergence(pair.a, pair.b) for pair in align(a, b) if pair.a is not None and pair.b is not None]
     return [place for place in pairs if place is not None]
 
@@ -66,7 +66,7 @@ def is_collective(op: str) -> bool:
 
 
 def first_op_divergence(a: Recording, b: Recording) -> OpDivergence | None:
-    """Where the operations of two recordings part; None when they agree as far as both go."""
+    """Where the operations of two recordings diverge; None when they agree as far as both go."""
     left, right = Ops(a), Ops(b)
     chunk = first_unequal(min(left.chunks, right.chunks), lambda number: left.root(number) == right.root(number))
     pairs = zip(_padded(left.rows(chunk)), _padded(right.rows(chunk)), strict=False)
@@ -88,7 +88,7 @@ def _judged(x: OpRow | None, y: OpRow | None, rank: int, both: tuple[Ops, Ops], 
     assert here is not None
     step, index = here.step, here.index
     if x is None or y is None or x.kind.identity != y.kind.identity or x.step != y.step:
-        extra, extra_in = _apart(*(list(islice(ops.rows(at[0]), at[1], at[1] + LOOK_AHEAD)) for ops in both))
+        extra, extra_in = _unmatched(*(list(islice(ops.rows(at[0]), at[1], at[1] + LOOK_AHEAD)) for ops in both))
         return OpDivergence("control flow", step, index, rank, x, y, (), tuple(extra), extra_in)
     if x.kind.ins == y.kind.ins and x.ins != y.ins:
         names = tuple(name for name, digest in x.ins.items() if y.ins[name] != digest)
@@ -118,7 +118,7 @@ def _members(row: OpRow, name: str) -> list[int]:
     return sorted(digest for one, digest in row.ins.items() if one.startswith(f"{name}["))
 
 
-def _apart(a: Sequence[OpRow], b: Sequence[OpRow]) -> tuple[list[OpRow], Literal["first", "second", "both"]]:
+def _unmatched(a: Sequence[OpRow], b: Sequence[OpRow]) -> tuple[list[OpRow], Literal["first", "second", "both"]]:
     """What only one of the two has before they go on together."""
     ids_a, ids_b = [row.kind.identity for row in a], [row.kind.identity for row in b]
     for distance in range(1, max(len(a), len(b)) + 1):

@@ -26,7 +26,7 @@ class Lane:
 
     @property
     def first(self) -> int | None:
-        """Where in `shares` it parts; None where it never does."""
+        """Where in `shares` it diverges; None where it never does."""
         return next((number for number, share in enumerate(self.shares) if share), None)
 
 

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from samebits.bits.ulp import BITS, ulp_between, ulp_told
+from samebits.bits.ulp import BITS, ulp_between, ulp_worth_reporting
 from samebits.runfolder.tensors import Kept
 
 
@@ -63,7 +63,7 @@ def distance(a: Kept, b: Kept) -> Distance | None:
     relative = float(_relative(np, x, y).max())
     at = _farthest(np, left, right, BITS[a.dtype])
     ulp = ulp_between(int(left[at]), int(right[at]), a.dtype)
-    return Distance(count, total, ulp_told(ulp, relative), relative)
+    return Distance(count, total, ulp_worth_reporting(ulp, relative), relative)
 
 
 def _counted(np: Any, a: Kept, b: Kept) -> Distance:

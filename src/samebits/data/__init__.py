@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from samebits.data.loader import DataLoader as DataLoader
     from samebits.data.streams import Mapped as Mapped
 
-_HOMES = {
+_EXPORTS = {
     "Audit": "samebits.data.audit",
     "DataLoader": "samebits.data.loader",
     "Mapped": "samebits.data.streams",
@@ -21,11 +21,11 @@ _HOMES = {
     "sample_generator": "samebits.data.generators",
 }
 
-__all__ = [*_HOMES]
+__all__ = [*_EXPORTS]
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
+    home = _EXPORTS.get(name)
     if home is None:
         raise AttributeError(f"module 'samebits.data' has no attribute {name!r}")
     import importlib

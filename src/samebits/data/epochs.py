@@ -21,10 +21,10 @@ import torch.utils.data
 from torch.utils.data import IterableDataset
 
 from samebits.base.errors import DataStateError, WorkerDiedError
-from samebits.base.seeds import Stem
+from samebits.base.seeds import KeyDeriver
 from samebits.data.fetching import Fetched, Fetcher, Skipped, prepare_worker
-from samebits.data.order import Ticket, order_of
-from samebits.data.ranks import Ranks, Tail
+from samebits.data.order import BatchRequest, order_of
+from samebits.data.ranks import LastBatch, Ranks
 from samebits.data.streams import StreamFetcher
 
 VERSION = 1
@@ -46,7 +46,7 @@ class Progress:
     skipped: int = 0
 
 
-class Inner(torch.utils.data.DataLoader[Any]):
+class TorchLoader(torch.utils.data.DataLoader[Any]):
     """The loader of torch that does the work. Whoever treats loaders leaves this one alone."""
 
 
@@ -59,7 +59,7 @@ class Epochs:
     Args:
         dataset: the loader's.
         seed: what everything hangs on.
-        tail: what becomes of a last batch that is not full.
+        last_batch: what becomes of a last batch that is not full.
         on_error: `skip` leaves out samples that raise.
         label: handed on to whoever looks on while samples are fetched.
 
@@ -71,13 +71,13 @@ class Epochs:
     """
 
     def __init__(
-        self, dataset: Any, seed: int, tail: Tail = "keep", on_error: OnError = "raise", label: Any = None
+        self, dataset: Any, seed: int, last_batch: LastBatch = "keep", on_error: OnError = "raise", label: Any = None
     ) -> None:
-        self.dataset, self.seed, self.tail, self.on_error, self.label = dataset, seed, tail, on_error, label
+        self.dataset, self.seed, self.last_batch, self.on_error, self.label = dataset, seed, last_batch, on_error, label
         self.progress = Progress()
         self.next_epoch = 0
         self.skipped: list[Skipped] = []
-        self._persistent: tuple[Inner, Feed] | None = None
+        self._persistent: tuple[TorchLoader, RequestSampler] | None = None
         self._loaded: Progress | None = None
         self.has_taken_seed = False
         self._begun = 0
@@ -97,11 +97,11 @@ class Epochs:
         # With as many threads as cores this changes nothing; with more, it tells MKL to keep to them, as fetching in
         # the main process does, so that the training's bits depend on neither.
         torch.set_num_threads(torch.get_num_threads())
-        inner, feed = self._persistent or self._made(loader, ranks)
+        inner, request_sampler = self._persistent or self._made(loader, ranks)
         if inner.persistent_workers:
-            self._persistent = inner, feed
-        feed.begin(self._tickets(loader, progress, ranks))
-        return EpochIterator(self, self._begun, loader, iter(inner), feed)
+            self._persistent = inner, request_sampler
+        request_sampler.begin(self._requests(loader, progress, ranks))
+        return EpochIterator(self, self._begun, loader, iter(inner), request_sampler)
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next iteration be this epoch; a loaded position within the same epoch stays."""
@@ -154,14 +154,16 @@ class Epochs:
         except TypeError:
             return -1
 
-    def _tickets(self, loader: Any, progress: Progress, ranks: Ranks) -> Iterator[Ticket]:
+    def _requests(self, loader: Any, progress: Progress, ranks: Ranks) -> Iterator[BatchRequest]:
         if isinstance(self.dataset, IterableDataset):
-            return _stream_tickets(progress, loader.batch_size, ranks)
-        return order_of(loader, self.tail).tickets(Stem(self.seed), progress.epoch, progress.samples, ranks)
+            return _stream_requests(progress, loader.batch_size, ranks)
+        return order_of(loader, self.last_batch).requests(
+            KeyDeriver(self.seed), progress.epoch, progress.samples, ranks
+        )
 
-    def _made(self, loader: Any, ranks: Ranks) -> tuple[Inner, Feed]:
-        feed = Feed()
-        return _inner_loader(loader, self._fetcher(loader, ranks), feed), feed
+    def _made(self, loader: Any, ranks: Ranks) -> tuple[TorchLoader, RequestSampler]:
+        request_sampler = RequestSampler()
+        return _inner_loader(loader, self._fetcher(loader, ranks), request_sampler), request_sampler
 
     def _fetcher(self, loader: Any, ranks: Ranks) -> Fetcher:
         # Plain memory that processes share: ctypes has no types for what can be made of it.
@@ -174,7 +176,7 @@ class Epochs:
             "working": make_array("q", 2 * loader.num_workers) if loader.num_workers else None,
         }
         if isinstance(self.dataset, IterableDataset):
-            return StreamFetcher(self.dataset, ranks, self.tail, **options)
+            return StreamFetcher(self.dataset, ranks, self.last_batch, **options)
         if loader.num_workers:
             return Fetcher(self.dataset, **options)
         # In this process what the dataset holds has not to be looked for anew in every epoch.
@@ -183,12 +185,12 @@ class Epochs:
         return self._here
 
 
-def _inner_loader(loader: Any, fetcher: Fetcher, feed: Feed) -> Inner:
+def _inner_loader(loader: Any, fetcher: Fetcher, request_sampler: RequestSampler) -> TorchLoader:
     has_workers = loader.num_workers > 0
-    return Inner(
+    return TorchLoader(
         fetcher,
         batch_size=None,
-        sampler=feed,
+        sampler=request_sampler,
         num_workers=loader.num_workers,
         collate_fn=_as_it_is,
         pin_memory=loader.pin_memory,
@@ -197,7 +199,9 @@ def _inner_loader(loader: Any, fetcher: Fetcher, feed: Feed) -> Inner:
         worker_init_fn=partial(prepare_worker, loader.worker_init_fn),
         multiprocessing_context=loader.multiprocessing_context if has_workers else None,
         # torch draws a seed for its workers, from here instead of from the global generator.
-        generator=torch.Generator().manual_seed(int.from_bytes(Stem(fetcher.seed, "workers").key()[:4], "little")),
+        generator=torch.Generator().manual_seed(
+            int.from_bytes(KeyDeriver(fetcher.seed, "workers").key()[:4], "little")
+        ),
         prefetch_factor=loader.prefetch_factor if has_workers else None,
         persistent_workers=loader.persistent_workers and has_workers,
     )
@@ -207,7 +211,7 @@ def _as_it_is(batch: Any) -> Any:
     return batch
 
 
-class Feed:
+class RequestSampler:
     """What torch's loader takes for a sampler: the tickets of the epoch that has begun.
 
     Attributes:
@@ -215,25 +219,25 @@ class Feed:
     """
 
     def __init__(self) -> None:
-        self.pending: deque[Ticket] = deque()
-        self._tickets: Iterator[Ticket] = iter(())
+        self.pending: deque[BatchRequest] = deque()
+        self._requests: Iterator[BatchRequest] = iter(())
 
-    def begin(self, tickets: Iterator[Ticket]) -> None:
+    def begin(self, requests: Iterator[BatchRequest]) -> None:
         """The next iteration yields these."""
-        self.pending, self._tickets = deque(), tickets
+        self.pending, self._requests = deque(), requests
 
-    def __iter__(self) -> Iterator[Ticket]:
+    def __iter__(self) -> Iterator[BatchRequest]:
         pending = self.pending
-        for ticket in self._tickets:
-            pending.append(ticket)
-            yield ticket
+        for request in self._requests:
+            pending.append(request)
+            yield request
 
 
-def _stream_tickets(progress: Progress, size: int | None, ranks: Ranks) -> Iterator[Ticket]:
+def _stream_requests(progress: Progress, size: int | None, ranks: Ranks) -> Iterator[BatchRequest]:
     """Batches for ever: only reading shows where a stream ends."""
     together = size or ranks.world_size
     for start in itertools.count(progress.samples, together):
-        yield Ticket(progress.epoch, start, (), None, start + together, size is not None)
+        yield BatchRequest(progress.epoch, start, (), None, start + together, size is not None)
 
 
 class EpochIterator:
@@ -243,9 +247,9 @@ class EpochIterator:
         WorkerDiedError: a worker was killed; it names the sample.
     """
 
-    def __init__(self, epochs: Epochs, turn: int, loader: Any, inner: Any, feed: Feed) -> None:
+    def __init__(self, epochs: Epochs, turn: int, loader: Any, inner: Any, request_sampler: RequestSampler) -> None:
         self.epochs, self.turn, self.loader, self.inner = epochs, turn, loader, inner
-        self.pending = feed.pending
+        self.pending = request_sampler.pending
         self.working = inner._dataset.working
         self.epoch = epochs.progress.epoch
         self.is_over = False
@@ -258,17 +262,17 @@ class EpochIterator:
 
     def __next__(self) -> Any:
         while not self.is_over:
-            batch, ticket = self._next()
+            batch, request = self._next()
             if self.epochs.on_error != "skip":
-                self._handed_over(ticket)
+                self._handed_over(request)
                 return batch
             fetched: Fetched = batch
-            self._handed_over(ticket, fetched.skipped)
+            self._handed_over(request, fetched.skipped)
             if not fetched.is_empty:
                 return fetched.batch
         raise StopIteration
 
-    def _next(self) -> tuple[Any, Ticket]:
+    def _next(self) -> tuple[Any, BatchRequest]:
         try:
             return next(self.inner), self.pending.popleft()
         except StopIteration as end:
@@ -300,8 +304,8 @@ class EpochIterator:
         if self.working is not None:
             traceback.clear_frames(error.__traceback__)
 
-    def _handed_over(self, ticket: Ticket, skipped: Sequence[Skipped] = ()) -> None:
-        self.epochs.handed_over(self.turn, self.epoch, ticket.end, skipped)
+    def _handed_over(self, request: BatchRequest, skipped: Sequence[Skipped] = ()) -> None:
+        self.epochs.handed_over(self.turn, self.epoch, request.end, skipped)
 
     def _died(self, error: BaseException) -> WorkerDiedError | None:
         """What torch says of a worker's end, with the sample that it was fetching."""
@@ -321,9 +325,9 @@ class EpochIterator:
         return WorkerDiedError(f"DataLoader worker (pid {named[1]}) {_how(named[2])} {where}", hint)
 
     def _named(self, position: int) -> str:
-        for ticket in self.pending:
-            if 0 <= position - ticket.start < len(ticket.indices):
-                return f"sample {ticket.indices[position - ticket.start]!r} (number {position} of epoch {self.epoch})"
+        for request in self.pending:
+            if 0 <= position - request.start < len(request.indices):
+                return f"sample {request.indices[position - request.start]!r} (number {position} of epoch {self.epoch})"
         return f"number {position} of epoch {self.epoch}"
 
 

@@ -11,9 +11,9 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch.utils.data import Dataset, IterableDataset, Subset, get_worker_info
 
-from samebits.base.seeds import Stem
+from samebits.base.seeds import KeyDeriver
 from samebits.data.generators import Current, Generators, bring_back
-from samebits.data.order import Ticket, index_word
+from samebits.data.order import BatchRequest, index_word
 
 Fetch = Callable[[], Any]
 
@@ -48,7 +48,7 @@ class Fetcher(Dataset[Any]):
         label: whatever the onlooker wants to know about this loader.
     """
 
-    onlooker: ClassVar[Callable[[Fetcher, Fetch], Any] | None] = None
+    tracer: ClassVar[Callable[[Fetcher, Fetch], Any] | None] = None
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Fetcher(Dataset[Any]):
     ) -> None:
         self.dataset, self.collate_fn, self.seed, self.skips, self.working = dataset, collate_fn, seed, skips, working
         self.label = label
-        self._stems = {name: Stem(seed, name) for name in ("sample", "batch", "stream")}
+        self._derivers = {name: KeyDeriver(seed, name) for name in ("sample", "batch", "stream")}
         # Made in the process that fetches: a worker has its own copy of the dataset, and of what that holds.
         self._generators: Generators | None = None
         self._held: list[tuple[str, int]] = []
@@ -75,13 +75,13 @@ class Fetcher(Dataset[Any]):
     def _made_of(self) -> dict[str, Any]:
         return {name: vars(self)[name] for name in ("dataset", "collate_fn", "seed", "skips", "working", "label")}
 
-    def __getitem__(self, ticket: Ticket) -> Any:
+    def __getitem__(self, request: BatchRequest) -> Any:
         """Raises what the dataset raises, with a note that names the sample."""
-        fetched = self._fetched(ticket)
+        fetched = self._fetched(request)
         if not self._has_looked_twice:
             self._has_looked_twice = True
             if self.looks_otherwise():
-                fetched = self._fetched(ticket)
+                fetched = self._fetched(request)
         return fetched if self.skips else fetched.batch
 
     def looks_otherwise(self) -> bool:
@@ -90,13 +90,13 @@ class Fetcher(Dataset[Any]):
         Many a one is made when it is first needed: `if self.rng is None: self.rng = default_rng(0)`.
         """
         before, self._generators = self._generators, None
-        return before is not None and before.ways != self._found().ways
+        return before is not None and before.paths != self._found().paths
 
-    def _fetched(self, ticket: Ticket) -> Fetched:
+    def _fetched(self, request: BatchRequest) -> Fetched:
         with self.keyed() as generators:
             skipped: list[Skipped] = []
-            samples = self.samples(ticket, generators, skipped)
-            batch = self._collated(ticket, samples, generators) if samples else None
+            samples = self.samples(request, generators, skipped)
+            batch = self._collated(request, samples, generators) if samples else None
         return Fetched(batch, skipped, not samples)
 
     @contextmanager
@@ -139,27 +139,27 @@ class Fetcher(Dataset[Any]):
 
     def key_of(self, epoch: int, index: Any, repeat: int = 0) -> bytes:
         """The key of one sample."""
-        return self._stems["sample"].key(epoch, index_word(index), repeat)
+        return self._derivers["sample"].key(epoch, index_word(index), repeat)
 
-    def samples(self, ticket: Ticket, generators: Generators, skipped: list[Skipped]) -> list[Any]:
+    def samples(self, request: BatchRequest, generators: Generators, skipped: list[Skipped]) -> list[Any]:
         """The samples that a ticket asks for."""
-        in_bulk = ticket.is_batch and _fetches_in_bulk(self.dataset)
+        in_bulk = request.is_batch and _fetches_in_bulk(self.dataset)
         if in_bulk and not self._draws_in_bulk:
-            samples = self._in_bulk(ticket, generators)
+            samples = self._in_bulk(request, generators)
             if samples is not None:
                 return samples
         found: list[Any] = []
-        repeats = ticket.repeats or (0,) * len(ticket.indices)
-        for number, (index, repeat) in enumerate(zip(ticket.indices, repeats, strict=True)):
-            generators.start(self.key_of(ticket.epoch, index, repeat))
-            self.one(partial(self._sample, index, in_bulk), ticket.start + number, index, found, skipped)
+        repeats = request.repeats or (0,) * len(request.indices)
+        for number, (index, repeat) in enumerate(zip(request.indices, repeats, strict=True)):
+            generators.start(self.key_of(request.epoch, index, repeat))
+            self.one(partial(self._sample, index, in_bulk), request.start + number, index, found, skipped)
         return found
 
     def one(self, fetch: Fetch, position: int, index: Any, found: list[Any], skipped: list[Skipped]) -> None:
         """Fetch one sample, or leave it out where that is wanted."""
-        self._tell(position)
+        self._report(position)
         try:
-            found.append(fetch() if Fetcher.onlooker is None else Fetcher.onlooker(self, fetch))
+            found.append(fetch() if Fetcher.tracer is None else Fetcher.tracer(self, fetch))
         except Exception as error:
             if not self.skips:
                 where = f"while fetching sample {index!r}, number {position} of its epoch"
@@ -178,13 +178,13 @@ class Fetcher(Dataset[Any]):
     def _sample(self, index: Any, in_bulk: bool) -> Any:
         return self.dataset.__getitems__([index])[0] if in_bulk else self.dataset[index]
 
-    def _in_bulk(self, ticket: Ticket, generators: Generators) -> list[Any] | None:
+    def _in_bulk(self, request: BatchRequest, generators: Generators) -> list[Any] | None:
         """What the dataset fetches at once; None when it drew, since a draw has to belong to one sample."""
-        self._tell(ticket.start)
-        generators.start(self._stems["batch"].key(ticket.epoch, ticket.start, "samples"))
+        self._report(request.start)
+        generators.start(self._derivers["batch"].key(request.epoch, request.start, "samples"))
         before = generators.frozen()
         try:
-            samples = list(self.dataset.__getitems__(list(ticket.indices)))
+            samples = list(self.dataset.__getitems__(list(request.indices)))
         except Exception:
             # One by one, the sample that raises can be named, or left out.
             self._draws_in_bulk = True
@@ -194,15 +194,15 @@ class Fetcher(Dataset[Any]):
         self._draws_in_bulk = True
         return None
 
-    def _collated(self, ticket: Ticket, samples: list[Any], generators: Generators) -> Any:
-        generators.start(self._stems["batch"].key(ticket.epoch, ticket.start))
+    def _collated(self, request: BatchRequest, samples: list[Any], generators: Generators) -> Any:
+        generators.start(self._derivers["batch"].key(request.epoch, request.start))
         try:
-            return self.collate_fn(samples if ticket.is_batch else samples[0])
+            return self.collate_fn(samples if request.is_batch else samples[0])
         except Exception as error:
-            note(error, f"while collating samples {list(ticket.indices)!r}")
+            note(error, f"while collating samples {list(request.indices)!r}")
             raise
 
-    def _tell(self, position: int) -> None:
+    def _report(self, position: int) -> None:
         info = get_worker_info()
         if info is not None and self.working is not None:
             self.working[2 * info.id : 2 * info.id + 2] = os.getpid(), position + 1

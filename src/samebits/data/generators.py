@@ -50,9 +50,9 @@ class Words(NamedTuple):
             key[32:],
         )
 
-    def of_held(self, way: str) -> int:
+    def of_held(self, path: str) -> int:
         """128 bits for a generator that an object holds."""
-        raw = hashlib.blake2b(way.encode(errors="surrogatepass"), key=self.rest, digest_size=16).digest()
+        raw = hashlib.blake2b(path.encode(errors="surrogatepass"), key=self.rest, digest_size=16).digest()
         return int.from_bytes(raw, "little")
 
 
@@ -70,8 +70,8 @@ class Generators:
         self._numpy = None if only_torch else _numpy_random()
         self._python = None if only_torch else random
         found = find_generators(*roots, beside=beside)
-        self.ways = {way: id(one) for way, one in found}
-        self.held = [(way, *_handles(one)) for way, one in found if is_keyable(one)]
+        self.paths = {path: id(one) for path, one in found}
+        self.held = [(path, *_handles(one)) for path, one in found if is_keyable(one)]
 
     def states(self) -> States:
         """Where each of them stands, and how to bring it back there."""
@@ -100,8 +100,8 @@ class Generators:
             _start_numpy(self._numpy, words.numpy)
         for generator in accelerator_generators():
             generator.manual_seed(words.accelerator)
-        for way, start, _, _ in self.held:
-            start(words.of_held(way))
+        for path, start, _, _ in self.held:
+            start(words.of_held(path))
         Current.set(words)
 
 

@@ -61,8 +61,8 @@ class _Search:
 
     def run(self, roots: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
         """Everything that is found from there."""
-        for way, one in roots:
-            self._meet(way, one)
+        for path, one in roots:
+            self._meet(path, one)
         while self.objects or self.containers:
             if len(self.known) > OBJECTS_LOOKED_AT:
                 warnings.warn(
@@ -71,24 +71,24 @@ class _Search:
                     stacklevel=2,
                 )
                 break
-            way, one = self.objects.popleft() if self.objects else self.containers.popleft()
+            path, one = self.objects.popleft() if self.objects else self.containers.popleft()
             for step, inner in _inside(one):
-                self._meet(way + step, inner)
+                self._meet(path + step, inner)
         return list(self.found.items())
 
-    def _meet(self, way: str, one: Any) -> None:
+    def _meet(self, path: str, one: Any) -> None:
         # Not isinstance: that would ask the object what it is, and a proxy of something gone would raise.
         kind = type(one)
         if issubclass(kind, _CLOSED) or id(one) in self.known or _holds_values_only(one, kind):
             return
         self.known[id(one)] = one
         if issubclass(kind, self.wanted):
-            number = sum(known == way or known.startswith(f"{way}#") for known in self.found)
-            self.found[f"{way}#{number}" if number else way] = one
+            number = sum(known == path or known.startswith(f"{path}#") for known in self.found)
+            self.found[f"{path}#{number}" if number else path] = one
         elif kind in _CONTAINERS:
-            self.containers.append((way, one))
+            self.containers.append((path, one))
         else:
-            self.objects.append((way, one))
+            self.objects.append((path, one))
 
 
 def _holds_values_only(one: Any, kind: type) -> bool:

@@ -59,14 +59,14 @@ class _Trace:
         if event == "exception" or not self.stack or self.stack[-1][0] is not frame:
             return self.step
         self.left -= 1
-        self._tell(self.stack[-1][1], frame, [result] if event == "return" else [])
+        self._report(self.stack[-1][1], frame, [result] if event == "return" else [])
         if event == "return":
             self.stack.pop()
         else:
             self.stack[-1] = (frame, site_of(frame))
         return self.step
 
-    def _tell(self, site: Site, frame: FrameType, result: list[Any]) -> None:
+    def _report(self, site: Site, frame: FrameType, result: list[Any]) -> None:
         # Whatever the listener calls is not followed.
         sys.settrace(None)
         try:
@@ -76,7 +76,7 @@ class _Trace:
                 sys.settrace(self.enter)
 
 
-class Onlooker:
+class SampleTracer:
     """Which of the user's lines make the first two samples depend on more than their indices.
 
     Lines that move a generator in either; and lines that change in the second what the dataset holds: in the first it
@@ -111,20 +111,20 @@ class Onlooker:
             nonlocal stood, held
             stand, hold = look()
             if stand and stood and stand != stood:
-                self._tell(site, None)
+                self._report(site, None)
             if hold and held and hold != held:
-                self._tell(site, name_of_change(held, hold))
+                self._report(site, name_of_change(held, hold))
             stood, held = stand, hold
 
         return follow(fetch, after_line)
 
-    def _tell(self, site: Site, changed: str | None) -> None:
+    def _report(self, site: Site, changed: str | None) -> None:
         if site.key not in self._known:
             self._known.add(site.key)
             self.found(site, changed)
 
 
-def carried_by(one: Any, caches: bool = True, depth: int = 4, way: str = "self") -> dict[str, Any]:
+def carried_by(one: Any, caches: bool = True, depth: int = 4, path: str = "self") -> dict[str, Any]:
     """What an object carries from sample to sample, in itself and in what it holds, by attribute.
 
     Generators are keyed, so they are no part of it. Dicts and sets are only looked at with `caches`: growing, they
@@ -134,12 +134,12 @@ def carried_by(one: Any, caches: bool = True, depth: int = 4, way: str = "self")
     own = getattr(one, "__dict__", None)
     for name, value in own.items() if isinstance(own, dict) else ():
         if caches or not isinstance(value, dict | set):
-            found[f"{way}.{name}"] = _carried(value)
+            found[f"{path}.{name}"] = _carried(value)
             if depth:
-                found |= carried_by(value, caches, depth - 1, f"{way}.{name}")
+                found |= carried_by(value, caches, depth - 1, f"{path}.{name}")
     if isinstance(one, list | tuple) and depth:
         for number, item in enumerate(one[:_ITEMS_CARRIED]):
-            found |= carried_by(item, caches, depth - 1, f"{way}[{number}]")
+            found |= carried_by(item, caches, depth - 1, f"{path}[{number}]")
     return found
 
 

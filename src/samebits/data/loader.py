@@ -15,7 +15,7 @@ from samebits.base.errors import UsageError
 from samebits.base.seeds import derive
 from samebits.data.epochs import EpochIterator, Epochs, OnError
 from samebits.data.fetching import Skipped
-from samebits.data.ranks import TAILS, Ranks, Tail
+from samebits.data.ranks import LAST_BATCHES, LastBatch, Ranks
 from samebits.data.streams import Mapped
 
 _made = itertools.count()
@@ -54,7 +54,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             `generator`, else of torch's global generator, and from how many such loaders were made before.
         rank: of this process; left out, as torch.distributed or the environment says.
         world_size: number of ranks, given together with `rank`.
-        tail: a last global batch that is not full is handed over as it is (`keep`), left out (`drop`, the same as
+        last_batch: a last global batch that is not full is handed over as it is (`keep`), left out (`drop`, the same as
             `drop_last=True`) or filled up with the first samples of the epoch (`pad`). `keep` refuses a batch with
             fewer samples than ranks; `uneven` lets some ranks end a batch earlier.
         on_error: `skip` leaves out samples that raise, whatever the number of workers, and lists them in `skipped`.
@@ -71,7 +71,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         seed: int | None = None,
         rank: int | None = None,
         world_size: int | None = None,
-        tail: Tail | None = None,
+        last_batch: LastBatch | None = None,
         on_error: OnError = "raise",
         **options: Any,
     ) -> None:
@@ -83,10 +83,10 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         super().__init__(dataset, *args, **options)
         self._seed = None if seed is None else whole_number(seed, "seed")
         self.rank, self.world_size, self.on_error = rank, world_size, on_error
-        self.tail = self._checked_tail(tail)
+        self.last_batch = self._checked_last_batch(last_batch)
         self._check(on_error)
         root = derive(self._root_seed(), "loader", next(_made)) >> 1 if self._seed is None else self._seed
-        self._epochs = Epochs(dataset, root, self.tail, on_error)
+        self._epochs = Epochs(dataset, root, self.last_batch, on_error)
 
     def __iter__(self) -> EpochIterator:  # type: ignore[override]
         return self._epochs.begin(self, self._ranks())
@@ -99,10 +99,10 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         samples = len(self.dataset if is_stream else self.sampler)  # type: ignore[arg-type]
         ranks = self._ranks()
         full, rest = divmod(samples, self.batch_size or ranks.world_size)
-        if self.tail == "uneven":
+        if self.last_batch == "uneven":
             own = ranks.slice_of(rest)
             return int(full + (own.stop > own.start))
-        return int(full + (rest > 0 and self.tail != "drop"))
+        return int(full + (rest > 0 and self.last_batch != "drop"))
 
     @property
     def seed(self) -> int | None:
@@ -133,17 +133,20 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         """
         self._epochs.load(state, may_take_seed=self.seed is None)
 
-    def _checked_tail(self, tail: Tail | None) -> Tail:
-        if tail is not None and tail not in TAILS:
-            raise UsageError(f"tail must be one of {', '.join(TAILS)}, got {tail!r}")
-        if self.drop_last and tail not in (None, "drop"):
-            raise UsageError(f"drop_last=True and tail={tail!r} contradict each other", "give one of the two")
-        makes_batches = self.batch_sampler is not None and self.batch_size is None
-        if makes_batches and tail in ("drop", "pad"):
+    def _checked_last_batch(self, last_batch: LastBatch | None) -> LastBatch:
+        if last_batch is not None and last_batch not in LAST_BATCHES:
+            raise UsageError(f"last_batch must be one of {', '.join(LAST_BATCHES)}, got {last_batch!r}")
+        if self.drop_last and last_batch not in (None, "drop"):
             raise UsageError(
-                f"tail={tail!r} is for batches that the loader cuts, and batch_sampler makes its own", "leave tail out"
+                f"drop_last=True and last_batch={last_batch!r} contradict each other", "give one of the two"
             )
-        return "drop" if self.drop_last else tail or "keep"
+        makes_batches = self.batch_sampler is not None and self.batch_size is None
+        if makes_batches and last_batch in ("drop", "pad"):
+            raise UsageError(
+                f"last_batch={last_batch!r} is for batches that the loader cuts, and batch_sampler makes its own",
+                "leave last_batch out",
+            )
+        return "drop" if self.drop_last else last_batch or "keep"
 
     def _check(self, on_error: str) -> None:
         if on_error not in get_args(OnError):

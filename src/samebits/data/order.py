@@ -14,12 +14,12 @@ from torch.utils.data import RandomSampler, SequentialSampler, SubsetRandomSampl
 from torch.utils.data.distributed import DistributedSampler
 
 from samebits.base.errors import UsageError
-from samebits.base.seeds import Stem
+from samebits.base.seeds import KeyDeriver
 from samebits.data.generators import Current, Generators, States, bring_back
-from samebits.data.ranks import Ranks, Tail
+from samebits.data.ranks import LastBatch, Ranks
 
 
-class Ticket(NamedTuple):
+class BatchRequest(NamedTuple):
     """What one process fetches for one batch.
 
     Attributes:
@@ -46,22 +46,22 @@ class Order:
         sampler: yields indices, or (`makes_batches`) lists of them.
         makes_batches: whether it yields whole batches.
         size: of a global batch; None when samples are not collated, or when the sampler makes the batches.
-        tail: what becomes of a last batch that is not full.
+        last_batch: what becomes of a last batch that is not full.
         dataset: what the indices are of.
     """
 
     def __init__(
-        self, sampler: Iterable[Any], makes_batches: bool, size: int | None, tail: Tail, dataset: Any = None
+        self, sampler: Iterable[Any], makes_batches: bool, size: int | None, last_batch: LastBatch, dataset: Any = None
     ) -> None:
-        self.sampler, self.makes_batches, self.size, self.tail = sampler, makes_batches, size, tail
+        self.sampler, self.makes_batches, self.size, self.last_batch = sampler, makes_batches, size, last_batch
         self.dataset = dataset
-        self._needs_counting = makes_batches or tail == "pad" or not _never_repeats(sampler)
+        self._needs_counting = makes_batches or last_batch == "pad" or not _never_repeats(sampler)
 
     @property
     def is_batched(self) -> bool:
         return self.makes_batches or self.size is not None
 
-    def tickets(self, stem: Stem, epoch: int, start: int, ranks: Ranks) -> Iterator[Ticket]:
+    def requests(self, stem: KeyDeriver, epoch: int, start: int, ranks: Ranks) -> Iterator[BatchRequest]:
         """This rank's part of every batch of an epoch that begins at position `start` or later.
 
         Raises:
@@ -70,14 +70,14 @@ class Order:
         size = self.batch_size(ranks)
         if not self.makes_batches and isinstance(self.sampler, Sized):
             last = (len(self.sampler) - start) % size
-            ranks.refuse_to_leave_one_without(last if self.tail == "keep" else 0, self.tail)
+            ranks.require_one_each(last if self.last_batch == "keep" else 0, self.last_batch)
         return self._issued(stem, epoch, start, size, ranks)
 
     def batch_size(self, ranks: Ranks) -> int:
         """Samples that are collated by nobody are shared out one to a rank."""
         return self.size or ranks.world_size
 
-    def _issued(self, stem: Stem, epoch: int, start: int, size: int, ranks: Ranks) -> Iterator[Ticket]:
+    def _issued(self, stem: KeyDeriver, epoch: int, start: int, size: int, ranks: Ranks) -> Iterator[BatchRequest]:
         position = 0
         for batch in self._counted(self._global_batches(stem, epoch, start, size)):
             first, position = position, position + len(batch)
@@ -86,13 +86,13 @@ class Order:
                 batch, first = batch[start - first :], start
             if first < start or not batch:
                 continue
-            ranks.refuse_to_leave_one_without(len(batch), self.tail)
+            ranks.require_one_each(len(batch), self.last_batch)
             own = ranks.slice_of(len(batch))
             indices = tuple(index for index, _ in batch[own])
             repeats = tuple(repeat for _, repeat in batch[own])
             if indices:
                 known = repeats if any(repeats) else None
-                yield Ticket(epoch, first + own.start, indices, known, position, self.is_batched)
+                yield BatchRequest(epoch, first + own.start, indices, known, position, self.is_batched)
 
     def _counted(self, batches: Iterator[list[Any]]) -> Iterator[list[tuple[Any, int]]]:
         if not self._needs_counting:
@@ -107,7 +107,7 @@ class Order:
                 counted.append((index, repeat))
             yield counted
 
-    def _global_batches(self, stem: Stem, epoch: int, start: int, size: int) -> Iterator[list[Any]]:
+    def _global_batches(self, stem: KeyDeriver, epoch: int, start: int, size: int) -> Iterator[list[Any]]:
         """What the sampler yields, a batch at a time; batches are cut from `start` on."""
         source = _Private(self.sampler, stem.key("order", epoch), self.dataset)
         if self.makes_batches:
@@ -119,11 +119,11 @@ class Order:
             yield beginning
         while batch := source.take(size):
             missing = size - len(batch)
-            if missing and self.tail == "drop":
+            if missing and self.last_batch == "drop":
                 return
             if len(beginning) < size:
                 beginning = beginning + batch
-            if missing and self.tail == "pad":
+            if missing and self.last_batch == "pad":
                 # As often as it takes: the whole epoch may be shorter than a batch.
                 batch += itertools.islice(itertools.cycle(beginning), missing)
             yield batch
@@ -201,8 +201,8 @@ def _never_repeats(sampler: Any) -> bool:
     )
 
 
-def order_of(loader: Any, tail: Tail) -> Order:
+def order_of(loader: Any, last_batch: LastBatch) -> Order:
     """The order of a loader of torch's; its own BatchSampler is left out, since batches are cut here."""
     if loader.batch_size is None and loader.batch_sampler is not None:
-        return Order(loader.batch_sampler, True, None, tail, loader.dataset)
-    return Order(loader.sampler, False, loader.batch_size, tail, loader.dataset)
+        return Order(loader.batch_sampler, True, None, last_batch, loader.dataset)
+    return Order(loader.sampler, False, loader.batch_size, last_batch, loader.dataset)

@@ -10,8 +10,8 @@ import torch
 
 from samebits.base.errors import UsageError
 
-Tail = Literal["keep", "drop", "pad", "uneven"]
-TAILS: tuple[str, ...] = get_args(Tail)
+LastBatch = Literal["keep", "drop", "pad", "uneven"]
+LAST_BATCHES: tuple[str, ...] = get_args(LastBatch)
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,14 @@ class Ranks:
         """This rank's part of `count` samples: contiguous, and as large as everybody's, give or take one."""
         return slice(self.rank * count // self.world_size, (self.rank + 1) * count // self.world_size)
 
-    def refuse_to_leave_one_without(self, count: int, tail: Tail) -> None:
+    def require_one_each(self, count: int, last_batch: LastBatch) -> None:
         """Raise UsageError when a global batch of `count` samples is too small for all, unless that is wanted."""
-        if 0 < count < self.world_size and tail != "uneven":
+        if 0 < count < self.world_size and last_batch != "uneven":
             raise UsageError(
                 f"a global batch of {count} samples leaves some of {self.world_size} ranks without any, and the others "
                 "would wait for them for ever",
-                "give tail='drop' or tail='pad', or tail='uneven' where ranks may take different numbers of steps",
+                "give last_batch='drop' or last_batch='pad', or last_batch='uneven' where ranks may take unequal numbers of "
+                "steps",
             )
 
 

@@ -13,8 +13,8 @@ from torch.utils.data._utils import worker as torch_worker
 from samebits.base.errors import UsageError
 from samebits.data.fetching import Fetcher, Skipped, note
 from samebits.data.generators import Generators
-from samebits.data.order import Ticket
-from samebits.data.ranks import Ranks, Tail
+from samebits.data.order import BatchRequest
+from samebits.data.ranks import LastBatch, Ranks
 
 
 class Mapped(IterableDataset[Any]):
@@ -53,34 +53,34 @@ class StreamFetcher(Fetcher):
     Args:
         dataset: iterable.
         ranks: whose part of each global batch is kept.
-        tail: what becomes of a last batch that is not full.
+        last_batch: what becomes of a last batch that is not full.
         options: as for `Fetcher`.
     """
 
-    def __init__(self, dataset: Any, ranks: Ranks, tail: Tail, **options: Any) -> None:
+    def __init__(self, dataset: Any, ranks: Ranks, last_batch: LastBatch, **options: Any) -> None:
         super().__init__(dataset, **options)
-        self.ranks, self.tail = ranks, tail
+        self.ranks, self.last_batch = ranks, last_batch
         self._source: Iterator[Any] | None = None
         self._epoch = self._position = 0
 
     def _made_of(self) -> dict[str, Any]:
-        return {**super()._made_of(), "ranks": self.ranks, "tail": self.tail}
+        return {**super()._made_of(), "ranks": self.ranks, "last_batch": self.last_batch}
 
-    def samples(self, ticket: Ticket, generators: Generators, skipped: list[Skipped]) -> list[Any]:
+    def samples(self, request: BatchRequest, generators: Generators, skipped: list[Skipped]) -> list[Any]:
         """This rank's part of the elements from `start` to `end`.
 
         Raises:
             StopIteration: the stream has ended before, or ends in a batch that is to be dropped or leaves nothing for
                 this rank.
         """
-        read = self._read(ticket, generators)
+        read = self._read(request, generators)
         known = len(read)
-        missing = ticket.end - ticket.start - known
-        if missing and self.tail == "drop":
+        missing = request.end - request.start - known
+        if missing and self.last_batch == "drop":
             raise StopIteration
-        if known and self.tail == "pad":
+        if known and self.last_batch == "pad":
             read += [read[number % known] for number in range(missing)]
-        self.ranks.refuse_to_leave_one_without(len(read), self.tail)
+        self.ranks.require_one_each(len(read), self.last_batch)
         own = range(len(read))[self.ranks.slice_of(len(read))]
         if not own:
             raise StopIteration
@@ -93,28 +93,28 @@ class StreamFetcher(Fetcher):
             else:
                 # What pads is the same element again, under a key of its own.
                 repeat = (number // known,) if number >= known else ()
-                generators.start(self._stems["stream"].key(ticket.epoch, position, "function", *repeat))
+                generators.start(self._derivers["stream"].key(request.epoch, position, "function", *repeat))
                 self.one(partial(function, element), position, position, found, skipped)
         return found
 
-    def _read(self, ticket: Ticket, generators: Generators) -> list[tuple[int, Any]]:
+    def _read(self, request: BatchRequest, generators: Generators) -> list[tuple[int, Any]]:
         """Position and element of what lies from `start` to `end`, as far as there is any."""
-        if self._source is None or ticket.epoch != self._epoch or ticket.start < self._position:
-            self._source = self._opened(ticket.epoch, generators)
+        if self._source is None or request.epoch != self._epoch or request.start < self._position:
+            self._source = self._opened(request.epoch, generators)
         read: list[tuple[int, Any]] = []
-        while self._position < ticket.end:
+        while self._position < request.end:
             element: list[Any] = []
-            generators.start(self._stems["stream"].key(self._epoch, self._position))
+            generators.start(self._derivers["stream"].key(self._epoch, self._position))
             try:
                 with _whole():
-                    self._tell(self._position)
+                    self._report(self._position)
                     element.append(next(self._source))
             except StopIteration:
                 break
             except Exception as error:
                 note(error, f"while reading element {self._position} of the stream")
                 raise
-            if self._position >= ticket.start:
+            if self._position >= request.start:
                 read.append((self._position, element[0]))
             self._position += 1
         return read
@@ -122,7 +122,7 @@ class StreamFetcher(Fetcher):
     def _opened(self, epoch: int, generators: Generators) -> Iterator[Any]:
         stream = self.dataset.stream if isinstance(self.dataset, Mapped) else self.dataset
         self._epoch, self._position = epoch, 0
-        generators.start(self._stems["stream"].key(epoch))
+        generators.start(self._derivers["stream"].key(epoch))
         with _whole():
             return iter(stream)
 

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from samebits.base.errors import UsageError
-from samebits.factors.base import Factor, Observation, Scene
+from samebits.factors.base import Factor, FactorContext, Observation
 
 BACKENDS = ("flash", "mem_efficient", "math", "cudnn")
 
@@ -25,32 +25,32 @@ class AttentionBackend(Factor):
 
     name = "attention-backend"
     summary = "attention is computed by another implementation on other hardware, with other roundings"
-    story = "attention is computed by another implementation"
-    cure = "call the attention inside torch.nn.attention.sdpa_kernel(SDPBackend.MATH)"
+    explanation = "attention is computed by another implementation"
+    fix = "call the attention inside torch.nn.attention.sdpa_kernel(SDPBackend.MATH)"
     pinned_by_default = False
-    drifts = False
+    varies_between_runs = False
     priced = ("pinned",)
 
     def check_value(self, value: str) -> None:
         if value not in BACKENDS:
             raise UsageError(f"attention-backend takes {', '.join(BACKENDS)}, got {value!r}")
 
-    def pin(self, scene: Scene) -> None:
-        scene.when_loaded("torch", lambda torch: _allow(torch, scene, (scene.setting.value or "math",)))
+    def pin(self, context: FactorContext) -> None:
+        context.when_loaded("torch", lambda torch: _allow(torch, context, (context.setting.value or "math",)))
 
-    def vary(self, scene: Scene) -> None:
+    def vary(self, context: FactorContext) -> None:
         def change(torch: Any) -> None:
             is_free = len(_allowed(torch)) > 1
-            _allow(torch, scene, ("math",) if is_free else BACKENDS)
+            _allow(torch, context, ("math",) if is_free else BACKENDS)
 
-        scene.when_loaded("torch", change)
+        context.when_loaded("torch", change)
 
-    def observe(self, scene: Scene | None = None) -> Observation:
+    def observe(self, context: FactorContext | None = None) -> Observation:
         torch = sys.modules.get("torch")
         if torch is None:
-            return Observation("torch is not loaded", True if scene else None)
+            return Observation("torch is not loaded", True if context else None)
         allowed = _allowed(torch)
-        reason = "the program allows others again" if scene and len(allowed) > 1 else ""
+        reason = "the program allows others again" if context and len(allowed) > 1 else ""
         return Observation(", ".join(allowed) or "none", len(allowed) == 1, reason=reason)
 
 
@@ -67,7 +67,7 @@ def _allowed(torch: Any) -> list[str]:
     return [name for name, (is_enabled, _) in _switches(torch).items() if is_enabled()]
 
 
-def _allow(torch: Any, scene: Scene, wanted: tuple[str, ...]) -> None:
+def _allow(torch: Any, context: FactorContext, wanted: tuple[str, ...]) -> None:
     for name, (is_enabled, enable) in _switches(torch).items():
-        scene.undo.callback(enable, is_enabled())
+        context.undo.callback(enable, is_enabled())
         enable(name in wanted)

@@ -20,7 +20,7 @@ from samebits.base.seeds import derive
 from samebits.base.sites import Site, called_by_user, shown_path, user_modules, user_site
 from samebits.factors.c_classes import exchange_method
 from samebits.factors.imports import forget, when_loaded
-from samebits.factors.stand_in import StandIn
+from samebits.factors.patching import PatchedFunction
 
 Mode = Literal["natural", "pinned", "varied"]
 SiteKey = tuple[str, int]
@@ -63,7 +63,7 @@ class Witness:
     what: str
     site: Site | None
     within: SiteKey | None = None
-    cure: str = ""
+    fix: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Observation:
 
 
 @dataclass
-class Scene:
+class FactorContext:
     """One process in which one factor is treated.
 
     Attributes:
@@ -165,11 +165,11 @@ class Scene:
         setattr(owner, name, value)
         self.undo.callback(delattr, owner, name) if inherited else self.undo.callback(setattr, owner, name, before)
 
-    def replace(self, owner: Any, name: str, call: Callable[..., Any]) -> StandIn:
+    def replace(self, owner: Any, name: str, call: Callable[..., Any]) -> PatchedFunction:
         """Put `call` in the place of a module's function."""
-        stand_in = StandIn(owner.__name__, name, getattr(owner, name), call)
-        self.set(owner, name, stand_in)
-        return stand_in
+        patched = PatchedFunction(owner.__name__, name, getattr(owner, name), call)
+        self.set(owner, name, patched)
+        return patched
 
     def set_method(self, owner: type, name: str, method: Any) -> None:
         """Change a method of a class written in C; put back when the scene ends."""
@@ -256,18 +256,18 @@ class Factor(ABC):
     name: str
     scope: Literal["environment", "process"] = "process"
     summary: str
-    story: str
+    explanation: str
     too_late: str = "never"
-    cure: str
-    cure_unplaced: str = ""
-    cured_once: bool = False
+    fix: str
+    fix_unplaced: str = ""
+    fixed_once: bool = False
     pinned_by_default: bool = True
     varied_by_default: bool = False
-    drifts: bool = True
-    is_mode: bool = False
+    varies_between_runs: bool = True
+    selects_algorithm: bool = False
     has_sites: bool = False
-    refuses: bool = False
-    read_in_code: bool = False
+    may_raise: bool = False
+    found_statically: bool = False
     held_in_part: bool = False
     needs: tuple[str, ...] = ()
     by_copy: bool = False
@@ -287,29 +287,29 @@ class Factor(ABC):
 
         raise UsageError(f"{self.name} takes no value, got {value!r}", f"write --pin {self.name}")
 
-    def pin(self, scene: Scene) -> None:
+    def pin(self, context: FactorContext) -> None:
         """Hold the factor still in this process."""
 
-    def vary(self, scene: Scene) -> None:
+    def vary(self, context: FactorContext) -> None:
         """Change the factor on purpose."""
 
-    def witness(self, scene: Scene) -> None:
+    def witness(self, context: FactorContext) -> None:
         """Note where the factor enters, and change nothing."""
 
     @abstractmethod
-    def observe(self, scene: Scene | None = None) -> Observation:
+    def observe(self, context: FactorContext | None = None) -> Observation:
         """What is in effect; `scene` is where it was pinned, if it was."""
 
-    def verify(self, scene: Scene) -> str:
+    def verify(self, context: FactorContext) -> str:
         """Empty when the pin took; else what was done too early, as a clause."""
-        seen = self.observe(scene)
+        seen = self.observe(context)
         return "" if seen.held is not False else seen.reason or f"{seen.value} is in effect"
 
     def explain(self, error: BaseException) -> str:
         """Why an error in the program is this pin's doing, as a clause; empty when it is not."""
         return ""
 
-    def cure_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
+    def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
         """What to change in the code, as a sentence without its full stop.
 
         Args:
@@ -317,16 +317,16 @@ class Factor(ABC):
             script: path of the script that is run; empty where that is not known.
             what: what was called there, as it was witnessed.
         """
-        return self.cure_unplaced or self.cure if site is None else self.cure.format(place=site.place)
+        return self.fix_unplaced or self.fix if site is None else self.fix.format(place=site.place)
 
-    def apply(self, scene: Scene) -> None:
+    def apply(self, context: FactorContext) -> None:
         """Do what the scene asks for; do nothing at all where nothing is asked."""
-        if scene.mode == "pinned":
-            self.pin(scene)
-        elif scene.mode == "varied":
-            self.vary(scene)
-        elif scene.watches_sites:
-            self.witness(scene)
+        if context.mode == "pinned":
+            self.pin(context)
+        elif context.mode == "varied":
+            self.vary(context)
+        elif context.watches_sites:
+            self.witness(context)
 
 
 class GeneratorFactor(Factor):
@@ -337,11 +337,11 @@ class GeneratorFactor(Factor):
     """
 
     seeding: str
-    story = "drawn before it was seeded"
+    explanation = "drawn before it was seeded"
     has_sites = True
-    cured_once = True
+    fixed_once = True
 
-    def cure_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
+    def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
         start = f"call {self.seeding} once, at the start of {shown_path(script) if script else 'the script'}"
         return f"{start}, before its first draw{f' ({site.place})' if site else ''}"
 
@@ -352,14 +352,14 @@ class CallFactor(Factor):
     has_sites = True
 
     @abstractmethod
-    def install(self, scene: Scene) -> None:
+    def install(self, context: FactorContext) -> None:
         """Replace the functions through which the factor enters."""
 
-    def pin(self, scene: Scene) -> None:
-        self.install(scene)
+    def pin(self, context: FactorContext) -> None:
+        self.install(context)
 
-    def vary(self, scene: Scene) -> None:
-        self.install(scene)
+    def vary(self, context: FactorContext) -> None:
+        self.install(context)
 
-    def witness(self, scene: Scene) -> None:
-        self.install(scene)
+    def witness(self, context: FactorContext) -> None:
+        self.install(context)

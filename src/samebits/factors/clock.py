@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from samebits.base.sites import is_user_file
-from samebits.factors.base import CallFactor, Observation, Scene
-from samebits.factors.datetimes import tell_another_now
+from samebits.factors.base import CallFactor, FactorContext, Observation
+from samebits.factors.datetimes import report_another_now
 
 SECOND_NS = 1_000_000_000
 START_NS = 1_000_000_000 * SECOND_NS
@@ -36,50 +36,52 @@ class Clock(CallFactor):
 
     name = "clock"
     summary = "time.time() and datetime.now() differ in every run: harmless in a log, fatal in a seed"
-    story = "{what} was read"
-    cure = "do not let the time read at {place} into seeds, data, hyperparameters or the number of steps"
-    cure_unplaced = "do not let the time into seeds, data, hyperparameters or the number of steps"
+    explanation = "{what} was read"
+    fix = "do not let the time read at {place} into seeds, data, hyperparameters or the number of steps"
+    fix_unplaced = "do not let the time into seeds, data, hyperparameters or the number of steps"
     pinned_by_default = False
     varied_by_default = True
 
-    def install(self, scene: Scene) -> None:
-        clock = _Clock(scene)
-        scene.replace(time, "time", lambda: clock.now("time.time") / SECOND_NS)
-        scene.replace(time, "time_ns", lambda: clock.now("time.time_ns"))
+    def install(self, context: FactorContext) -> None:
+        clock = _Clock(context)
+        context.replace(time, "time", lambda: clock.now("time.time") / SECOND_NS)
+        context.replace(time, "time_ns", lambda: clock.now("time.time_ns"))
         for name in ("localtime", "gmtime", "ctime"):
-            scene.replace(time, name, clock.converter(name, getattr(time, name)))
+            context.replace(time, name, clock.converter(name, getattr(time, name)))
         for name, position in (("strftime", 1), ("asctime", 0)):
-            scene.replace(time, name, clock.formatter(name, getattr(time, name), position))
+            context.replace(time, name, clock.formatter(name, getattr(time, name), position))
         for name, unit in (("clock_gettime", SECOND_NS), ("clock_gettime_ns", None)):
             if hasattr(time, name):
-                scene.replace(time, name, clock.reader(name, getattr(time, name), unit))
+                context.replace(time, name, clock.reader(name, getattr(time, name), unit))
         for name in DURATIONS:
-            scene.replace(time, name, clock.duration(name, getattr(time, name), getattr(time, f"{name}_ns"), SECOND_NS))
+            context.replace(
+                time, name, clock.duration(name, getattr(time, name), getattr(time, f"{name}_ns"), SECOND_NS)
+            )
             whole = f"{name}_ns"
-            scene.replace(time, whole, clock.duration(whole, getattr(time, whole), getattr(time, whole), None))
+            context.replace(time, whole, clock.duration(whole, getattr(time, whole), getattr(time, whole), None))
         if clock.is_logical:
-            scene.replace(time, "sleep", clock.sleeper(time.sleep))
+            context.replace(time, "sleep", clock.sleeper(time.sleep))
         try:
-            tell_another_now(scene, clock.reading, clock.time_ns)
+            report_another_now(context, clock.reading, clock.time_ns)
         except (ImportError, RuntimeError) as error:
-            scene.failed = f"datetime is left as it is: {error}"
+            context.failed = f"datetime is left as it is: {error}"
 
-    def observe(self, scene: Scene | None = None) -> Observation:
-        if scene is None or scene.mode == "natural":
+    def observe(self, context: FactorContext | None = None) -> Observation:
+        if context is None or context.mode == "natural":
             return Observation("the time of day", False)
-        return Observation("a logical clock" if scene.mode == "pinned" else "shifted by days", True)
+        return Observation("a logical clock" if context.mode == "pinned" else "shifted by days", True)
 
 
 class _Clock:
-    def __init__(self, scene: Scene) -> None:
-        self.scene = scene
+    def __init__(self, context: FactorContext) -> None:
+        self.context = context
         self.time_ns, self.localtime = time.time_ns, time.localtime
-        self.is_logical = scene.setting.steady or scene.mode == "pinned"
+        self.is_logical = context.setting.steady or context.mode == "pinned"
         # A background thread that looks at the time, such as a progress bar's, must not move the others' clock.
         self.thread = threading.local()
         # Days and an odd rest, so that whatever is taken from the time (weekday, hour, last digits) moves.
-        days = 1 + scene.other("days") % 3650
-        self.shift = days * DAY_NS + scene.other("rest") % DAY_NS
+        days = 1 + context.other("days") % 3650
+        self.shift = days * DAY_NS + context.other("rest") % DAY_NS
 
     def reading(self, what: str, real_ns: Callable[[], int] | None = None) -> int | None:
         """Nanoseconds since 1970, read through `what`; None where the real time is to be told.
@@ -88,9 +90,9 @@ class _Clock:
             what: was called.
             real_ns: the clock behind it; None for the time of day.
         """
-        mode = self.scene.enter(what)
+        mode = self.context.enter(what)
         # Every call ticks, also one that is answered otherwise: the calls after it are not to blame for it.
-        self._pass(OTHER_TICK_NS if self.scene.setting.steady else TICK_NS)
+        self._pass(OTHER_TICK_NS if self.context.setting.steady else TICK_NS)
         if mode == "natural" or not (self.is_logical or mode == "varied"):
             return None
         if not self.is_logical:
@@ -98,7 +100,7 @@ class _Clock:
         logical = START_NS + int(self.thread.passed)
         if mode == "pinned":
             return logical
-        return logical - self._behind() if self.scene.mode == "pinned" else logical + self.shift
+        return logical - self._behind() if self.context.mode == "pinned" else logical + self.shift
 
     def _pass(self, nanoseconds: int) -> None:
         slept, self.thread.slept = getattr(self.thread, "slept", 0), 0

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-from samebits.factors.base import Factor, Observation, Scene, Setting
+from samebits.factors.base import Factor, FactorContext, Observation, Setting
 
 PINNED = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "AVX2"}
 VARIED = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "SSE41"}
@@ -24,11 +24,11 @@ class CpuIsa(Factor):
     name = "cpu-isa"
     scope = "environment"
     summary = "CPU kernels are chosen by the processor found (AVX2, AVX-512 …), so bits differ between machines"
-    story = "another processor takes other kernels"
+    explanation = "another processor takes other kernels"
     too_late = "the import of torch"
-    cure = "set ATEN_CPU_CAPABILITY, MKL_CBWR and ONEDNN_MAX_CPU_ISA before Python starts"
+    fix = "set ATEN_CPU_CAPABILITY, MKL_CBWR and ONEDNN_MAX_CPU_ISA before Python starts"
     pinned_by_default = False
-    drifts = False
+    varies_between_runs = False
     priced = ("pinned",)
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
@@ -38,13 +38,13 @@ class CpuIsa(Factor):
             return dict(VARIED)
         return {name: environ.get(name) or value for name, value in PINNED.items()}
 
-    def pin(self, scene: Scene) -> None:
+    def pin(self, context: FactorContext) -> None:
         # What torch has read already is not read again.
         for name, value in PINNED.items():
             if "torch" not in sys.modules and not os.environ.get(name):
-                scene.set_environment(name, value)
+                context.set_environment(name, value)
 
-    def observe(self, scene: Scene | None = None) -> Observation:
+    def observe(self, context: FactorContext | None = None) -> Observation:
         torch = sys.modules.get("torch")
         is_asked = all(os.environ.get(name) for name in PINNED)
         if torch is None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from samebits.base.errors import UsageError
-from samebits.factors.base import Factor, Observation, Scene, Setting
+from samebits.factors.base import Factor, FactorContext, Observation, Setting
 
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -27,10 +27,10 @@ class CpuThreads(Factor):
     name = "cpu-threads"
     scope = "environment"
     summary = "another number of CPU threads adds sums in another order, so results differ between machines"
-    story = "another number of threads adds in another order"
+    explanation = "another number of threads adds in another order"
     too_late = "the first parallel operation, for MKL and OpenMP; torch itself follows at any time"
-    cure = "call torch.set_num_threads with a fixed number at the start"
-    drifts = False
+    fix = "call torch.set_num_threads with a fixed number at the start"
+    varies_between_runs = False
     priced = ("pinned",)
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
@@ -46,20 +46,20 @@ class CpuThreads(Factor):
         if not (value.isascii() and value.isdigit() and int(value) > 0):
             raise UsageError(f"cpu-threads takes a number of threads, got {value!r}", "for example --pin cpu-threads=4")
 
-    def pin(self, scene: Scene) -> None:
-        scene.when_loaded("torch", lambda torch: _set(torch, scene))
+    def pin(self, context: FactorContext) -> None:
+        context.when_loaded("torch", lambda torch: _set(torch, context))
 
-    def vary(self, scene: Scene) -> None:
+    def vary(self, context: FactorContext) -> None:
         """Nothing is left to do: torch took the count from the environment when it was imported."""
 
-    def observe(self, scene: Scene | None = None) -> Observation:
+    def observe(self, context: FactorContext | None = None) -> Observation:
         torch = sys.modules.get("torch")
         if torch is None:
-            return Observation("torch is not loaded", True if scene else None)
+            return Observation("torch is not loaded", True if context else None)
         threads = torch.get_num_threads()
-        if scene is None or scene.mode == "natural":
+        if context is None or context.mode == "natural":
             return Observation(f"{threads}", False)
-        wanted = int(scene.setting.value) if scene.setting.value else threads
+        wanted = int(context.setting.value) if context.setting.value else threads
         reason = "" if wanted == threads else f"{threads} threads are in use instead of {wanted}"
         return Observation(f"{threads}", wanted == threads, reason=reason)
 
@@ -73,10 +73,10 @@ def _wanted(setting: Setting, environ: Mapping[str, str]) -> int | None:
     return _other_count(current or _cores(), setting.variant) if setting.mode == "varied" else None
 
 
-def _set(torch: Any, scene: Scene) -> None:
+def _set(torch: Any, context: FactorContext) -> None:
     before = torch.get_num_threads()
-    scene.undo.callback(torch.set_num_threads, before)
-    torch.set_num_threads(_wanted(scene.setting, os.environ) or before)
+    context.undo.callback(torch.set_num_threads, before)
+    torch.set_num_threads(_wanted(context.setting, os.environ) or before)
 
 
 def _cores() -> int:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 
 from samebits.base.errors import UsageError
-from samebits.factors.base import Factor, Observation, Scene, Setting
+from samebits.factors.base import Factor, FactorContext, Observation, Setting
 
 VARIABLE = "CUBLAS_WORKSPACE_CONFIG"
 VALID = (":4096:8", ":16:8")
@@ -28,10 +28,10 @@ class CublasWorkspace(Factor):
     name = "cublas-workspace"
     scope = "environment"
     summary = "cuBLAS may choose another algorithm per call unless its workspace has a fixed size"
-    story = "cuBLAS chose another algorithm"
+    explanation = "cuBLAS chose another algorithm"
     too_late = "the first use of CUDA"
-    cure = "set CUBLAS_WORKSPACE_CONFIG=:4096:8 before CUDA is first used"
-    is_mode = True
+    fix = "set CUBLAS_WORKSPACE_CONFIG=:4096:8 before CUDA is first used"
+    selects_algorithm = True
     needs = ("cuda",)
     priced = ("pinned",)
 
@@ -46,25 +46,25 @@ class CublasWorkspace(Factor):
         if value not in VALID:
             raise UsageError(f"cublas-workspace takes :4096:8 or :16:8, got {value!r}")
 
-    def pin(self, scene: Scene) -> None:
-        wanted = _wanted(scene.setting, os.environ)
+    def pin(self, context: FactorContext) -> None:
+        wanted = _wanted(context.setting, os.environ)
         if os.environ.get(VARIABLE) != wanted and not _cuda_was_used():
-            scene.set_environment(VARIABLE, wanted)
+            context.set_environment(VARIABLE, wanted)
         if not (os.environ.get(LT) or _cuda_was_used()):
-            scene.set_environment(LT, LT_SIZE)
+            context.set_environment(LT, LT_SIZE)
 
-    def observe(self, scene: Scene | None = None) -> Observation:
+    def observe(self, context: FactorContext | None = None) -> Observation:
         value, late = os.environ.get(VARIABLE, ""), _cuda_was_used()
-        asked = scene.setting.value if scene is not None and scene.mode == "pinned" else None
+        asked = context.setting.value if context is not None and context.mode == "pinned" else None
         held = value == asked if asked else value in VALID
         reason = "CUDA was used before it was set" if late and not held else ""
         return Observation(value or "not set", held, can_pin=not late, reason=reason)
 
 
-def give_fixed_workspace(scene: Scene) -> None:
+def give_fixed_workspace(context: FactorContext) -> None:
     """Set what other pins need, where nobody has and it is not too late."""
     if os.environ.get(VARIABLE) not in VALID and not _cuda_was_used():
-        scene.set_environment(VARIABLE, VALID[0])
+        context.set_environment(VARIABLE, VALID[0])
 
 
 def _wanted(setting: Setting, environ: Mapping[str, str]) -> str:

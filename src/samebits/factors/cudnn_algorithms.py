@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from samebits.factors.base import Factor, Observation, Scene
+from samebits.factors.base import Factor, FactorContext, Observation
 
 
 class CudnnAlgorithms(Factor):
@@ -17,26 +17,26 @@ class CudnnAlgorithms(Factor):
 
     name = "cudnn-algorithms"
     summary = "some cuDNN convolutions add gradients in whatever order their threads arrive"
-    story = "a convolution whose result depends on timing"
-    cure = "set torch.backends.cudnn.deterministic = True"
-    is_mode = True
+    explanation = "a convolution whose result depends on timing"
+    fix = "set torch.backends.cudnn.deterministic = True"
+    selects_algorithm = True
     needs = ("cuda",)
     priced = ("pinned",)
 
-    def pin(self, scene: Scene) -> None:
-        scene.when_loaded("torch", lambda torch: self._set(torch, scene, True))
+    def pin(self, context: FactorContext) -> None:
+        context.when_loaded("torch", lambda torch: self._set(torch, context, True))
 
-    def vary(self, scene: Scene) -> None:
-        scene.when_loaded("torch", lambda torch: self._set(torch, scene, not torch.backends.cudnn.deterministic))
+    def vary(self, context: FactorContext) -> None:
+        context.when_loaded("torch", lambda torch: self._set(torch, context, not torch.backends.cudnn.deterministic))
 
-    def observe(self, scene: Scene | None = None) -> Observation:
+    def observe(self, context: FactorContext | None = None) -> Observation:
         torch = sys.modules.get("torch")
         if torch is None:
-            return Observation("torch is not loaded", True if scene else None)
+            return Observation("torch is not loaded", True if context else None)
         on = torch.backends.cudnn.deterministic
-        reason = "the program allowed other algorithms again" if scene and not on else ""
+        reason = "the program allowed other algorithms again" if context and not on else ""
         return Observation("deterministic" if on else "any", on, reason=reason)
 
-    def _set(self, torch: Any, scene: Scene, on: bool) -> None:
-        scene.undo.callback(setattr, torch.backends.cudnn, "deterministic", torch.backends.cudnn.deterministic)
+    def _set(self, torch: Any, context: FactorContext, on: bool) -> None:
+        context.undo.callback(setattr, torch.backends.cudnn, "deterministic", torch.backends.cudnn.deterministic)
         torch.backends.cudnn.deterministic = on

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from samebits.factors.base import Factor, Observation, Scene
+from samebits.factors.base import Factor, FactorContext, Observation
 
 
 class CudnnAutotune(Factor):
@@ -19,26 +19,26 @@ class CudnnAutotune(Factor):
 
     name = "cudnn-autotune"
     summary = "cuDNN's autotuner keeps the algorithm that was quickest this time, which may not be next time's"
-    story = "the autotuner chose another algorithm"
-    cure = "set torch.backends.cudnn.benchmark = False"
-    is_mode = True
+    explanation = "the autotuner chose another algorithm"
+    fix = "set torch.backends.cudnn.benchmark = False"
+    selects_algorithm = True
     needs = ("cuda",)
     priced = ("pinned", "varied")
 
-    def pin(self, scene: Scene) -> None:
-        scene.when_loaded("torch", lambda torch: self._set(torch, scene, False))
+    def pin(self, context: FactorContext) -> None:
+        context.when_loaded("torch", lambda torch: self._set(torch, context, False))
 
-    def vary(self, scene: Scene) -> None:
-        scene.when_loaded("torch", lambda torch: self._set(torch, scene, not torch.backends.cudnn.benchmark))
+    def vary(self, context: FactorContext) -> None:
+        context.when_loaded("torch", lambda torch: self._set(torch, context, not torch.backends.cudnn.benchmark))
 
-    def observe(self, scene: Scene | None = None) -> Observation:
+    def observe(self, context: FactorContext | None = None) -> Observation:
         torch = sys.modules.get("torch")
         if torch is None:
-            return Observation("torch is not loaded", True if scene else None)
+            return Observation("torch is not loaded", True if context else None)
         on = torch.backends.cudnn.benchmark
-        reason = "the program switched the autotuner on again" if on and scene else ""
+        reason = "the program switched the autotuner on again" if on and context else ""
         return Observation("on" if on else "off", not on, reason=reason)
 
-    def _set(self, torch: Any, scene: Scene, on: bool) -> None:
-        scene.undo.callback(setattr, torch.backends.cudnn, "benchmark", torch.backends.cudnn.benchmark)
+    def _set(self, torch: Any, context: FactorContext, on: bool) -> None:
+        context.undo.callback(setattr, torch.backends.cudnn, "benchmark", torch.backends.cudnn.benchmark)
         torch.backends.cudnn.benchmark = on

@@ -10,7 +10,7 @@ from typing import Any
 
 from samebits.base.seeds import derive
 from samebits.base.sites import Site, user_site
-from samebits.factors.base import CallFactor, Observation, Scene, SiteKey, Witness, import_if_installed
+from samebits.factors.base import CallFactor, FactorContext, Observation, SiteKey, Witness, import_if_installed
 
 
 class DataWorkers(CallFactor):
@@ -28,23 +28,23 @@ class DataWorkers(CallFactor):
 
     name = "data-workers"
     summary = "another num_workers gives augmentation other random numbers, so the batches change"
-    story = "{what} fetches with another number of workers"
-    cure = "use samebits.data.DataLoader(..., seed=0) at {place}, which keys each sample by its index"
-    cure_unplaced = "use samebits.data.DataLoader(..., seed=0), which keys each sample by its index"
+    explanation = "{what} fetches with another number of workers"
+    fix = "use samebits.data.DataLoader(..., seed=0) at {place}, which keys each sample by its index"
+    fix_unplaced = "use samebits.data.DataLoader(..., seed=0), which keys each sample by its index"
     pinned_by_default = False
-    drifts = False
+    varies_between_runs = False
     priced = ("pinned",)
     needs = ("loader",)
 
-    def install(self, scene: Scene) -> None:
-        scene.when_loaded("torch.utils.data", lambda data: _Loaders(scene).install(data.DataLoader))
+    def install(self, context: FactorContext) -> None:
+        context.when_loaded("torch.utils.data", lambda data: _Loaders(context).install(data.DataLoader))
 
-    def observe(self, scene: Scene | None = None) -> Observation:
+    def observe(self, context: FactorContext | None = None) -> Observation:
         if "torch" not in sys.modules:
-            return Observation("torch is not loaded", True if scene else None)
-        if scene is None or scene.mode == "natural":
+            return Observation("torch is not loaded", True if context else None)
+        if context is None or context.mode == "natural":
             return Observation("as each DataLoader asks", False)
-        value = "each sample keyed by its index" if scene.mode == "pinned" else "another number of workers"
+        value = "each sample keyed by its index" if context.mode == "pinned" else "another number of workers"
         return Observation(value, True)
 
 
@@ -54,10 +54,10 @@ _PINNED = "_pinned_by_samebits"
 class _Loaders:
     """Every DataLoader that the program makes, treated as its line asks for."""
 
-    def __init__(self, scene: Scene) -> None:
-        self.scene = scene
+    def __init__(self, context: FactorContext) -> None:
+        self.context = context
         self.made = itertools.count()
-        self.onlookers: dict[tuple[SiteKey, int], Any] = {}
+        self.tracers: dict[tuple[SiteKey, int], Any] = {}
 
     def install(self, loader: Any) -> None:
         """Take the places of the constructor and of the iteration."""
@@ -69,10 +69,10 @@ class _Loaders:
             if _is("epochs", "Inner", args):
                 plain_init(*args, **kwargs)
                 return
-            mode = self.scene.enter("DataLoader(...)")
+            mode = self.context.enter("DataLoader(...)")
             given = signature.bind(*args, **kwargs)
-            if mode == "varied" or (mode == "pinned" and self.scene.setting.probed):
-                count = _other_count(given.arguments.get("num_workers", 0), self.scene.setting.variant)
+            if mode == "varied" or (mode == "pinned" and self.context.setting.probed):
+                count = _other_count(given.arguments.get("num_workers", 0), self.context.setting.variant)
                 given.arguments |= {"num_workers": count, **(_NO_WORKERS if count == 0 else {})}
             plain_init(*given.args, **given.kwargs)
             if mode == "pinned" and not _is("loader", "DataLoader", args):
@@ -81,36 +81,36 @@ class _Loaders:
         @wraps(plain_iter)
         def __iter__(own: Any) -> Any:
             pinned = own.__dict__.get(_PINNED)
-            if pinned is None or pinned.by is not self or self.scene.ended:
+            if pinned is None or pinned.by is not self or self.context.ended:
                 return plain_iter(own)
             return pinned.epochs_of(own).begin(own, _data("ranks").Ranks())
 
-        self.scene.set(loader, "__init__", __init__)
-        self.scene.set(loader, "__iter__", __iter__)
-        if self.scene.report is not None and self.scene.mode == "pinned":
-            self.scene.set(_data("fetching").Fetcher, "onlooker", staticmethod(self._look_on))
+        self.context.set(loader, "__init__", __init__)
+        self.context.set(loader, "__iter__", __iter__)
+        if self.context.report is not None and self.context.mode == "pinned":
+            self.context.set(_data("fetching").Fetcher, "onlooker", staticmethod(self._look_on))
 
     def _look_on(self, fetcher: Any, fetch: Any) -> Any:
         """Witness the lines of the program's own by which a sample depends on more than its index."""
         made_at: SiteKey | None = fetcher.label
-        if made_at is None or self.scene.ended:
+        if made_at is None or self.context.ended:
             return fetch()
         # A line may make loaders of several datasets, each of which makes ready what it needs.
         key = made_at, id(fetcher.dataset)
-        if key not in self.onlookers:
-            self.onlookers[key] = _data("lines").Onlooker(partial(self._seen, made_at))
-        return self.onlookers[key](fetch, fetcher.states, fetcher.dataset)
+        if key not in self.tracers:
+            self.tracers[key] = _data("lines").SampleTracer(partial(self._seen, made_at))
+        return self.tracers[key](fetch, fetcher.states, fetcher.dataset)
 
     def _seen(self, made_at: SiteKey, site: Site, changed: str | None) -> None:
-        if self.scene.report is None:
+        if self.context.report is None:
             return
         if changed is None:
-            witness = Witness(self.scene.factor, "drawn for a sample", site, within=made_at)
+            witness = Witness(self.context.factor, "drawn for a sample", site, within=made_at)
         else:
             what = f"{changed} changed from sample to sample"
-            cure = f"let no sample depend on {changed}"
-            witness = Witness(self.scene.factor, what, site, within=made_at, cure=cure)
-        self.scene.report(witness)
+            fix = f"let no sample depend on {changed}"
+            witness = Witness(self.context.factor, what, site, within=made_at, fix=fix)
+        self.context.report(witness)
 
 
 class _Pinned:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from samebits.factors.base import Scene
+from samebits.factors.base import FactorContext
 
 Clock = Callable[[str], int | None]
 
@@ -18,7 +18,7 @@ UTCNOW_IS_DEPRECATED = (
 )
 
 
-def tell_another_now(scene: Scene, clock: Clock, real_ns: Callable[[], int]) -> None:
+def report_another_now(context: FactorContext, clock: Clock, real_ns: Callable[[], int]) -> None:
     """Let `now`, `utcnow` and `today` ask `clock`: nanoseconds since 1970, or None for the real time.
 
     The methods change inside the classes. A class of ours in their place would not do: C code takes the classes from
@@ -50,4 +50,4 @@ def tell_another_now(scene: Scene, clock: Clock, real_ns: Callable[[], int]) -> 
             f"{owner.__name__}.{method.__name__}",
             getattr(owner, method.__name__).__doc__,
         )
-        scene.set_method(owner, method.__name__, classmethod(method))
+        context.set_method(owner, method.__name__, classmethod(method))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from samebits.base.sites import Site
-from samebits.factors.base import CallFactor, Observation, Scene
+from samebits.factors.base import CallFactor, FactorContext, Observation
 
 # Classes that keep the functions they found when they were imported: in Python 3.10 and in 3.13.
 KEEPERS = (("pathlib", "_NormalAccessor"), ("glob", "_StringGlobber"))
@@ -23,32 +23,32 @@ class FileOrder(CallFactor):
 
     name = "file-order"
     summary = "directories are listed in an order that another machine, copy or file system does not share"
-    story = "{what} listed a directory as the file system gives it"
-    cure = "sort the listing at {place}: sorted(...)"
-    cure_unplaced = "sort listings of folders: sorted(...)"
+    explanation = "{what} listed a directory as the file system gives it"
+    fix = "sort the listing at {place}: sorted(...)"
+    fix_unplaced = "sort listings of folders: sorted(...)"
     varied_by_default = True
-    drifts = False
+    varies_between_runs = False
 
-    def install(self, scene: Scene) -> None:
+    def install(self, context: FactorContext) -> None:
         for name, listing in (("listdir", _listdir), ("scandir", _scandir)):
             original = getattr(os, name)
-            stand_in = scene.replace(os, name, listing(scene, original))
+            patched = context.replace(os, name, listing(context, original))
             for module, keeper_name in KEEPERS:
                 keeper = getattr(sys.modules.get(module), keeper_name, None)
                 if getattr(keeper, name, None) is original:
-                    scene.set(keeper, name, staticmethod(stand_in))
+                    context.set(keeper, name, staticmethod(patched))
 
-    def cure_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
+    def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
         if site is not None and what == "os.walk":
             return f"sort what os.walk lists at {site.place}, in its loop: folders.sort() and files.sort()"
         if site is not None and what == "os.scandir":
             return f"sort the listing at {site.place}: sorted(os.scandir(...), key=lambda entry: entry.name)"
-        return super().cure_for(site, script, what)
+        return super().fix_for(site, script, what)
 
-    def observe(self, scene: Scene | None = None) -> Observation:
-        if scene is None or scene.mode == "natural":
+    def observe(self, context: FactorContext | None = None) -> Observation:
+        if context is None or context.mode == "natural":
             return Observation("as the file system gives it", False)
-        return Observation("sorted" if scene.mode == "pinned" else "reversed", True)
+        return Observation("sorted" if context.mode == "pinned" else "reversed", True)
 
 
 def _arranged(entries: list[Any], mode: str, variant: int, key: Callable[[Any], Any] | None = None) -> list[Any]:
@@ -60,18 +60,18 @@ def _arranged(entries: list[Any], mode: str, variant: int, key: Callable[[Any], 
     return entries
 
 
-def _listdir(scene: Scene, original: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+def _listdir(context: FactorContext, original: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
     def listdir(path: Any = None) -> list[Any]:
-        return _arranged(original(path), scene.enter(scene.called("os.listdir")), scene.setting.variant)
+        return _arranged(original(path), context.enter(context.called("os.listdir")), context.setting.variant)
 
     return listdir
 
 
-def _scandir(scene: Scene, original: Callable[..., Any]) -> Callable[..., Any]:
+def _scandir(context: FactorContext, original: Callable[..., Any]) -> Callable[..., Any]:
     def scandir(path: Any = None) -> _Listing:
-        mode = scene.enter(scene.called("os.scandir"))
+        mode = context.enter(context.called("os.scandir"))
         with original(path) as entries:
-            return _Listing(_arranged(list(entries), mode, scene.setting.variant, key=lambda entry: entry.name))
+            return _Listing(_arranged(list(entries), mode, context.setting.variant, key=lambda entry: entry.name))
 
     return scandir
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from samebits.base.sites import is_in_copy
-from samebits.factors.base import Factor, Observation, Scene
+from samebits.factors.base import Factor, FactorContext, Observation
 
 
 class FilesLeftBehind(Factor):
@@ -18,17 +18,17 @@ class FilesLeftBehind(Factor):
     name = "files-left-behind"
     scope = "environment"
     summary = "runs share the working folder: what one leaves there, the next one finds"
-    story = "{what}"
+    explanation = "{what}"
     too_late = "the start of the script"
-    cure = "give every run a folder of its own, and let {place} look for nothing that an earlier run left"
-    cure_unplaced = "give every run a folder of its own"
+    fix = "give every run a folder of its own, and let {place} look for nothing that an earlier run left"
+    fix_unplaced = "give every run a folder of its own"
     pinned_by_default = False
     has_sites = True
     by_copy = True
 
-    def observe(self, scene: Scene | None = None) -> Observation:
+    def observe(self, context: FactorContext | None = None) -> Observation:
         if not is_in_copy():
             return Observation("the working folder", False, can_pin=False, reason="only `check --fresh-copy` copies it")
-        if scene is not None and scene.mode == "varied":
+        if context is not None and context.mode == "varied":
             return Observation("a copy with what earlier runs left", True)
         return Observation("a copy of its own", True)

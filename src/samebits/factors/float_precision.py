@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from samebits.factors.base import Factor, Observation, Scene
+from samebits.factors.base import Factor, FactorContext, Observation
 
 
 class FloatPrecision(Factor):
@@ -17,54 +17,54 @@ class FloatPrecision(Factor):
 
     name = "float-precision"
     summary = "TF32 and reduced-precision reductions round products to fewer bits on hardware that has them"
-    story = "products are rounded to another number of bits"
-    cure = 'call torch.set_float32_matmul_precision("highest")'
+    explanation = "products are rounded to another number of bits"
+    fix = 'call torch.set_float32_matmul_precision("highest")'
     pinned_by_default = False
-    drifts = False
+    varies_between_runs = False
     priced = ("pinned",)
 
-    def pin(self, scene: Scene) -> None:
-        scene.when_loaded("torch", lambda torch: _set(torch, scene, "highest", False))
+    def pin(self, context: FactorContext) -> None:
+        context.when_loaded("torch", lambda torch: _set(torch, context, "highest", False))
 
-    def vary(self, scene: Scene) -> None:
+    def vary(self, context: FactorContext) -> None:
         def change(torch: Any) -> None:
             full = not _reductions(torch)
-            _set(torch, scene, "medium" if full else "highest", full)
+            _set(torch, context, "medium" if full else "highest", full)
 
-        scene.when_loaded("torch", change)
+        context.when_loaded("torch", change)
 
-    def observe(self, scene: Scene | None = None) -> Observation:
+    def observe(self, context: FactorContext | None = None) -> Observation:
         torch = sys.modules.get("torch")
         if torch is None:
-            return Observation("torch is not loaded", True if scene else None)
+            return Observation("torch is not loaded", True if context else None)
         reduced = _reductions(torch)
         value = f"reduced: {', '.join(reduced)}" if reduced else "full float32"
-        reason = f"the program allows fewer bits again ({value})" if reduced and scene else ""
+        reason = f"the program allows fewer bits again ({value})" if reduced and context else ""
         return Observation(value, not reduced, reason=reason)
 
 
-def _set(torch: Any, scene: Scene, precision: str, reduced: bool) -> None:
+def _set(torch: Any, context: FactorContext, precision: str, reduced: bool) -> None:
     owners = list(_precisions(torch).values())
     for owner in owners:
         # All are read before any is set: a particular one may read as the general one above it.
-        _remember(scene, owner, "fp32_precision")
+        _remember(context, owner, "fp32_precision")
     for owner in owners:
         # Before the older settings: these can be read only while they do not contradict the newer ones.
         owner.fp32_precision = "ieee"
-    scene.undo.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
+    context.undo.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
     torch.set_float32_matmul_precision(precision)
-    scene.undo.callback(setattr, torch.backends.cudnn, "allow_tf32", _cudnn_allows_tf32(torch))
+    context.undo.callback(setattr, torch.backends.cudnn, "allow_tf32", _cudnn_allows_tf32(torch))
     torch.backends.cudnn.allow_tf32 = reduced
     for name in _switches(torch):
-        _remember(scene, torch.backends.cuda.matmul, name)
+        _remember(context, torch.backends.cuda.matmul, name)
         setattr(torch.backends.cuda.matmul, name, reduced)
 
 
-def _remember(scene: Scene, owner: Any, name: str) -> None:
+def _remember(context: FactorContext, owner: Any, name: str) -> None:
     before = getattr(owner, name)
     if hasattr(owner, f"{name}_split_k"):
         before = (before, getattr(owner, f"{name}_split_k"))
-    scene.undo.callback(setattr, owner, name, before)
+    context.undo.callback(setattr, owner, name, before)
 
 
 def _precisions(torch: Any) -> dict[str, Any]:

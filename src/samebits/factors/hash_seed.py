@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from samebits.base.errors import UsageError
 from samebits.base.seeds import derive
 from samebits.base.sites import Site
-from samebits.factors.base import Factor, Observation, Scene, Setting
+from samebits.factors.base import Factor, FactorContext, Observation, Setting
 
 VARIABLE = "PYTHONHASHSEED"
 
@@ -24,12 +24,12 @@ class HashSeed(Factor):
     name = "hash-seed"
     scope = "environment"
     summary = "sets of strings are iterated in another order in every run, and hash(str) is another number"
-    story = "sets and hashes of strings depend on it"
+    explanation = "sets and hashes of strings depend on it"
     too_late = "the interpreter's start"
-    cure = "sort before ordering: sorted(set(...), key=str) at {place}"
-    cure_unplaced = "sort sets of strings before their order counts: sorted(set(...))"
+    fix = "sort before ordering: sorted(set(...), key=str) at {place}"
+    fix_unplaced = "sort sets of strings before their order counts: sorted(set(...))"
     varied_by_default = True
-    read_in_code = True
+    found_statically = True
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
         if setting.mode == "varied":
@@ -43,17 +43,17 @@ class HashSeed(Factor):
         if not _is_valid(value):
             raise UsageError(f"hash-seed takes a number from 0 to 4294967295, got {value!r}")
 
-    def cure_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
+    def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
         if site is not None and "hash()" in what:
             return f"replace hash() at {site.place} by what is the same in every run, such as zlib.crc32(text.encode())"
-        return super().cure_for(site, script, what)
+        return super().fix_for(site, script, what)
 
-    def observe(self, scene: Scene | None = None) -> Observation:
+    def observe(self, context: FactorContext | None = None) -> Observation:
         seed = _seed_in_effect()
         if seed is None:
             reason = f"{VARIABLE} is read when the interpreter starts, and it was not set then"
             return Observation("another one in every run", False, can_pin=False, reason=reason)
-        wanted = scene.setting.value if scene is not None and scene.mode == "pinned" else None
+        wanted = context.setting.value if context is not None and context.mode == "pinned" else None
         if wanted is not None and int(wanted) != seed:
             reason = f"{VARIABLE} is read when the interpreter starts, and it was {seed} then"
             return Observation(f"fixed: {seed}", False, can_pin=False, reason=reason)

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-from samebits.factors.base import Factor, Observation, Scene, Setting
+from samebits.factors.base import Factor, FactorContext, Observation, Setting
 
 PINNED, VARIED = "TORCHINDUCTOR_DETERMINISTIC", "TORCHINDUCTOR_FORCE_DISABLE_CACHES"
 BANNED = "In the deterministic mode of Inductor"
@@ -26,12 +26,12 @@ class InductorAutotune(Factor):
     name = "inductor-autotune"
     scope = "environment"
     summary = "torch.compile may keep the kernel that was quickest here, and another machine another one"
-    story = "torch.compile chose another kernel"
+    explanation = "torch.compile chose another kernel"
     too_late = "the import of torch._inductor"
-    cure = "set TORCHINDUCTOR_DETERMINISTIC=1 before Python starts"
+    fix = "set TORCHINDUCTOR_DETERMINISTIC=1 before Python starts"
     pinned_by_default = False
-    drifts = False
-    refuses = True
+    varies_between_runs = False
+    may_raise = True
     needs = ("compiled",)
     priced = ("pinned",)
 
@@ -39,11 +39,11 @@ class InductorAutotune(Factor):
         name = {"pinned": PINNED, "varied": VARIED}.get(setting.mode)
         return {} if name is None else {name: "1"}
 
-    def pin(self, scene: Scene) -> None:
+    def pin(self, context: FactorContext) -> None:
         if "torch._inductor.config" not in sys.modules:
-            scene.set_environment(PINNED, "1")
+            context.set_environment(PINNED, "1")
 
-    def observe(self, scene: Scene | None = None) -> Observation:
+    def observe(self, context: FactorContext | None = None) -> Observation:
         config = sys.modules.get("torch._inductor.config")
         if config is None:
             held = os.environ.get(PINNED) == "1"

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from samebits.base.sites import Site
-from samebits.factors.base import Factor, Observation, Scene, Setting
+from samebits.factors.base import Factor, FactorContext, Observation, Setting
 
 # <sys/personality.h>: what is asked with this number is only told.
 ADDR_NO_RANDOMIZE, ASK = 0x0040000, 0xFFFFFFFF
@@ -33,53 +33,53 @@ class MemoryAddresses(Factor):
     name = "memory-addresses"
     scope = "environment"
     summary = "id() is an address, so sets of parameters or modules are iterated in another order in every run"
-    story = "sets of parameters, tensors and modules depend on where they lie in memory"
+    explanation = "sets of parameters, tensors and modules depend on where they lie in memory"
     too_late = "the import of torch, for sets of tensors and modules; the interpreter's start, for id()"
-    cure = "make the set whose order counts at {place} with dict.fromkeys(...), which keeps one, or use a list"
-    cure_unplaced = "keep parameters and modules in a list, or in dict.fromkeys(...), where their order counts"
+    fix = "make the set whose order counts at {place} with dict.fromkeys(...), which keeps one, or use a list"
+    fix_unplaced = "keep parameters and modules in a list, or in dict.fromkeys(...), where their order counts"
     varied_by_default = True
-    read_in_code = True
+    found_statically = True
     held_in_part = True
     priced = ("pinned",)
 
-    def cure_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
+    def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
         if site is not None and "id()" in what:
             return (
                 f"order by what is the same in every run, such as a name or a position, instead of id() at {site.place}"
             )
         if site is not None and "hash()" in what:
             return f"replace hash() at {site.place} by what is the same in every run, such as a position in a list"
-        return super().cure_for(site, script, what)
+        return super().fix_for(site, script, what)
 
     def starting(self, setting: Setting) -> AbstractContextManager[None]:
         return _addresses_fixed() if setting.mode == "pinned" else nullcontext()
 
-    def pin(self, scene: Scene) -> None:
-        _number(scene, lambda number: number)
+    def pin(self, context: FactorContext) -> None:
+        _number(context, lambda number: number)
 
-    def vary(self, scene: Scene) -> None:
+    def vary(self, context: FactorContext) -> None:
         # Never negative: Python keeps -1 for errors.
-        _number(scene, lambda number: scene.other(number) >> 2)
+        _number(context, lambda number: context.other(number) >> 2)
 
-    def observe(self, scene: Scene | None = None) -> Observation:
-        where = _where_objects_lie(is_told=scene is not None and scene.mode == "pinned")
-        if scene is None or scene.mode == "natural":
+    def observe(self, context: FactorContext | None = None) -> Observation:
+        where = _where_objects_lie(is_pinned_here=context is not None and context.mode == "pinned")
+        if context is None or context.mode == "natural":
             return Observation(where, False)
         torch = sys.modules.get("torch")
         if torch is not None and not _is_ours(torch.Tensor.__hash__):
             reason = "torch was imported before, so tensors may have been hashed by their addresses"
             return Observation(where, False, can_pin=False, reason=reason)
-        order = "by number" if scene.mode == "pinned" else "by other numbers"
+        order = "by number" if context.mode == "pinned" else "by other numbers"
         return Observation(f"tensors and modules hash {order}; {where}", True)
 
 
-def _where_objects_lie(*, is_told: bool) -> str:
+def _where_objects_lie(*, is_pinned_here: bool) -> str:
     fixed = is_fixed()
     if fixed is None:
         return "addresses may move"
     if fixed:
         return "addresses are fixed"
-    refused = is_told and not may_fix()
+    refused = is_pinned_here and not may_fix()
     return "addresses are random" + (", and this system does not let programs fix them" if refused else "")
 
 
@@ -124,10 +124,10 @@ def _personality(wanted: int) -> int | None:
     return None if before == -1 else int(before)
 
 
-def _number(scene: Scene, to_hash: Callable[[int], int]) -> None:
+def _number(context: FactorContext, to_hash: Callable[[int], int]) -> None:
     # What was hashed before would not be found again under another number: by then it is too late.
     if "torch" not in sys.modules:
-        scene.when_loaded("torch", lambda torch: _Numbers(scene, to_hash).install(torch))
+        context.when_loaded("torch", lambda torch: _Numbers(context, to_hash).install(torch))
 
 
 def _is_ours(function: Any) -> bool:
@@ -137,8 +137,8 @@ def _is_ours(function: Any) -> bool:
 class _Numbers:
     """Hashes that do not depend on addresses: one number for each object, from the first time it is hashed."""
 
-    def __init__(self, scene: Scene, to_hash: Callable[[int], int]) -> None:
-        self.scene, self.to_hash = scene, to_hash
+    def __init__(self, context: FactorContext, to_hash: Callable[[int], int]) -> None:
+        self.context, self.to_hash = context, to_hash
         self.count = itertools.count(1)
         # By address, as long as the object lives: a dictionary that held the objects would hash them itself.
         self.known: dict[int, tuple[weakref.ref[Any], int]] = {}
@@ -157,7 +157,7 @@ class _Numbers:
     def _give(self, owner: Any, number: Callable[[Any], int]) -> None:
         own = vars(owner).get("__hash__")
         owner.__hash__ = number
-        self.scene.undo.callback(self._take_back, owner, own)
+        self.context.undo.callback(self._take_back, owner, own)
 
     def _take_back(self, owner: Any, own: Any) -> None:
         # Sets and dictionaries of what has a number outlive the pin, and must find it again.
@@ -170,7 +170,7 @@ class _Numbers:
 
     def new(self, thing: Any) -> int:
         """The hash of what was not hashed before."""
-        if self.scene.ended:
+        if self.context.ended:
             return id(thing)
         address, hashed = id(thing), self.to_hash(next(self.count))
         if address in self.known and self.known[address][0]() is None:

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-from samebits.factors.base import Factor, Observation, Scene, Setting
+from samebits.factors.base import Factor, FactorContext, Observation, Setting
 
 PINNED = {"NCCL_ALGO": "Ring", "NCCL_PROTO": "Simple", "NCCL_NVLS_ENABLE": "0", "NCCL_MAX_NCHANNELS": "1"}
 VARIED = {"NCCL_ALGO": "Tree", "NCCL_PROTO": "Simple", "NCCL_NVLS_ENABLE": "0", "NCCL_MAX_NCHANNELS": "2"}
@@ -26,11 +26,11 @@ class NcclAlgorithms(Factor):
     name = "nccl-algorithms"
     scope = "environment"
     summary = "NCCL chooses by links and sizes in which order it adds the gradients of the ranks"
-    story = "the ranks' gradients were added in another order"
+    explanation = "the ranks' gradients were added in another order"
     too_late = "the first collective over NCCL"
-    cure = "set NCCL_ALGO, NCCL_PROTO, NCCL_NVLS_ENABLE and NCCL_MAX_NCHANNELS before the ranks start"
+    fix = "set NCCL_ALGO, NCCL_PROTO, NCCL_NVLS_ENABLE and NCCL_MAX_NCHANNELS before the ranks start"
     pinned_by_default = False
-    drifts = False
+    varies_between_runs = False
     needs = ("cuda", "ranks")
     priced = ("pinned",)
 
@@ -41,12 +41,12 @@ class NcclAlgorithms(Factor):
             return dict(VARIED)
         return {name: environ.get(name) or value for name, value in PINNED.items()}
 
-    def pin(self, scene: Scene) -> None:
+    def pin(self, context: FactorContext) -> None:
         for name, value in PINNED.items():
             if not (os.environ.get(name) or _has_communicator()):
-                scene.set_environment(name, value)
+                context.set_environment(name, value)
 
-    def observe(self, scene: Scene | None = None) -> Observation:
+    def observe(self, context: FactorContext | None = None) -> Observation:
         given = {name: os.environ[name] for name in PINNED if os.environ.get(name)}
         value = ", ".join(f"{name}={own}" for name, own in given.items()) or "chosen by NCCL"
         held, late = len(given) == len(PINNED), _has_communicator()

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from samebits.factors.base import GeneratorFactor, Observation, Scene
+from samebits.factors.base import FactorContext, GeneratorFactor, Observation
 from samebits.factors.seeding import Seeding
 
 
@@ -24,47 +24,47 @@ class NumpyRng(GeneratorFactor):
     )
     seeding = "np.random.seed(0)"
 
-    def pin(self, scene: Scene) -> None:
-        scene.when_loaded("numpy.random", lambda module: self._start(module, scene, scene.derive(bits=32)))
+    def pin(self, context: FactorContext) -> None:
+        context.when_loaded("numpy.random", lambda module: self._start(module, context, context.derive(bits=32)))
 
-    def vary(self, scene: Scene) -> None:
-        scene.when_loaded("numpy.random", lambda module: self._start(module, scene, scene.other(bits=32)))
+    def vary(self, context: FactorContext) -> None:
+        context.when_loaded("numpy.random", lambda module: self._start(module, context, context.other(bits=32)))
 
-    def witness(self, scene: Scene) -> None:
-        scene.when_loaded("numpy.random", lambda module: _watch(module, scene))
+    def witness(self, context: FactorContext) -> None:
+        context.when_loaded("numpy.random", lambda module: _watch(module, context))
 
-    def observe(self, scene: Scene | None = None) -> Observation:
-        if scene is None:
+    def observe(self, context: FactorContext | None = None) -> Observation:
+        if context is None:
             return Observation("unknown whether it was seeded", None)
         if "numpy.random" not in sys.modules:
             return Observation("NumPy is not loaded; it will be seeded when it is", True)
         return Observation("seeded by samebits", True)
 
-    def _start(self, module: Any, scene: Scene, seed: int) -> None:
+    def _start(self, module: Any, context: FactorContext, seed: int) -> None:
         # As a dict, which holds the state of any bit generator, and NumPy's cached Gaussian.
-        scene.undo.callback(module.set_state, module.get_state(legacy=False))
+        context.undo.callback(module.set_state, module.get_state(legacy=False))
         own = module.get_bit_generator()
         if not isinstance(own, module.MT19937):
             # Only this one can be seeded again; the program's own waits, untouched.
-            scene.undo.callback(module.set_bit_generator, own)
+            context.undo.callback(module.set_bit_generator, own)
             module.set_bit_generator(module.MT19937())
         module.seed(seed)
-        if scene.watches_sites and scene.mode == "pinned":
-            _watch(module, scene)
+        if context.watches_sites and context.mode == "pinned":
+            _watch(module, context)
 
 
-def _watch(module: Any, scene: Scene) -> None:
+def _watch(module: Any, context: FactorContext) -> None:
     """Put a watched generator in the place of the global one: same stream, same state, other class."""
     plain = module.mtrand._rand
     watched = _watched_class(module.RandomState)(plain._bit_generator)
-    watched._scene, watched._seeding = scene, Seeding()
-    watched._other = module.RandomState(scene.other("site", bits=32))
-    scene.set(module.mtrand, "_rand", watched)
+    watched._context, watched._seeding = context, Seeding()
+    watched._other = module.RandomState(context.other("site", bits=32))
+    context.set(module.mtrand, "_rand", watched)
     for owner in (module, module.mtrand):
         for name, value in list(vars(owner).items()):
             if getattr(value, "__self__", None) is plain:
-                scene.replace(owner, name, getattr(watched, name))
-        scene.replace(owner, "set_bit_generator", _chosen(vars(owner)["set_bit_generator"], watched._seeding))
+                context.replace(owner, name, getattr(watched, name))
+        context.replace(owner, "set_bit_generator", _chosen(vars(owner)["set_bit_generator"], watched._seeding))
 
 
 def _chosen(original: Callable[[Any], None], seeding: Seeding) -> Callable[[Any], None]:
@@ -105,7 +105,7 @@ def _key(state: Any) -> str:
 def _draw(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
         # Asked first: some draws call others (permutation calls shuffle), and the outermost one is the user's.
-        mode = "natural" if self._seeding.is_done else self._scene.enter(f"numpy.random.{name}")
+        mode = "natural" if self._seeding.is_done else self._context.enter(f"numpy.random.{name}")
         result = original(self, *args, **kwargs)
         return getattr(self._other, name)(*args, **kwargs) if mode == "varied" else result
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from samebits.base.seeds import derive
 from samebits.base.sites import Site, user_site
-from samebits.factors.base import CallFactor, Mode, Observation, Scene
+from samebits.factors.base import CallFactor, FactorContext, Mode, Observation
 from samebits.factors.lineage import Lineage
 from samebits.factors.random_devices import watch_devices
 
@@ -45,30 +45,30 @@ class OsEntropy(CallFactor):
 
     name = "os-entropy"
     summary = "os.urandom, uuid4, secrets and generators made without a seed differ in every run by design"
-    story = "{what} asked the operating system"
-    cure = "give generators seeds; do not let what the operating system hands out at {place} into seeds or data"
-    cure_unplaced = "seed every generator, and let nothing that the operating system hands out into seeds or data"
+    explanation = "{what} asked the operating system"
+    fix = "give generators seeds; do not let what the operating system hands out at {place} into seeds or data"
+    fix_unplaced = "seed every generator, and let nothing that the operating system hands out into seeds or data"
     pinned_by_default = False
     varied_by_default = True
 
-    def install(self, scene: Scene) -> None:
-        entropy = _Entropy(scene)
+    def install(self, context: FactorContext) -> None:
+        entropy = _Entropy(context)
         for owner, name in ((os, "urandom"), (random, "_urandom"), (os, "getrandom")):
             if hasattr(owner, name):
-                scene.replace(owner, name, entropy.asked(f"os.{name.strip('_')}", getattr(owner, name)))
-        watch_devices(scene, entropy.derived)
-        self._install_seeding(scene, entropy)
-        scene.when_loaded("numpy.random.bit_generator", lambda module: _install_numpy(module, scene, entropy))
-        scene.when_loaded("torch", lambda torch: _install_torch(torch, scene, entropy))
+                context.replace(owner, name, entropy.asked(f"os.{name.strip('_')}", getattr(owner, name)))
+        watch_devices(context, entropy.derived)
+        self._install_seeding(context, entropy)
+        context.when_loaded("numpy.random.bit_generator", lambda module: _install_numpy(module, context, entropy))
+        context.when_loaded("torch", lambda torch: _install_torch(torch, context, entropy))
 
-    def observe(self, scene: Scene | None = None) -> Observation:
-        if scene is None or scene.mode == "natural":
+    def observe(self, context: FactorContext | None = None) -> Observation:
+        if context is None or context.mode == "natural":
             return Observation("the operating system's", False)
-        return Observation("a derived stream" if scene.mode == "pinned" else "another derived stream", True)
+        return Observation("a derived stream" if context.mode == "pinned" else "another derived stream", True)
 
-    def cure_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
+    def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
         if site is None:
-            return self.cure_unplaced
+            return self.fix_unplaced
         if what in SEEDED_INSTEAD:
             return f"call {SEEDED_INSTEAD[what]} instead of {what} at {site.place}"
         if what.startswith("/dev/"):
@@ -77,12 +77,12 @@ class OsEntropy(CallFactor):
             return f"give {what} at {site.place} a seed"
         return f"do not let {what} at {site.place} into seeds or data: derive it from a seed"
 
-    def _install_seeding(self, scene: Scene, entropy: _Entropy) -> None:
+    def _install_seeding(self, context: FactorContext, entropy: _Entropy) -> None:
         plain = random.Random.seed
 
         @wraps(plain)
         def seed(self: random.Random, a: Any = None, version: int = 2) -> None:
-            plain(self, entropy.seed(_called(scene, "random.Random()")) if a is None else a, version)
+            plain(self, entropy.seed(_called(context, "random.Random()")) if a is None else a, version)
 
         # random.seed is a method bound before the class was touched, and it may carry another factor's watch by now.
         outer = random.seed
@@ -90,8 +90,8 @@ class OsEntropy(CallFactor):
         def global_seed(a: Any = None, version: int = 2) -> None:
             outer(entropy.seed("random.seed()") if a is None else a, version)
 
-        scene.set(random.Random, "seed", seed)
-        scene.replace(random, "seed", global_seed)
+        context.set(random.Random, "seed", seed)
+        context.replace(random, "seed", global_seed)
 
 
 class _Entropy:
@@ -100,8 +100,8 @@ class _Entropy:
     multiprocessing asks from a thread of its own for every tensor that a worker hands over, at no fixed time.
     """
 
-    def __init__(self, scene: Scene) -> None:
-        self.scene = scene
+    def __init__(self, context: FactorContext) -> None:
+        self.context = context
         self.lineage = Lineage.of_process()
         self.drawn: dict[tuple[str | int, ...], int] = {}
         # Who asks in this thread, where that is known better than from the frames.
@@ -111,7 +111,7 @@ class _Entropy:
         """A stand-in for `os.urandom`."""
 
         def urandom(size: int, *args: Any, **kwargs: Any) -> bytes:
-            mode = self.scene.enter(getattr(self.asking, "what", "") or _called(self.scene, what))
+            mode = self.context.enter(getattr(self.asking, "what", "") or _called(self.context, what))
             # What cannot be handed out (a negative size, no number at all) fails as it always does.
             as_ever = mode == "natural" or not isinstance(size, int) or size < 0
             return original(size, *args, **kwargs) if as_ever else self.derived(size, mode)
@@ -124,39 +124,39 @@ class _Entropy:
         asker = ("library", "") if site is None else (os.path.basename(site.path), site.function)
         words = (*self.lineage.path, *asker)
         drawn = self.drawn[words] = self.drawn.get(words, 0) + 1
-        root = self.scene.derive(*words) if mode == "pinned" else self.scene.other(*words)
+        root = self.context.derive(*words) if mode == "pinned" else self.context.other(*words)
         blocks = (derive(root, drawn, block, bits=512) for block in range(-(-size // 64)))
         return b"".join(block.to_bytes(64, "little") for block in blocks)[:size]
 
     def seed(self, what: str) -> int | None:
         """What an unseeded generator starts from: None leaves it to Python."""
-        mode = self.scene.enter(what)
+        mode = self.context.enter(what)
         return None if mode == "natural" else int.from_bytes(self.derived(32, mode), "little")
 
 
-def _called(scene: Scene, what: str) -> str:
+def _called(context: FactorContext, what: str) -> str:
     """What the user's line called to ask the operating system."""
-    name = scene.called(what)
+    name = context.called(what)
     if name.startswith("random.") and what.startswith("os."):
         # `secrets.randbits` and its like are methods of this one.
         return "random.SystemRandom"
     return what if name == "random.Random" else name
 
 
-def _install_numpy(module: Any, scene: Scene, entropy: _Entropy) -> None:
+def _install_numpy(module: Any, context: FactorContext, entropy: _Entropy) -> None:
     original = module.randbits
 
     def randbits(k: int) -> int:
-        entropy.asking.what = scene.called(NUMPYS)
+        entropy.asking.what = context.called(NUMPYS)
         try:
             return int(original(k))
         finally:
             entropy.asking.what = ""
 
-    scene.replace(module, "randbits", randbits)
+    context.replace(module, "randbits", randbits)
 
 
-def _install_torch(torch: Any, scene: Scene, entropy: _Entropy) -> None:
+def _install_torch(torch: Any, context: FactorContext, entropy: _Entropy) -> None:
     def drawn(what: str) -> int | None:
         # The CPU's generator keeps 32 bits of a seed.
         seed = entropy.seed(what)
@@ -173,20 +173,20 @@ def _install_torch(torch: Any, scene: Scene, entropy: _Entropy) -> None:
         return seed
 
     for owner in (torch, torch.random):
-        scene.replace(owner, "seed", seeding("torch.seed()", owner.seed, torch.manual_seed))
+        context.replace(owner, "seed", seeding("torch.seed()", owner.seed, torch.manual_seed))
     for module in (torch.cuda, torch.xpu):
         for name in ("seed", "seed_all"):
             what = f"{module.__name__}.{name}()"
             call = seeding(what, getattr(module, name), getattr(module, f"manual_{name}"))
             for owner in (module, module.random):
-                scene.replace(owner, name, call)
+                context.replace(owner, name, call)
     generator_seed = torch.Generator.seed
 
     def seed(self: Any) -> int:
-        value = drawn(scene.called("torch.Generator.seed()"))
+        value = drawn(context.called("torch.Generator.seed()"))
         if value is None:
             return int(generator_seed(self))
         self.manual_seed(value)
         return value
 
-    scene.set_method(torch.Generator, "seed", wraps(generator_seed)(seed))
+    context.set_method(torch.Generator, "seed", wraps(generator_seed)(seed))

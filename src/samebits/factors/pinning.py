@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from samebits.base.errors import TooLateError, TooLateWarning, UsageError
 from samebits.base.sites import error_site
-from samebits.factors.base import Factor, Observation, Scene, Setting, Witness, import_if_installed
+from samebits.factors.base import Factor, FactorContext, Observation, Setting, Witness, import_if_installed
 from samebits.factors.catalog import CATALOG, find
 
 
@@ -57,8 +57,8 @@ class Status:
 class Treatment:
     """Factors treated in this process until `undo()`."""
 
-    def __init__(self, scenes: Mapping[str, Scene], stack: ExitStack) -> None:
-        self.scenes = dict(scenes)
+    def __init__(self, contexts: Mapping[str, FactorContext], stack: ExitStack) -> None:
+        self.contexts = dict(contexts)
         self._stack = stack
 
     def undo(self) -> None:
@@ -83,16 +83,18 @@ def treat(
         own: called by the user's program itself, so what has to be acted on is imported now, where it is installed.
     """
     with ExitStack() as stack:
-        scenes: dict[str, Scene] = {}
+        contexts: dict[str, FactorContext] = {}
         for factor in CATALOG:
-            scene = scenes[factor.name] = Scene(factor.name, settings.get(factor.name, Setting()), seed, path, report)
-            stack.callback(scene.end)
-            factor.apply(scene)
+            context = contexts[factor.name] = FactorContext(
+                factor.name, settings.get(factor.name, Setting()), seed, path, report
+            )
+            stack.callback(context.end)
+            factor.apply(context)
         if own:
             # After all factors: some set variables that a module reads when it is imported.
-            for name in dict.fromkeys(name for scene in scenes.values() for name in scene.awaited):
+            for name in dict.fromkeys(name for context in contexts.values() for name in context.awaited):
                 import_if_installed(name)
-        return Treatment(scenes, stack.pop_all())
+        return Treatment(contexts, stack.pop_all())
     raise AssertionError("unreachable")
 
 
@@ -165,15 +167,15 @@ def pinned(
 
 def status() -> Status:
     """What is in effect in this process, factor by factor; imports nothing and changes nothing."""
-    scenes: dict[str, Scene] = {}
+    contexts: dict[str, FactorContext] = {}
     for treatment in _active:
-        scenes |= {name: scene for name, scene in treatment.scenes.items() if scene.mode != "natural"}
-    return Status(tuple(_status_of(factor, scenes.get(factor.name)) for factor in CATALOG))
+        contexts |= {name: context for name, context in treatment.contexts.items() if context.mode != "natural"}
+    return Status(tuple(_status_of(factor, contexts.get(factor.name)) for factor in CATALOG))
 
 
-def _status_of(factor: Factor, scene: Scene | None) -> FactorStatus:
-    mode = scene.mode if scene else "natural"
-    return FactorStatus(factor.name, factor.scope, factor.summary, mode, factor.observe(scene))
+def _status_of(factor: Factor, context: FactorContext | None) -> FactorStatus:
+    mode = context.mode if context else "natural"
+    return FactorStatus(factor.name, factor.scope, factor.summary, mode, factor.observe(context))
 
 
 def adopt(treatment: Treatment) -> None:
@@ -231,8 +233,8 @@ def too_late(treatment: Treatment) -> dict[str, str]:
     """Which pinned factors did not take, and what was done too early."""
     found = {}
     for factor in CATALOG:
-        scene = treatment.scenes[factor.name]
-        why = (scene.failed or factor.verify(scene)) if scene.mode == "pinned" else ""
+        context = treatment.contexts[factor.name]
+        why = (context.failed or factor.verify(context)) if context.mode == "pinned" else ""
         if why:
             found[factor.name] = why
     return found
@@ -240,7 +242,7 @@ def too_late(treatment: Treatment) -> dict[str, str]:
 
 def _taken_before(treatment: Treatment) -> dict[str, str]:
     """Which pinned factors the program still reaches by names that it imported too early."""
-    found = {name: scene.taken_before() for name, scene in treatment.scenes.items() if scene.mode == "pinned"}
+    found = {name: context.taken_before() for name, context in treatment.contexts.items() if context.mode == "pinned"}
     return {name: why for name, why in found.items() if why}
 
 
@@ -270,7 +272,9 @@ def _name_the_line(error: Exception) -> None:
 
 def line_of_refusal(error: BaseException) -> str:
     """Which line of the user's called what a pin forbids, as a sentence; empty when the error is not a pin's doing."""
-    pinned_here = {name for treatment in _active for name, scene in treatment.scenes.items() if scene.mode == "pinned"}
+    pinned_here = {
+        name for treatment in _active for name, context in treatment.contexts.items() if context.mode == "pinned"
+    }
     why = next(filter(None, (factor.explain(error) for factor in CATALOG if factor.name in pinned_here)), "")
     site = error_site(error)
     return f"samebits: called at {site.path}:{site.line} ({why})" if why and site else ""

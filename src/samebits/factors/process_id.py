@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from samebits.base.seeds import derive
 from samebits.base.sites import Site, is_user_file, user_site
-from samebits.factors.base import CallFactor, Mode, Observation, Scene
+from samebits.factors.base import CallFactor, FactorContext, Mode, Observation
 from samebits.factors.lineage import Lineage
 
 # No process has a number above it (`pid_max` is at most 2**22 on Linux, less elsewhere): whatever is sent to a number
@@ -38,56 +38,58 @@ class ProcessId(CallFactor):
 
     name = "process-id"
     summary = "process and thread ids differ in every run: harmless in the name of a log, fatal in a seed"
-    story = "{what} was asked"
-    cure = "do not let {what} at {place} into seeds or data: derive it from a seed and the rank or worker"
-    cure_unplaced = "do not let process ids into seeds or data: derive seeds from a seed and the rank or worker"
+    explanation = "{what} was asked"
+    fix = "do not let {what} at {place} into seeds or data: derive it from a seed and the rank or worker"
+    fix_unplaced = "do not let process ids into seeds or data: derive seeds from a seed and the rank or worker"
     pinned_by_default = False
 
-    def install(self, scene: Scene) -> None:
-        ids = _Ids(scene)
-        scene.replace(os, "getpid", ids.told("os.getpid", os.getpid, ids.own))
-        scene.replace(os, "getppid", ids.told("os.getppid", os.getppid, ids.parent))
+    def install(self, context: FactorContext) -> None:
+        ids = _Ids(context)
+        context.replace(os, "getpid", ids.reporting("os.getpid", os.getpid, ids.own))
+        context.replace(os, "getppid", ids.reporting("os.getppid", os.getppid, ids.parent))
         for function, attribute in (("get_ident", "ident"), ("get_native_id", "native_id")):
             what = f"threading.{function}"
-            scene.replace(threading, function, ids.told(what, getattr(threading, function), ids.thread))
+            context.replace(threading, function, ids.reporting(what, getattr(threading, function), ids.thread))
             # Programs compare the two with one another.
-            scene.set(threading.Thread, attribute, ids.told_of_thread(what, getattr(threading.Thread, attribute)))
-        scene.when_loaded("uuid", lambda module: _install_uuid(module, scene, ids))
+            context.set(threading.Thread, attribute, ids.reported_of_thread(what, getattr(threading.Thread, attribute)))
+        context.when_loaded("uuid", lambda module: _install_uuid(module, context, ids))
         for name in TAKES_PID:
             if hasattr(os, name):
-                scene.replace(os, name, ids.taking(getattr(os, name)))
-        scene.when_loaded("psutil", lambda psutil: _install_psutil(psutil, scene, ids))
+                context.replace(os, name, ids.taking(getattr(os, name)))
+        context.when_loaded("psutil", lambda psutil: _install_psutil(psutil, context, ids))
 
-    def cure_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
-        return self.cure_unplaced if site is None else self.cure.format(place=site.place, what=what or "a process id")
+    def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
+        return self.fix_unplaced if site is None else self.fix.format(place=site.place, what=what or "a process id")
 
-    def observe(self, scene: Scene | None = None) -> Observation:
-        if scene is None or scene.mode == "natural":
+    def observe(self, context: FactorContext | None = None) -> Observation:
+        if context is None or context.mode == "natural":
             return Observation("the operating system's", False)
-        return Observation("derived numbers" if scene.mode == "pinned" else "other derived numbers", True)
+        return Observation("derived numbers" if context.mode == "pinned" else "other derived numbers", True)
 
 
 class _Ids:
     """Derived numbers, and which real ones they stand for."""
 
-    def __init__(self, scene: Scene) -> None:
-        self.scene, self.lineage = scene, Lineage.of_process()
+    def __init__(self, context: FactorContext) -> None:
+        self.context, self.lineage = context, Lineage.of_process()
         self.getpid, self.getppid = os.getpid, os.getppid
         self.count = 0
         self.threads: dict[str, WeakKeyDictionary[threading.Thread, int]] = {}
 
-    def told(self, what: str, original: Callable[[], int], derived: Callable[[Mode], int | None]) -> Callable[[], int]:
+    def reporting(
+        self, what: str, original: Callable[[], int], derived: Callable[[Mode], int | None]
+    ) -> Callable[[], int]:
         """A stand-in for a function that tells a number: the user's own lines are told a derived one."""
 
-        def tell() -> int:
+        def report() -> int:
             # Its own frame, the stand-in's, and then whoever calls.
             if not is_user_file(sys._getframe(2).f_code.co_filename):
                 return original()
-            mode = self.scene.enter(what)
+            mode = self.context.enter(what)
             number = None if mode == "natural" else derived(mode)
             return original() if number is None else number
 
-        return tell
+        return report
 
     def own(self, mode: Mode) -> int:
         return self._process(mode, self.lineage.path)
@@ -97,17 +99,17 @@ class _Ids:
         path = self.lineage.parent_path
         return None if path is None else self._process(mode, path)
 
-    def told_of_thread(self, what: str, original: property) -> property:
+    def reported_of_thread(self, what: str, original: property) -> property:
         """The same for an attribute of `threading.Thread`."""
 
-        def tell(thread: threading.Thread) -> int | None:
+        def report(thread: threading.Thread) -> int | None:
             real: int | None = original.__get__(thread)
             if real is None or not is_user_file(sys._getframe(1).f_code.co_filename):
                 return real
-            mode = self.scene.enter(what)
+            mode = self.context.enter(what)
             return real if mode == "natural" else self.thread(mode, thread)
 
-        return property(tell, doc=original.__doc__)
+        return property(report, doc=original.__doc__)
 
     def thread(self, mode: Mode, thread: threading.Thread | None = None) -> int:
         """One number for each thread; those of one name are told apart by who asked first."""
@@ -121,7 +123,7 @@ class _Ids:
 
     def number(self, mode: Mode, *words: str | int) -> int:
         """Derived, and no process's."""
-        root = self.scene.other(*words, bits=30) if mode == "varied" else self.scene.derive(*words, bits=30)
+        root = self.context.other(*words, bits=30) if mode == "varied" else self.context.derive(*words, bits=30)
         return MOST_PROCESSES + 1 + root % (2**31 - MOST_PROCESSES - 1)
 
     def next_uuid(self, mode: Mode) -> uuid.UUID:
@@ -129,7 +131,7 @@ class _Ids:
         self.count += 1
         site = user_site()
         asker = ("", 0) if site is None else (os.path.basename(site.path), site.line)
-        root = self.scene.other() if mode == "varied" else self.scene.derive()
+        root = self.context.other() if mode == "varied" else self.context.derive()
         time, node = (derive(root, *self.lineage.path, *asker, word, self.count) for word in ("time", "node"))
         return uuid.UUID(int=(time << 64) | node, version=1)
 
@@ -147,28 +149,28 @@ class _Ids:
         return wraps(original)(lambda pid, *args, **kwargs: original(self.real(pid), *args, **kwargs))
 
 
-def _install_uuid(module: Any, scene: Scene, ids: _Ids) -> None:
+def _install_uuid(module: Any, context: FactorContext, ids: _Ids) -> None:
     node, uuid1 = module.getnode, module.uuid1
 
     def derived_node(mode: Mode) -> int:
         # With the bit that tells a made-up address from a card's.
         return ids.number(mode, "node") | (1 << 40)
 
-    def tell_uuid1(node: int | None = None, clock_seq: int | None = None) -> Any:
+    def report_uuid1(node: int | None = None, clock_seq: int | None = None) -> Any:
         if not is_user_file(sys._getframe(2).f_code.co_filename):
             return uuid1(node, clock_seq)
-        mode = scene.enter("uuid.uuid1")
+        mode = context.enter("uuid.uuid1")
         return uuid1(node, clock_seq) if mode == "natural" else ids.next_uuid(mode)
 
-    scene.replace(module, "getnode", ids.told("uuid.getnode", node, derived_node))
-    scene.replace(module, "uuid1", tell_uuid1)
+    context.replace(module, "getnode", ids.reporting("uuid.getnode", node, derived_node))
+    context.replace(module, "uuid1", report_uuid1)
 
 
-def _install_psutil(psutil: Any, scene: Scene, ids: _Ids) -> None:
+def _install_psutil(psutil: Any, context: FactorContext, ids: _Ids) -> None:
     plain = psutil.Process.__init__
 
     @wraps(plain)
     def begin(self: Any, pid: Any = None) -> None:
         plain(self, ids.real(pid))
 
-    scene.set(psutil.Process, "__init__", begin)
+    context.set(psutil.Process, "__init__", begin)

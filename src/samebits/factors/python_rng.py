@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from samebits.factors.base import GeneratorFactor, Observation, Scene
+from samebits.factors.base import FactorContext, GeneratorFactor, Observation
 from samebits.factors.seeding import Seeding
 
 DRAWS = (
@@ -46,46 +46,46 @@ class PythonRng(GeneratorFactor):
     summary = "Python starts its global generator (random.random, random.shuffle) from OS entropy in every run"
     seeding = "random.seed(0)"
 
-    def pin(self, scene: Scene) -> None:
-        self._start(scene, scene.derive())
-        if scene.watches_sites:
-            self.witness(scene)
+    def pin(self, context: FactorContext) -> None:
+        self._start(context, context.derive())
+        if context.watches_sites:
+            self.witness(context)
 
-    def vary(self, scene: Scene) -> None:
-        self._start(scene, scene.other())
+    def vary(self, context: FactorContext) -> None:
+        self._start(context, context.other())
 
-    def witness(self, scene: Scene) -> None:
-        watch = _Watch(scene)
+    def witness(self, context: FactorContext) -> None:
+        watch = _Watch(context)
         for name in DRAWS:
             if hasattr(random, name):
-                scene.replace(random, name, watch.draw(name, getattr(random, name)))
+                context.replace(random, name, watch.draw(name, getattr(random, name)))
         for name in ("seed", "getstate", "setstate"):
-            scene.replace(random, name, getattr(watch, name)(getattr(random, name)))
+            context.replace(random, name, getattr(watch, name)(getattr(random, name)))
 
-    def observe(self, scene: Scene | None = None) -> Observation:
-        if scene is None:
+    def observe(self, context: FactorContext | None = None) -> Observation:
+        if context is None:
             return Observation("unknown whether it was seeded", None)
         return Observation("seeded by samebits", True)
 
-    def _start(self, scene: Scene, seed: int) -> None:
-        scene.undo.callback(random.setstate, random.getstate())
+    def _start(self, context: FactorContext, seed: int) -> None:
+        context.undo.callback(random.setstate, random.getstate())
         random.seed(seed)
 
 
 class _Watch:
     """Tells draws before the first seeding from those after it, and replaces the released ones."""
 
-    def __init__(self, scene: Scene) -> None:
-        self.scene = scene
+    def __init__(self, context: FactorContext) -> None:
+        self.context = context
         self.seeding = Seeding()
-        self.other = random.Random(scene.other("site"))
+        self.other = random.Random(context.other("site"))
 
     def draw(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         def draw(*args: Any, **kwargs: Any) -> Any:
             # The global stream advances as it always does; a released call then answers from another stream, so that
             # the calls after it are not blamed for what this one did.
             result = original(*args, **kwargs)
-            if self.seeding.is_done or self.scene.enter(f"random.{name}") != "varied":
+            if self.seeding.is_done or self.context.enter(f"random.{name}") != "varied":
                 return result
             return getattr(self.other, name)(*args, **kwargs)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from samebits.factors.base import Mode, Scene
+from samebits.factors.base import FactorContext, Mode
 
 DEVICES = ("/dev/urandom", "/dev/random")
 
@@ -41,20 +41,20 @@ class DerivedFile(io.RawIOBase):
         super().close()
 
 
-def watch_devices(scene: Scene, derived: Bytes) -> None:
+def watch_devices(context: FactorContext, derived: Bytes) -> None:
     """Witness who opens them; pinned or varied, hand out derived bytes."""
-    devices = _Devices(scene, derived)
+    devices = _Devices(context, derived)
     opened = devices.opening(builtins.open)
     for owner in (builtins, io):
-        scene.replace(owner, "open", opened)
-    scene.replace(os, "open", devices.descriptor_opening(os.open))
-    scene.replace(os, "read", devices.reading(os.read))
-    scene.when_loaded("numpy", devices.install_numpy)
+        context.replace(owner, "open", opened)
+    context.replace(os, "open", devices.descriptor_opening(os.open))
+    context.replace(os, "read", devices.reading(os.read))
+    context.when_loaded("numpy", devices.install_numpy)
 
 
 class _Devices:
-    def __init__(self, scene: Scene, derived: Bytes) -> None:
-        self.scene, self.derived = scene, derived
+    def __init__(self, context: FactorContext, derived: Bytes) -> None:
+        self.context, self.derived = context, derived
         # Descriptors opened by number: how they are treated, as long as they still stand for such a device.
         self.descriptors: dict[int, Mode] = {}
 
@@ -77,7 +77,7 @@ class _Devices:
         if isinstance(file, int):
             return self._of_descriptor(file)
         name = _device(file)
-        mode = self.scene.enter(name) if name else "natural"
+        mode = self.context.enter(name) if name else "natural"
         return None if mode == "natural" else mode
 
     def _of_descriptor(self, descriptor: int) -> Mode | None:
@@ -111,7 +111,7 @@ class _Devices:
         return read
 
     def install_numpy(self, numpy: Any) -> None:
-        self.scene.replace(numpy, "fromfile", self.array(numpy, numpy.fromfile))
+        self.context.replace(numpy, "fromfile", self.array(numpy, numpy.fromfile))
 
     def array(self, numpy: Any, original: Callable[..., Any]) -> Callable[..., Any]:
         """A stand-in for `numpy.fromfile`, which reads in C."""

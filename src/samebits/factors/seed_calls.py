@@ -17,8 +17,8 @@ from types import FrameType
 from typing import Any
 
 from samebits.base.sites import IMPORTING, Site, is_own_file, is_user_file, site_of
-from samebits.factors import stand_in
-from samebits.factors.base import Scene, Setting
+from samebits.factors import patching
+from samebits.factors.base import FactorContext, Setting
 
 # A loop that seeds in every step says after a few values what it does.
 MOST_AT_ONE_LINE = 8
@@ -47,7 +47,7 @@ class _Watch:
     """Reports seeds that the user's lines give, also through a library; not those of samebits or of a DataLoader."""
 
     report: Callable[[SeedCall], None]
-    told: dict[tuple[str, int], set[Any]] = field(default_factory=dict)
+    noted: dict[tuple[str, int], set[Any]] = field(default_factory=dict)
     inside: threading.local = field(default_factory=threading.local)
     count: int = 0
 
@@ -80,10 +80,10 @@ class _Watch:
         giver = None if value is None else _giver()
         if giver is None or value is None:
             return
-        told = self.told.setdefault((giver.f_code.co_filename, giver.f_lineno), set())
+        noted = self.noted.setdefault((giver.f_code.co_filename, giver.f_lineno), set())
         # 1, 1.0 and True are equal, and different seeds.
-        if len(told) < MOST_AT_ONE_LINE and (type(value), value) not in told:
-            told.add((type(value), value))
+        if len(noted) < MOST_AT_ONE_LINE and (type(value), value) not in noted:
+            noted.add((type(value), value))
             self.count += 1
             self.report(SeedCall(what, value, site_of(giver)))
 
@@ -102,7 +102,7 @@ def _giver() -> FrameType | None:
     return current
 
 
-_WATCHING = (__file__, stand_in.__file__)
+_WATCHING = (__file__, patching.__file__)
 
 
 def _plain(seed: Any, result: Any) -> int | float | str | None:
@@ -124,39 +124,39 @@ def _plain(seed: Any, result: Any) -> int | float | str | None:
     return str(list(seed)) if is_list else None
 
 
-def witness_seeds(report: Callable[[SeedCall], None]) -> Scene:
+def witness_seeds(report: Callable[[SeedCall], None]) -> FactorContext:
     """Report every seed that is given to a generator from here on, until the returned scene ends; no bit changes."""
-    scene, watch = Scene("seeds", Setting()), _Watch(report)
-    _watch_python(scene, watch)
-    scene.when_loaded("numpy.random", lambda module: _watch_numpy(module, scene, watch))
-    scene.when_loaded("torch", lambda torch: _watch_torch(torch, scene, watch))
-    return scene
+    context, watch = FactorContext("seeds", Setting()), _Watch(report)
+    _watch_python(context, watch)
+    context.when_loaded("numpy.random", lambda module: _watch_numpy(module, context, watch))
+    context.when_loaded("torch", lambda torch: _watch_torch(torch, context, watch))
+    return context
 
 
-def _watch_python(scene: Scene, watch: _Watch) -> None:
-    scene.replace(random, "seed", watch.watched("random.seed", random.seed))
-    scene.set(random.Random, "seed", watch.watched("random.Random", random.Random.seed, position=1))
+def _watch_python(context: FactorContext, watch: _Watch) -> None:
+    context.replace(random, "seed", watch.watched("random.seed", random.seed))
+    context.set(random.Random, "seed", watch.watched("random.Random", random.Random.seed, position=1))
 
 
-def _watch_numpy(module: Any, scene: Scene, watch: _Watch) -> None:
+def _watch_numpy(module: Any, context: FactorContext, watch: _Watch) -> None:
     for owner in (module, module._generator):
-        scene.replace(owner, "default_rng", watch.watched("np.random.default_rng", module.default_rng))
+        context.replace(owner, "default_rng", watch.watched("np.random.default_rng", module.default_rng))
     for owner in (module, module.mtrand):
-        scene.replace(owner, "seed", watch.watched("np.random.seed", owner.seed))
+        context.replace(owner, "seed", watch.watched("np.random.seed", owner.seed))
     # Both `RandomState(seed)` and `RandomState.seed` come by here.
     by_legacy = watch.watched("np.random.RandomState", module.MT19937._legacy_seeding, position=1)
-    scene.set_method(module.MT19937, "_legacy_seeding", by_legacy)
+    context.set_method(module.MT19937, "_legacy_seeding", by_legacy)
 
 
-def _watch_torch(torch: Any, scene: Scene, watch: _Watch) -> None:
+def _watch_torch(torch: Any, context: FactorContext, watch: _Watch) -> None:
     modules = [torch.cuda, torch.xpu, torch.mps]
     for public, owners in (("torch", (torch, torch.random)), *((m.__name__, (m, _home(m))) for m in modules)):
         for name in ("manual_seed", "manual_seed_all", "seed"):
             for owner in dict.fromkeys(owner for owner in owners if hasattr(owner, name)):
-                scene.replace(owner, name, watch.watched(f"{public}.{name}", getattr(owner, name)))
+                context.replace(owner, name, watch.watched(f"{public}.{name}", getattr(owner, name)))
     for name in ("manual_seed", "seed"):
         call = watch.watched(f"torch.Generator.{name}", getattr(torch.Generator, name), position=1)
-        scene.set_method(torch.Generator, name, call)
+        context.set_method(torch.Generator, name, call)
 
 
 def _home(module: Any) -> Any:

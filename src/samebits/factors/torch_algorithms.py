@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from samebits.base.errors import UsageError
-from samebits.factors.base import Factor, Observation, Scene
+from samebits.factors.base import Factor, FactorContext, Observation
 from samebits.factors.cublas_workspace import give_fixed_workspace
 
 NO_DETERMINISTIC_KERNEL = "does not have a deterministic implementation"
@@ -29,40 +29,40 @@ class TorchAlgorithms(Factor):
 
     name = "torch-algorithms"
     summary = "some kernels add in whatever order their threads arrive, unless deterministic ones are asked for"
-    story = "an operation whose result depends on timing"
-    cure = "call torch.use_deterministic_algorithms(True) at the start"
-    is_mode = True
-    refuses = True
+    explanation = "an operation whose result depends on timing"
+    fix = "call torch.use_deterministic_algorithms(True) at the start"
+    selects_algorithm = True
+    may_raise = True
     priced = ("pinned",)
 
     def check_value(self, value: str) -> None:
         if value not in ("strict", "warn"):
             raise UsageError(f"torch-algorithms takes strict or warn, got {value!r}")
 
-    def pin(self, scene: Scene) -> None:
-        scene.when_loaded("torch", lambda torch: self._set(torch, scene, True))
+    def pin(self, context: FactorContext) -> None:
+        context.when_loaded("torch", lambda torch: self._set(torch, context, True))
 
-    def vary(self, scene: Scene) -> None:
-        scene.when_loaded(
-            "torch", lambda torch: self._set(torch, scene, not torch.are_deterministic_algorithms_enabled())
+    def vary(self, context: FactorContext) -> None:
+        context.when_loaded(
+            "torch", lambda torch: self._set(torch, context, not torch.are_deterministic_algorithms_enabled())
         )
 
-    def observe(self, scene: Scene | None = None) -> Observation:
+    def observe(self, context: FactorContext | None = None) -> Observation:
         torch = sys.modules.get("torch")
         if torch is None:
-            return Observation("torch is not loaded", True if scene else None)
+            return Observation("torch is not loaded", True if context else None)
         if not torch.are_deterministic_algorithms_enabled():
-            reason = "the program switched deterministic algorithms off again" if scene else ""
+            reason = "the program switched deterministic algorithms off again" if context else ""
             return Observation("any kernel", False, reason=reason)
         if torch.is_deterministic_algorithms_warn_only_enabled():
-            reason = "the program asked for warnings instead of errors" if scene else ""
+            reason = "the program asked for warnings instead of errors" if context else ""
             return Observation("deterministic kernels where there are any, else a warning", False, reason=reason)
         return Observation("deterministic kernels or an error", True)
 
-    def verify(self, scene: Scene) -> str:
+    def verify(self, context: FactorContext) -> str:
         torch = sys.modules.get("torch")
         took = torch is not None and torch.are_deterministic_algorithms_enabled()
-        return "" if took and scene.setting.value == "warn" else super().verify(scene)
+        return "" if took and context.setting.value == "warn" else super().verify(context)
 
     def explain(self, error: BaseException) -> str:
         refused = NO_DETERMINISTIC_KERNEL in str(error)
@@ -71,24 +71,24 @@ class TorchAlgorithms(Factor):
         is_late = NO_WORKSPACE in str(error)
         return "torch-algorithms is pinned, and cuBLAS needs --pin cublas-workspace with it" if is_late else ""
 
-    def _set(self, torch: Any, scene: Scene, on: bool) -> None:
-        self._note_state(torch, scene)
-        if on and scene.mode == "pinned" and _is_before(torch, 2, 10):
-            give_fixed_workspace(scene)
+    def _set(self, torch: Any, context: FactorContext, on: bool) -> None:
+        self._note_state(torch, context)
+        if on and context.mode == "pinned" and _is_before(torch, 2, 10):
+            give_fixed_workspace(context)
         # Varied, nothing may fail that does not fail by itself.
-        torch.use_deterministic_algorithms(on, warn_only=scene.mode == "varied" or scene.setting.value == "warn")
+        torch.use_deterministic_algorithms(on, warn_only=context.mode == "varied" or context.setting.value == "warn")
         torch.utils.deterministic.fill_uninitialized_memory = False
 
-    def _note_state(self, torch: Any, scene: Scene) -> None:
+    def _note_state(self, torch: Any, context: FactorContext) -> None:
         # From 2.10 on torch passes its flag on to Inductor, which may have been set on its own; it comes back last.
         inductor: Any = sys.modules.get("torch._inductor.config")
         deterministic = torch.utils.deterministic
         if hasattr(inductor, "deterministic"):
-            scene.undo.callback(setattr, inductor, "deterministic", inductor.deterministic)
+            context.undo.callback(setattr, inductor, "deterministic", inductor.deterministic)
         before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-        scene.undo.callback(torch.use_deterministic_algorithms, before[0], warn_only=before[1])
+        context.undo.callback(torch.use_deterministic_algorithms, before[0], warn_only=before[1])
         fill = deterministic.fill_uninitialized_memory
-        scene.undo.callback(setattr, deterministic, "fill_uninitialized_memory", fill)
+        context.undo.callback(setattr, deterministic, "fill_uninitialized_memory", fill)
 
 
 def _is_before(torch: Any, *version: int) -> bool:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from samebits.factors.base import GeneratorFactor, Observation, Scene, import_if_installed
+from samebits.factors.base import FactorContext, GeneratorFactor, Observation, import_if_installed
 from samebits.factors.seeding import Seeding
 
 States = list[tuple[Callable[[Any], None], Any]]
@@ -26,31 +26,31 @@ class TorchRng(GeneratorFactor):
     summary = "torch starts its generators (nn.init, dropout, DataLoader shuffling) from OS entropy in every run"
     seeding = "torch.manual_seed(0)"
 
-    def pin(self, scene: Scene) -> None:
-        scene.when_loaded("torch", lambda torch: self._start(torch, scene, scene.derive(bits=32)))
+    def pin(self, context: FactorContext) -> None:
+        context.when_loaded("torch", lambda torch: self._start(torch, context, context.derive(bits=32)))
 
-    def vary(self, scene: Scene) -> None:
-        scene.when_loaded("torch", lambda torch: self._start(torch, scene, scene.other(bits=32)))
+    def vary(self, context: FactorContext) -> None:
+        context.when_loaded("torch", lambda torch: self._start(torch, context, context.other(bits=32)))
 
-    def witness(self, scene: Scene) -> None:
-        scene.when_loaded("torch", lambda torch: _Watch(torch, scene).install())
+    def witness(self, context: FactorContext) -> None:
+        context.when_loaded("torch", lambda torch: _Watch(torch, context).install())
 
-    def observe(self, scene: Scene | None = None) -> Observation:
+    def observe(self, context: FactorContext | None = None) -> Observation:
         torch = sys.modules.get("torch")
-        if scene is None:
+        if context is None:
             return Observation("unknown whether it was seeded", None)
         if torch is None:
             return Observation("torch is not loaded; it will be seeded when it is", True)
         return Observation(f"seeded by samebits, initial_seed() is now {torch.initial_seed()}", True)
 
-    def _start(self, torch: Any, scene: Scene, seed: int) -> None:
-        scene.undo.callback(_restore_queues, _queues(torch))
+    def _start(self, torch: Any, context: FactorContext, seed: int) -> None:
+        context.undo.callback(_restore_queues, _queues(torch))
         # By the public names: a program that pins inside a watched run is seen to take its seed back.
         states = [(torch.set_rng_state, torch.get_rng_state()), *_accelerator_states(torch)]
-        scene.undo.callback(_restore, states)
+        context.undo.callback(_restore, states)
         torch.manual_seed(seed)
-        if scene.watches_sites and scene.mode == "pinned":
-            _Watch(torch, scene).install()
+        if context.watches_sites and context.mode == "pinned":
+            _Watch(torch, context).install()
 
 
 def _accelerators(torch: Any) -> list[Any]:
@@ -96,8 +96,8 @@ FOLLOWED = ("manual_seed", "get_rng_state", "set_rng_state")
 class _Watch:
     """Watches every random operation until the program has seeded; changes nothing unless a line was released."""
 
-    def __init__(self, torch: Any, scene: Scene) -> None:
-        self.torch, self.scene, self.seeding = torch, scene, Seeding()
+    def __init__(self, torch: Any, context: FactorContext) -> None:
+        self.torch, self.context, self.seeding = torch, context, Seeding()
         self.generator, self.start = torch.default_generator, torch.initial_seed()
         self.originals = {name: getattr(torch.random, name) for name in FOLLOWED}
         self.random_tag = torch.Tag.nondeterministic_seeded
@@ -108,10 +108,10 @@ class _Watch:
     def install(self) -> None:
         """Begin to watch, and follow the functions through which a program seeds."""
         self.follow()
-        self.scene.undo.callback(self.leave)
+        self.context.undo.callback(self.leave)
         for owner in (self.torch, self.torch.random):
             for name in self.originals:
-                self.scene.replace(owner, name, getattr(self, name))
+                self.context.replace(owner, name, getattr(self, name))
 
     def operation(self, func: Any, args: Any, kwargs: Any) -> Any:
         """Do what torch is about to do."""
@@ -119,14 +119,14 @@ class _Watch:
             return func(*args, **kwargs)
         before = self.states()
         result = func(*args, **kwargs)
-        if not self.has_drawn(before) or self.scene.enter(f"torch.{func.overloadpacket.__name__}") != "varied":
+        if not self.has_drawn(before) or self.context.enter(f"torch.{func.overloadpacket.__name__}") != "varied":
             return result
         return self.drawn_again(func, args, kwargs)
 
     def drawn_again(self, func: Any, args: Any, kwargs: Any) -> Any:
         # The global streams stand where they always stand after this call; only its answer is another one.
         states = self.states()
-        self.originals["manual_seed"](self.scene.other("site", self.redrawn, bits=32))
+        self.originals["manual_seed"](self.context.other("site", self.redrawn, bits=32))
         self.redrawn += 1
         try:
             return func(*args, **kwargs)

@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any
 
 from samebits.base.sites import Site
-from samebits.factors.base import CallFactor, Observation, Scene
+from samebits.factors.base import CallFactor, FactorContext, Observation
 
 HOME = "triton.runtime.autotuner"
 
@@ -23,37 +23,39 @@ class TritonAutotune(CallFactor):
 
     name = "triton-autotune"
     summary = "a Triton kernel keeps the configuration that was quickest this time, which may not be next time's"
-    story = "{what} chose another configuration"
-    cure = "give the kernel called at {place} a single configuration"
-    cure_unplaced = "give autotuned kernels a single configuration"
-    is_mode = True
+    explanation = "{what} chose another configuration"
+    fix = "give the kernel called at {place} a single configuration"
+    fix_unplaced = "give autotuned kernels a single configuration"
+    selects_algorithm = True
     needs = ("cuda",)
     priced = ("pinned",)
 
-    def install(self, scene: Scene) -> None:
-        scene.when_loaded(HOME, lambda module: _install(module, scene))
+    def install(self, context: FactorContext) -> None:
+        context.when_loaded(HOME, lambda module: _install(module, context))
 
-    def cure_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
-        return self.cure_unplaced if site is None else self.cure.format(place=site.place)
+    def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
+        return self.fix_unplaced if site is None else self.fix.format(place=site.place)
 
-    def observe(self, scene: Scene | None = None) -> Observation:
+    def observe(self, context: FactorContext | None = None) -> Observation:
         if HOME not in sys.modules:
-            return Observation("Triton is not loaded", True if scene is not None and scene.mode != "natural" else None)
-        if scene is None or scene.mode == "natural":
+            return Observation(
+                "Triton is not loaded", True if context is not None and context.mode != "natural" else None
+            )
+        if context is None or context.mode == "natural":
             return Observation("measured", False)
-        return Observation(f"the {'first' if scene.mode == 'pinned' else 'last'} configuration", True)
+        return Observation(f"the {'first' if context.mode == 'pinned' else 'last'} configuration", True)
 
 
-def _install(module: Any, scene: Scene) -> None:
+def _install(module: Any, context: FactorContext) -> None:
     plain = module.Autotuner.prune_configs
 
     @wraps(plain)
     def prune_configs(self: Any, *args: Any, **kwargs: Any) -> Any:
         found = plain(self, *args, **kwargs)
-        mode = scene.enter("triton.autotune")
+        mode = context.enter("triton.autotune")
         if mode == "natural":
             return found
         chosen = list(found)
         return chosen[:1] if mode == "pinned" else chosen[-1:]
 
-    scene.set(module.Autotuner, "prune_configs", prune_configs)
+    context.set(module.Autotuner, "prune_configs", prune_configs)

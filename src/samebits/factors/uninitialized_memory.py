@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Any
 
 from samebits.base.sites import Site
-from samebits.factors.base import CallFactor, Observation, Scene
+from samebits.factors.base import CallFactor, FactorContext, Observation
 
 FUNCTIONS = ("empty", "empty_like", "empty_strided", "empty_permuted")
 METHODS = ("new_empty", "new_empty_strided")
@@ -26,27 +26,27 @@ class UninitializedMemory(CallFactor):
 
     name = "uninitialized-memory"
     summary = "torch.empty returns what stood in memory before: zeros in a short test, old tensors in a long run"
-    story = "memory of {what} was read before it was written"
-    cure = "write every element of the tensor made at {place} before reading it, or use torch.zeros"
-    cure_unplaced = "write every element of new memory before reading it, or use torch.zeros"
+    explanation = "memory of {what} was read before it was written"
+    fix = "write every element of the tensor made at {place} before reading it, or use torch.zeros"
+    fix_unplaced = "write every element of new memory before reading it, or use torch.zeros"
     varied_by_default = True
     priced = ("pinned",)
 
-    def install(self, scene: Scene) -> None:
-        scene.when_loaded("torch", lambda torch: _install_torch(torch, scene))
-        scene.when_loaded("numpy", lambda numpy: _install_numpy(numpy, scene))
+    def install(self, context: FactorContext) -> None:
+        context.when_loaded("torch", lambda torch: _install_torch(torch, context))
+        context.when_loaded("numpy", lambda numpy: _install_numpy(numpy, context))
 
-    def cure_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
-        cure = super().cure_for(site, script, what)
-        return cure.replace("tensor", "array").replace("torch.zeros", "np.zeros") if what.startswith("numpy.") else cure
+    def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
+        fix = super().fix_for(site, script, what)
+        return fix.replace("tensor", "array").replace("torch.zeros", "np.zeros") if what.startswith("numpy.") else fix
 
-    def observe(self, scene: Scene | None = None) -> Observation:
-        if scene is None or scene.mode == "natural":
+    def observe(self, context: FactorContext | None = None) -> Observation:
+        if context is None or context.mode == "natural":
             return Observation("left as it is", False)
-        return Observation("filled with zeros" if scene.mode == "pinned" else "filled with a pattern", True)
+        return Observation("filled with zeros" if context.mode == "pinned" else "filled with a pattern", True)
 
 
-def _install_torch(torch: Any, scene: Scene) -> None:
+def _install_torch(torch: Any, context: FactorContext) -> None:
     is_compiling = torch.compiler.is_compiling
 
     def filling(what: str, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,20 +55,20 @@ def _install_torch(torch: Any, scene: Scene) -> None:
             memory = original(*args, **kwargs)
             # Inside a compiled region the compiler decides what memory holds; touching it there would change the graph.
             if not is_compiling() and _has_memory(torch, memory):
-                mode = scene.enter(what)
+                mode = context.enter(what)
                 if mode != "natural":
-                    _fill(torch, memory, _pattern(scene, mode))
+                    _fill(torch, memory, _pattern(context, mode))
             return memory
 
         return empty
 
     for name in FUNCTIONS:
         original = getattr(torch, name)
-        stand_in = scene.replace(torch, name, filling(f"torch.{name}", original))
-        _tell_torchscript(torch, scene, original, stand_in)
+        patched = context.replace(torch, name, filling(f"torch.{name}", original))
+        _leave_torchscript(torch, context, original, patched)
     for name in METHODS:
         # Plain functions here: a method has to bind.
-        scene.set(torch.Tensor, name, filling(f"Tensor.{name}", getattr(torch.Tensor, name)))
+        context.set(torch.Tensor, name, filling(f"Tensor.{name}", getattr(torch.Tensor, name)))
 
 
 def _has_memory(torch: Any, result: Any) -> bool:
@@ -88,30 +88,30 @@ def _fill(torch: Any, memory: Any, value: int) -> None:
             memory.view(torch.uint8).fill_(value)
 
 
-def _pattern(scene: Scene, mode: str) -> int:
+def _pattern(context: FactorContext, mode: str) -> int:
     # Small enough for int8 and float8, large enough to be noticed.
-    return 0 if mode == "pinned" else 78 + (scene.setting.variant - 1) % 50
+    return 0 if mode == "pinned" else 78 + (context.setting.variant - 1) % 50
 
 
-def _tell_torchscript(torch: Any, scene: Scene, original: Any, stand_in: Any) -> None:
+def _leave_torchscript(torch: Any, context: FactorContext, original: Any, patched: Any) -> None:
     """Let `torch.jit.script` compile the stand-in to the operator itself: it knows functions by their identity."""
     table = torch.jit._builtins._get_builtin_table()
     if id(original) in table:
-        table[id(stand_in)] = table[id(original)]
-        scene.undo.callback(table.pop, id(stand_in))
+        table[id(patched)] = table[id(original)]
+        context.undo.callback(table.pop, id(patched))
 
 
-def _install_numpy(numpy: Any, scene: Scene) -> None:
+def _install_numpy(numpy: Any, context: FactorContext) -> None:
     def filling(what: str, original: Callable[..., Any]) -> Callable[..., Any]:
         def empty(*args: Any, **kwargs: Any) -> Any:
             memory = original(*args, **kwargs)
             if isinstance(memory, numpy.ndarray) and memory.dtype.kind in "biufc":
-                mode = scene.enter(what)
+                mode = context.enter(what)
                 if mode != "natural":
-                    memory.fill(_pattern(scene, mode))
+                    memory.fill(_pattern(context, mode))
             return memory
 
         return empty
 
     for name in ("empty", "empty_like"):
-        scene.replace(numpy, name, filling(f"numpy.{name}", getattr(numpy, name)))
+        context.replace(numpy, name, filling(f"numpy.{name}", getattr(numpy, name)))

@@ -1,1 +1,1 @@
-"""One run of the user's command, from outside: its command line, its processes, its copy of the working folder, its end."""
+"""One run of the user's command, from outside: command line, processes, copies of the folder, end."""

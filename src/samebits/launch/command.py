@@ -32,7 +32,7 @@ class Command:
         return shlex.join(self.typed)
 
 
-def understand(words: Sequence[str]) -> Command:
+def parse_command(words: Sequence[str]) -> Command:
     """The command behind what was typed; `train.py --lr 3` is short for `python train.py --lr 3`.
 
     Raises:
@@ -43,7 +43,7 @@ def understand(words: Sequence[str]) -> Command:
     if not words:
         raise UsageError("there is no command to run", "give a script with its options: train.py --lr 3")
     typed = tuple(words)
-    _refuse_other_ways(words)
+    _refuse_unsupported(words)
     if words[0].endswith(".py"):
         _need_script(words[0])
         return Command((_python(), *words), typed, os.path.abspath(words[0]))
@@ -55,7 +55,7 @@ def understand(words: Sequence[str]) -> Command:
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 
 
-def _refuse_other_ways(words: Sequence[str]) -> None:
+def _refuse_unsupported(words: Sequence[str]) -> None:
     """What people type who mean a command that could be run: said with the words that would run it."""
     name, rest = words[0], shlex.join(words[1:])
     if os.path.exists(name) or shutil.which(name) is not None:

@@ -29,11 +29,11 @@ def guarded(plan: Path) -> Iterator[Callable[[int], None]]:
         A function that takes the number of the session that was started for it.
     """
     mark = mark_of(plan)
-    _tell(mark, 0)
+    _send(mark, 0)
     try:
-        yield lambda session: _tell(mark, session)
+        yield lambda session: _send(mark, session)
     finally:
-        _tell(mark, None)
+        _send(mark, None)
 
 
 def mark_of(plan: Path) -> str:
@@ -41,7 +41,7 @@ def mark_of(plan: Path) -> str:
     return f"{VARIABLE}={plan}"
 
 
-def _tell(mark: str, session: int | None) -> None:
+def _send(mark: str, session: int | None) -> None:
     with _lock, contextlib.suppress(OSError):
         pipe = _running().stdin
         assert pipe is not None

@@ -18,8 +18,8 @@ from samebits.base.errors import CommandNotFoundError, RecordingError, StorageEr
 from samebits.launch.command import Command
 from samebits.launch.guard import guarded
 from samebits.launch.signals import end_group, end_strays, raise_if_signalled, signals_passed_on
-from samebits.launch.strangers import Strangers
 from samebits.launch.streams import streams_of
+from samebits.launch.unentered_processes import UnenteredProcesses
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import read_notes
 from samebits.runfolder.place import FILES, Place, asks_for_run_folder, with_run_folder
@@ -59,7 +59,7 @@ class Outcome:
         return not self.timed_out and (self.exit_code == 0 or self.stopped)
 
     @property
-    def told(self) -> str:
+    def described(self) -> str:
         """How it ended, as a clause: what we did is told as ours."""
         if self.timed_out:
             return f"was ended by samebits after {self.limit_seconds:g} s, its time limit"
@@ -110,7 +110,7 @@ def run_recorded(
         try:
             guard(process.pid)
             streams.started()
-            exceeded = _wait(process, limit, waiting, Strangers(folder, process.pid))
+            exceeded = _wait(process, limit, waiting, UnenteredProcesses(folder, process.pid))
             seconds = time.perf_counter() - start
         except BaseException:
             with contextlib.suppress(StorageError):
@@ -191,7 +191,7 @@ def _wait(
     process: subprocess.Popen[bytes],
     limit: Limit | None,
     waiting: Callable[[], None] | None,
-    strangers: Strangers,
+    unentered_processes: UnenteredProcesses,
 ) -> float | None:
     """The limit that the process went past, in seconds; None where it ended by itself, and in time."""
     start = time.monotonic()
@@ -201,7 +201,7 @@ def _wait(
             process.wait(0.1)
             return None
         except subprocess.TimeoutExpired:
-            strangers.look()
+            unentered_processes.look()
             if waiting is not None:
                 waiting()
             most = limit() if callable(limit) else limit

@@ -38,18 +38,18 @@ MEMORY_SHARE = 0.6
 # Of the time that is left when the script has been started once, so much may go into starting it again.
 STARTS_SHARE = 0.75
 
-Tell = Callable[[str], None]
+Announce = Callable[[str], None]
 
 
-def run_cost(request: Request, home: Path, tell: Tell | None = None) -> Costs:
+def run_cost(request: Request, home: Path, announce: Announce | None = None) -> Costs:
     """Measure.
 
     Args:
         request: what.
         home: folder for the runs.
-        tell: told what is going on, about ten times a second.
+        announce: told what is going on, about ten times a second.
     """
-    measuring = _Measuring(request, home, tell or (lambda _: None))
+    measuring = _Measuring(request, home, announce or (lambda _: None))
     try:
         return measuring.costs()
     except SamebitsError as error:
@@ -59,8 +59,8 @@ def run_cost(request: Request, home: Path, tell: Tell | None = None) -> Costs:
 
 
 class _Measuring:
-    def __init__(self, request: Request, home: Path, tell: Tell) -> None:
-        self.request, self.home, self.tell = request, home, tell
+    def __init__(self, request: Request, home: Path, announce: Announce) -> None:
+        self.request, self.home, self.announce = request, home, announce
         self.began = time.monotonic()
         self.deadline = self.began + request.budget
         self.numbers = iter(range(1, 1000))
@@ -154,7 +154,7 @@ class _Measuring:
     def _first(self, pool: ThreadPoolExecutor) -> Arm:
         """A run with nothing pinned, ready; raises where there is none."""
         arm = self._arm(NATURAL, pool)
-        if arm.wait_until_ready(self.deadline, lambda: self.tell("starting the script")):
+        if arm.wait_until_ready(self.deadline, lambda: self.announce("starting the script")):
             return arm
         if not arm.run.done():
             taken = time.monotonic() - self.began
@@ -219,7 +219,7 @@ class _Measuring:
         arms = []
         for candidate in group:
             arms.append(self._arm(candidate, pool))
-            arms[-1].wait_until_ready(self.deadline, partial(self.tell, f"starting: {candidate.label}"))
+            arms[-1].wait_until_ready(self.deadline, partial(self.announce, f"starting: {candidate.label}"))
         return arms
 
     def _again(self, group: Sequence[Candidate]) -> dict[str, Outcome]:
@@ -239,7 +239,9 @@ class _Measuring:
                 runs[candidate.label] = pool.submit(run_recorded, self.request.command, plan, path, timeout, go_on)
             try:
                 while not all(run.done() for run in runs.values()):
-                    self.tell(f"looking whether it repeats: {sum(run.done() for run in runs.values())} of {len(runs)}")
+                    self.announce(
+                        f"looking whether it repeats: {sum(run.done() for run in runs.values())} of {len(runs)}"
+                    )
                     time.sleep(0.1)
             except BaseException:
                 given_up.set()
@@ -254,7 +256,7 @@ class _Measuring:
             for arm in arms[start:] + arms[:start]:
                 if arm.has_more and not arm.take(self.block, self.deadline) and arm is arms[0]:
                     return
-            self.tell(f"timing: block {turn + 1} of up to {ROUNDS}")
+            self.announce(f"timing: block {turn + 1} of up to {ROUNDS}")
             if not any(arm.has_more for arm in arms[1:]) or (time.monotonic() > until and turn + 1 >= FEW_ROUNDS):
                 return
 
@@ -265,7 +267,7 @@ class _Measuring:
         own, beside = arm.seconds[:pairs], plain.seconds[:pairs]
         ending: Ending = "script" if arm.has_ended or plain.has_ended else "rounds" if pairs == ROUNDS else "budget"
         why = "" if arm is plain else why_unmeasured(own, beside, ending, self.request.budget)
-        place = self._parting(outcome, again)
+        place = self._divergent(outcome, again)
         return Price(
             arm.candidate,
             None if arm is plain or why else ratio_of(own, beside),
@@ -277,7 +279,7 @@ class _Measuring:
             not_measured=why,
         )
 
-    def _parting(self, run: Outcome, again: Outcome) -> Divergence | None:
+    def _divergent(self, run: Outcome, again: Outcome) -> Divergence | None:
         return first_divergence(run.folder.recordings(), again.folder.recordings(), self.request.warm_up - 1)
 
     def _cheaper(self, prices: Sequence[Price]) -> list[Candidate]:

@@ -87,14 +87,14 @@ def why_unmeasured(own: Sequence[float], plain: Sequence[float], ending: Ending,
     more = f"give --budget {math.ceil(2 * budget)} or more"
     if len(own) < LEAST_PAIRS:
         timed = "1 pair of blocks was" if len(own) == 1 else f"{len(own)} pairs of blocks were"
-        cure = "the script ended: let it take more steps" if ending == "script" else more
-        return f"{timed} timed, and an interval needs {LEAST_PAIRS}; {cure}"
+        fix = "the script ended: let it take more steps" if ending == "script" else more
+        return f"{timed} timed, and an interval needs {LEAST_PAIRS}; {fix}"
     ratio = ratio_of(own, plain)
     if ratio.high - ratio.low <= WIDEST * ratio.middle:
         return ""
-    cures = {"script": "let the script take more steps", "budget": more, "rounds": "measure on a quieter machine"}
+    fixes = {"script": "let the script take more steps", "budget": more, "rounds": "measure on a quieter machine"}
     found = f"{ratio.low:.3f} to {ratio.high:.3f} of {ratio.pairs} pairs"
-    return f"the interval is too wide, {found}; {cures[ending]}"
+    return f"the interval is too wide, {found}; {fixes[ending]}"
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Price:
     first_seconds: float = 0.0
     peak_bytes: int = 0
     repeats: bool | None = None
-    parts_at: str = ""
+    diverges_at: str = ""
     failure: str = ""
     not_measured: str = ""
 

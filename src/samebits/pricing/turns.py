@@ -102,8 +102,8 @@ class Arm:
             steps = max((recording.steps for recording in outcome.folder.recordings()), default=0)
             return f"the script ended after {steps} steps, before it could be timed"
         if outcome.timed_out:
-            return f"the script {outcome.told}"
-        how = f"exit status {outcome.exit_code}" if outcome.exit_code > 0 else f"the script {outcome.told}"
+            return f"the script {outcome.described}"
+        how = f"exit status {outcome.exit_code}" if outcome.exit_code > 0 else f"the script {outcome.described}"
         return f"{how}{f': {words[-1].strip()}' if words else ''}"
 
     def _answer(self, deadline: float, waiting: Callable[[], None] | None = None) -> dict[str, Any] | None:

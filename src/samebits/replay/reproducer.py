@@ -275,7 +275,7 @@ def reproducer(call: dict[str, Any], tensors: Path) -> str:
         name=name,
         environment=repr(environment),
         settings=pprint.pformat(settings, width=100, sort_dicts=False),
-        looks=pprint.pformat(call["looks"], width=110, sort_dicts=False),
+        views=pprint.pformat(call["views"], width=110, sort_dicts=False),
         recorded=repr(call["sha256"]),
         data=repr(data),
         beside=repr(tensors.name),
@@ -299,7 +299,7 @@ def _call(call: dict[str, Any]) -> str:
 
 def _device(call: dict[str, Any]) -> str:
     """The first that is no processor, if there is one."""
-    devices = [look["device"] for look in call["looks"].values()]
+    devices = [look["device"] for look in call["views"].values()]
     return next((device for device in devices if device != "cpu"), "cpu")
 
 

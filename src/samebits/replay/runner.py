@@ -118,9 +118,9 @@ def _run(script: Path, python: str, times: int) -> Replay:
         raise SamebitsError(f"cannot start {python}: {error.strerror}", "was its environment removed?") from error
     if code:
         return Replay(script, failure=(err.strip().splitlines() or ["it failed"])[-1])
-    said = json.loads(out.splitlines()[-1])
-    conditions = tuple(Condition(c["name"], c["calls"], c["results"], tuple(c["which"])) for c in said["conditions"])
-    return Replay(script, conditions, said["distinct"], said["gives_recorded"])
+    answer = json.loads(out.splitlines()[-1])
+    conditions = tuple(Condition(c["name"], c["calls"], c["results"], tuple(c["which"])) for c in answer["conditions"])
+    return Replay(script, conditions, answer["distinct"], answer["gives_recorded"])
 
 
 def _called(words: list[str], script: Path) -> tuple[int, str, str]:

@@ -24,7 +24,7 @@ def cause_line(cause: Cause) -> str:
 
 def company(cause: Cause) -> str:
     """The further lines of a cause that one seed cures together; empty where there are none."""
-    if not cause.others or not cause.cured_together:
+    if not cause.others or not cause.fixed_together:
         return ""
     return f"the same seed covers {lines_of(cause.others)}"
 
@@ -78,8 +78,8 @@ def remedy_state(remedy: Remedy) -> str:
     """Whether the remedy works, and how that is known."""
     if remedy.failure:
         return f"not usable: with it {remedy.failure} failed"
-    if remedy.parted is not None:
-        return f"not enough: with it runs {remedy.parted[0]} and {remedy.parted[1]} diverge"
+    if remedy.diverged is not None:
+        return f"not enough: with it runs {remedy.diverged[0]} and {remedy.diverged[1]} diverge"
     if not remedy.verified:
         return "not verified"
     rest = "" if remedy.varied is None else f", run {remedy.varied} with the rest varied"
@@ -88,11 +88,11 @@ def remedy_state(remedy: Remedy) -> str:
 
 def unknown_line(unknown: Unknown) -> str:
     """Which runs diverge although they were treated alike."""
-    parting = unknown.parting
+    divergent = unknown.divergent
     held = "with everything pinned that can be" if unknown.held else "with the remedy in place"
-    if not unknown.held and not parting.varied:
+    if not unknown.held and not divergent.varied:
         held = "treated alike"
-    return f"unknown: {held}, runs {parting.a} and {parting.b} diverge {where(parting.divergence)}"
+    return f"unknown: {held}, runs {divergent.a} and {divergent.b} diverge {where(divergent.divergence)}"
 
 
 def unknown_what(verdict: Verdict) -> str:
@@ -117,7 +117,7 @@ def excluded(origin: Origin | None) -> list[str]:
     if origin is None:
         return []
     place = origin.first.place
-    if place.finding == "op" and not origin.changed_unseen and origin.replay is not None:
+    if place.finding == "op" and not origin.unobserved_write and origin.replay is not None:
         calls = sum(condition.calls for condition in origin.replay.conditions)
         if calls and not origin.replay.is_confirmed and not origin.replay.failure:
             op = place.row.kind.op
@@ -141,7 +141,7 @@ def advice(verdict: Verdict) -> list[str]:
         return [f"look for what differs between processes: {between}"]
     if verdict.unknown.seeds:
         return [f"look at what the seed at {lines_of([one.site for one in verdict.unknown.seeds])} is computed from"]
-    if verdict.unknown.parting.divergence.stream == "length":
+    if verdict.unknown.divergent.divergence.stream == "length":
         between = f"durations (time.perf_counter, time.monotonic: training for so many seconds), {between}"
     order = "the order in which threads or processes finish"
     return [f"look for what the catalogue does not hold: {order}, {between}"]

@@ -21,7 +21,11 @@ def cost_text(costs: Costs) -> str:
     """The answer of `samebits cost`."""
     if costs.plain is None:
         return laid_out(_headline(costs), [("ran", label) for label in costs.ran])
-    rows = [("parts", f"{price.candidate.label}: at {price.parts_at}") for price in _measured(costs) if price.parts_at]
+    rows = [
+        ("diverges", f"{price.candidate.label}: at {price.diverges_at}")
+        for price in _measured(costs)
+        if price.diverges_at
+    ]
     blocks = f"blocks of {counted(costs.block_steps, 'step')} in turns, {_pairs(costs)}"
     rows.append(("measured", f"{blocks}, after {counted(costs.recorded_steps, 'step')} to warm up"))
     rows.append(("", "time and speed are ratios to nothing pinned; 95 % is the interval of the median time"))
@@ -124,7 +128,7 @@ def _price_json(price: Price) -> dict[str, Any]:
         "first_step_seconds": price.first_seconds,
         "peak_bytes": price.peak_bytes,
         "repeats": price.repeats,
-        "parts_at": price.parts_at,
+        "diverges_at": price.diverges_at,
         "failure": price.failure,
         "not_measured": price.not_measured,
     }

@@ -11,7 +11,7 @@ from typing import Any
 from samebits.base.errors import SamebitsError
 from samebits.base.sites import Site
 from samebits.checking.evidence import CONFIDENCE, detectable_rate
-from samebits.checking.verdict import Cause, Origin, OriginOnRank, Parting, Run, Verdict
+from samebits.checking.verdict import Cause, DivergentRuns, Origin, OriginOnRank, Run, Verdict
 from samebits.comparison.locate import Divergence
 from samebits.comparison.ops import OpDivergence
 from samebits.comparison.runs import RunComparison
@@ -20,7 +20,7 @@ from samebits.factors.catalog import find
 from samebits.factors.pinning import Status
 from samebits.replay.runner import Replay
 from samebits.report.causes import advice, evidence, excluded, remedy_state, unknown_line, unknown_what
-from samebits.report.origins import finding_told, op_told, origin_rows, other_origin, site_of
+from samebits.report.origins import describe_finding, describe_op, origin_rows, other_origin, site_of
 from samebits.report.text import check_text, remedy_command
 
 
@@ -125,7 +125,7 @@ def _first_op(op: OpDivergence) -> dict[str, Any]:
         "module": kind.module,
         "location": _location(site_of(kind)),
         "names": list(op.names),
-        "told": op_told(op),
+        "message": describe_op(op),
     }
 
 
@@ -166,15 +166,15 @@ def _run(run: Run) -> dict[str, Any]:
     }
 
 
-def _parting(parting: Parting | None) -> dict[str, Any] | None:
-    if parting is None:
+def _divergent(divergent: DivergentRuns | None) -> dict[str, Any] | None:
+    if divergent is None:
         return None
-    return {**_divergence(parting.divergence, parting.distance), "runs": [parting.a, parting.b]}
+    return {**_divergence(divergent.divergence, divergent.distance), "runs": [divergent.a, divergent.b]}
 
 
 def _first(verdict: Verdict) -> dict[str, Any] | None:
     """The place in the recorded streams; and, where the operation is known, which one it is."""
-    found = _parting(verdict.parting)
+    found = _divergent(verdict.divergent)
     if found is None or verdict.origin is None:
         return found
     kind = verdict.origin.first.place.row.kind
@@ -182,19 +182,19 @@ def _first(verdict: Verdict) -> dict[str, Any] | None:
 
 
 def origin_json(origin: Origin | None) -> dict[str, Any] | None:
-    """The operation at which two runs part."""
+    """The operation at which two runs diverge."""
     if origin is None:
         return None
     return {
         "runs": [origin.a, origin.b],
         "pairs": origin.pairs,
         **_op_place(origin.first),
-        "told": finding_told(origin),
+        "message": describe_finding(origin),
         "summary": other_origin(origin),
         "rows": [{"label": label, "text": text} for label, text in origin_rows(origin)],
         "is_accused": origin.is_accused,
         "distance": None if origin.distance is None else _distance(origin.distance),
-        "changed_unseen": list(origin.changed_unseen),
+        "unobserved_write": list(origin.unobserved_write),
         "changed_meanwhile": list(origin.changed_meanwhile),
         "shared": list(origin.shared),
         "replay": None if origin.replay is None else replay_json(origin.replay),
@@ -220,7 +220,7 @@ def _op_place(on_rank: OriginOnRank) -> dict[str, Any]:
         "extra_in": place.extra_in or None,
         "extra": [{"op": row.kind.op, "location": _location(site_of(row.kind))} for row in place.extra],
         "received": on_rank.is_received,
-        "unwritten": on_rank.is_unwritten,
+        "uninitialized": on_rank.is_uninitialized,
         "producer": on_rank.producer,
     }
 
@@ -289,15 +289,15 @@ def _cause(cause: Cause) -> dict[str, Any]:
         "what": cause.what,
         "location": _location(cause.site, cause.source),
         "locations": [_location(site) for site in (cause.site, *cause.others) if site is not None],
-        "cured_together": cause.cured_together,
+        "fixed_together": cause.fixed_together,
         "shown_by": [
-            {"what": shown.what, "location": _location(shown.site), "cure": shown.cure or None}
+            {"what": shown.what, "location": _location(shown.site), "fix": shown.fix or None}
             for shown in cause.shown_by
         ],
         "likely": cause.likely,
         "confirmed": cause.confirmed,
         "distance": None if cause.distance is None else _distance(cause.distance),
-        "on_this_machine": cause.drifts,
+        "on_this_machine": cause.varies_between_runs,
         "evidence": evidence(cause),
         "runs": {
             "held": list(own.held),
@@ -320,10 +320,10 @@ def _unknown(verdict: Verdict) -> list[dict[str, Any]]:
             "what": unknown_what(verdict),
             "location": None,
             "locations": [],
-            "cured_together": False,
+            "fixed_together": False,
             "likely": False,
             "confirmed": False,
-            "distance": None if unknown.parting.distance is None else _distance(unknown.parting.distance),
+            "distance": None if unknown.divergent.distance is None else _distance(unknown.divergent.distance),
             "on_this_machine": True,
             "evidence": unknown_line(unknown).removeprefix("unknown: "),
             "runs": None,
@@ -356,7 +356,7 @@ def _remedy(verdict: Verdict) -> dict[str, Any] | None:
         "pins": list(verdict.remedy.pins),
         "command": remedy_command(verdict),
         "verified": verdict.remedy.verified,
-        "parted": verdict.remedy.parted,
+        "diverged": verdict.remedy.diverged,
         "runs": list(verdict.remedy.runs),
         "to_the_end": list(verdict.remedy.whole),
         "rest_varied": verdict.remedy.varied,

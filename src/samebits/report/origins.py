@@ -1,4 +1,4 @@
-"""How the operation at which runs part is told in text."""
+"""How the operation at which runs diverge is told in text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def origin_rows(origin: Origin) -> Rows:
     """The operation, its module, its line, and what replaying it showed."""
     first = origin.first
     place = first.place
-    rows: Rows = [("op", f"{_called(place)}      {finding_told(origin)}")]
+    rows: Rows = [("op", f"{_called(place)}      {describe_finding(origin)}")]
     if place.reordered:
         rows.append(("", "Python put them together in another order: from a set, a dictionary, or a listing"))
     elif place.names and place.finding in ("input", "argument"):
@@ -38,14 +38,14 @@ def origin_rows(origin: Origin) -> Rows:
 
 
 def other_origin(origin: Origin) -> str:
-    """One line for an operation that parts the runs, too, once the first one is out of the way."""
+    """One line for an operation at which the runs diverge, too, once the first one is out of the way."""
     place = origin.first.place
     module = f" in {place.row.kind.module}" if place.row.kind.module else ""
-    return f"{origin_place(origin)}: {_called(place)}{module}{_at(place.row.kind)}, {finding_told(origin)}"
+    return f"{origin_place(origin)}: {_called(place)}{module}{_at(place.row.kind)}, {describe_finding(origin)}"
 
 
-def op_told(place: OpDivergence) -> str:
-    """One line for where the operations of two recordings part."""
+def describe_op(place: OpDivergence) -> str:
+    """One line for where the operations of two recordings diverge."""
     kind = place.row.kind
     module = f" in {kind.module}" if kind.module else ""
     names = f", {', '.join(place.names)} differs" if place.names else ""
@@ -77,14 +77,14 @@ def _called(place: OpDivergence) -> str:
     return f"{kind.op} ({kind.backward_of if ' ' in kind.backward_of else f'backward of {kind.backward_of}'})"
 
 
-def finding_told(origin: Origin) -> str:
+def describe_finding(origin: Origin) -> str:
     """What is the matter with the operation, as a clause: the same words in text, JSON and pages."""
     place = origin.first.place
     if origin.changed_meanwhile:
         inputs = ", ".join(origin.changed_meanwhile)
         return f"its input {inputs} changed while it ran: another process or thread writes there, so it is not to blame"
-    if origin.changed_unseen:
-        inputs = ", ".join(origin.changed_unseen)
+    if origin.unobserved_write:
+        inputs = ", ".join(origin.unobserved_write)
         return f"its input {inputs} was changed past the dispatcher (NumPy, a kernel of its own), so it is not to blame"
     if place.finding == "op" and not origin.is_accused:
         operands = ", ".join(origin.shared)
@@ -142,14 +142,14 @@ def _arrived(first: OriginOnRank) -> str:
     where = f" at {place_of(site)}" if producer["path"] else ""
     if first.is_received:
         return f"received from another rank by {producer['op']}{where}"
-    if first.is_unwritten:
+    if first.is_uninitialized:
         return f"memory that nobody has written since {producer['op']}{where} made it"
     return f"the last operation that wrote there, {producer['op']}{where}, agreed: something else has since"
 
 
 def _other_rank(other: OriginOnRank) -> str:
     place = other.place
-    what = "received" if other.is_received else f"parts by itself, {_called(place)}"
+    what = "received" if other.is_received else f"diverges by itself, {_called(place)}"
     return f"{place.rank}: at step {place.step}, op {place.index}, {what}"
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import samebits
-from samebits.comparison.growth import Apart
+from samebits.comparison.growth import LossDifference
 from samebits.comparison.timeline import Timeline
 from samebits.report.costs import SAFER
 from samebits.runfolder.folder import RunFolder
@@ -27,7 +27,7 @@ BAR_LEFT, BAR_SPAN, BAR_ROW = 260, 520, 22
 def check_page(
     document: Mapping[str, Any],
     line: Timeline | None,
-    losses: Sequence[Apart],
+    losses: Sequence[LossDifference],
     agreeing: Mapping[int, Sequence[int]],
     manifest: Mapping[str, Any],
     sources: bool = True,
@@ -36,7 +36,7 @@ def check_page(
 
     Args:
         document: `samebits.check/1`.
-        line: the two runs that part, side by side; None where there are none.
+        line: the two runs that diverge, side by side; None where there are none.
         losses: of those two runs, step by step.
         agreeing: for each run, those with the same bits.
         manifest: of one of the runs, for the environment.
@@ -130,7 +130,7 @@ def _origin(origin: Mapping[str, Any], sources: bool, cwd: str) -> dict[str, Any
     facts = [["where", f"step {origin['step']}, op {origin['index']}, rank {origin['rank']}"]]
     if origin["backward_of"]:
         facts.append(["backward of", origin["backward_of"]])
-    facts.append(["finding", origin["told"]])
+    facts.append(["finding", origin["message"]])
     label = ""
     # The terminal's own rows; its first one is the operation with the finding, and its line of source stands below.
     for row in origin["rows"][1:]:
@@ -163,7 +163,7 @@ def _cause(cause: Mapping[str, Any], sources: bool, cwd: str) -> dict[str, Any]:
     entered = [{**one, "location": _near(one["location"], cwd)} for one in cause.get("witnessed", [])]
     near = {"location": _near(cause["location"], cwd), "others": others, "witnessed": entered}
     # An answer of an older samebits lacks what came later.
-    later: dict[str, Any] = {"cured_together": False, "runs": None, "excluded": [], "next": [], "seeded": []}
+    later: dict[str, Any] = {"fixed_together": False, "runs": None, "excluded": [], "next": [], "seeded": []}
     return {**later, **cause, "lines": lines, "shown_by": shown, **near}
 
 
@@ -250,7 +250,7 @@ def _timeline(line: Timeline, runs: tuple[int, int]) -> dict[str, Any]:
     }
 
 
-def _growth(losses: Sequence[Apart]) -> dict[str, Any] | None:
+def _growth(losses: Sequence[LossDifference]) -> dict[str, Any] | None:
     """The relative difference of the losses on a logarithmic scale, from the first step in which they differ."""
     shown = [one for one in losses if one.relative]
     if not shown:
@@ -332,7 +332,7 @@ def _bars(prices: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
 def _price(price: Mapping[str, Any]) -> dict[str, str]:
     ratio, why = price["ratio"], price["failure"] or price["not_measured"]
     was_run = price["first_step_seconds"] > 0 and not price["failure"]
-    repeats = {True: "yes", False: f"no, parts at {price['parts_at']}", None: "unknown"}[price["repeats"]]
+    repeats = {True: "yes", False: f"no, diverges at {price['parts_at']}", None: "unknown"}[price["repeats"]]
     return {
         "label": price["label"],
         "ratio": _state(price) if why else "1" if ratio is None else f"{ratio['middle']:.3f}",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from samebits.checking.lab import LEAST_LIMIT_SECONDS, LIMIT_RATIO
 from samebits.checking.plan import Request
+from samebits.checking.pool import LEAST_LIMIT_SECONDS, LIMIT_RATIO
 from samebits.checking.verdict import Unknown, Verdict
 from samebits.comparison.runs import RunComparison
 from samebits.comparison.values import Distance
@@ -28,7 +28,7 @@ from samebits.report.causes import (
     unknown_what,
     witnessed,
 )
-from samebits.report.origins import op_told, origin_place, origin_rows, other_origin
+from samebits.report.origins import describe_op, origin_place, origin_rows, other_origin
 from samebits.report.places import agreed, compared_streams, counted, path_of, place_of, where, which
 from samebits.report.rows import laid_out
 from samebits.runfolder.plan import RunPlan
@@ -47,8 +47,8 @@ def check_text(verdict: Verdict) -> str:
         return laid_out(_interrupted_headline(verdict), [*_ran(verdict), *_left_out(verdict)])
     if verdict.kind == "undecided":
         return laid_out("undecided: no two runs could be compared", _left_out(verdict))
-    assert verdict.parting is not None
-    a, b, place = verdict.parting.a, verdict.parting.b, verdict.parting.divergence
+    assert verdict.divergent is not None
+    a, b, place = verdict.divergent.a, verdict.divergent.b, verdict.divergent.divergence
     headline = f"different bits: runs {a} and {b} diverge {where(place)}"
     rows: list[tuple[str, str]] = []
     if which(place):
@@ -114,7 +114,7 @@ def _cause_rows(verdict: Verdict) -> list[tuple[str, str]]:
         rows += [("", state_of(cause)), ("", coin(cause))]
         if cause.distance is not None and cause.distance.is_rounding:
             rows.append(("", str(cause.distance)))
-        if not cause.drifts:
+        if not cause.varies_between_runs:
             rows.append(("", "repeats on this machine; another machine, copy or setting changes it"))
     if verdict.unknown is not None:
         rows += _unknown_rows(verdict, verdict.unknown)
@@ -125,8 +125,8 @@ def _cause_rows(verdict: Verdict) -> list[tuple[str, str]]:
 
 def _unknown_rows(verdict: Verdict, unknown: Unknown) -> list[tuple[str, str]]:
     rows = [("cause", unknown_line(unknown))]
-    if unknown.parting.distance is not None:
-        rows.append(("", str(unknown.parting.distance)))
+    if unknown.divergent.distance is not None:
+        rows.append(("", str(unknown.divergent.distance)))
     rows.append(("", unknown_what(verdict)))
     if unknown.results > 1 and unknown.runs > 2:
         rows.append(("", f"{unknown.results} different results in {unknown.runs} runs treated alike"))
@@ -155,12 +155,12 @@ def remedy_command(verdict: Verdict) -> str:
 
 def diff_text(a: str, b: str, found: RunComparison, distance: Distance | None, notes: Sequence[str]) -> str:
     """The answer of `samebits diff`."""
-    told = [*(("note", note) for note in notes), *(("not seen", what) for what in found.not_seen)]
+    remarks = [*(("note", note) for note in notes), *(("not seen", what) for what in found.not_seen)]
     place, op = found.divergence, found.op
     if found.same:
         agree = "agrees" if found.steps == 1 else "agree"
-        return laid_out(f"same bits: {counted(found.steps, 'step')} {agree} in {compared_streams(found)}", told)
-    rows = [] if op is None else [("op", op_told(op))]
+        return laid_out(f"same bits: {counted(found.steps, 'step')} {agree} in {compared_streams(found)}", remarks)
+    rows = [] if op is None else [("op", describe_op(op))]
     if place is not None:
         first = where(place) if found.is_op_first else ""
         rows += [("first", text) for text in [", ".join(filter(None, (first, which(place))))] if text]
@@ -168,7 +168,7 @@ def diff_text(a: str, b: str, found: RunComparison, distance: Distance | None, n
         rows.append(("by", str(distance)))
     if place is not None and place.generators:
         rows.append(("rng", f"already elsewhere at the end of step {place.step - 1}: {', '.join(place.generators)}"))
-    rows += [("compared", compared_streams(found)), ("runs", f"{path_of(a)} and {path_of(b)}"), *told]
+    rows += [("compared", compared_streams(found)), ("runs", f"{path_of(a)} and {path_of(b)}"), *remarks]
     if op is not None and (found.is_op_first or place is None):
         return laid_out(f"different bits: the runs diverge at step {op.step}, op {op.index}", rows)
     assert place is not None
@@ -198,7 +198,7 @@ def plan_text(request: Request, first: Sequence[RunPlan]) -> str:
         rows.append((f"run {number}", f"{plan.role}: {'; '.join(treated) or 'nothing pinned, nothing varied'}"))
     rows.append(("folder", _where_runs_happen(request)))
     pinnable = ", ".join(request.pinnable())
-    read = ", ".join(name for name in request.pinnable() if find(name).read_in_code)
+    read = ", ".join(name for name in request.pinnable() if find(name).found_statically)
     rows += [
         ("if they", "diverge, the following runs end just after the step at which they diverged:"),
         ("pinned", f"twice, and in turns with what is released until it is sure, with {pinnable}"),

@@ -90,7 +90,7 @@ class RunFolder:
         """
         found = [_recording(path) for path in self.path.glob("recording*.sqlite")]
         begun = [recording for recording in found if recording is not None]
-        return sorted(begun, key=lambda one: (one.rank, one.birth.order, one.birth.training, one.sequence))
+        return sorted(begun, key=lambda one: (one.rank, one.lane_id.order, one.lane_id.training, one.sequence))
 
 
 def _recording(path: Path) -> Recording | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from samebits.factors.base import Setting
 from samebits.factors.catalog import CATALOG
-from samebits.runfolder.spec import OpWish
+from samebits.runfolder.spec import OpWindow
 
 VARIABLE = "SAMEBITS_PLAN"
 
@@ -43,7 +43,7 @@ class RunPlan:
     keep_step: int | None = None
     keep_streams: tuple[str, ...] = ()
     keep_names: tuple[str, ...] = ()
-    ops: OpWish | None = None
+    ops: OpWindow | None = None
     paced_from: int | None = None
 
     def named(self, mode: str) -> list[str]:
@@ -79,13 +79,13 @@ def read_plan(path: str | Path) -> RunPlan:
     settings = {name: _setting(given) for name, given in content.pop("settings").items()}
     for name in ("keep_streams", "keep_names"):
         content[name] = tuple(content[name])
-    wish = content.pop("ops", None)
-    return RunPlan(settings=settings, ops=None if wish is None else _op_wish(wish), **content)
+    spec = content.pop("ops", None)
+    return RunPlan(settings=settings, ops=None if spec is None else _op_window(spec), **content)
 
 
-def _op_wish(given: dict[str, Any]) -> OpWish:
+def _op_window(given: dict[str, Any]) -> OpWindow:
     keep = tuple((step, index) for step, index in given["keep"])
-    return OpWish(**{**given, "keep": keep, "grafts": tuple(given["grafts"])})
+    return OpWindow(**{**given, "keep": keep, "grafts": tuple(given["grafts"])})
 
 
 def _setting(given: dict[str, object]) -> Setting:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class OpWish:
+class OpWindow:
     """Every operation of a window of steps.
 
     Attributes:
@@ -25,7 +25,7 @@ class OpWish:
 
 
 @dataclass(frozen=True)
-class Wish:
+class RecordSpec:
     """What to record.
 
     Attributes:
@@ -40,4 +40,4 @@ class Wish:
     keep_step: int | None = None
     keep_streams: tuple[str, ...] = ()
     keep_names: tuple[str, ...] = ()
-    ops: OpWish | None = None
+    ops: OpWindow | None = None

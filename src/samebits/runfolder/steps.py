@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from samebits.base.errors import NewerSchemaError, RecordingError, StorageError, UnbegunError
-from samebits.runfolder.writers import Birth
+from samebits.runfolder.lane_ids import LaneId
 
 SCHEMA = 2
 # Recordings name a stream by its place here, so new ones go to the end; schema 1 ended with `number`.
@@ -88,7 +88,7 @@ class Writer:
         digest: by which definition tensors are digested (`recording.digest.DIGEST`); empty where none are.
     """
 
-    def __init__(self, folder: Path, rank: int, birth: Birth = Birth(), digest: str = "") -> None:  # noqa: B008 - frozen
+    def __init__(self, folder: Path, rank: int, lane_id: LaneId = LaneId(), digest: str = "") -> None:  # noqa: B008 - frozen
         self.path, sequence = _claim(folder, rank)
         self._layouts: dict[Names, _Layout] = {}
         self._streams: set[str] = set()
@@ -102,7 +102,7 @@ class Writer:
             self._db.execute("PRAGMA synchronous=OFF")
             self._db.executescript(_TABLES)
             meta = {"schema": SCHEMA, "rank": rank, "sequence": sequence, "complete": 0, "digest": digest}
-            meta |= _meta_of(birth)
+            meta |= _meta_of(lane_id)
             self._db.executemany("INSERT INTO meta VALUES(?, ?)", [(k, str(v)) for k, v in meta.items()])
 
     def write(self, step: int, kind: str, columns: Mapping[str, Column]) -> None:
@@ -182,15 +182,15 @@ def _claim(folder: Path, rank: int) -> tuple[Path, int]:
     raise StorageError(f"{folder} already holds 10000 recordings of rank {rank}", "use a fresh --out folder")
 
 
-def _meta_of(birth: Birth) -> dict[str, object]:
-    order = json.dumps(birth.order)
-    return {"order": order, "process": birth.process, "thread": birth.thread, "training": birth.training}
+def _meta_of(lane_id: LaneId) -> dict[str, object]:
+    order = json.dumps(lane_id.order)
+    return {"order": order, "process": lane_id.process, "thread": lane_id.thread, "training": lane_id.training}
 
 
-def _birth_from(meta: Mapping[str, str]) -> Birth:
+def _lane_id_from(meta: Mapping[str, str]) -> LaneId:
     """Where a recording comes from; nothing is known of those of before this was written down."""
     order = tuple((int(start), int(number)) for start, number in json.loads(meta.get("order", "[]")))
-    return Birth(order, meta.get("process", ""), meta.get("thread", ""), int(meta.get("training", 0)))
+    return LaneId(order, meta.get("process", ""), meta.get("thread", ""), int(meta.get("training", 0)))
 
 
 class _storage_errors:
@@ -225,7 +225,7 @@ class Recording:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._layouts: dict[int, Names] = {}
-        with _damage_told(path):
+        with _damage_described(path):
             # Not read-only: a journal left by a killed process has to be rolled back before anything can be read.
             self._db = sqlite3.connect(path, isolation_level=None)
             tables = {name for (name,) in self._db.execute("SELECT name FROM sqlite_master")}
@@ -240,7 +240,7 @@ class Recording:
                     "upgrade samebits: pip install --upgrade samebits",
                 )
             self._schema, self.rank, self.sequence = int(meta["schema"]), int(meta["rank"]), int(meta["sequence"])
-            self.birth = _birth_from(meta)
+            self.lane_id = _lane_id_from(meta)
             self.complete = meta["complete"] == "1"
             self._present = meta.get("streams")
             # Schema 1 knew sums alone, on the CPU too.
@@ -275,7 +275,7 @@ class Recording:
 
     def columns(self, step: int) -> dict[str, Column]:
         """Every stream of one step."""
-        with _damage_told(self.path):
+        with _damage_described(self.path):
             return dict(self._unpacked(self._one("SELECT streams FROM steps WHERE step=?", step)[0]))
 
     def assert_sound(self, step: int) -> None:
@@ -293,12 +293,12 @@ class Recording:
 
     def query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """Rows of a table that somebody else knows the meaning of."""
-        with _damage_told(self.path):
+        with _damage_described(self.path):
             return self._db.execute(statement, values).fetchall()
 
     def _one(self, statement: str, *values: object) -> tuple[Any, ...]:
         """The first row; there has to be one."""
-        with _damage_told(self.path):
+        with _damage_described(self.path):
             return self.query(statement, *values)[0]
 
     def close(self) -> None:
@@ -321,7 +321,7 @@ class Recording:
 
 
 @contextmanager
-def _damage_told(path: Path) -> Iterator[None]:
+def _damage_described(path: Path) -> Iterator[None]:
     """Whatever reading stumbles over in a file that is not as it was written is told in one sentence."""
     try:
         yield

@@ -137,6 +137,6 @@ def read_tensors(path: Path) -> dict[str, Kept]:
     bare = json.loads(head.pop(_METADATA, {}).get(_OURS, "{}"))
     for name, entry in head.items():
         begin, end = entry["data_offsets"]
-        told = bare.get(name, {"dtype": _NAMES.get(entry["dtype"], entry["dtype"]), "shape": entry["shape"]})
-        found[name] = Kept(told["dtype"], tuple(told["shape"]), raw[start + begin : start + end])
+        entry_of = bare.get(name, {"dtype": _NAMES.get(entry["dtype"], entry["dtype"]), "shape": entry["shape"]})
+        found[name] = Kept(entry_of["dtype"], tuple(entry_of["shape"]), raw[start + begin : start + end])
     return found

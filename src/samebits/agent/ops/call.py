@@ -38,7 +38,7 @@ class Form:
         arguments = [name.partition("[")[0] for name in self.names]
         # What an operation of the program's own writes without reading, its schema need not say.
         unread = schema.write_only if schema.is_builtin else schema.write_only - schema.writes
-        if schema.is_view or schema.is_unwritten:
+        if schema.is_view or schema.is_uninitialized:
             self.reads: tuple[int, ...] = ()
         else:
             self.reads = tuple(at for at, argument in enumerate(arguments) if argument not in unread)

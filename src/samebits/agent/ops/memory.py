@@ -24,7 +24,7 @@ _SWEEP_EVERY = 1024
 _MASK = (1 << 64) - 1
 
 
-class _Held:
+class StorageState:
     """One storage.
 
     Attributes:
@@ -37,21 +37,21 @@ class _Held:
         is_shared: other processes may write there.
     """
 
-    __slots__ = ("alive", "base", "is_shared", "is_unwritten", "looks", "producer", "whole")
+    __slots__ = ("alive", "base", "is_shared", "is_uninitialized", "producer", "views", "whole")
 
     def __init__(self, alive: Any, base: int, is_shared: bool) -> None:
         self.alive, self.base, self.is_shared = alive, base, is_shared
         self.whole: int | None = None
-        self.looks: dict[Any, int] = {}
+        self.views: dict[Any, int] = {}
         self.producer: Any = None
-        self.is_unwritten = False
+        self.is_uninitialized = False
 
 
 class Memory:
     """The storages met in this window."""
 
     def __init__(self) -> None:
-        self._held: dict[int, _Held] = {}
+        self._held: dict[int, StorageState] = {}
         self._until_sweep = _SWEEP_EVERY
 
     def known(self, tensor: Any) -> int | None:
@@ -64,7 +64,7 @@ class Memory:
         if held is None or held.base != storage.data_ptr() or held.is_shared:
             return None
         if held.whole is None:
-            return held.looks.get(_look(tensor))
+            return held.views.get(_look(tensor))
         if tensor.is_contiguous() and not tensor.storage_offset():
             return held.whole
         # Views that were made before the window may show any part of it.
@@ -78,9 +78,9 @@ class Memory:
         if _is_whole(tensor):
             held.whole = digest
         else:
-            held.looks[_look(tensor)] = digest
+            held.views[_look(tensor)] = digest
 
-    def written(self, tensor: Any, stamp: int, producer: Any, is_unwritten: bool = False) -> None:
+    def written(self, tensor: Any, stamp: int, producer: Any, is_uninitialized: bool = False) -> None:
         """An operation wrote the tensor; `stamp` tells this writing from all others of the window."""
         if tensor.layout is not _STRIDED:
             return
@@ -88,42 +88,44 @@ class Memory:
         held = self._held.get(storage._cdata)
         if held is None or held.base != storage.data_ptr():
             held = self._new(storage)
-        if is_unwritten:
-            held.whole, held.looks = None, {}
+        if is_uninitialized:
+            held.whole, held.views = None, {}
         elif tensor.nbytes == storage.nbytes() and is_dense(tensor):
             held.whole = stamp
-            if held.looks:
-                held.looks = {}
+            if held.views:
+                held.views = {}
         elif held.whole is not None:
             held.whole = hash((held.whole, stamp, _look(tensor))) & _MASK
         else:
-            held.looks = {_look(tensor): stamp}
-        held.producer, held.is_unwritten = producer, is_unwritten
+            held.views = {_look(tensor): stamp}
+        held.producer, held.is_uninitialized = producer, is_uninitialized
 
     def lost(self, tensor: Any, producer: Any) -> None:
         """Something is writing there that nobody waited for yet."""
         if tensor.layout is not _STRIDED:
             return
         held = self._find(tensor) or self._new(tensor.untyped_storage())
-        held.whole, held.looks, held.producer, held.is_unwritten = None, {}, producer, False
+        held.whole, held.views, held.producer, held.is_uninitialized = None, {}, producer, False
 
     def producer(self, tensor: Any) -> tuple[Any, bool]:
         """Who wrote the tensor's memory last (None if nobody in this window), and whether it was never written."""
         held = self._find(tensor) if tensor.layout is _STRIDED else None
-        return (None, False) if held is None else (held.producer, held.is_unwritten)
+        return (None, False) if held is None else (held.producer, held.is_uninitialized)
 
-    def _find(self, tensor: Any) -> _Held | None:
+    def _find(self, tensor: Any) -> StorageState | None:
         storage = tensor.untyped_storage()
         held = self._held.get(storage._cdata)
         # Memory may be given back and taken anew under the same storage (FSDP does).
         return held if held is not None and held.base == storage.data_ptr() else None
 
-    def _new(self, storage: Any) -> _Held:
+    def _new(self, storage: Any) -> StorageState:
         self._until_sweep -= 1
         if self._until_sweep == 0:
             self._held = {key: held for key, held in self._held.items() if not held.alive.expired()}
             self._until_sweep = max(_SWEEP_EVERY, len(self._held))
-        held = self._held[storage._cdata] = _Held(_weak_reference(storage), storage.data_ptr(), _is_shared(storage))
+        held = self._held[storage._cdata] = StorageState(
+            _weak_reference(storage), storage.data_ptr(), _is_shared(storage)
+        )
         return held
 
 

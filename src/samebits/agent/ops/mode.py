@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 
 from samebits.agent.log import Log
 from samebits.agent.ops.call import Call, Form, exact, kind_of, tensors_in
-from samebits.agent.ops.closeup import CloseUp
+from samebits.agent.ops.capture import OpCapture
 from samebits.agent.ops.evidence import evidence_of
 from samebits.agent.ops.memory import Memory
 from samebits.agent.ops.places import Places
@@ -27,7 +27,7 @@ from samebits.bits.digest import Pending, is_evidence, pending, results
 from samebits.bits.digest.parts import LOW_ADDRESS
 from samebits.rng.digests import default_generator, digest_of_state
 from samebits.runfolder.ops import OpRow, OpSheet
-from samebits.runfolder.spec import OpWish
+from samebits.runfolder.spec import OpWindow
 
 # How many operations may wait for digests that lie on an accelerator.
 ROWS_WAITING = 256
@@ -53,13 +53,13 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         wish: which operations.
     """
 
-    def __init__(self, log: Log, wish: OpWish) -> None:
+    def __init__(self, log: Log, spec: OpWindow) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.log, self.wish = log, wish
+        self.log, self.spec = log, spec
         self.places = Places()
         self.memory = Memory()
         self.sheet = OpSheet()
-        self.closeup = CloseUp(log, wish)
+        self.capture = OpCapture(log, spec)
         self.is_on = False
         self._made = 0
         self._forms: dict[tuple[Any, ...], Form] = {}
@@ -86,7 +86,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def begin_step(self, step: int) -> None:
         """Turn on or off, as this step asks for."""
-        wanted = self.wish.first <= step and (self.wish.last is None or step <= self.wish.last)
+        wanted = self.spec.first <= step and (self.spec.last is None or step <= self.spec.last)
         if wanted and not self.is_on:
             self.sheet.begin_at(step)
             self._switch_on()
@@ -225,9 +225,9 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         call.form = form
         call.place = self.places.place_of(schema.short, bool(form.writes), sys._getframe(1).f_back)
         generator = _generator(call.generator, call.tensors, kwargs) if schema.is_random else None
-        is_close = not self.closeup.is_idle
+        is_close = not self.capture.is_idle
         if is_close:
-            self.closeup.graft_inputs(self._place, call, generator)
+            self.capture.graft_inputs(self._place, call, generator)
         self._read(call)
         if call.floats:
             call.read += ("numbers",)
@@ -238,7 +238,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         call.is_late = schema.non_blocking is not None and _may_return_early(schema.non_blocking, args, kwargs)
         call.taken = None
         if is_close:
-            call.taken = self.closeup.begin(self._place, call, func, args, kwargs, generator, self.memory)
+            call.taken = self.capture.begin(self._place, call, func, args, kwargs, generator, self.memory)
         return call
 
     def _read(self, call: Call) -> None:
@@ -287,8 +287,8 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 evidence[position] = digest
         self._waiting, rows, self._rows = [], self._rows, []
         for kind, evidence in rows:
-            if self.closeup.follows:
-                self.closeup.follow(OpRow(*self._place, self.sheet.kinds[kind], tuple(evidence)))
+            if self.capture.follows:
+                self.capture.follow(OpRow(*self._place, self.sheet.kinds[kind], tuple(evidence)))
             self.sheet.add(kind, evidence)
 
     def _stamp(self, number: int) -> int:
@@ -315,12 +315,12 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not all(map(_has_bits, tensors)):
             evident = [(name, tensor) for name, tensor in zip(names, tensors, strict=True) if _has_bits(tensor)]
             names, tensors = tuple([name for name, _ in evident]), [tensor for _, tensor in evident]
-        if not self.closeup.is_idle:
-            self.closeup.graft_results(self._place, tensors)
+        if not self.capture.is_idle:
+            self.capture.graft_results(self._place, tensors)
         stamp = self._stamp(0)
         for number, tensor in enumerate(tensors):
-            self.memory.written(tensor, stamp + number, producer, schema.is_unwritten)
-        if schema.is_unwritten:
+            self.memory.written(tensor, stamp + number, producer, schema.is_uninitialized)
+        if schema.is_uninitialized:
             names, tensors = (), []
         elif schema.scratch:
             names, tensors = _without_scratch(schema, result, names, tensors)
@@ -349,15 +349,15 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             else:
                 start = len(evidence)
                 evidence += self._later(evidence, range(start, start + len(tensors)), tensors)
-        if call.taken is not None and self.closeup.keeps(self._place):
+        if call.taken is not None and self.capture.keeps(self._place):
             self._settle()
         if self._waiting:
             self._rows.append((kind, evidence))
             if len(self._rows) >= ROWS_WAITING:
                 self._settle()
             return
-        if self.closeup.follows or call.taken is not None:
-            self.closeup.end(call, OpRow(*self._place, self.sheet.kinds[kind], tuple(evidence)), tensors)
+        if self.capture.follows or call.taken is not None:
+            self.capture.end(call, OpRow(*self._place, self.sheet.kinds[kind], tuple(evidence)), tensors)
         if self.sheet.add(kind, evidence) and self.log.writer is not None:
             self.write()
 

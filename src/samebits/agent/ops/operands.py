@@ -52,7 +52,7 @@ class Operands:
     ) -> None:
         self.state = state
         self.tensors: list[Any] = []
-        self.looks: list[dict[str, Any] | None] = []
+        self.views: list[dict[str, Any] | None] = []
         self.labels: list[str] = []
         self._numbers: dict[int, int] = {}
         given = [*zip(names, args, strict=False), *kwargs.items()]
@@ -66,7 +66,7 @@ class Operands:
             number = self._numbers.get(id(value))
             if number is None:
                 number = self._numbers[id(value)] = len(self.tensors)
-                self.looks.append(_look(value) if is_evidence(value) else None)
+                self.views.append(_look(value) if is_evidence(value) else None)
                 self.tensors.append(_copied(value) if id(value) in self._copied and is_evidence(value) else value)
                 self.labels.append(name)
             return {"tensor": number}
@@ -100,8 +100,8 @@ def keep_operands(
         kept.append(("state", operands.state))
     evident = [(label, tensor) for label, tensor in kept if is_evidence(tensor)]
     # Of what was copied, how the original lay, and where.
-    looks = {label: _look(tensor) for label, tensor in evident}
-    looks |= {f"in.{i}": look for i, look in enumerate(operands.looks) if look is not None and f"in.{i}" in looks}
+    views = {label: _look(tensor) for label, tensor in evident}
+    views |= {f"in.{i}": look for i, look in enumerate(operands.views) if look is not None and f"in.{i}" in views}
     content = {
         **call,
         "step": step,
@@ -110,7 +110,7 @@ def keep_operands(
         "arguments": operands.arguments,
         "keywords": operands.keywords,
         "labels": operands.labels,
-        "looks": looks,
+        "views": views,
         "digests": dict(zip([label for label, _ in evident], digests([t for _, t in evident]), strict=True)),
         "results": len(results),
         "sha256": _sha256(results),

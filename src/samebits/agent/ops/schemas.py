@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 # They make memory without writing to it: what it holds is nobody's result.
-_UNWRITTEN = ("empty", "new_empty", "resize", "_empty", "_efficientzerotensor")
+_UNINITIALIZED = ("empty", "new_empty", "resize", "_empty", "_efficientzerotensor")
 # They write to their first argument without reading it.
 _WRITE_ONLY = {
     f"aten::{name}"
@@ -84,7 +84,7 @@ class OpSchema:
     write_only: frozenset[str]
     is_view: bool
     is_random: bool
-    is_unwritten: bool
+    is_uninitialized: bool
     is_collective: bool
     is_silent: bool
     is_builtin: bool
@@ -138,7 +138,7 @@ def _read_schema(func: Any) -> OpSchema:
         write_only=frozenset(write_only),
         is_view=(aliases and not writes) or base in _VIEWS,
         is_random=torch.Tag.nondeterministic_seeded in func.tags,
-        is_unwritten=base.startswith("aten::") and short.startswith(_UNWRITTEN),
+        is_uninitialized=base.startswith("aten::") and short.startswith(_UNINITIALIZED),
         is_collective=collective,
         is_silent=base.startswith(_SILENT) or base in _ONLY_NAMES,
         is_builtin=base.partition("::")[0] in ("aten", "prims", "mkldnn", "mkldnn_prepacked", "quantized", "onednn"),

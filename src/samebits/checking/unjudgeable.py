@@ -25,7 +25,7 @@ NO_TORCH = "ModuleNotFoundError: No module named 'torch'"
 _KINDS = {"storage": StorageError, "not_injected": InjectionError, "no_torch": NoTorchError}
 
 
-def trouble_with(runs: Sequence[Run], final: bool = True) -> SamebitsError | None:
+def why_unjudgeable(runs: Sequence[Run], final: bool = True) -> SamebitsError | None:
     """Why these runs cannot be judged; None when they can.
 
     Args:
@@ -56,22 +56,22 @@ def broken(folder: Path, steps: int) -> SamebitsError | None:
 
 def _hangs(run: Run) -> SamebitsError:
     return ScriptHangsError(
-        f"the command {run.outcome.told}; it had taken {run.steps} steps",
+        f"the command {run.outcome.described}; it had taken {run.steps} steps",
         f"give it more with --timeout, or less to do with --max-steps; what it printed is in {run.path}",
     )
 
 
 def _failed(run: Run, count: int) -> SamebitsError:
-    lines = run.facts.said
+    lines = run.facts.stderr_tail
     if NO_TORCH in lines:
         return NoTorchError(
             f"{run.facts.interpreter} has no torch", "name the Python that has: samebits check PYTHON ..."
         )
-    tail = "\n".join(f"  {line}" for line in lines) or "  (it printed nothing on stderr)"
-    how = f"exit status {run.outcome.exit_code}" if run.outcome.exit_code > 0 else run.outcome.told
+    last_batch = "\n".join(f"  {line}" for line in lines) or "  (it printed nothing on stderr)"
+    how = f"exit status {run.outcome.exit_code}" if run.outcome.exit_code > 0 else run.outcome.described
     ended = f"the command failed in {count} of {count} runs ({how})"
     return ScriptFailedError(
-        f"{ended}; the end of its output:\n{tail}",
+        f"{ended}; the end of its output:\n{last_batch}",
         f"{_different_here()}; the whole output is in {run.outcome.folder.stderr}",
     )
 

@@ -20,7 +20,7 @@ from samebits.agent.ops.operands import Operands, keep_operands, read_kept_tenso
 from samebits.bits.digest import digests, is_evidence, unobserved
 from samebits.rng.digests import default_generator
 from samebits.runfolder.ops import OPERANDS, OpRow, place_in
-from samebits.runfolder.spec import OpWish
+from samebits.runfolder.spec import OpWindow
 from samebits.runfolder.tensors import bytes_of
 
 # How often an operation of the program's own is called again.
@@ -48,7 +48,7 @@ class Taken:
     drawn_on: str = ""
 
 
-class CloseUp:
+class OpCapture:
     """Follows another run, keeps operands and puts grafts in, as the wish says.
 
     Args:
@@ -56,15 +56,15 @@ class CloseUp:
         wish: what is to be done where.
     """
 
-    def __init__(self, log: Log, wish: OpWish) -> None:
+    def __init__(self, log: Log, spec: OpWindow) -> None:
         self._log = log
-        self._keep = frozenset(wish.keep)
-        self._follower = Follower(Path(wish.against)) if wish.against else None
-        self._grafts = {place_in(path): path for path in map(Path, wish.grafts)}
+        self._keep = frozenset(spec.keep)
+        self._follower = Follower(Path(spec.against)) if spec.against else None
+        self._grafts = {place_in(path): path for path in map(Path, spec.grafts)}
 
     @property
     def follows(self) -> bool:
-        """Whether another run is read along, and has not parted yet."""
+        """Whether another run is read along, and has not diverged yet."""
         return self._follower is not None
 
     def keeps(self, place: Place) -> bool:
@@ -94,7 +94,7 @@ class CloseUp:
         return Taken(operands, _producers(call, memory), _evidence_of_read(call), again, drawn_on)
 
     def follow(self, row: OpRow) -> bool:
-        """Compare with the other run, in the order of operations; True where both part."""
+        """Compare with the other run, in the order of operations; True where both diverge."""
         if self._follower is None or self._follower.agrees(row, self._log.rank):
             return False
         self._follower = None
@@ -102,7 +102,7 @@ class CloseUp:
         return True
 
     def end(self, call: Call, row: OpRow, made: list[Any]) -> None:
-        """After the call: compare with the other run, and keep the operands where both part or where it was wished."""
+        """After the call: compare with the other run; keep the operands where both diverge or where it was asked for."""
         parts = self.follow(row)
         if call.taken is not None and (parts or (row.step, row.index) in self._keep):
             self._write(call.taken, call, row, made)
@@ -170,7 +170,7 @@ def _evidence_of_read(call: Call) -> dict[str, int]:
     Operations of the program's own may write where their schema does not say, and collectives write when they please.
     """
     schema = call.schema
-    if not schema.is_builtin or schema.is_collective or schema.is_view or schema.is_unwritten:
+    if not schema.is_builtin or schema.is_collective or schema.is_view or schema.is_uninitialized:
         return {}
     inputs = [(name, tensor) for name, tensor in call.named if tensor.is_cpu and tensor.layout is torch.strided]
     written = {_memory_of(tensor) for name, tensor in inputs if name.partition("[")[0] in schema.writes}
@@ -187,15 +187,19 @@ def _memory_of(tensor: Any) -> int:
 
 def _producers(call: Call, memory: Memory) -> dict[str, Any]:
     """For each input, who wrote its memory last, as plain data."""
-    told = {name: memory.producer(tensor) for name, tensor in call.named if tensor.layout is torch.strided}
-    return {name: _told(who, is_unwritten) for name, (who, is_unwritten) in told.items() if who is not None}
+    producers = {name: memory.producer(tensor) for name, tensor in call.named if tensor.layout is torch.strided}
+    return {
+        name: _producer_entry(who, is_uninitialized)
+        for name, (who, is_uninitialized) in producers.items()
+        if who is not None
+    }
 
 
-def _told(producer: Any, is_unwritten: bool) -> dict[str, Any]:
+def _producer_entry(producer: Any, is_uninitialized: bool) -> dict[str, Any]:
     step, index, op, place = producer
     path, line, function = place.line
     where = {"module": place.module, "path": path, "line": line, "function": function}
-    return {"step": step, "index": index, "op": op, **where, "unwritten": is_unwritten}
+    return {"step": step, "index": index, "op": op, **where, "uninitialized": is_uninitialized}
 
 
 def _called_again(again: Callable[[], Any], tensors: list[Any]) -> dict[str, int]:

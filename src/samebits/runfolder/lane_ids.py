@@ -16,7 +16,7 @@ _MAX_ANCESTORS = 64
 
 
 @dataclass(frozen=True)
-class Birth:
+class LaneId:
     """Where one recording comes from.
 
     Attributes:
@@ -40,13 +40,13 @@ class Birth:
         return " of ".join(filter(None, (training, thread, self.process and f"process {self.process}")))
 
 
-def birth_here(training: int = 0) -> Birth:
+def current_lane_id(training: int = 0) -> LaneId:
     """Of the calling thread."""
     thread = threading.current_thread()
     if thread is threading.main_thread():
-        return Birth(_ancestry(os.getpid()), _process_name(), "", training)
+        return LaneId(_ancestry(os.getpid()), _process_name(), "", training)
     order = (*_ancestry(os.getpid()), (thread.native_id or 0, 0))
-    return Birth(order, _process_name(), thread.name, training)
+    return LaneId(order, _process_name(), thread.name, training)
 
 
 def _ancestry(pid: int) -> tuple[tuple[int, int], ...]:

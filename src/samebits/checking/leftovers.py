@@ -43,7 +43,9 @@ def suspicious(runs: Sequence[Run]) -> tuple[Entry, ...]:
 
 def obstacles(runs: Sequence[Run]) -> list[str]:
     """What was found and cannot be taken away from a later run, each with the reason."""
-    return [f"{told(run, left)}, {left.site.place}: {left.obstacle}" for run, left in findings(runs) if left.obstacle]
+    return [
+        f"{describe(run, left)}, {left.site.place}: {left.obstacle}" for run, left in findings(runs) if left.obstacle
+    ]
 
 
 def reads_content(runs: Sequence[Run]) -> bool:
@@ -63,7 +65,7 @@ def found_at(runs: Sequence[Run], keys: Iterable[SiteKey]) -> list[Left]:
     return [left for _, left in findings(runs) if left.site.key in chosen]
 
 
-def told(run: Run, left: Left) -> str:
+def describe(run: Run, left: Left) -> str:
     """`run 2 read ckpt/last.pt, which run 1 wrote`."""
     return f"run {run.id} {_WORDS[left.how].format(path=shown_path(left.path), writer=left.writer)}"
 
@@ -71,4 +73,4 @@ def told(run: Run, left: Left) -> str:
 def _entry(found: Sequence[Finding]) -> Entry:
     run, left = found[0]
     more = f", and {len(found) - 1} more" if len(found) > 1 else ""
-    return Entry(told(run, left) + more, left.site, left.source, run.facts.script)
+    return Entry(describe(run, left) + more, left.site, left.source, run.facts.script)

@@ -20,7 +20,7 @@ EVERY_SECONDS = 0.2
 _LIBRARY = b"/libtorch_python"
 
 
-class Strangers:
+class UnenteredProcesses:
     """Looks now and then at the processes of one run, and notes those that could not be entered.
 
     Args:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from samebits.factors.base import Scene, Setting, Witness
+from samebits.factors.base import FactorContext, Setting, Witness
 
 MODULE = types.ModuleType("samebits_test_module")
 
@@ -33,66 +33,66 @@ def module(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
 
 
 @pytest.fixture
-def scene() -> Scene:
-    return Scene("clock", Setting("pinned"))
+def context() -> FactorContext:
+    return FactorContext("clock", Setting("pinned"))
 
 
-def test_a_stand_in_looks_like_the_function(module: Any, scene: Scene) -> None:
+def test_a_stand_in_looks_like_the_function(module: Any, context: FactorContext) -> None:
     """Name, documentation, signature, attributes; callable, hashable, weakly referable, a key among functions."""
     add.units = "metres"  # type: ignore[attr-defined]
-    stand_in = scene.replace(module, "add", lambda a, b=2: a - b)
+    patched = context.replace(module, "add", lambda a, b=2: a - b)
 
-    assert module.add is stand_in
-    assert stand_in(5) == 3
-    assert (stand_in.__name__, stand_in.__doc__, stand_in.units) == ("add", add.__doc__, "metres")
-    assert inspect.signature(stand_in) == inspect.signature(add)
-    assert inspect.unwrap(stand_in) is add
-    assert callable(stand_in)
-    assert weakref.ref(stand_in)() is stand_in
-    assert {add: 1}[stand_in] == {stand_in: 1}[add] == 1
-    assert add in {stand_in}
-    assert add == stand_in == add
-    assert stand_in != max
-    assert stand_in != 3
-    assert repr(stand_in) == repr(add)
-    assert functools.partial(stand_in, 5)(1) == 4
+    assert module.add is patched
+    assert patched(5) == 3
+    assert (patched.__name__, patched.__doc__, patched.units) == ("add", add.__doc__, "metres")
+    assert inspect.signature(patched) == inspect.signature(add)
+    assert inspect.unwrap(patched) is add
+    assert callable(patched)
+    assert weakref.ref(patched)() is patched
+    assert {add: 1}[patched] == {patched: 1}[add] == 1
+    assert add in {patched}
+    assert add == patched == add
+    assert patched != max
+    assert patched != 3
+    assert repr(patched) == repr(add)
+    assert functools.partial(patched, 5)(1) == 4
     with pytest.raises(AttributeError):
-        stand_in.kilometres  # noqa: B018
+        patched.kilometres  # noqa: B018
 
 
-def test_stand_ins_of_stand_ins_are_all_equal(module: Any, scene: Scene) -> None:
+def test_stand_ins_of_stand_ins_are_all_equal(module: Any, context: FactorContext) -> None:
     """Nested pins wrap each other, and tables still know them all."""
-    inner = scene.replace(module, "add", add)
-    outer = scene.replace(module, "add", add)
+    inner = context.replace(module, "add", add)
+    outer = context.replace(module, "add", add)
 
     assert outer == inner == add == outer
     assert hash(outer) == hash(add)
     assert {outer: 1}[add] == 1
 
 
-def test_a_stand_in_is_copied_and_pickled_by_its_name(module: Any, scene: Scene) -> None:
+def test_a_stand_in_is_copied_and_pickled_by_its_name(module: Any, context: FactorContext) -> None:
     """As functions are: a copy is the same object, a pickle holds a name that any process can look up."""
-    stand_in = scene.replace(module, "add", lambda a, b=2: a - b)
-    raw = pickle.dumps(stand_in)
+    patched = context.replace(module, "add", lambda a, b=2: a - b)
+    raw = pickle.dumps(patched)
 
-    assert copy.copy(stand_in) is copy.deepcopy(stand_in) is pickle.loads(raw) is stand_in
-    scene.end()
+    assert copy.copy(patched) is copy.deepcopy(patched) is pickle.loads(raw) is patched
+    context.end()
     assert pickle.loads(raw) is add
 
 
-def test_a_class_does_not_make_a_method_of_it(module: Any, scene: Scene) -> None:
+def test_a_class_does_not_make_a_method_of_it(module: Any, context: FactorContext) -> None:
     """Built-in functions are not bound, and neither are stand-ins; a plain function would be."""
-    scene.replace(module, "add", lambda a, b=2: a - b)
+    context.replace(module, "add", lambda a, b=2: a - b)
 
     class Holder:
-        stand_in, plain = module.add, add
+        patched, plain = module.add, add
 
-    assert Holder().stand_in(5, 1) == 4
+    assert Holder().patched(5, 1) == 4
     with pytest.raises(TypeError):
         Holder().plain(5, 1)  # type: ignore[operator]
 
 
-def test_an_attribute_comes_back_as_the_same_object(module: Any, scene: Scene) -> None:
+def test_an_attribute_comes_back_as_the_same_object(module: Any, context: FactorContext) -> None:
     """Also a static method, and one that was inherited is inherited again."""
 
     class Base:
@@ -104,23 +104,23 @@ def test_an_attribute_comes_back_as_the_same_object(module: Any, scene: Scene) -
         pass
 
     raw = vars(Base)["f"]
-    scene.set(Base, "f", staticmethod(lambda: 2))
-    scene.set(Child, "f", staticmethod(lambda: 3))
+    context.set(Base, "f", staticmethod(lambda: 2))
+    context.set(Child, "f", staticmethod(lambda: 3))
     assert (Base.f(), Child.f()) == (2, 3)
-    scene.end()
+    context.end()
 
     assert vars(Base)["f"] is raw
     assert "f" not in vars(Child)
 
 
-def test_everything_is_undone_although_one_undoing_fails(module: Any, scene: Scene) -> None:
+def test_everything_is_undone_although_one_undoing_fails(module: Any, context: FactorContext) -> None:
     """The others are not left behind, and the failure is not hidden."""
-    scene.replace(module, "add", max)
-    scene.undo.callback(lambda: 1 // 0)
-    scene.set_environment("SAMEBITS_TEST_VARIABLE", "1")
+    context.replace(module, "add", max)
+    context.undo.callback(lambda: 1 // 0)
+    context.set_environment("SAMEBITS_TEST_VARIABLE", "1")
 
     with pytest.raises(ZeroDivisionError):
-        scene.end()
+        context.end()
     assert module.add is add
     assert "SAMEBITS_TEST_VARIABLE" not in os.environ
 
@@ -128,11 +128,11 @@ def test_everything_is_undone_although_one_undoing_fails(module: Any, scene: Sce
 def test_an_ended_scene_neither_witnesses_nor_treats() -> None:
     """Whoever kept a stand-in gets the original, and nobody hears of it."""
     seen: list[Witness] = []
-    scene = Scene("clock", Setting("pinned"), report=seen.append)
+    context = FactorContext("clock", Setting("pinned"), report=seen.append)
 
-    assert scene.enter("before") == "pinned"
-    scene.end()
-    assert scene.enter("after") == "natural"
+    assert context.enter("before") == "pinned"
+    context.end()
+    assert context.enter("after") == "natural"
     assert [w.what for w in seen] == ["before"]
 
 
@@ -141,7 +141,7 @@ def test_streams_differ_by_seed_path_factor_and_variant(word: str) -> None:
     """Each of them is part of the derivation; the variant of what is varied only."""
 
     def value(factor: str = "clock", seed: int = 0, path: tuple[str | int, ...] = (), variant: int = 1) -> Any:
-        return getattr(Scene(factor, Setting("varied", variant=variant), seed, path), word)("x")
+        return getattr(FactorContext(factor, Setting("varied", variant=variant), seed, path), word)("x")
 
     values = [value(), value("hash-seed"), value(seed=1), value(path=("rank", 0)), value(path=("rank", 1))]
 
@@ -149,25 +149,27 @@ def test_streams_differ_by_seed_path_factor_and_variant(word: str) -> None:
     assert (value(variant=2) == value()) == (word == "derive")
 
 
-def test_a_function_that_was_taken_before_is_found(module: Any, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_that_was_taken_before_is_found(
+    module: Any, context: FactorContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A name of its own in a module of the user's cannot be replaced: it is told, with the file and what it holds."""
-    scene.replace(module, "add", max)
-    found = scene.taken_before()
+    context.replace(module, "add", max)
+    found = context.taken_before()
     monkeypatch.delitem(globals(), "add")
 
     assert found == "test_stand_ins.py had imported samebits_test_module.add by name before"
-    assert scene.taken_before() == ""
+    assert context.taken_before() == ""
 
 
-def test_names_that_come_after_are_fine(scene: Scene) -> None:
+def test_names_that_come_after_are_fine(context: FactorContext) -> None:
     """Taken while the stand-in is in place, a name is treated like any other."""
-    scene.replace(time, "time_ns", lambda: 3)
+    context.replace(time, "time_ns", lambda: 3)
     namespace: dict[str, Any] = {}
     exec("from time import time_ns", namespace)
 
     assert namespace["time_ns"]() == 3
-    assert scene.taken_before() == ""
-    scene.end()
+    assert context.taken_before() == ""
+    context.end()
 
 
 def test_a_script_that_imported_by_name_is_told() -> None:

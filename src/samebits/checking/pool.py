@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from samebits.checking import trouble
+from samebits.checking import unjudgeable
 from samebits.checking.asking import BudgetSpentError
 from samebits.checking.facts import read_facts
 from samebits.checking.places import Places
@@ -29,7 +29,7 @@ LIMIT_RATIO, LEAST_LIMIT_SECONDS = 10, 60.0
 Watch = Callable[[int, RunPlan, "Outcome | None", Path], None]
 
 
-class Lab:
+class RunPool:
     """Runs one command again and again.
 
     Args:
@@ -100,18 +100,18 @@ class Lab:
 
     def _one(self, number: int, plan: RunPlan) -> Run:
         path = self._path(number, plan)
-        self._tell(number, plan, None, path)
+        self._announce(number, plan, None, path)
         with self.places.place_for(plan, path, self.runs) as place:
-            waiting = partial(self._tell, number, plan, None, path)
+            waiting = partial(self._announce, number, plan, None, path)
             # Asked again and again: side by side, the others begin before the first run has ended.
             outcome = run_recorded(self.request.command, plan, path, lambda: self._limit_seconds, waiting, place)
         if self._limit_seconds is None:
             self._limit_seconds = limit_after(outcome.wall_seconds)
-        self._tell(number, plan, outcome, path)
+        self._announce(number, plan, outcome, path)
         steps = max((recording.steps for recording in outcome.folder.recordings()), default=0)
         facts = read_facts(path)
         facts = replace(facts, left=self.places.judged(facts.left))
-        run = Run(number, outcome, steps, facts, trouble.broken(path, steps), trouble.silence(outcome, steps))
+        run = Run(number, outcome, steps, facts, unjudgeable.broken(path, steps), unjudgeable.silence(outcome, steps))
         with self._lock:
             self.runs = sorted([*self.runs, run], key=lambda run: run.id)
         return run
@@ -119,7 +119,7 @@ class Lab:
     def _path(self, number: int, plan: RunPlan) -> Path:
         return self.home / f"{number}-{plan.role.replace(',', '').replace(' ', '-')}"
 
-    def _tell(self, number: int, plan: RunPlan, outcome: Outcome | None, path: Path) -> None:
+    def _announce(self, number: int, plan: RunPlan, outcome: Outcome | None, path: Path) -> None:
         if self.watch is not None:
             with self._lock:
                 self.watch(number, plan, outcome, path)

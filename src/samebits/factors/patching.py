@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-class StandIn:
+class PatchedFunction:
     """Takes the place of a function, and behaves like it as far as Python lets an object do so.
 
     A class does not turn it into a method, pickle finds it under its name, and it equals the original: torch, shutil
