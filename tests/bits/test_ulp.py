@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from samebits.bits.ulp import raw_of, ulp_between, ulp_worth_reporting
-from samebits.comparison.growth import apart
+from samebits.comparison.growth import loss_difference
 from samebits.comparison.values import Distance, distance
 from samebits.runfolder.tensors import Kept
 
@@ -26,7 +26,7 @@ def test_losses_and_tensors_are_measured_alike(dtype: str) -> None:
     """The same two numbers give the same units, whoever counts."""
     for x, y in itertools.product(NUMBERS, repeat=2):
         a, b = (float(torch.tensor(number, dtype=getattr(torch, dtype))) for number in (x, y))
-        found, loss = distance(kept([a], dtype), kept([b], dtype)), apart(0, a, b, dtype)
+        found, loss = distance(kept([a], dtype), kept([b], dtype)), loss_difference(0, a, b, dtype)
 
         assert found is not None
         assert (found.max_ulp, found.max_relative) == (loss.ulp, loss.relative), (a, b)
@@ -52,7 +52,7 @@ def test_what_is_no_finite_number_has_no_units(dtype: str) -> None:
 
     assert ulp_between(nan, one, dtype) is ulp_between(inf, one, dtype) is ulp_between(nan, inf, dtype) is None
     assert ulp_between(nan, nan, dtype) == ulp_between(inf, inf, dtype) == 0
-    assert apart(0, float("nan"), 1.0, dtype).ulp is apart(0, 1.0, float("inf"), dtype).ulp is None
+    assert loss_difference(0, float("nan"), 1.0, dtype).ulp is loss_difference(0, 1.0, float("inf"), dtype).ulp is None
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_what_is_no_finite_number_has_no_units(dtype: str) -> None:
         (1 << 20, 0.0099, 1 << 20),
         (2_100_000_000, 1.7, None),
         (1 << 23, 0.5, None),
-        # Next to zero, and with few digits, neighbours are far apart.
+        # Next to zero, and with few digits, neighbours are far loss_difference.
         (1, 1.0, 1),
         (4, 0.03, 4),
         (5, 0.03, None),
@@ -75,7 +75,7 @@ def test_units_are_told_where_they_mean_something(ulp: int | None, relative: flo
 
 
 def test_unrelated_tensors_have_no_units() -> None:
-    """Neither as text nor as data; the twin, one rounding apart, has."""
+    """Neither as text nor as data; the twin, one rounding loss_difference, has."""
     other = distance(kept([1.0, 2.0], "float32"), kept([-1.0, 2.0], "float32"))
     near = distance(kept([1.0, 2.0], "float32"), kept([1.0 + 2**-23, 2.0], "float32"))
 
@@ -90,7 +90,7 @@ def test_the_largest_numbers_stay_finite() -> None:
 
     assert found == Distance(1, 1, None, 2.0)
     assert json.dumps(asdict(found), allow_nan=False)
-    assert apart(0, 1.7e308, -1.7e308, "float64").relative == 2.0
+    assert loss_difference(0, 1.7e308, -1.7e308, "float64").relative == 2.0
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "uint16", "uint64", "float8_e4m3fn"])

@@ -15,8 +15,8 @@ from samebits.checking.search import Found, look
 from samebits.checking.treatments import Inquiry
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence
-from samebits.factors.base import Setting
 from samebits.factors.catalog import find
+from samebits.factors.context import Setting
 from samebits.launch.command import Command
 from samebits.launch.process import Outcome
 from samebits.runfolder.folder import RunFolder

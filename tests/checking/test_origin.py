@@ -78,6 +78,7 @@ def test_numpy_writing_through_shared_memory_is_not_the_operations_fault(tmp_pat
     assert origin["replay"] is None
 
 
+@pytest.mark.slow
 def test_the_rank_where_it_began_and_the_rank_that_received_it(tmp_path: Path) -> None:
     """Under DistributedDataParallel both ranks part; only one is to blame."""
     source = """

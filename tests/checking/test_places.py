@@ -9,7 +9,7 @@ from samebits.checking.facts import Facts, Left
 from samebits.checking.places import Places
 from samebits.checking.plan import Request
 from samebits.checking.verdict import Run
-from samebits.factors.base import Setting
+from samebits.factors.context import Setting
 from samebits.launch.command import Command
 from samebits.launch.process import Outcome
 from samebits.runfolder.folder import RunFolder

@@ -32,6 +32,7 @@ def test_a_stem_derives_as_derive_does(root: int, words: list[str | int], cut: i
     assert int.from_bytes(key, "little") == derive(root, *words, bits=512)
 
 
+@pytest.mark.slow
 def test_ten_million_keys_are_ten_million() -> None:
     """Of (epoch, index): the first 128 bits, which are Python's, have no collision; 32-bit sums of them have many."""
     key = KeyDeriver(0, "sample").key

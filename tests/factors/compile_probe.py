@@ -5,7 +5,7 @@ import warnings
 import torch
 
 import samebits
-from samebits.factors.base import Setting, Witness
+from samebits.factors.context import Setting, Witness
 from samebits.factors.pinning import treat
 
 warnings.simplefilter("ignore")

@@ -21,7 +21,7 @@ import torch
 import torch._inductor.config
 from torch.utils.data import DataLoader
 
-from samebits.factors.base import Mode, Setting, Witness
+from samebits.factors.context import Mode, Setting, Witness
 from samebits.factors.pinning import treat
 
 

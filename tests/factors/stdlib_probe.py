@@ -17,7 +17,7 @@ import uuid
 import warnings
 
 import samebits
-from samebits.factors.base import Setting, Witness
+from samebits.factors.context import Setting, Witness
 from samebits.factors.pinning import treat
 
 FACTORS = ("python-rng", "os-entropy", "clock", "file-order")

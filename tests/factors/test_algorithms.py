@@ -15,8 +15,8 @@ import torch
 import samebits
 from samebits.agent.used import what_was_used
 from samebits.base.errors import UsageError
-from samebits.factors.base import FactorContext, Setting
 from samebits.factors.catalog import find
+from samebits.factors.context import FactorContext, Setting
 from samebits.factors.triton_autotune import HOME
 from tests.factors.contexts import treated, watched
 

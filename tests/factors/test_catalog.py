@@ -12,8 +12,9 @@ import samebits
 from samebits.base.errors import UnknownFactorError, UsageError
 from samebits.base.sites import Site
 from samebits.factors import base
-from samebits.factors.base import CallFactor, Factor, FactorContext, Observation, Setting
+from samebits.factors.base import CallFactor, Factor, Observation
 from samebits.factors.catalog import CATALOG, find, in_order, names
+from samebits.factors.context import FactorContext, Setting
 
 SOURCE = Path(samebits.__file__).parent
 each_factor = pytest.mark.parametrize("factor", CATALOG, ids=names())
@@ -119,8 +120,8 @@ def test_factors_never_import_torch_or_numpy() -> None:
 
 def test_shared_code_knows_no_factor_by_name() -> None:
     """What all factors use, and what uses all factors, is written without naming one."""
-    shared = [SOURCE / "pinning.py", SOURCE / "sites.py"]
-    shared += [SOURCE / "factors" / f"{name}.py" for name in ("base", "imports", "seeding")]
+    shared = [SOURCE / "factors" / "pinning.py", SOURCE / "base" / "sites.py"]
+    shared += [SOURCE / "factors" / f"{name}.py" for name in ("base", "context", "imports", "seeding")]
     for path in shared:
         tree = ast.parse(path.read_text())
         docs = {id(node.body[0].value) for node in ast.walk(tree) if _has_docstring(node)}  # type: ignore[attr-defined]

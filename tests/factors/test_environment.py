@@ -12,8 +12,8 @@ import torch
 import samebits
 from samebits.base.errors import TooLateError, UsageError
 from samebits.factors import hash_seed
-from samebits.factors.base import Setting
 from samebits.factors.catalog import find
+from samebits.factors.context import Setting
 from samebits.factors.pinning import treat
 from tests.factors.contexts import treated
 
@@ -176,7 +176,7 @@ def test_varied_thread_counts_differ_from_the_users_and_from_each_other(own: str
 def test_a_varied_thread_count_arrives_in_the_child() -> None:
     """Set in the environment, and not changed again by the child's own half of the work."""
     code = """
-from samebits.factors.base import Setting
+from samebits.factors.context import Setting
 from samebits.factors.pinning import treat
 t = treat({"cpu-threads": Setting("varied")}, 0)
 import torch

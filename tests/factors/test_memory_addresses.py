@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from samebits.factors import memory_addresses
-from samebits.factors.base import FactorContext, Mode, Setting
+from samebits.factors.context import FactorContext, Mode, Setting
 from samebits.factors.memory_addresses import MemoryAddresses, _Numbers, is_fixed, may_fix
 from samebits.runfolder.plan import RunPlan
 

@@ -160,7 +160,7 @@ def test_float_precision_is_pinned_and_given_back_whatever_was_set() -> None:
     code = f"""
 import torch, samebits
 from samebits.factors import float_precision as f
-from samebits.factors.base import Setting
+from samebits.factors.context import Setting
 from samebits.factors.pinning import treat
 def state():
     new = [(name, owner.fp32_precision) for name, owner in f._precisions(torch).items()]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from samebits.factors.base import Mode, Setting
 from samebits.factors.catalog import CATALOG
+from samebits.factors.context import Mode, Setting
 from samebits.launch.command import parse_command
 from samebits.launch.process import run_recorded
 from samebits.runfolder.notes import read_notes

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from samebits.factors.base import FactorContext, Setting, Witness
+from samebits.factors.context import FactorContext, Setting, Witness
 
 MODULE = types.ModuleType("samebits_test_module")
 
@@ -157,7 +157,7 @@ def test_a_function_that_was_taken_before_is_found(
     found = context.taken_before()
     monkeypatch.delitem(globals(), "add")
 
-    assert found == "test_stand_ins.py had imported samebits_test_module.add by name before"
+    assert found == "test_patching.py had imported samebits_test_module.add by name before"
     assert context.taken_before() == ""
 
 

@@ -15,8 +15,8 @@ import pytest
 
 import samebits
 from samebits.base.errors import TooLateError, TooLateWarning, UnknownFactorError, UsageError
-from samebits.factors.base import Setting
 from samebits.factors.catalog import CATALOG, names
+from samebits.factors.context import Setting
 from samebits.factors.pinning import _active, adopt, line_of_refusal, settings_for, treat
 
 SOURCE = Path(samebits.__file__).parents[1]
@@ -318,7 +318,7 @@ def test_ranks_come_from_torch_distributed_when_it_is_initialised(tmp_path: Path
     """It knows better than the variables, which a launcher may have left from something else."""
     code = f"""
 import samebits, random, torch
-from samebits.factors.pinning import current_rank
+from samebits.base.ranks import current_rank
 before = current_rank()
 torch.distributed.init_process_group("gloo", init_method="file://{tmp_path}/store", rank=0, world_size=1)
 print(json.dumps([before, current_rank()]))

@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import DataLoader
 
 import samebits
-from samebits.factors.base import Setting
+from samebits.factors.context import Setting
 from samebits.factors.pinning import treat
 from samebits.factors.seed_calls import MOST_AT_ONE_LINE, SeedCall, witness_seeds
 from tests.factors.contexts import differences, everything, here

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import samebits
-from samebits.factors.base import Mode
 from samebits.factors.catalog import names
+from samebits.factors.context import Mode
 from samebits.factors.torch_rng import _queues, _restore_queues
 from tests.factors.contexts import differences, everything, treated, watched
 

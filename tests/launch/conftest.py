@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from samebits.factors.base import Setting
 from samebits.factors.catalog import CATALOG
+from samebits.factors.context import Setting
 from samebits.launch.command import parse_command
 from samebits.launch.process import run_recorded
 from samebits.runfolder.notes import read_notes

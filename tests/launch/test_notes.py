@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from samebits.factors.base import Setting
+from samebits.factors.context import Setting
 from samebits.launch.command import parse_command
 from samebits.launch.process import run_recorded
 from samebits.runfolder.notes import read_notes

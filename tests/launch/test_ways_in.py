@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.factors.base import Setting
+from samebits.factors.context import Setting
 from samebits.launch.command import parse_command
 from samebits.launch.process import run_recorded
 from samebits.runfolder.folder import RunFolder

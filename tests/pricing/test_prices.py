@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from samebits.base.errors import UsageError
-from samebits.factors.base import Setting
 from samebits.factors.catalog import CATALOG, find
+from samebits.factors.context import Setting
 from samebits.launch.command import Command
 from samebits.pricing.plan import DEFAULT_SET, NATURAL, Candidate, Request, candidates, default_set
 from samebits.pricing.prices import (
@@ -231,7 +231,7 @@ def test_the_text_says_what_was_measured() -> None:
     assert "failed    torch-algorithms: cumsum_cuda_kernel has no kernel (it.py:3)" in text
     assert "not here  cudnn-autotune: no CUDA here" in text
     assert "run       samebits run train.py --lr 3" in text
-    assert "parts     nothing: at step 0, loss" in text
+    assert "diverges  nothing: at step 0, loss" in text
     (row,) = (line.split() for line in text.splitlines() if line.startswith("    default set"))
     assert row[2:6] == ["yes", "1.250", "0.800", "1.200–1.300"]
     assert "cudnn-autotune" not in text.split("pinned")[1].split("measured")[0]

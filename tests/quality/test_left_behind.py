@@ -48,9 +48,13 @@ def guilty_lines(script: str) -> dict[int, str]:
     ("script", "told"),
     [
         # Resume if there is a checkpoint; the cache that the first run fills.
-        ("resume.py", {"run 2 read ckpt/last.pt, which run 1 wrote", "run 2 read features.txt, which run 1 wrote"}),
+        pytest.param(
+            "resume.py",
+            {"run 2 read ckpt/last.pt, which run 1 wrote", "run 2 read features.txt, which run 1 wrote"},
+            marks=pytest.mark.slow,
+        ),
         # Go on where the last run stopped.
-        pytest.param("go_on.py", {"run 2 read state.pt, which run 1 wrote"}, marks=pytest.mark.slow),
+        ("go_on.py", {"run 2 read state.pt, which run 1 wrote"}),
         # A history that is read back, and numbered runs.
         pytest.param(
             "history.py",

@@ -17,10 +17,7 @@ from tests.schemas import assert_valid
 
 FOLDER = Path(__file__).parent / "unknown"
 # The fast tests have the coin.
-CASES = [
-    pytest.param(path.name, marks=[pytest.mark.slow] if path.name != "coin" else [])
-    for path in sorted(FOLDER.iterdir())
-]
+CASES = [pytest.param(path.name, marks=pytest.mark.slow) for path in sorted(FOLDER.iterdir())]
 # So many runs of a coin with this bias agree in one check of five hundred, and accuse an innocent as rarely.
 RUNS, BIAS = 12, "0.4"
 

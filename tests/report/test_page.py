@@ -14,7 +14,7 @@ import pytest
 
 from samebits.base.errors import RecordingError
 from samebits.cli.options import keep_answer
-from samebits.comparison.growth import apart
+from samebits.comparison.growth import loss_difference
 from samebits.comparison.timeline import Lane, Timeline
 from samebits.report.costs import failed_cost_json
 from samebits.report.json import failed_check_json
@@ -161,7 +161,11 @@ def document(**changes: Any) -> dict[str, Any]:
 
 
 LINE = Timeline((0, 1, 2), (Lane("loss", (0.0, 0.5, 1.0)), Lane("param", (None, 0.0, 0.0))))
-LOSSES = (apart(0, 1.0, 1.0, "float32"), apart(1, 1.0, 1.0 + 2**-23, "float32"), apart(2, 0.5, 0.25, "float32"))
+LOSSES = (
+    loss_difference(0, 1.0, 1.0, "float32"),
+    loss_difference(1, 1.0, 1.0 + 2**-23, "float32"),
+    loss_difference(2, 0.5, 0.25, "float32"),
+)
 
 
 def test_the_difference_of_losses_is_measured() -> None:
@@ -170,13 +174,13 @@ def test_the_difference_of_losses_is_measured() -> None:
 
     assert [one.ulp for one in LOSSES] == [0, 1, None]
     assert (LOSSES[1].relative or 0) < 2**-22 < (LOSSES[2].relative or 0) == 0.5
-    assert apart(0, 1.0, half, "float16").ulp == 1
-    assert apart(0, 1.0, half, "float64").ulp == 1 << 42
-    assert apart(0, -0.0, 0.0, "float32").ulp == 1
-    assert apart(0, -(2.0**-149), 2.0**-149, "float32").ulp == 3
-    assert apart(0, 1.0, 1.0 + 2**-7, "bfloat16").ulp == 1
-    assert apart(0, float("nan"), 1.0, "float32").relative is None
-    assert apart(0, float("inf"), 1.0, "float32").ulp is None
+    assert loss_difference(0, 1.0, half, "float16").ulp == 1
+    assert loss_difference(0, 1.0, half, "float64").ulp == 1 << 42
+    assert loss_difference(0, -0.0, 0.0, "float32").ulp == 1
+    assert loss_difference(0, -(2.0**-149), 2.0**-149, "float32").ulp == 3
+    assert loss_difference(0, 1.0, 1.0 + 2**-7, "bfloat16").ulp == 1
+    assert loss_difference(0, float("nan"), 1.0, "float32").relative is None
+    assert loss_difference(0, float("inf"), 1.0, "float32").ulp is None
 
 
 def test_the_growth_is_drawn_and_written() -> None:
@@ -206,7 +210,7 @@ def test_the_time_line_says_where_streams_part() -> None:
     page = assert_self_contained(text)
 
     label = next(attributes["aria-label"] for tag, attributes in page.tags if tag == "svg")
-    assert label == "streams over the steps of runs 1 and 2: loss parts at step 1, param parts at never"
+    assert label == "streams over the steps of runs 1 and 2: loss diverges at step 1, param diverges at never"
     assert text.count('<rect class="differ"') == 2
     assert "loss step 1 50% 100%" in page.text
     assert "param never 0%" in page.text
@@ -257,7 +261,7 @@ def test_the_page_of_a_measurement() -> None:
     page = assert_self_contained(text)
 
     assert text.count('class="bar"') == 2
-    for words in ("1.250", "1.200 to 1.300", "0.980 to 1.020, no difference", "no kernel", "no, parts at step 0, loss"):
+    for words in ("1.250", "1.200 to 1.300", "0.980 to 1.020, no difference", "no kernel", "no, diverges at step 0, loss"):
         assert words in page.text
     assert "cudnn-autotune (no CUDA here)" in page.text
     assert f"cpu-threads not measured {few} 20.0 ms 1024 MiB yes" in page.text

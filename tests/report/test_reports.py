@@ -14,7 +14,7 @@ from samebits.checking.verdict import Cause, DivergentRuns, Evidence, LeftOut, R
 from samebits.comparison.locate import Divergence
 from samebits.comparison.runs import RunComparison
 from samebits.comparison.values import Distance
-from samebits.factors.base import Setting
+from samebits.factors.context import Setting
 from samebits.factors.pinning import status
 from samebits.launch.command import Command
 from samebits.launch.process import Outcome

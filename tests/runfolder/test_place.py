@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from samebits.base.errors import StorageError
-from samebits.factors.base import Setting
+from samebits.factors.context import Setting
 from samebits.launch.command import parse_command
 from samebits.launch.copies import Folder, copy_folder, remove, shared_paths, volume
 from samebits.launch.process import run_recorded

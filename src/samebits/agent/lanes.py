@@ -17,8 +17,8 @@ from samebits.agent.models import Holder, Models
 from samebits.agent.ops.mode import OpRecorder
 from samebits.agent.optimizers import Held, Optimizers
 from samebits.agent.training import Training
+from samebits.base.ranks import current_rank
 from samebits.base.sites import is_user_file
-from samebits.factors.pinning import current_rank
 
 
 @dataclass(eq=False)

@@ -13,9 +13,9 @@ from typing import Any, cast
 from samebits.agent.listening import as_tensor, unwrapped
 from samebits.agent.trees import leaves, plain_digest
 from samebits.base.errors import StorageError
+from samebits.base.ranks import current_rank
 from samebits.base.sites import user_files
 from samebits.bits.digest import DIGEST, Pending, found_at_once, is_evidence, numbers, pending, results
-from samebits.factors.pinning import current_rank
 from samebits.rng.digests import generator_states
 from samebits.runfolder import tensors as values
 from samebits.runfolder.lane_ids import LaneId, current_lane_id

@@ -13,10 +13,11 @@ from typing import Any
 
 from samebits.agent.used import compiled_regions, what_was_used
 from samebits.base.processes import stack_of
+from samebits.base.ranks import current_rank, rank_path
 from samebits.base.sites import is_own_file, report_as_of, user_files, user_script
-from samebits.factors.base import Witness
+from samebits.factors.context import Witness
 from samebits.factors.imports import when_loaded
-from samebits.factors.pinning import Treatment, adopt, current_rank, line_of_refusal, rank_path, status, too_late, treat
+from samebits.factors.pinning import Treatment, adopt, line_of_refusal, status, too_late, treat
 from samebits.factors.seed_calls import SeedCall, witness_seeds
 from samebits.runfolder.notes import Journal
 from samebits.runfolder.place import Place, read_place

@@ -21,8 +21,8 @@ from samebits.checking.treatments import Inquiry
 from samebits.checking.verdict import Cause, DivergentRuns, Origin, Remedy, Reseeded, Run, Unknown, Verdict, whole_runs
 from samebits.comparison.streams import cuts_of, missing, streams_of
 from samebits.comparison.values import Distance, distance
-from samebits.factors.base import SiteKey
 from samebits.factors.catalog import find, held_by_copies, in_order
+from samebits.factors.context import SiteKey
 from samebits.launch.unentered_processes import unentered
 from samebits.lint.rules.seeds import find_seed_arguments
 from samebits.runfolder.notes import read_notes

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from samebits.base.sites import Site, is_user_file
-from samebits.factors.base import SiteKey
-from samebits.lint.rules.hash_order import find_hash_order
+from samebits.factors.catalog import CATALOG
+from samebits.factors.context import SiteKey
 from samebits.runfolder.notes import read_processes
 from samebits.runfolder.place import read_place
 
@@ -213,10 +213,12 @@ def _read_lines(files: Iterable[str]) -> Mapping[str, tuple[Entry, ...]]:
 def _read_once(files: tuple[tuple[str, float], ...]) -> Mapping[str, tuple[Entry, ...]]:
     # Every run of a check has the same files: they are read once, as long as nobody edits them.
     found: dict[str, tuple[Entry, ...]] = {}
-    for one in find_hash_order([path for path, _ in files]):
-        entry = Entry(one.reason, Site(one.path, one.line, one.function), one.source)
-        for factor in one.depends_on:
-            found[factor] = (*found.get(factor, ()), entry)
+    for factor in CATALOG:
+        lines = factor.find_lines([path for path, _ in files])
+        if lines:
+            found[factor.name] = tuple(
+                Entry(one.reason, Site(one.path, one.line, one.function), one.source) for one in lines
+            )
     return found
 
 

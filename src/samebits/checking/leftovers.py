@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from samebits.base.sites import shown_path
 from samebits.checking.facts import Entry, Left
 from samebits.checking.verdict import Run
-from samebits.factors.base import SiteKey
+from samebits.factors.context import SiteKey
 
 # Of several ways in which one path was found, the one that says most: a file that is read was asked for before.
 _WAYS = ("read", "listed", "made", "tested")

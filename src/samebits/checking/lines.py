@@ -14,8 +14,8 @@ from samebits.checking import plan as plans
 from samebits.checking.asking import Asking
 from samebits.checking.facts import Entry
 from samebits.checking.round import Round, Suspect
-from samebits.factors.base import SiteKey
 from samebits.factors.catalog import find
+from samebits.factors.context import SiteKey
 from samebits.runfolder.plan import RunPlan
 
 # Runs for telling the lines of one factor apart; what is left together then is named together.

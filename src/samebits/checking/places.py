@@ -15,8 +15,8 @@ from samebits.checking.facts import Left
 from samebits.checking.leftovers import found_at
 from samebits.checking.plan import Request
 from samebits.checking.verdict import Run
-from samebits.factors.base import Setting
 from samebits.factors.catalog import held_by_copies
+from samebits.factors.context import Setting
 from samebits.launch.copies import Folder, Survey, copy_at, copy_folder, remove, shared_paths
 from samebits.runfolder.ledger import FOLDER, Changed, Ledger
 from samebits.runfolder.place import FILES, Place, asks_for_run_folder

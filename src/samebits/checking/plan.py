@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from samebits.base.errors import UsageError
-from samebits.factors.base import Setting
 from samebits.factors.catalog import CATALOG, in_order
+from samebits.factors.context import Setting
 from samebits.launch.command import Command
 from samebits.runfolder.plan import RunPlan
 

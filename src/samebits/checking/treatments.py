@@ -11,8 +11,8 @@ from samebits.checking.leftovers import suspicious
 from samebits.checking.plan import Request
 from samebits.checking.verdict import DivergentRuns, LeftOut, Run
 from samebits.comparison.locate import Divergence
-from samebits.factors.base import Setting
 from samebits.factors.catalog import CATALOG, find, held_by_copies, in_order
+from samebits.factors.context import Setting
 from samebits.runfolder.plan import RunPlan
 
 # What a run is besides treated: watched, to see on which lines factors enter.

@@ -177,7 +177,7 @@ class Cause:
         source: the line, as it was when it ran; empty where it is to be read from the file.
         likely: the site was found by reading the code, not by watching it.
         others: company: further lines at which it enters, cured together with the first one, or not told apart from it.
-        cured_together: one seed before the first line cures the others, too.
+        fixed_together: one seed before the first line cures the others, too.
         shown_by: lines that show how it enters there.
         distance: how far the first differing tensor lies from the pinned run's.
         divergent: the runs that showed it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from samebits.cli.options import answer, format_option
-from samebits.factors.base import import_if_installed
+from samebits.factors.context import import_if_installed
 from samebits.factors.pinning import status
 from samebits.report.json import dumped, factors_json
 from samebits.report.text import factors_text

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import click
 
 from samebits.base.errors import InterruptError, SamebitsError, StorageError
-from samebits.factors.base import Setting
 from samebits.factors.catalog import in_order
+from samebits.factors.context import Setting
 from samebits.factors.pinning import settings_for
 from samebits.launch.signals import signals_end_runs
 from samebits.runfolder.folder import ANSWER, mark_busy, mark_done, write_whole

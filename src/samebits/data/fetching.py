@@ -12,8 +12,9 @@ import torch
 from torch.utils.data import Dataset, IterableDataset, Subset, get_worker_info
 
 from samebits.base.seeds import KeyDeriver
-from samebits.data.generators import Current, Generators, bring_back
+from samebits.data.generators import Current, Generators
 from samebits.data.order import BatchRequest, index_word
+from samebits.rng.handles import restore
 
 Fetch = Callable[[], Any]
 
@@ -44,8 +45,8 @@ class Fetcher(Dataset[Any]):
         working: for each worker its process id, and one more than the position that it fetches; shared by all.
 
     Attributes:
-        onlooker: calls what fetches a sample, given the fetcher and that; set on the class by whoever looks on.
-        label: whatever the onlooker wants to know about this loader.
+        tracer: calls what fetches a sample, given the fetcher and that; set on the class by the data-workers factor.
+        label: whatever the tracer wants to know about this loader.
     """
 
     tracer: ClassVar[Callable[[Fetcher, Fetch], Any] | None] = None
@@ -120,7 +121,7 @@ class Fetcher(Dataset[Any]):
             yield generators
         finally:
             torch.set_num_threads(threads)
-            bring_back(states)
+            restore(states)
             Current.set(words)
 
     def _found(self) -> Generators:

@@ -15,8 +15,9 @@ from torch.utils.data.distributed import DistributedSampler
 
 from samebits.base.errors import UsageError
 from samebits.base.seeds import KeyDeriver
-from samebits.data.generators import Current, Generators, States, bring_back
+from samebits.data.generators import Current, Generators
 from samebits.data.ranks import LastBatch, Ranks
+from samebits.rng.handles import States, restore
 
 
 class BatchRequest(NamedTuple):
@@ -150,11 +151,11 @@ class _Private:
                 self.generators.start(self.key)
                 self.iterator = iter(self.sampler)
             else:
-                bring_back(self.states)
+                restore(self.states)
             taken = list(itertools.islice(self.iterator, count))
             self.states = self.generators.states()
         finally:
-            bring_back(outside)
+            restore(outside)
             Current.set(fetching)
         return taken
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-import torch
-
 from samebits.base.errors import UsageError
+from samebits.base.ranks import rank_and_world_size
 
 LastBatch = Literal["keep", "drop", "pad", "uneven"]
 LAST_BATCHES: tuple[str, ...] = get_args(LastBatch)
@@ -36,7 +34,7 @@ class Ranks:
         if (rank is None) != (world_size is None):
             raise UsageError(f"rank={rank} and world_size={world_size} go together", "give both, or neither")
         if rank is None or world_size is None:
-            rank, world_size = _around()
+            rank, world_size = rank_and_world_size()
         if not 0 <= rank < world_size:
             raise UsageError(f"rank must be from 0 to {world_size - 1} (world_size={world_size}), got {rank}")
         return cls(rank, world_size)
@@ -51,19 +49,6 @@ class Ranks:
             raise UsageError(
                 f"a global batch of {count} samples leaves some of {self.world_size} ranks without any, and the others "
                 "would wait for them for ever",
-                "give last_batch='drop' or last_batch='pad', or last_batch='uneven' where ranks may take unequal numbers of "
-                "steps",
+                "give last_batch='drop' or last_batch='pad', or last_batch='uneven' where ranks may take unequal "
+                "numbers of steps",
             )
-
-
-def _around() -> tuple[int, int]:
-    distributed = torch.distributed
-    if distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank(), distributed.get_world_size()
-    texts = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
-    if None in texts:
-        return 0, 1
-    try:
-        return int(texts[0] or ""), int(texts[1] or "")
-    except ValueError:
-        raise UsageError(f"RANK={texts[0]!r} and WORLD_SIZE={texts[1]!r} are no numbers") from None

@@ -6,7 +6,9 @@ import sys
 from typing import Any
 
 from samebits.base.errors import UsageError
-from samebits.factors.base import Factor, FactorContext, Observation
+from samebits.factors.base import Factor, Observation
+from samebits.factors.context import FactorContext
+from samebits.factors.kernel_settings import answer
 
 BACKENDS = ("flash", "mem_efficient", "math", "cudnn")
 
@@ -44,6 +46,10 @@ class AttentionBackend(Factor):
             _allow(torch, context, ("math",) if is_free else BACKENDS)
 
         context.when_loaded("torch", change)
+
+    def kernel_settings(self, torch: Any) -> dict[str, Any]:
+        asked = {name: answer(is_enabled) for name, (is_enabled, _) in _switches(torch).items()}
+        return {f"backends.cuda.enable_{name}_sdp": [on] for name, on in asked.items() if on is not None}
 
     def observe(self, context: FactorContext | None = None) -> Observation:
         torch = sys.modules.get("torch")

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from samebits.base.sites import is_user_file
-from samebits.factors.base import CallFactor, FactorContext, Observation
+from samebits.factors.base import CallFactor, Observation
+from samebits.factors.context import FactorContext
 from samebits.factors.datetimes import report_another_now
 
 SECOND_NS = 1_000_000_000

@@ -6,7 +6,8 @@ import os
 import sys
 from collections.abc import Mapping
 
-from samebits.factors.base import Factor, FactorContext, Observation, Setting
+from samebits.factors.base import Factor, Observation
+from samebits.factors.context import FactorContext, Setting
 
 PINNED = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "AVX2"}
 VARIED = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "SSE41"}
@@ -30,6 +31,7 @@ class CpuIsa(Factor):
     pinned_by_default = False
     varies_between_runs = False
     priced = ("pinned",)
+    kernel_variables = tuple(PINNED)
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
         if setting.mode == "natural":

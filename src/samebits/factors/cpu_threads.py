@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from samebits.base.errors import UsageError
-from samebits.factors.base import Factor, FactorContext, Observation, Setting
+from samebits.factors.base import Factor, Observation
+from samebits.factors.context import FactorContext, Setting
 
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -32,6 +33,7 @@ class CpuThreads(Factor):
     fix = "call torch.set_num_threads with a fixed number at the start"
     varies_between_runs = False
     priced = ("pinned",)
+    kernel_variables = ("OMP_NUM_THREADS",)
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
         threads = _wanted(setting, environ)
@@ -51,6 +53,9 @@ class CpuThreads(Factor):
 
     def vary(self, context: FactorContext) -> None:
         """Nothing is left to do: torch took the count from the environment when it was imported."""
+
+    def kernel_settings(self, torch: Any) -> dict[str, Any]:
+        return {"set_num_threads": [torch.get_num_threads()]}
 
     def observe(self, context: FactorContext | None = None) -> Observation:
         torch = sys.modules.get("torch")

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Mapping
 
 from samebits.base.errors import UsageError
-from samebits.factors.base import Factor, FactorContext, Observation, Setting
+from samebits.factors.base import Factor, Observation
+from samebits.factors.context import FactorContext, Setting
 
 VARIABLE = "CUBLAS_WORKSPACE_CONFIG"
 VALID = (":4096:8", ":16:8")
@@ -34,6 +35,7 @@ class CublasWorkspace(Factor):
     selects_algorithm = True
     needs = ("cuda",)
     priced = ("pinned",)
+    kernel_variables = (VARIABLE, LT, "TORCH_BLAS_PREFER_CUBLASLT")
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
         if setting.mode == "varied":

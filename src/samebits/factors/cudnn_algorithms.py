@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from samebits.factors.base import Factor, FactorContext, Observation
+from samebits.factors.base import Factor, Observation
+from samebits.factors.context import FactorContext
+from samebits.factors.kernel_settings import attributes
 
 
 class CudnnAlgorithms(Factor):
@@ -22,12 +24,16 @@ class CudnnAlgorithms(Factor):
     selects_algorithm = True
     needs = ("cuda",)
     priced = ("pinned",)
+    kernel_variables = ("TORCH_CUDNN_V8_API_DISABLED",)
 
     def pin(self, context: FactorContext) -> None:
         context.when_loaded("torch", lambda torch: self._set(torch, context, True))
 
     def vary(self, context: FactorContext) -> None:
         context.when_loaded("torch", lambda torch: self._set(torch, context, not torch.backends.cudnn.deterministic))
+
+    def kernel_settings(self, torch: Any) -> dict[str, Any]:
+        return attributes(torch, "backends.cudnn.enabled", "backends.cudnn.deterministic")
 
     def observe(self, context: FactorContext | None = None) -> Observation:
         torch = sys.modules.get("torch")

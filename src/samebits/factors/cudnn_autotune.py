@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from samebits.factors.base import Factor, FactorContext, Observation
+from samebits.factors.base import Factor, Observation
+from samebits.factors.context import FactorContext
+from samebits.factors.kernel_settings import attributes
 
 
 class CudnnAutotune(Factor):
@@ -30,6 +32,9 @@ class CudnnAutotune(Factor):
 
     def vary(self, context: FactorContext) -> None:
         context.when_loaded("torch", lambda torch: self._set(torch, context, not torch.backends.cudnn.benchmark))
+
+    def kernel_settings(self, torch: Any) -> dict[str, Any]:
+        return attributes(torch, "backends.cudnn.benchmark")
 
     def observe(self, context: FactorContext | None = None) -> Observation:
         torch = sys.modules.get("torch")

@@ -10,7 +10,8 @@ from typing import Any
 
 from samebits.base.seeds import derive
 from samebits.base.sites import Site, user_site
-from samebits.factors.base import CallFactor, FactorContext, Observation, SiteKey, Witness, import_if_installed
+from samebits.factors.base import CallFactor, Observation
+from samebits.factors.context import FactorContext, SiteKey, Witness, import_if_installed
 
 
 class DataWorkers(CallFactor):
@@ -66,7 +67,7 @@ class _Loaders:
 
         @wraps(plain_init)
         def __init__(*args: Any, **kwargs: Any) -> None:
-            if _is("epochs", "Inner", args):
+            if _is("epochs", "TorchLoader", args):
                 plain_init(*args, **kwargs)
                 return
             mode = self.context.enter("DataLoader(...)")
@@ -88,7 +89,7 @@ class _Loaders:
         self.context.set(loader, "__init__", __init__)
         self.context.set(loader, "__iter__", __iter__)
         if self.context.report is not None and self.context.mode == "pinned":
-            self.context.set(_data("fetching").Fetcher, "onlooker", staticmethod(self._look_on))
+            self.context.set(_data("fetching").Fetcher, "tracer", staticmethod(self._look_on))
 
     def _look_on(self, fetcher: Any, fetch: Any) -> Any:
         """Witness the lines of the program's own by which a sample depends on more than its index."""

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from samebits.factors.base import FactorContext
+from samebits.factors.context import FactorContext
 
 Clock = Callable[[str], int | None]
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from samebits.base.sites import Site
-from samebits.factors.base import CallFactor, FactorContext, Observation
+from samebits.factors.base import CallFactor, Observation
+from samebits.factors.context import FactorContext
 
 # Classes that keep the functions they found when they were imported: in Python 3.10 and in 3.13.
 KEEPERS = (("pathlib", "_NormalAccessor"), ("glob", "_StringGlobber"))

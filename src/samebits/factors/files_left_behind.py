@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from samebits.base.sites import is_in_copy
-from samebits.factors.base import Factor, FactorContext, Observation
+from samebits.factors.base import Factor, Observation
+from samebits.factors.context import FactorContext
 
 
 class FilesLeftBehind(Factor):

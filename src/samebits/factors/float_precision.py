@@ -5,7 +5,12 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from samebits.factors.base import Factor, FactorContext, Observation
+from samebits.factors.base import Factor, Observation
+from samebits.factors.context import FactorContext
+from samebits.factors.kernel_settings import answer, attributes
+
+# Where torch ≥ 2.9 keeps a precision of its own for one kind of operation.
+_PARTICULAR = ("cuda.matmul", "cudnn.conv", "cudnn.rnn", "mkldnn.matmul", "mkldnn.conv", "mkldnn.rnn")
 
 
 class FloatPrecision(Factor):
@@ -22,6 +27,7 @@ class FloatPrecision(Factor):
     pinned_by_default = False
     varies_between_runs = False
     priced = ("pinned",)
+    kernel_variables = ("NVIDIA_TF32_OVERRIDE",)
 
     def pin(self, context: FactorContext) -> None:
         context.when_loaded("torch", lambda torch: _set(torch, context, "highest", False))
@@ -32,6 +38,13 @@ class FloatPrecision(Factor):
             _set(torch, context, "medium" if full else "highest", full)
 
         context.when_loaded("torch", change)
+
+    def kernel_settings(self, torch: Any) -> dict[str, Any]:
+        general = answer(torch.get_float32_matmul_precision)
+        older = [f"backends.cuda.matmul.{name}" for name in _switches(torch)]
+        names = (f"backends.{name}.fp32_precision" for name in _PARTICULAR)
+        particular = attributes(torch, *names, "backends.cudnn.allow_tf32", *older, "backends.mkldnn.enabled")
+        return {**({} if general is None else {"set_float32_matmul_precision": [general]}), **particular}
 
     def observe(self, context: FactorContext | None = None) -> Observation:
         torch = sys.modules.get("torch")

@@ -6,7 +6,8 @@ import os
 import sys
 from collections.abc import Mapping
 
-from samebits.factors.base import Factor, FactorContext, Observation, Setting
+from samebits.factors.base import Factor, Observation
+from samebits.factors.context import FactorContext, Setting
 
 PINNED, VARIED = "TORCHINDUCTOR_DETERMINISTIC", "TORCHINDUCTOR_FORCE_DISABLE_CACHES"
 BANNED = "In the deterministic mode of Inductor"

@@ -6,7 +6,8 @@ import os
 import sys
 from collections.abc import Mapping
 
-from samebits.factors.base import Factor, FactorContext, Observation, Setting
+from samebits.factors.base import Factor, Observation
+from samebits.factors.context import FactorContext, Setting
 
 PINNED = {"NCCL_ALGO": "Ring", "NCCL_PROTO": "Simple", "NCCL_NVLS_ENABLE": "0", "NCCL_MAX_NCHANNELS": "1"}
 VARIED = {"NCCL_ALGO": "Tree", "NCCL_PROTO": "Simple", "NCCL_NVLS_ENABLE": "0", "NCCL_MAX_NCHANNELS": "2"}

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from samebits.factors.base import FactorContext, GeneratorFactor, Observation
+from samebits.factors.base import GeneratorFactor, Observation
+from samebits.factors.context import FactorContext
 from samebits.factors.seeding import Seeding
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from samebits.base.seeds import derive
 from samebits.base.sites import Site, user_site
-from samebits.factors.base import CallFactor, FactorContext, Mode, Observation
+from samebits.factors.base import CallFactor, Observation
+from samebits.factors.context import FactorContext, Mode
 from samebits.factors.lineage import Lineage
 from samebits.factors.random_devices import watch_devices
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from samebits.base.errors import TooLateError, TooLateWarning, UsageError
+from samebits.base.ranks import rank_path
 from samebits.base.sites import error_site
-from samebits.factors.base import Factor, FactorContext, Observation, Setting, Witness, import_if_installed
+from samebits.factors.base import Factor, Observation
 from samebits.factors.catalog import CATALOG, find
+from samebits.factors.context import FactorContext, Setting, Witness, import_if_installed
 
 
 @dataclass(frozen=True)
@@ -244,23 +244,6 @@ def _taken_before(treatment: Treatment) -> dict[str, str]:
     """Which pinned factors the program still reaches by names that it imported too early."""
     found = {name: context.taken_before() for name, context in treatment.contexts.items() if context.mode == "pinned"}
     return {name: why for name, why in found.items() if why}
-
-
-def rank_path() -> tuple[str | int, ...]:
-    """Words that tell this rank from the others; empty for a single process."""
-    rank = current_rank()
-    return () if rank is None else ("rank", rank)
-
-
-def current_rank() -> int | None:
-    """The rank of this process: from torch.distributed when it is initialised, else from RANK, else LOCAL_RANK."""
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        return int(distributed.get_rank())
-    for name in ("RANK", "LOCAL_RANK"):
-        if os.environ.get(name, "").isdigit():
-            return int(os.environ[name])
-    return None
 
 
 def _name_the_line(error: Exception) -> None:

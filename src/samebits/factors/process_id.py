@@ -13,7 +13,8 @@ from weakref import WeakKeyDictionary
 
 from samebits.base.seeds import derive
 from samebits.base.sites import Site, is_user_file, user_site
-from samebits.factors.base import CallFactor, FactorContext, Mode, Observation
+from samebits.factors.base import CallFactor, Observation
+from samebits.factors.context import FactorContext, Mode
 from samebits.factors.lineage import Lineage
 
 # No process has a number above it (`pid_max` is at most 2**22 on Linux, less elsewhere): whatever is sent to a number

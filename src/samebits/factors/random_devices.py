@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from samebits.factors.base import FactorContext, Mode
+from samebits.factors.context import FactorContext, Mode
 
 DEVICES = ("/dev/urandom", "/dev/random")
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from samebits.base.sites import IMPORTING, Site, is_own_file, is_user_file, site_of
 from samebits.factors import patching
-from samebits.factors.base import FactorContext, Setting
+from samebits.factors.context import FactorContext, Setting
 
 # A loop that seeds in every step says after a few values what it does.
 MOST_AT_ONE_LINE = 8

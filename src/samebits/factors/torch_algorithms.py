@@ -7,8 +7,10 @@ import sys
 from typing import Any
 
 from samebits.base.errors import UsageError
-from samebits.factors.base import Factor, FactorContext, Observation
+from samebits.factors.base import Factor, Observation
+from samebits.factors.context import FactorContext
 from samebits.factors.cublas_workspace import give_fixed_workspace
+from samebits.factors.kernel_settings import attributes
 
 NO_DETERMINISTIC_KERNEL = "does not have a deterministic implementation"
 # What torch up to 2.9 says at the first product on a GPU; the check went with pytorch/pytorch#161749.
@@ -46,6 +48,14 @@ class TorchAlgorithms(Factor):
         context.when_loaded(
             "torch", lambda torch: self._set(torch, context, not torch.are_deterministic_algorithms_enabled())
         )
+
+    def kernel_settings(self, torch: Any) -> dict[str, Any]:
+        on, only_warns = (
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+        )
+        fill = attributes(torch, "utils.deterministic.fill_uninitialized_memory")
+        return {"use_deterministic_algorithms": {"mode": on, "warn_only": only_warns}, **fill}
 
     def observe(self, context: FactorContext | None = None) -> Observation:
         torch = sys.modules.get("torch")

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from samebits.factors.base import FactorContext, GeneratorFactor, Observation, import_if_installed
+from samebits.factors.base import GeneratorFactor, Observation
+from samebits.factors.context import FactorContext, import_if_installed
 from samebits.factors.seeding import Seeding
-
-States = list[tuple[Callable[[Any], None], Any]]
+from samebits.rng.handles import States, accelerators, restore, torch_states
 
 
 class TorchRng(GeneratorFactor):
@@ -46,34 +46,16 @@ class TorchRng(GeneratorFactor):
     def _start(self, torch: Any, context: FactorContext, seed: int) -> None:
         context.undo.callback(_restore_queues, _queues(torch))
         # By the public names: a program that pins inside a watched run is seen to take its seed back.
-        states = [(torch.set_rng_state, torch.get_rng_state()), *_accelerator_states(torch)]
-        context.undo.callback(_restore, states)
+        states = [(torch.set_rng_state, torch.get_rng_state()), *torch_states(torch)[1:]]
+        context.undo.callback(restore, states)
         torch.manual_seed(seed)
         if context.watches_sites and context.mode == "pinned":
             _Watch(torch, context).install()
 
 
-def _accelerators(torch: Any) -> list[Any]:
-    return [torch.cuda, torch.xpu]
-
-
-def _accelerator_states(torch: Any) -> States:
-    """Their generators' states and how to set them; one that is not in use yet would be initialised by asking."""
-    in_use = [module for module in _accelerators(torch) if module.is_initialized()]
-    states: States = [(module.set_rng_state_all, module.get_rng_state_all()) for module in in_use]
-    if torch.backends.mps.is_available():
-        states.append((torch.mps.set_rng_state, torch.mps.get_rng_state()))
-    return states
-
-
-def _restore(states: States) -> None:
-    for set_state, state in states:
-        set_state(state)
-
-
 def _queues(torch: Any) -> list[tuple[Any, Any, dict[str, Any]]]:
     """The seeds that wait for an accelerator to be used for the first time."""
-    waiting = [module for module in _accelerators(torch) if not module.is_initialized()]
+    waiting = [module for module in accelerators(torch) if not module.is_initialized()]
     trackers = [(module, getattr(module, "_lazy_seed_tracker", None)) for module in waiting]
     return [(module, tracker, dict(vars(tracker))) for module, tracker in trackers if tracker is not None]
 
@@ -131,15 +113,15 @@ class _Watch:
         try:
             return func(*args, **kwargs)
         finally:
-            _restore(states)
+            restore(states)
 
     def states(self) -> States:
-        return [(self.generator.set_state, self.generator.get_state()), *_accelerator_states(self.torch)]
+        return torch_states(self.torch)
 
     def has_drawn(self, before: States) -> bool:
         # Attention without dropout could draw and does not; with `generator=` another generator moves.
         pairs = zip(before, self.states(), strict=False)
-        return any(not _same(self.torch, old, new) for (_, old), (_, new) in pairs)
+        return any(not self.torch.equal(old, new) for (_, old), (_, new) in pairs)
 
     def is_seeded(self) -> bool:
         # The way around our functions is `torch.default_generator.manual_seed`.
@@ -174,10 +156,6 @@ class _Watch:
         if self.is_on and self.current_mode() is self.mode:
             self.is_on = False
             self.mode.__exit__(None, None, None)
-
-
-def _same(torch: Any, a: Any, b: Any) -> bool:
-    return all(torch.equal(x, y) for x, y in zip(a, b, strict=True)) if isinstance(a, list) else bool(torch.equal(a, b))
 
 
 def _mode_calling(operation: Callable[[Any, Any, Any], Any]) -> tuple[Callable[[], Any], Any]:

@@ -7,7 +7,8 @@ from functools import wraps
 from typing import Any
 
 from samebits.base.sites import Site
-from samebits.factors.base import CallFactor, FactorContext, Observation
+from samebits.factors.base import CallFactor, Observation
+from samebits.factors.context import FactorContext
 
 HOME = "triton.runtime.autotuner"
 

@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from samebits.base.errors import UsageError
-from samebits.factors.base import Factor, Mode, Setting
+from samebits.factors.base import Factor
 from samebits.factors.catalog import CATALOG
+from samebits.factors.context import Mode, Setting
 from samebits.launch.command import Command
 from samebits.runfolder.plan import RunPlan
 

@@ -40,7 +40,7 @@ os.environ.update({environment})
 import torch  # noqa: E402
 
 SETTINGS = {settings}
-LOOKS = {looks}
+VIEWS = {views}
 RECORDED = {recorded}  # digest of what the run got
 DATA = {data}
 DEVICE = {device}
@@ -60,7 +60,7 @@ def raw_bytes():
 
 def as_it_lay(name, raw, shift):
     """The tensor with its dtype, shape, strides and device, `shift` bytes further on in memory."""
-    look = LOOKS[name]
+    look = VIEWS[name]
     dtype = getattr(torch, look["dtype"])
     shape, stride = look["shape"], look["stride"]
     dense = torch.frombuffer(bytearray(raw), dtype=torch.uint8) if raw else torch.empty(0, dtype=torch.uint8)
@@ -124,7 +124,7 @@ def generator():
 
 
 def replay(raw, times, threads=None, shift=0, before=lambda: None):
-    torch.set_num_threads(threads or SETTINGS["threads"])
+    torch.set_num_threads(threads or SETTINGS["set_num_threads"][0])
     found = {{}}
     for _ in range(times):
         inputs = inputs_from(raw, shift)
@@ -204,22 +204,20 @@ def on_two_streams(raw, times):
 
 def restore():
     """The settings of the run; only what is not so already, since older switches and newer ones exclude one another."""
-    torch.use_deterministic_algorithms(SETTINGS["deterministic"], warn_only=SETTINGS["warn_only"])
-    if SETTINGS["fill_uninitialized"] is not None:
-        torch.utils.deterministic.fill_uninitialized_memory = SETTINGS["fill_uninitialized"]
-    if SETTINGS["matmul_precision"] not in (None, torch.get_float32_matmul_precision()):
-        torch.set_float32_matmul_precision(SETTINGS["matmul_precision"])
-    wanted = {{f"{{name}}.fp32_precision": value for name, value in SETTINGS["precisions"].items()}}
-    for path, value in {{**wanted, **SETTINGS["flags"]}}.items():
-        owner, _, name = path.rpartition(".")
-        there = operator.attrgetter(owner)(torch.backends)
+    for place, value in SETTINGS.items():
+        owner, _, name = place.rpartition(".")
+        there = operator.attrgetter(owner)(torch) if owner else torch
         try:
-            if getattr(there, name) != value:
+            if isinstance(value, dict):
+                getattr(there, name)(**value)
+            elif isinstance(value, list):
+                current = getattr(there, name.replace("set_", "get_", 1)) if name.startswith("set_") else None
+                if current is None or [current()] != value:
+                    getattr(there, name)(*value)
+            elif getattr(there, name) != value:
                 setattr(there, name, value)
         except RuntimeError as error:
-            print(f"{{path}} stays as it is: {{error}}", file=sys.stderr)
-    for name, value in SETTINGS["attention"].items():
-        getattr(torch.backends.cuda, f"enable_{{name}}_sdp")(value)
+            print(f"{{place}} stays as it is: {{error}}", file=sys.stderr)
 
 
 def main():
@@ -234,11 +232,11 @@ def main():
     conditions += on_the_device(raw, few) if DEVICE.startswith("cuda") else on_the_host(raw, few)
     results = sorted(set().union(*(found for _, found in conditions)))
     if options.json:
-        told = [
+        summary = [
             {{"name": name, "calls": sum(f.values()), "results": len(f), "which": sorted(map(results.index, f))}}
             for name, f in conditions
         ]
-        print(json.dumps({{"conditions": told, "distinct": len(results), "gives_recorded": RECORDED in results}}))
+        print(json.dumps({{"conditions": summary, "distinct": len(results), "gives_recorded": RECORDED in results}}))
         return 0
     print({title})
     for name, found in conditions:
@@ -254,7 +252,7 @@ if __name__ == "__main__":
 
 
 def reproducer(call: dict[str, Any], tensors: Path) -> str:
-    """The script for a call that `recording.ops.operands` kept, with its tensors in the file beside it.
+    """The script for a call that `agent.ops.operands` kept, with its tensors in the file beside it.
 
     Raises:
         ValueError: the call holds something that cannot be written down.
@@ -264,17 +262,14 @@ def reproducer(call: dict[str, Any], tensors: Path) -> str:
     name = f"reproduce-{tensors.stem}.py"
     kind = call["kind"]
     where = f"line {kind['line']} of {Path(kind['path']).name}" if kind["path"] else "no line of its own"
-    settings = dict(call["settings"])
-    environment = settings.pop("environment")
-    version = settings.pop("torch")
     return _SCRIPT.format(
         op=call["op"],
         where=f"{kind['pass_']} pass, {where}",
-        version=version,
+        version=call["torch"],
         needs="Nothing else is needed." if data else f"Needs the file {tensors.name} beside it.",
         name=name,
-        environment=repr(environment),
-        settings=pprint.pformat(settings, width=100, sort_dicts=False),
+        environment=repr(call["environment"]),
+        settings=pprint.pformat(call["settings"], width=100, sort_dicts=False),
         views=pprint.pformat(call["views"], width=110, sort_dicts=False),
         recorded=repr(call["sha256"]),
         data=repr(data),

@@ -235,7 +235,7 @@ def _timeline(line: Timeline, runs: tuple[int, int]) -> dict[str, Any]:
                 "share_last": "" if last is None else f"{last:.0%}",
             }
         )
-    parts = [f"{lane['stream']} parts at {lane['first']}" for lane in lanes]
+    parts = [f"{lane['stream']} diverges at {lane['first']}" for lane in lanes]
     return {
         "a": runs[0],
         "b": runs[1],
@@ -332,7 +332,7 @@ def _bars(prices: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
 def _price(price: Mapping[str, Any]) -> dict[str, str]:
     ratio, why = price["ratio"], price["failure"] or price["not_measured"]
     was_run = price["first_step_seconds"] > 0 and not price["failure"]
-    repeats = {True: "yes", False: f"no, diverges at {price['parts_at']}", None: "unknown"}[price["repeats"]]
+    repeats = {True: "yes", False: f"no, diverges at {price['diverges_at']}", None: "unknown"}[price["repeats"]]
     return {
         "label": price["label"],
         "ratio": _state(price) if why else "1" if ratio is None else f"{ratio['middle']:.3f}",

@@ -10,6 +10,7 @@ import torch
 
 from samebits.bits.digest import unobserved
 from samebits.bits.digest.raw import memory, raw_digest
+from samebits.rng.handles import accelerator_generators
 
 # 624 words of 4 bytes and the position among them.
 _MT19937_BYTES = 2500
@@ -19,10 +20,7 @@ def generator_states() -> dict[str, int]:
     """Name → digest of the state, for the generators that are loaded; draws nothing."""
     states = {"python": _python_state(), "numpy": _numpy_state(), "torch": digest_of_state(torch.default_generator)}
     found = {name: digest for name, digest in states.items() if digest is not None}
-    cuda: Any = torch.cuda
-    if cuda.is_initialized():
-        found |= {f"torch cuda:{i}": digest_of_state(one) for i, one in enumerate(cuda.default_generators)}
-    return found
+    return found | {f"torch {device}": digest_of_state(one) for device, one in accelerator_generators(torch).items()}
 
 
 def _python_state() -> int:

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from samebits.factors.base import Setting
 from samebits.factors.catalog import CATALOG
+from samebits.factors.context import Setting
 from samebits.runfolder.spec import OpWindow
 
 VARIABLE = "SAMEBITS_PLAN"

@@ -102,7 +102,7 @@ class OpCapture:
         return True
 
     def end(self, call: Call, row: OpRow, made: list[Any]) -> None:
-        """After the call: compare with the other run; keep the operands where both diverge or where it was asked for."""
+        """After the call: compare with the other run; keep the operands where both diverge or where asked for."""
         parts = self.follow(row)
         if call.taken is not None and (parts or (row.step, row.index) in self._keep):
             self._write(call.taken, call, row, made)

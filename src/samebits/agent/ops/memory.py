@@ -33,7 +33,7 @@ class StorageState:
         whole: stands for all that it holds; None when only some looks at it are known.
         looks: offset, shape and strides → what stands for what is seen so.
         producer: what wrote there last, for reports.
-        is_unwritten: nobody has written there since it was made.
+        is_uninitialized: nobody has written there since it was made.
         is_shared: other processes may write there.
     """
 

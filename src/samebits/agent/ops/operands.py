@@ -9,8 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from functools import partial
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,24 +16,9 @@ import torch
 
 from samebits.agent.ops.call import tensors_in
 from samebits.bits.digest import digests, is_evidence, unobserved
+from samebits.factors.catalog import CATALOG
 from samebits.runfolder.ops import operands_name
 from samebits.runfolder.tensors import Kept, bytes_of, read_tensors, write_tensors
-
-_ENVIRONMENT = (
-    *("ATEN_CPU_CAPABILITY", "MKL_CBWR", "ONEDNN_MAX_CPU_ISA", "OMP_NUM_THREADS"),
-    *("CUBLAS_WORKSPACE_CONFIG", "CUBLASLT_WORKSPACE_SIZE", "NVIDIA_TF32_OVERRIDE"),
-    *("TORCH_BLAS_PREFER_CUBLASLT", "TORCH_CUDNN_V8_API_DISABLED"),
-)
-# Below torch.backends, where this version has them.
-_PRECISIONS = ("cuda.matmul", "cudnn.conv", "cudnn.rnn", "mkldnn.matmul", "mkldnn.conv", "mkldnn.rnn")
-_FLAGS = (
-    *("mkldnn.enabled", "cudnn.enabled", "cudnn.benchmark", "cudnn.deterministic", "cudnn.allow_tf32"),
-    *(
-        f"cuda.matmul.allow_{name}"
-        for name in ("fp16_reduced_precision_reduction", "bf16_reduced_precision_reduction", "fp16_accumulation")
-    ),
-)
-_ATTENTION = ("flash", "mem_efficient", "math", "cudnn")
 
 
 class Operands:
@@ -115,6 +98,8 @@ def keep_operands(
         "results": len(results),
         "sha256": _sha256(results),
         "settings": _settings(),
+        "environment": _environment(),
+        "torch": torch.__version__,
     }
     write_tensors(folder / f"{name}.safetensors", evident)
     (folder / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
@@ -168,38 +153,10 @@ def _look(tensor: Any) -> dict[str, Any]:
 
 
 def _settings() -> dict[str, Any]:
-    """What may choose another kernel. Each is asked by itself: older switches refuse to answer beside newer ones."""
-    deterministic: Any = torch.utils.deterministic
-    asked = {
-        "threads": torch.get_num_threads,
-        "deterministic": torch.are_deterministic_algorithms_enabled,
-        "warn_only": torch.is_deterministic_algorithms_warn_only_enabled,
-        "fill_uninitialized": lambda: deterministic.fill_uninitialized_memory,
-        "matmul_precision": torch.get_float32_matmul_precision,
-    }
-    return {
-        **{name: _asked(ask) for name, ask in asked.items()},
-        "precisions": _answers({name: partial(_backend, f"{name}.fp32_precision") for name in _PRECISIONS}),
-        "flags": _answers({name: partial(_backend, name) for name in _FLAGS}),
-        "attention": _answers({name: getattr(torch.backends.cuda, f"{name}_sdp_enabled", None) for name in _ATTENTION}),
-        "torch": torch.__version__,
-        "environment": {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
-    }
+    """What chooses kernels, as every factor says it is in effect."""
+    return {name: value for factor in CATALOG for name, value in factor.kernel_settings(torch).items()}
 
 
-def _answers(asked: dict[str, Any]) -> dict[str, Any]:
-    """Those that there are."""
-    return {name: answer for name, ask in asked.items() if (answer := _asked(ask)) is not None}
-
-
-def _asked(ask: Any) -> Any:
-    try:
-        answer = ask()
-    except (RuntimeError, AttributeError, TypeError):
-        return None
-    # Older switches may answer with a pair: on, and with splitting allowed.
-    return answer if isinstance(answer, bool | int | str) else None
-
-
-def _backend(path: str) -> Any:
-    return attrgetter(path)(torch.backends)
+def _environment() -> dict[str, str]:
+    names = [name for factor in CATALOG for name in factor.kernel_variables]
+    return {name: os.environ[name] for name in names if name in os.environ}

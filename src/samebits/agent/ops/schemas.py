@@ -68,7 +68,7 @@ class OpSchema:
         write_only: those that it changes without reading them.
         is_view: its results are other looks at its input.
         is_random: it draws from a generator.
-        is_unwritten: its results hold no values yet.
+        is_uninitialized: its results hold no values yet.
         is_collective: its results are there only once somebody waits for them.
         is_silent: nothing to record.
         is_builtin: torch itself has it, so it can be replayed in another process.

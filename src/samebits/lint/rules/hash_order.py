@@ -11,7 +11,9 @@ Several rounds are read: a round knows what the round before learned about funct
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
 from samebits.lint.findings import LISTS, LOOPS, NUMBERS, WEAK, Finding
@@ -31,7 +33,13 @@ def find_hash_order(paths: Iterable[str | Path]) -> list[Finding]:
         paths: Python source files; those that cannot be read or parsed are skipped. Files that import each other are
             best given together.
     """
-    sources = [source for path in dict.fromkeys(map(str, paths)) if (source := read_source(path)) is not None]
+    return list(_read(tuple((path, _changed(path)) for path in dict.fromkeys(map(str, paths)))))
+
+
+@lru_cache(maxsize=8)
+def _read(files: tuple[tuple[str, float], ...]) -> tuple[Finding, ...]:
+    # Two factors ask about the same files, for every run of a check: they are read again only where they have changed.
+    sources = [source for path, _ in files if (source := read_source(path)) is not None]
     known, found = Facts(), list[Finding]()
     for _ in range(ROUNDS):
         learned, found = Facts(), []
@@ -43,4 +51,11 @@ def find_hash_order(paths: Iterable[str | Path]) -> list[Finding]:
     best: dict[tuple[str, int], Finding] = {}
     for finding in sorted(found, key=lambda finding: -finding.weight):
         best.setdefault((finding.path, finding.line), finding)
-    return sorted(best.values(), key=lambda finding: (-finding.weight, finding.path, finding.line))
+    return tuple(sorted(best.values(), key=lambda finding: (-finding.weight, finding.path, finding.line)))
+
+
+def _changed(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except (OSError, ValueError):
+        return 0.0

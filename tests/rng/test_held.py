@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from samebits.data import DataLoader
-from samebits.data.generators import Generators, bring_back
-from samebits.data.held import find_generators
+from samebits.data.generators import Generators
+from samebits.rng.handles import restore
+from samebits.rng.held import find_generators
 
 MODULE_RNG = np.random.default_rng(0)
 Pair = namedtuple("Pair", "left right")
@@ -186,7 +187,7 @@ def test_they_come_back_exactly(holder: Any) -> None:
     generators = Generators(("it", holder))
     states = generators.states()
     first = str(holder())
-    bring_back(states)
+    restore(states)
     list(DataLoader(Calling(holder), batch_size=3, seed=0))
 
     assert str(holder()) == first

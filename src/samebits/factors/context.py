@@ -1,0 +1,198 @@
+"""FactorContext: one process in which one factor is treated. It undoes everything exactly, and reports what enters."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, MutableMapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any, Literal
+
+from samebits.base.seeds import derive
+from samebits.base.sites import Site, called_by_user, user_modules, user_site
+from samebits.factors.c_classes import exchange_method
+from samebits.factors.imports import forget, when_loaded
+from samebits.factors.patching import PatchedFunction
+
+Mode = Literal["natural", "pinned", "varied"]
+SiteKey = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How one factor is treated in one run; plain data that survives JSON.
+
+    Attributes:
+        mode: left alone, held still, or changed on purpose.
+        value: what to pin to, for factors with a choice (a thread count); None means the factor's default.
+        variant: which other value when varied; counts from 1.
+        released: call sites (path, line) that are varied although the factor is pinned.
+        probed: the factor is pinned, and what then no longer matters is changed on purpose, to show that it does not.
+        steady: what is varied has the same other value in every run, also where time passes meanwhile.
+    """
+
+    mode: Mode = "natural"
+    value: str | None = None
+    variant: int = 1
+    released: tuple[SiteKey, ...] = ()
+    probed: bool = False
+    steady: bool = False
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A factor entered here: the first time at this line, in this process.
+
+    Attributes:
+        factor: its name.
+        what: what was called.
+        site: the user's line; None when a library acted on its own.
+        within: the site that this one explains: how the factor enters there. It cannot be released by itself.
+        cure: what to change there, where pinning the factor does not help.
+    """
+
+    factor: str
+    what: str
+    site: Site | None
+    within: SiteKey | None = None
+    fix: str = ""
+
+
+@dataclass
+class FactorContext:
+    """One process in which one factor is treated.
+
+    Attributes:
+        setting: the treatment.
+        seed: root of every derived value.
+        path: words that make this process's streams its own (`"rank", 1` when streams are per rank).
+        report: takes what was witnessed; None when nobody listens.
+        undo: everything that must be put back, in order.
+        awaited: modules on which something is to be done as soon as they are there.
+        failed: why a module could not be treated (it only has the name, or is too old), as a clause; else empty.
+        ended: everything was put back. Whoever took a stand-in along (`from time import time`) gets the original then.
+    """
+
+    factor: str
+    setting: Setting
+    seed: int = 0
+    path: tuple[str | int, ...] = ()
+    report: Callable[[Witness], None] | None = None
+    undo: ExitStack = field(default_factory=ExitStack)
+    awaited: list[str] = field(default_factory=list)
+    ended: bool = False
+    failed: str = ""
+    _seen: set[SiteKey | None] = field(default_factory=set)
+    _replaced: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def mode(self) -> Mode:
+        return self.setting.mode
+
+    @property
+    def watches_sites(self) -> bool:
+        """Whether anybody needs to know which line called."""
+        return self.report is not None or bool(self.setting.released)
+
+    def end(self) -> None:
+        """Put everything back, last change first."""
+        self.ended = True
+        self.undo.close()
+
+    def derive(self, *words: str | int, bits: int = 64) -> int:
+        """A seed for this factor in this process; another one for each variant."""
+        return derive(self.seed, self.factor, *self.path, *words, bits=bits)
+
+    def other(self, *words: str | int, bits: int = 64) -> int:
+        """Like `derive`, for what is varied."""
+        return self.derive("varied", self.setting.variant, *words, bits=bits)
+
+    def enter(self, what: str) -> Mode:
+        """The factor enters through `what` right now: witness the user's line, and say how to treat this call."""
+        if self.ended:
+            return "natural"
+        if not self.watches_sites:
+            return self.mode
+        site = user_site()
+        self.witness(what, site)
+        released = site is not None and site.key in self.setting.released
+        return "varied" if released else self.mode
+
+    def called(self, what: str) -> str:
+        """The library function by which the user's line came to `what`; `what` where it was called at once."""
+        return (self.watches_sites and called_by_user()) or what
+
+    def witness(self, what: str, site: Site | None) -> None:
+        """Report a site once per process."""
+        key = site.key if site else None
+        if self.report is None or key in self._seen:
+            return
+        self._seen.add(key)
+        self.report(Witness(self.factor, what, site))
+
+    def set(self, owner: Any, name: str, value: Any) -> None:
+        """Set an attribute; leaving the scene puts the old one back, or takes it away where it was inherited."""
+        inherited = name not in vars(owner)
+        before = None if inherited else vars(owner)[name]
+        if callable(before):
+            self._replaced[id(before)] = f"{owner.__name__}.{name}"
+        setattr(owner, name, value)
+        self.undo.callback(delattr, owner, name) if inherited else self.undo.callback(setattr, owner, name, before)
+
+    def replace(self, owner: Any, name: str, call: Callable[..., Any]) -> PatchedFunction:
+        """Put `call` in the place of a module's function."""
+        patched = PatchedFunction(owner.__name__, name, getattr(owner, name), call)
+        self.set(owner, name, patched)
+        return patched
+
+    def set_method(self, owner: type, name: str, method: Any) -> None:
+        """Change a method of a class written in C; put back when the scene ends."""
+        before = exchange_method(owner, name, method)
+        self.undo.callback(exchange_method, owner, name, before)
+
+    def set_environment(self, name: str, value: str) -> None:
+        """Set an environment variable for this process and its children; put back when the scene ends."""
+        self.put(os.environ, name, value)
+
+    def put(self, table: MutableMapping[Any, Any], key: Any, value: Any) -> None:
+        """Change one entry of a table; put back when the scene ends."""
+        before = table.get(key)
+        table[key] = value
+        if before is None:
+            self.undo.callback(table.pop, key, None)
+        else:
+            self.undo.callback(table.__setitem__, key, before)
+
+    def when_loaded(self, module: str, action: Callable[[Any], None]) -> None:
+        """Act on a module once it is there; `awaited` tells `samebits.pin` to import it."""
+
+        def act(loaded: Any) -> None:
+            # This runs inside the user's import: a module that only has the name must be imported as it is without us.
+            try:
+                action(loaded)
+            except Exception as error:
+                self.failed = f"{type(error).__name__} while treating {module}: {error}"
+
+        self.awaited.append(module)
+        self.undo.callback(forget, module, act)
+        when_loaded(module, act)
+
+    def taken_before(self) -> str:
+        """Which of the user's modules imported a replaced function by name too early, as a clause; empty if none."""
+        for module in user_modules():
+            for value in list(vars(module).values()):
+                if id(value) in self._replaced:
+                    where = os.path.basename(getattr(module, "__file__", None) or module.__name__)
+                    return f"{where} had imported {self._replaced[id(value)]} by name before"
+        return ""
+
+
+def import_if_installed(name: str) -> ModuleType | None:
+    """The module, imported; None where its package is not installed."""
+    import importlib
+    import importlib.util
+
+    if importlib.util.find_spec(name.partition(".")[0]) is None:
+        return None
+    return importlib.import_module(name)
