@@ -264,7 +264,7 @@ def _verdict(request: Request, pool: RunPool, kind: Any, **more: Any) -> Verdict
         kind,
         str(request.command),
         pool.home,
-        tuple(pool.runs),
+        tuple(run.record for run in pool.runs),
         tuple(name for name in request.varied if (name, "varied") not in left_out),
         tuple(in_order(request.pins)),
         streams=streams,

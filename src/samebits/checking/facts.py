@@ -201,7 +201,7 @@ def _left(note: Mapping[str, Any]) -> Left:
 
 
 def _site(note: Mapping[str, Any]) -> Site:
-    return Site(note["path"], note["line"], note["function"])
+    return Site.from_note(note)
 
 
 def _read_lines(files: Iterable[str]) -> Mapping[str, tuple[Entry, ...]]:

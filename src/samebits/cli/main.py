@@ -145,15 +145,9 @@ def _print_error(error: SamebitsError, words: list[str]) -> None:
 def _document(error: SamebitsError, words: list[str]) -> str | None:
     if words[:1] not in (["check"], ["diff"], ["replay"], ["cost"]) or not _asks_for_json(words):
         return None
-    from samebits.report import costs, json
+    from samebits.report.json import dumped, unanswered
 
-    failed = {
-        "check": json.failed_check_json,
-        "diff": json.failed_diff_json,
-        "replay": json.failed_replay_json,
-        "cost": costs.failed_cost_json,
-    }
-    return json.dumped(failed[words[0]](error))
+    return dumped(unanswered(words[0], error))
 
 
 def _asks_for_json(words: list[str]) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from samebits.base.errors import TooLateError, TooLateWarning, UsageError
 from samebits.base.ranks import rank_path
 from samebits.base.sites import error_site
-from samebits.factors.base import Factor, Observation
+from samebits.factors.base import Factor, Observation, Scope
 from samebits.factors.catalog import CATALOG, find
 from samebits.factors.context import FactorContext, Setting, Witness, import_if_installed
 
@@ -26,7 +26,7 @@ class FactorStatus:
     """
 
     name: str
-    scope: str
+    scope: Scope
     summary: str
     mode: str
     observation: Observation
