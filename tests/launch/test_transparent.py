@@ -27,7 +27,7 @@ VIEW = """
     print(__name__, __package__, __spec__ and __spec__.name, globals().get("__file__"))
     print(sys.argv, sys.orig_argv, sys.warnoptions, sys._xoptions)
     print(str(sys.flags).replace("hash_randomization=0", "hash_randomization=1"))
-    print([entry for entry in sys.path if not entry.endswith("samebits/launch/inject")])
+    print([entry for entry in sys.path if not entry.endswith("samebits/agent/inject")])
     print(os.getcwd(), sys.stdin.isatty(), sys.stdout.encoding, sys.stdout.line_buffering, sys.dont_write_bytecode)
     print(sorted(set(os.environ) - {"SAMEBITS_PLAN", "PYTHONPATH", "LINES", "COLUMNS"} - set(PINNED)))
 """

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import samebits
-from samebits.agent.streams import Recorder
+from samebits.agent.recorder import Recorder
 from samebits.replay.runner import operands_in, replay
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Journal

@@ -131,7 +131,7 @@ class _Agent:
         rank, script = current_rank(), user_script()
         self.journal.note("observed", versions=versions, factors=factors, rank=rank, script=script)
         if self.plan.record:
-            from samebits.agent.streams import Recorder
+            from samebits.agent.recorder import Recorder
             from samebits.agent.written import WrittenFiles
             from samebits.runfolder.spec import RecordSpec
 

@@ -33,7 +33,7 @@ class CudnnAlgorithms(Factor):
         context.when_loaded("torch", lambda torch: self._set(torch, context, not torch.backends.cudnn.deterministic))
 
     def kernel_settings(self, torch: Any) -> dict[str, Any]:
-        return attributes(torch, "backends.cudnn.enabled", "backends.cudnn.deterministic")
+        return attributes(torch, "backends.cudnn.deterministic")
 
     def observe(self, context: FactorContext | None = None) -> Observation:
         torch = sys.modules.get("torch")
