@@ -63,6 +63,8 @@ class Factor(ABC):
             what earlier runs left. Suspected only where runs were seen to find something, and then before all others.
         priced: the modes in which it may make steps slower or quicker.
         kernel_variables: environment variables that choose kernels; a replay of one operation sets them again.
+        fresh_folders: environment variables that name a folder (a cache); a run in which the factor is treated gets an
+            empty one of its own.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Factor(ABC):
     by_copy: bool = False
     priced: tuple[Mode, ...] = ()
     kernel_variables: tuple[str, ...] = ()
+    fresh_folders: tuple[str, ...] = ()
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
         """Variables to set before the interpreter starts."""

@@ -154,7 +154,7 @@ def environment_of(plan: RunPlan, folder: RunFolder, environ: Mapping[str, str])
     """The environment of the command: the user's, what the plan asks for, and the way in."""
     path = environ.get("PYTHONPATH", "")
     inside = {VARIABLE: str(folder.plan), "PYTHONPATH": f"{INJECTED}{os.pathsep}{path}" if path else INJECTED}
-    return {**environ, **plan.environment(environ), **inside}
+    return {**environ, **plan.environment(environ, folder.path.absolute()), **inside}
 
 
 def place_in(path: Path) -> Place:

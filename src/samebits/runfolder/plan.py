@@ -54,11 +54,14 @@ class RunPlan:
         """The same run with some factors treated otherwise."""
         return replace(self, settings={**self.settings, **settings})
 
-    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Variables that must be set before the interpreter starts."""
+    def environment(self, environ: Mapping[str, str], folder: Path) -> dict[str, str]:
+        """Variables that must be set before the interpreter starts; `folder` is the run's own."""
         found: dict[str, str] = {}
         for factor in CATALOG:
-            found |= factor.environment(self.settings.get(factor.name, Setting()), self.seed, environ)
+            setting = self.settings.get(factor.name, Setting())
+            found |= factor.environment(setting, self.seed, environ)
+            if setting.mode != "natural":
+                found |= {name: str(folder / factor.name) for name in factor.fresh_folders}
         return found
 
     @contextmanager
