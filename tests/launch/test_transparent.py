@@ -325,7 +325,7 @@ def _on_terminal(words: list[str], cwd: Path) -> bytes:
     done.wait(PATIENCE_SECONDS)
     os.close(follower)
     found = b""
-    with contextlib.suppress(OSError):  # how Linux says that nobody is at the other end
+    with contextlib.suppress(OSError):  # how Linux says that the other end is closed
         while chunk := os.read(leader, 4096):
             found += chunk
     os.close(leader)

@@ -1,4 +1,4 @@
-"""Whether a compiler is at work: what it does with modules is no training."""
+"""Whether a compiler is at work: what it does with modules is not training."""
 
 from __future__ import annotations
 

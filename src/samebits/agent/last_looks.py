@@ -73,7 +73,7 @@ class LastLooks:
             self.recorder.inside_hooks -= 1
 
     def look_at_copies(self, lane: Lane) -> None:
-        """Copies are told from what they were when they were new."""
+        """Copies are compared with what they were when they were new."""
         for holder in lane.models.new_copies():
             tensors = [tensor for _, tensor in holder.state() if is_evidence(tensor)]
             holder.at_first = digested(tensors) if tensors else ()
@@ -106,7 +106,7 @@ def _look_at_last(lane: Lane, thing: Holder | Held) -> None:
 
 
 def _has_changed(copy: Holder, state: list[Named]) -> bool:
-    """Whether a copy is no longer what it was; nobody knows of one that came and went between two looks."""
+    """Whether a copy is no longer what it was; one that came and went between two looks is missed."""
     if copy.at_first is None:
         return False
     now = digested(tensors) if (tensors := [tensor for _, tensor in state if is_evidence(tensor)]) else ()

@@ -99,7 +99,7 @@ class ModuleHooks:
             hooks.register_module_forward_hook(self.module_returned, always_call=True),
         ]
         if hasattr(hooks, "_has_any_global_hook"):
-            # torch.compile warns of global hooks; ours vanish in compiled code and are nobody's business.
+            # torch.compile warns of global hooks; ours vanish in compiled code and concern no one.
             self.recorder.installed.callback(setattr, hooks, "_has_any_global_hook", hooks._has_any_global_hook)
             hooks._has_any_global_hook = self._has_global_hooks_of_others
 
@@ -113,9 +113,9 @@ class ModuleHooks:
 
 
 def _is_called_again() -> bool:
-    """Whether the module whose call is about to be told was called inside its own call.
+    """Whether the module whose call was just reported was called inside its own call.
 
-    Otherwise no call is around this one: what is no Exception leaves modules without any hook being told.
+    Otherwise no call is around this one: what is no Exception leaves modules without calling any hook.
     """
     frame: FrameType | None = sys._getframe(2)
     calls = 0

@@ -1,4 +1,4 @@
-"""A run that takes its steps when it is told to, and says how long they took: so that runs can take turns."""
+"""A run that takes its steps when it is asked to, and says how long they took: so that runs can take turns."""
 
 from __future__ import annotations
 

@@ -251,7 +251,7 @@ class Recorder:
         return is_last
 
     def end_call(self) -> None:
-        """Where nothing is trained, a call of the outermost module is a step; of workers nobody knows the order."""
+        """Where nothing is trained, a call of the outermost module is a step; workers call in unknown order."""
         if self.lane.only_calls:
             self._forget_call(self.lane)
         else:

@@ -184,7 +184,7 @@ def _shown(witnessed: Iterable[Mapping[str, Any]]) -> dict[tuple[str, SiteKey], 
     for note in witnessed:
         if "within" in note and note["site"] is not None:
             path, line = note["within"]
-            # Every worker tells of the same lines.
+            # Every worker reports the same lines.
             site, fix = _site(note["site"]), note.get("fix", "")
             shown = Shown(note["what"], site, f"{fix} ({site.place})" if fix else "")
             found.setdefault((note["factor"], (path, line)), set()).add(shown)
@@ -211,7 +211,7 @@ def _read_lines(files: Iterable[str]) -> Mapping[str, tuple[Entry, ...]]:
 
 @cache
 def _read_once(files: tuple[tuple[str, float], ...]) -> Mapping[str, tuple[Entry, ...]]:
-    # Every run of a check has the same files: they are read once, as long as nobody edits them.
+    # Every run of a check has the same files: they are read once, as long as they are not edited.
     found: dict[str, tuple[Entry, ...]] = {}
     for factor in CATALOG:
         lines = factor.find_lines([path for path, _ in files])

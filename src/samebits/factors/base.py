@@ -1,6 +1,6 @@
 """Factor: one thing that can change the bits of a run, and what is done about it.
 
-A factor answers four verbs: `pin` holds it still, `vary` changes it on purpose, `observe` tells what is in effect, and
+A factor answers four verbs: `pin` holds it still, `vary` changes it on purpose, `observe` says what is in effect, and
 `witness` notes where in the user's code it entered. Three of them act inside a `FactorContext`. `environment` is what
 must be set before the interpreter starts.
 """
@@ -56,7 +56,7 @@ class Factor(ABC):
             another released run, not with a pinned one.
         has_sites: it enters through calls that can be witnessed.
         refuses: pinned, it makes operations raise that cannot repeat.
-        held_in_part: pinned, some of what it does still moves, so its lines are told where the cause is unknown.
+        held_in_part: pinned, some of what it does still moves, so its lines are reported where the cause is unknown.
         needs: it can matter only where the program uses all of these: `cuda` (any accelerator that torch calls so),
             `ranks`, `compiled` (torch.compile), `loader` (a DataLoader that fetches).
         by_copy: it is treated by choosing the folder in which a run starts: pinned, a fresh copy; varied, a copy with

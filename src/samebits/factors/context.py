@@ -67,11 +67,12 @@ class FactorContext:
         setting: the treatment.
         seed: root of every derived value.
         path: words that make this process's streams its own (`"rank", 1` when streams are per rank).
-        report: takes what was witnessed; None when nobody listens.
+        report: takes what was witnessed; None when nothing takes it.
         undo: everything that must be put back, in order.
         awaited: modules on which something is to be done as soon as they are there.
         failed: why a module could not be treated (it only has the name, or is too old), as a clause; else empty.
-        ended: everything was put back. Whoever took a stand-in along (`from time import time`) gets the original then.
+        ended: everything was put back. A program that kept a patched function (`from time import time`) then gets the
+            original.
     """
 
     factor: str
@@ -165,7 +166,7 @@ class FactorContext:
             self.undo.callback(table.__setitem__, key, before)
 
     def when_loaded(self, module: str, action: Callable[[Any], None]) -> None:
-        """Act on a module once it is there; `awaited` tells `samebits.pin` to import it."""
+        """Act on a module once it is there; by `awaited`, `samebits.pin` knows to import it."""
 
         def act(loaded: Any) -> None:
             # This runs inside the user's import: a module that only has the name must be imported as it is without us.

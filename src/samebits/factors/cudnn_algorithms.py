@@ -14,7 +14,7 @@ class CudnnAlgorithms(Factor):
     """`torch.backends.cudnn.deterministic=True` keeps cuDNN to convolutions that repeat.
 
     Some of cuDNN's backward convolutions add with atomics. `use_deterministic_algorithms(True)` makes convolutions
-    ask for deterministic algorithms as well, but leaves this setting as it is for whoever reads it.
+    ask for deterministic algorithms as well, but leaves this setting as it is for code that reads it.
     """
 
     name = "cudnn-algorithms"

@@ -79,7 +79,7 @@ def _has_memory(torch: Any, result: Any) -> bool:
 
 
 def _fill(torch: Any, memory: Any, value: int) -> None:
-    # Not an operation of the program's: whoever records those must not see it. Other classes need their own dispatch.
+    # Not an operation of the program: its recording must not see it. Other classes need their own dispatch.
     unseen = torch._C._DisableTorchDispatch() if type(memory) is torch.Tensor else nullcontext()
     with torch.no_grad(), unseen:
         try:

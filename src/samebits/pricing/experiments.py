@@ -51,7 +51,7 @@ def run_cost(request: Request, home: Path, announce: Announce | None = None) -> 
     Args:
         request: what.
         home: folder for the runs.
-        announce: told what is going on, about ten times a second.
+        announce: called with what is going on, about ten times a second.
     """
     measuring = _Measuring(request, home, announce or (lambda _: None))
     try:
@@ -151,7 +151,7 @@ class _Measuring:
     # ---- runs
 
     def _arm(self, candidate: Candidate, pool: ThreadPoolExecutor) -> Arm:
-        # It waits while others start; only one that nobody ends any more is ended by this.
+        # It waits while others start; only one that is not ended otherwise is ended by this.
         timeout = max(1.0, self.deadline - time.monotonic()) + 10 * self.start_seconds + 60
         path = self.home / f"{next(self.numbers)}-{_slug(candidate)}"
         self.arms.append(Arm(self.request, candidate, path, pool, timeout))

@@ -1,4 +1,4 @@
-"""RunPlan: what one run of the command is told, as plain data that travels through a file."""
+"""RunPlan: how one run of the command is treated, as plain data that travels through a file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RunPlan:
         stop_after: end the run after this step.
         keep_step, keep_streams, keep_names: keep whole tensors of one step; no names are all names.
         ops: record every operation of some steps.
-        paced_from: record so many steps, then take further ones only when told to (`launch.pacer`).
+        paced_from: record so many steps, then take further ones only when asked to (`agent.pacer`).
     """
 
     role: str = "run"

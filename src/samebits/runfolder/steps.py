@@ -322,7 +322,7 @@ class Recording:
 
 @contextmanager
 def _damage_described(path: Path) -> Iterator[None]:
-    """Whatever reading stumbles over in a file that is not as it was written is told in one sentence."""
+    """Whatever reading stumbles over in a file that is not as it was written is reported in one sentence."""
     try:
         yield
     except RecordingError:
