@@ -1,4 +1,4 @@
-"""The other end of the watchman: names the runs are under way, so that none outlives this process."""
+"""The other end of the watchman: names the runs that are under way, so that none outlives this process."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ _HIDDEN_WRITES = {
 }
 # Results, by position, that may be memory that was never written: what kernels keep for their backward. Without
 # dropout the seeds of attention stay as they were made (flash_api.cpp: mha_fwd; attention.cu:
-# _efficient_attention_forward; cudnn/MHA.cpp: run_cudnn_SDP_fprop); cuDNN and MIOpen promise nothing of the space they reserve (cudnn/RNN.cpp:
-# _cudnn_rnn; cudnn/BatchNorm.cpp: cudnn_batch_norm).
+# _efficient_attention_forward; cudnn/MHA.cpp: run_cudnn_SDP_fprop); cuDNN and MIOpen promise nothing of the space
+# they reserve (cudnn/RNN.cpp: _cudnn_rnn; cudnn/BatchNorm.cpp: cudnn_batch_norm).
 _SCRATCH_RESULTS = {
     "aten::_flash_attention_forward": (2, 3),
     "aten::_scaled_dot_product_flash_attention": (6, 7),
