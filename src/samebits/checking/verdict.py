@@ -169,7 +169,7 @@ class Cause:
     Attributes:
         factor: its name.
         site: the user's line where it entered; None where there is no call (a thread count).
-        drifts: it differs between two runs on this machine; otherwise it differs on other machines only.
+        varies_between_runs: it differs between two runs on this machine; otherwise it differs on other machines only.
         what: how it entered.
         evidence: the runs that show it.
         called: what was called there, as it was witnessed; empty where there is no call.

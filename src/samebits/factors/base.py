@@ -51,8 +51,8 @@ class Factor(ABC):
         cure_unplaced: the same where no line is known.
         cured_once: one change in the script cures it at all lines at which it enters.
         pinned_by_default / varied_by_default: part of `samebits run` / of `samebits check`.
-        drifts: its natural state differs between two runs on one machine (a clock does, a thread count does not).
-        is_mode: its settings choose between algorithms, each with bits of its own, so a released run is compared with
+        varies_between_runs: its natural state differs between two runs on one machine (a clock does, a thread count does not).
+        selects_algorithm: its settings choose between algorithms, each with bits of its own, so a released run is compared with
             another released run, not with a pinned one.
         has_sites: it enters through calls that can be witnessed.
         refuses: pinned, it makes operations raise that cannot repeat.
@@ -148,7 +148,7 @@ class Factor(ABC):
         return self.fix_unplaced or self.fix if site is None else self.fix.format(place=site.place)
 
     def apply(self, context: FactorContext) -> None:
-        """Do what the scene asks for; do nothing at all where nothing is asked."""
+        """Do what the context asks for; do nothing at all where nothing is asked."""
         if context.mode == "pinned":
             self.pin(context)
         elif context.mode == "varied":

@@ -133,7 +133,7 @@ class FactorContext:
         self.report(Witness(self.factor, what, site))
 
     def set(self, owner: Any, name: str, value: Any) -> None:
-        """Set an attribute; leaving the scene puts the old one back, or takes it away where it was inherited."""
+        """Set an attribute; leaving the context puts the old one back, or takes it away where it was inherited."""
         inherited = name not in vars(owner)
         before = None if inherited else vars(owner)[name]
         if callable(before):
@@ -148,16 +148,16 @@ class FactorContext:
         return patched
 
     def set_method(self, owner: type, name: str, method: Any) -> None:
-        """Change a method of a class written in C; put back when the scene ends."""
+        """Change a method of a class written in C; put back when the context ends."""
         before = exchange_method(owner, name, method)
         self.undo.callback(exchange_method, owner, name, before)
 
     def set_environment(self, name: str, value: str) -> None:
-        """Set an environment variable for this process and its children; put back when the scene ends."""
+        """Set an environment variable for this process and its children; put back when the context ends."""
         self.put(os.environ, name, value)
 
     def put(self, table: MutableMapping[Any, Any], key: Any, value: Any) -> None:
-        """Change one entry of a table; put back when the scene ends."""
+        """Change one entry of a table; put back when the context ends."""
         before = table.get(key)
         table[key] = value
         if before is None:

@@ -109,7 +109,7 @@ class _Entropy:
         self.asking = threading.local()
 
     def asked(self, what: str, original: Callable[..., bytes]) -> Callable[..., bytes]:
-        """A stand-in for `os.urandom`."""
+        """A patched `os.urandom`."""
 
         def urandom(size: int, *args: Any, **kwargs: Any) -> bytes:
             mode = self.context.enter(getattr(self.asking, "what", "") or _called(self.context, what))

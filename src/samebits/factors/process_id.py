@@ -83,7 +83,7 @@ class _Ids:
         """A patched function that returns a number: the user's own lines get a derived one."""
 
         def report() -> int:
-            # Its own frame, the stand-in's, and then the caller.
+            # Its own frame, the patched function's, and then the caller.
             if not is_user_file(sys._getframe(2).f_code.co_filename):
                 return original()
             mode = self.context.enter(what)
@@ -146,7 +146,7 @@ class _Ids:
         return self.getppid() if pid in [self.parent(mode) for mode in modes] else pid
 
     def taking(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """A stand-in for a function whose first argument is a process id."""
+        """A patched function whose first argument is a process id."""
         return wraps(original)(lambda pid, *args, **kwargs: original(self.real(pid), *args, **kwargs))
 
 

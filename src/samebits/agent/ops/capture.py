@@ -49,11 +49,11 @@ class Taken:
 
 
 class OpCapture:
-    """Follows another run, keeps operands and puts grafts in, as the wish says.
+    """Follows another run, keeps operands and puts grafts in, as the OpWindow says.
 
     Args:
         log: of this process.
-        wish: what is to be done where.
+        spec: what is to be done where.
     """
 
     def __init__(self, log: Log, spec: OpWindow) -> None:

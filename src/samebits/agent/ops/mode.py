@@ -50,7 +50,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     Args:
         log: where rows of this process go.
-        wish: which operations.
+        spec: which operations.
     """
 
     def __init__(self, log: Log, spec: OpWindow) -> None:
