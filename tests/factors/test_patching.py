@@ -1,4 +1,4 @@
-"""PatchedFunction, FactorContext: what stands in for a function behaves like it, and is put in place and taken away exactly."""
+"""PatchedFunction, FactorContext: what replaces a function behaves like it, and is put in and taken away exactly."""
 
 import copy
 import functools

@@ -45,17 +45,18 @@ class Factor(ABC):
         name: as it is typed.
         scope: `environment` must be set before the interpreter starts, `process` can be set from inside.
         summary: why it matters, one line.
-        story: how it enters, as a clause after its name; `{what}` is what was called.
+        explanation: how it enters, as a clause after its name; `{what}` is what was called.
         too_late: since when it cannot be pinned from inside.
-        cure: what to change in the code at `{place}`, the guilty line as `file:line`.
-        cure_unplaced: the same where no line is known.
-        cured_once: one change in the script cures it at all lines at which it enters.
+        fix: what to change in the code at `{place}`, the guilty line as `file:line`.
+        fix_unplaced: the same where no line is known.
+        fixed_once: one change in the script fixes all lines at which it enters.
         pinned_by_default / varied_by_default: part of `samebits run` / of `samebits check`.
-        varies_between_runs: its natural state differs between two runs on one machine (a clock does, a thread count does not).
-        selects_algorithm: its settings choose between algorithms, each with bits of its own, so a released run is compared with
-            another released run, not with a pinned one.
+        varies_between_runs: left alone, it differs between two runs on one machine (a clock does, a thread count does
+            not).
+        selects_algorithm: its settings choose between algorithms, each with bits of its own, so a released run is
+            compared with another released run, not with a pinned one.
         has_sites: it enters through calls that can be witnessed.
-        refuses: pinned, it makes operations raise that cannot repeat.
+        may_raise: pinned, it makes operations raise that cannot repeat.
         held_in_part: pinned, some of what it does still moves, so its lines are reported where the cause is unknown.
         needs: it can matter only where the program uses all of these: `cuda` (any accelerator that torch calls so),
             `ranks`, `compiled` (torch.compile), `loader` (a DataLoader that fetches).

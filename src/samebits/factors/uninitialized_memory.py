@@ -95,7 +95,7 @@ def _pattern(context: FactorContext, mode: str) -> int:
 
 
 def _leave_torchscript(torch: Any, context: FactorContext, original: Any, patched: Any) -> None:
-    """Let `torch.jit.script` compile the patched function to the operator itself: it knows functions by their identity."""
+    """Let `torch.jit.script` compile the patched function to the operator: it knows functions by their identity."""
     table = torch.jit._builtins._get_builtin_table()
     if id(original) in table:
         table[id(patched)] = table[id(original)]

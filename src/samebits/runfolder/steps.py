@@ -1,6 +1,6 @@
 """The recording on disk: one sqlite file per rank, one row per step, columns packed.
 
-    meta(key, value)              schema, rank, sequence, complete, digest, streams; and where it is from (`lane_ids.py`)
+    meta(key, value)              schema, rank, sequence, complete, digest, streams; and its lane (`lane_ids.py`)
     layouts(id, names)            a list of tensor names, as JSON; most steps share one
     steps(step, kind, root, streams)
     op_kinds, ops                 operations, where they were asked for (`runfolder/ops.py`)
