@@ -41,7 +41,7 @@ class Shown:
 
     Attributes:
         what: happens there.
-        cure: what to change, where pinning the factor does not help.
+        fix: what to change, where pinning the factor does not help.
     """
 
     what: str
@@ -98,7 +98,7 @@ class Facts:
         in_libraries: factors that entered on no line of the user's.
         shown: factor and line → the lines that show how it enters there.
         refusal: why a pin stopped the program, as a clause; empty when none did.
-        said: the last lines on stderr.
+        stderr_tail: the last lines on stderr.
         interpreter: the Python that ran.
         used: what the program used of what some factors need; None where it ended before that could be noted.
         read_lines: factor → lines of the user's code at which it may enter, found by reading it.

@@ -49,7 +49,7 @@ class Witness:
         what: what was called.
         site: the user's line; None when a library acted on its own.
         within: the site that this one explains: how the factor enters there. It cannot be released by itself.
-        cure: what to change there, where pinning the factor does not help.
+        fix: what to change there, where pinning the factor does not help.
     """
 
     factor: str
