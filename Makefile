@@ -6,7 +6,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: demo test test-slow
+.PHONY: demo test test-slow test-versions
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -25,6 +25,11 @@ test: .venv/installed-dev
 # What the fast tests have a sample of: every planted fault, every example, every pair of options.
 test-slow: .venv/installed-dev
 	pytest -n auto --dist worksteal -m slow
+
+# The promised versions of Python and torch: noxfile.py says which. Some GB and half an hour.
+test-versions: .venv/installed-dev
+	python -m pip install --quiet nox
+	nox
 
 # Installs the extra that the target's name ends with, again whenever what it was installed from has changed.
 .venv/installed-%: pyproject.toml constraints.txt | .venv/bin/python

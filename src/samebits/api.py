@@ -84,7 +84,7 @@ def assert_repeats(function: Callable[..., Any], *args: Any, runs: int = 2, **kw
         for number, call in enumerate(calls[1:], 2):
             words = _difference(calls[0], call)
             if words:
-                raise DivergenceError(f"calls 1 and {number} diverge: {words}", "samebits check tells why")
+                raise DivergenceError(f"calls 1 and {number} diverge: {words}", "samebits check says why")
         if not any(call.has_anything for call in calls):
             why = f"{name} did nothing that can be compared: no torch operation was seen, and nothing was returned"
             raise UsageError(why, unseen)

@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import samebits
 from samebits.agent.ops import capture, mode, operands, places
 from samebits.agent.ops.schemas import schema_of
-from samebits.agent.streams import Recorder
+from samebits.agent.recorder import Recorder
 from samebits.checking import origin
 from samebits.rng import digests as generators
 from samebits.runfolder.folder import RunFolder
@@ -243,10 +243,11 @@ def test_settings_are_asked_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "get_float32_matmul_precision", may_raise)
     settings = operands._settings()
 
-    assert settings["matmul_precision"] is None
-    assert settings["threads"] == torch.get_num_threads()
-    assert settings["flags"]["mkldnn.enabled"] is True
-    assert "cuda.matmul" in settings["precisions"] or not hasattr(torch.backends.cuda.matmul, "fp32_precision")
+    assert "set_float32_matmul_precision" not in settings
+    assert settings["set_num_threads"] == [torch.get_num_threads()]
+    assert settings["backends.mkldnn.enabled"] is True
+    own = "backends.cuda.matmul.fp32_precision"
+    assert own in settings or not hasattr(torch.backends.cuda.matmul, "fp32_precision")
 
 
 def test_the_generator_is_the_devices_own(monkeypatch: pytest.MonkeyPatch) -> None:

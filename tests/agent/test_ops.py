@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 
 import samebits
 from samebits.agent.ops import mode
-from samebits.agent.streams import Recorder
+from samebits.agent.recorder import Recorder
 from samebits.comparison.ops import first_op_divergence
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Journal, read_notes

@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from benchmarks import launches
 from samebits.agent import graphs, log
-from samebits.agent.streams import Recorder
+from samebits.agent.recorder import Recorder
 from samebits.bits import digest as digest_package
 from samebits.bits.digest import Pending, digests, keys, numbers, packs, pending
 from samebits.rng.digests import generator_states

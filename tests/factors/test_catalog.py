@@ -107,7 +107,7 @@ def test_a_value_that_cannot_be_pinned_to_is_refused(factor: Factor) -> None:
 
 
 def test_factors_never_import_torch_or_numpy() -> None:
-    """They come through the scene or from sys.modules, so that looking at factors costs nothing."""
+    """They come through the context or from sys.modules, so that looking at factors costs nothing."""
     for path in (SOURCE / "factors").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             modules: list[Any] = []

@@ -201,7 +201,7 @@ def test_training_for_so_many_seconds_ends_under_every_treatment(training: Calla
 
 
 def test_wrong_arguments_fail_as_ever() -> None:
-    """The stand-ins take what the originals take, and nothing else."""
+    """Patched functions take what the originals take, and nothing else."""
     with samebits.pinned(factors=["clock"]):
         for wrong in (lambda: time.time(1), lambda: time.strftime(), lambda: time.ctime("x"), lambda: time.asctime(3)):
             with pytest.raises(TypeError):

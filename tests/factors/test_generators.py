@@ -187,7 +187,7 @@ NO_DRAWS: list[tuple[str, Callable[[], Any]]] = [
 
 @pytest.mark.parametrize(("factor", "call"), NO_DRAWS)
 def test_what_does_not_draw_from_the_global_generator_is_not_witnessed(factor: str, call: Callable[[], Any]) -> None:
-    """Generators of one's own, and operations that could draw and do not, are nobody's business."""
+    """Generators of one's own, and operations that could draw and do not, concern no one."""
     with watched(factor) as seen:
         call()
 

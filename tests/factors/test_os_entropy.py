@@ -348,4 +348,4 @@ def test_temporary_files_can_still_be_made(tmp_path: Path) -> None:
         more = [tempfile.mkdtemp(dir=tmp_path) for _ in range(2)]
 
     assert len({*names, *more}) == 4
-    assert lines(seen) in ([line], [])  # the generator behind the names may be older than the scene
+    assert lines(seen) in ([line], [])  # the generator behind the names may be older than the context

@@ -1,4 +1,4 @@
-"""StandIn, Scene: what stands in for a function behaves like it, and is put in place and taken away exactly."""
+"""PatchedFunction, FactorContext: what replaces a function behaves like it, and is put in and taken away exactly."""
 
 import copy
 import functools
@@ -81,7 +81,7 @@ def test_a_stand_in_is_copied_and_pickled_by_its_name(module: Any, context: Fact
 
 
 def test_a_class_does_not_make_a_method_of_it(module: Any, context: FactorContext) -> None:
-    """Built-in functions are not bound, and neither are stand-ins; a plain function would be."""
+    """Built-in functions are not bound, and neither are patched functions; a plain function would be."""
     context.replace(module, "add", lambda a, b=2: a - b)
 
     class Holder:
@@ -126,7 +126,7 @@ def test_everything_is_undone_although_one_undoing_fails(module: Any, context: F
 
 
 def test_an_ended_scene_neither_witnesses_nor_treats() -> None:
-    """Whoever kept a stand-in gets the original, and nobody hears of it."""
+    """A program that kept a patched function gets the original, and nothing is reported."""
     seen: list[Witness] = []
     context = FactorContext("clock", Setting("pinned"), report=seen.append)
 
@@ -162,7 +162,7 @@ def test_a_function_that_was_taken_before_is_found(
 
 
 def test_names_that_come_after_are_fine(context: FactorContext) -> None:
-    """Taken while the stand-in is in place, a name is treated like any other."""
+    """Taken while the patched function is in place, a name is treated like any other."""
     context.replace(time, "time_ns", lambda: 3)
     namespace: dict[str, Any] = {}
     exec("from time import time_ns", namespace)

@@ -1,4 +1,4 @@
-"""Leaving a scene puts everything back: generator states bit for bit, attributes as the very same objects."""
+"""Leaving a context puts everything back: generator states bit for bit, attributes as the very same objects."""
 
 import os
 import random

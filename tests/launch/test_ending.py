@@ -202,7 +202,7 @@ def _with_ctrl_c(words: list[str], cwd: Path) -> bytes:
     until(lambda: bool(pids(cwd)))
     os.write(terminal, b"\x03")
     shown = b""
-    with contextlib.suppress(OSError):  # how Linux says that nobody is at the other end
+    with contextlib.suppress(OSError):  # how Linux says that the other end is closed
         while chunk := os.read(terminal, 4096):
             shown += chunk
     os.close(terminal)

@@ -148,9 +148,9 @@ def test_the_watchman_leaves_when_samebits_does(tmp_path: Path) -> None:
     write(tmp_path, {"it.py": "import os; print(os.getppid())"})
     code = (
         "import os, sys, samebits.launch.guard as guard; from samebits.launch.process import run_recorded as run;"
-        "from samebits.launch.command import understand; from samebits.runfolder.plan import RunPlan;"
+        "from samebits.launch.command import parse_command; from samebits.runfolder.plan import RunPlan;"
         "from pathlib import Path;"
-        "[run(understand(['it.py']), RunPlan(), Path(name)) for name in 'ab']; print(guard._watchman.pid)"
+        "[run(parse_command(['it.py']), RunPlan(), Path(name)) for name in 'ab']; print(guard._watchman.pid)"
     )
 
     done = subprocess.run([PYTHON, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)

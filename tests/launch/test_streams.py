@@ -15,10 +15,10 @@ from tests.launch.test_ending import until
 RUN = """
 import sys
 from pathlib import Path
-from samebits.launch.command import understand
+from samebits.launch.command import parse_command
 from samebits.runfolder.plan import RunPlan
 from samebits.launch.process import run_recorded
-outcome = run_recorded(understand(["it.py"]), RunPlan(), Path("run"), 60)
+outcome = run_recorded(parse_command(["it.py"]), RunPlan(), Path("run"), 60)
 sys.exit(outcome.exit_code)
 """
 SEES = """

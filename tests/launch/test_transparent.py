@@ -27,7 +27,7 @@ VIEW = """
     print(__name__, __package__, __spec__ and __spec__.name, globals().get("__file__"))
     print(sys.argv, sys.orig_argv, sys.warnoptions, sys._xoptions)
     print(str(sys.flags).replace("hash_randomization=0", "hash_randomization=1"))
-    print([entry for entry in sys.path if not entry.endswith("samebits/launch/inject")])
+    print([entry for entry in sys.path if not entry.endswith("samebits/agent/inject")])
     print(os.getcwd(), sys.stdin.isatty(), sys.stdout.encoding, sys.stdout.line_buffering, sys.dont_write_bytecode)
     print(sorted(set(os.environ) - {"SAMEBITS_PLAN", "PYTHONPATH", "LINES", "COLUMNS"} - set(PINNED)))
 """
@@ -325,7 +325,7 @@ def _on_terminal(words: list[str], cwd: Path) -> bytes:
     done.wait(PATIENCE_SECONDS)
     os.close(follower)
     found = b""
-    with contextlib.suppress(OSError):  # how Linux says that nobody is at the other end
+    with contextlib.suppress(OSError):  # how Linux says that the other end is closed
         while chunk := os.read(leader, 4096):
             found += chunk
     os.close(leader)

@@ -149,7 +149,7 @@ def test_torch_behind_an_import_hook_is_not_missed(tmp_path: Path) -> None:
 
     assert (done.status, done.out) == (2, "")
     assert done.err == (
-        "error: an import hook of the program's own loaded torch past samebits\n\n"
+        "error: the program's own import hook loaded torch past samebits\n\n"
         "hint: put that hook in place after `import torch`\n"
     )
 

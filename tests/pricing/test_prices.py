@@ -203,7 +203,7 @@ def test_the_headline_says_what_is_known() -> None:
         "the cheapest that repeats: nothing pinned, for its first 20 steps",
         "not measured: all but torch-algorithms repeats, and what it costs is not known",
         "the cheapest that repeats, of those measured: default set, 1.250 (1.200 to 1.300) of the time",
-        "no set of pins that was measured makes it repeat: `samebits check` tells why",
+        "no set of pins that was measured makes it repeat: `samebits check` says why",
     ]
 
 

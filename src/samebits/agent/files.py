@@ -1,6 +1,6 @@
 """Files that one run writes and a later one reads: noticed as they are opened, listed and asked for.
 
-What a run changes goes into the check's ledger, whoever changes it. What an earlier run has changed and this one looks
+What a run changes goes into the check's ledger, by any process. What an earlier run has changed and this one looks
 at, before it has made it anew itself, is noted with the user's line. Libraries written in C open files unseen, but for
 those that `recording.saves` knows.
 """
@@ -22,7 +22,7 @@ from samebits.runfolder.notes import Journal
 _WRITING = os.O_WRONLY | os.O_RDWR
 # The file begins anew, whatever was there.
 _ANEW = os.O_TRUNC | os.O_EXCL
-# Not the script's own: the system's, what Python makes of source files, and caches of compilers, which are told apart
+# Not the script's own: the system's, what Python makes of source files, and compilers' caches, which are distinguished
 # from their own source.
 _ELSEWHERE = ("/dev/", "/proc/", "/sys/")
 _NOT_DATA = ("__pycache__", "torchinductor_", f"{os.sep}.triton{os.sep}", f"{os.sep}site-packages{os.sep}")
@@ -34,7 +34,7 @@ _watching: list[FilesWatched] = []
 
 
 def writes_unseen(path: str) -> None:
-    """A library is about to write a file past Python: to be told where that is known."""
+    """A library is about to write a file past Python: reported where that is known."""
     for watched in _watching:
         watched.heard("samebits.writes", (path,))
 
@@ -169,7 +169,7 @@ class FilesWatched:
     # ---- what is made of it
 
     def _full(self, path: Any, dir_fd: int = -1) -> str | None:
-        """The absolute path; None where it is nobody's business."""
+        """The absolute path; None where it does not concern us."""
         if isinstance(path, int) or not isinstance(path, str | bytes | os.PathLike):
             return None
         name = os.fsdecode(path)

@@ -101,7 +101,7 @@ class Log:
 
     @property
     def lane_id(self) -> LaneId:
-        """Which process, thread and training this is of; of this thread if nobody has said."""
+        """Which process, thread and training this is of; of this thread unless it was set."""
         return self._lane_id or current_lane_id()
 
     @property
@@ -197,7 +197,7 @@ class Log:
             self.storage_failed(error)
 
     def forget(self) -> None:
-        """The row in the making is nobody's."""
+        """The row in the making belongs to no step."""
         self._row, self._counts = _Row(), {}
 
     def flush(self) -> None:

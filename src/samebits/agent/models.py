@@ -31,7 +31,7 @@ class Holder:
         order: holders count from 0 in the order in which they are met.
         parameters, buffers: the module's own dictionaries.
         stage: what was done with it.
-        at_first: digests of a copy when it was new, once they are made: a copy that never changes tells nothing.
+        at_first: digests of a copy when it was new, once they are made: a copy that never changes says nothing.
         seen: buffers as they were when they were digested last.
         seen_at_save: the same for parameters and buffers that had changed when something was saved.
     """
@@ -112,7 +112,7 @@ class Models:
         return self._take(fresh, prefix, CALLED)
 
     def notice(self, module: Any, stage: int) -> None:
-        """Name a module that was copied or loaded, and that nobody may ever call."""
+        """Name a module that was copied or loaded, and may never be called."""
         fresh = [
             inner for inner in inner_modules(module) if _holds_tensors(inner[1]) and self._stage(inner[1]) <= stage
         ]
@@ -216,7 +216,7 @@ class Models:
         ]
 
     def new_copies(self) -> list[Holder]:
-        """Copies whose first state nobody has looked at yet."""
+        """Copies whose first state was not recorded yet."""
         if not self._has_new_copies:
             return []
         self._has_new_copies = False

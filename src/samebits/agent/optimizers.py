@@ -23,7 +23,7 @@ class Held:
         number: optimizers count from 0 in the order in which they are used.
         state, groups: the optimizer's own.
         parameters: names and tensors, in the order of the groups.
-        has_stepped: seen to step; one that never does tells nothing.
+        has_stepped: seen to step; one that never does says nothing.
         versions: of its parameters, when they were digested last.
     """
 

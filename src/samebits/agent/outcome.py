@@ -52,7 +52,7 @@ def _holds_bits(value: Any) -> bool:
 
 
 def _opened(tree: Any, path: str) -> Iterator[Named]:
-    """Leaves of containers; of other objects tensors only, for nobody knows what else they note down for themselves."""
+    """Leaves of containers; of other objects tensors only, since they may hold anything else."""
     for name, leaf in leaves(tree, path):
         if as_tensor(leaf) is not None or leaf is None or plain_digest(leaf) is not None:
             yield name, leaf

@@ -1,4 +1,4 @@
-"""A run that takes its steps when it is told to, and says how long they took: so that runs can take turns."""
+"""A run that takes its steps when it is asked to, and says how long they took: so that runs can take turns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from samebits.agent.listening import listen
-from samebits.agent.streams import Recorder, end_process
+from samebits.agent.recorder import Recorder, end_process
 from samebits.agent.used import what_was_used
 from samebits.bits.digest.packs import plans
 from samebits.runfolder.pacing import DONE, GO

@@ -131,7 +131,7 @@ class _Agent:
         rank, script = current_rank(), user_script()
         self.journal.note("observed", versions=versions, factors=factors, rank=rank, script=script)
         if self.plan.record:
-            from samebits.agent.streams import Recorder
+            from samebits.agent.recorder import Recorder
             from samebits.agent.written import WrittenFiles
             from samebits.runfolder.spec import RecordSpec
 
@@ -163,7 +163,7 @@ class _Agent:
         self.journal.note("end", rank=current_rank())
 
     def _note_bypass(self) -> None:
-        message = "an import hook of the program's own loaded torch past samebits"
+        message = "the program's own import hook loaded torch past samebits"
         hint = "put that hook in place after `import torch`"
         self.journal.note("error", kind="not_injected", message=message, hint=hint)
         self.journal.note("unseen", what=f"process {self.pid}: {message}")
@@ -177,7 +177,7 @@ class _Agent:
 
     def _note_untreated(self) -> None:
         for name, context in self.treatment.contexts.items():
-            if context.failed and context.mode != "pinned":  # a failed pin is told with those that did not take
+            if context.failed and context.mode != "pinned":  # a failed pin is reported with those that did not take
                 message = (
                     f"{name} could not be {context.mode if context.mode == 'varied' else 'witnessed'}: {context.failed}"
                 )

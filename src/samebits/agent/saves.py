@@ -1,4 +1,4 @@
-"""What a program saves: tensors, arrays and numbers, without what tells the time."""
+"""What a program saves: tensors, arrays and numbers, without times."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _tensors_then_file(tensor_dict: Any = None, filename: Any = None, *_: Any, m
 
 def _pickled_by_user(obj: Any, file: Any = None, *_: Any, **__: Any) -> tuple[Any, Any]:
     """Libraries pickle for themselves, to caches and to other processes; a program's own line saves."""
-    # This function, `before`, the listener around `pickle.dump`, and whoever called that.
+    # This function, `before`, the listener around `pickle.dump`, and its caller.
     return (obj if is_user_file(sys._getframe(3).f_code.co_filename) else None), getattr(file, "name", None)
 
 
@@ -141,7 +141,7 @@ def _stem(file: Any) -> str:
 
 
 def content(thing: Any, prefix: str, file: str) -> Iterator[tuple[str, Any, bool]]:
-    """Path, tensor, number or whatever else is there, and whether it tells the time."""
+    """Path, tensor, number or whatever else is there, and whether it is a time."""
     for path, leaf in leaves(thing, prefix):
         key = path.removeprefix(prefix) or file
         if isinstance(leaf, bool | int | float | complex):

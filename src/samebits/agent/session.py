@@ -53,7 +53,7 @@ class record(ContextDecorator):
         if any(thread != here for thread in _busy):
             hint = "put one `with samebits.record(...)` around both threads: it records each training by itself"
             raise UsageError("another thread of this process is being recorded", hint)
-        from samebits.agent.streams import Recorder
+        from samebits.agent.recorder import Recorder
 
         self._folder = RunFolder(_made(self._path))
         self._manifest = {

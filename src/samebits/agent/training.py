@@ -24,7 +24,7 @@ class Training:
         forward_open: the outermost module was called, and no step has been cut since.
         in_backward: a backward is under way; modules that are called now compute again what they computed before.
         leaves: tensors that are trained by hand, as they were when gradients were last computed for them.
-        has_lost_leaves: some of these died, and nobody knows what became of them.
+        has_lost_leaves: some of these died, and their last values are unknown.
     """
 
     def __init__(self, log: Log) -> None:
@@ -61,7 +61,7 @@ class Training:
         self._outputs.append((Weak(module), names, part))
 
     def keep_outputs(self, module: Any = None) -> None:
-        """Nobody called backward on what a module returned (or any): it is a result."""
+        """No backward was called on what a module returned (or any module): it is a result."""
         waiting, self._outputs = self._outputs, []
         for output in waiting:
             if module is None or output[0].is_(module):

@@ -1,4 +1,4 @@
-"""Files that a program writes in ways nobody looks into: named, so that "same" does not seem to cover them."""
+"""Files that a program writes in ways that are not recorded: named, so that "same" does not seem to cover them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_NAMED = 8
 
 
 class WrittenFiles:
-    """Notes every file that a line of the program's own opens to write to, until `stop` is called.
+    """Notes every file that the program's own lines open to write to, until `stop` is called.
 
     An audit hook stays for as long as the process lives, so this is for processes that samebits was started in.
 

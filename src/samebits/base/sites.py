@@ -111,7 +111,7 @@ _ELSEWHERE = tuple(f"{os.sep}{part}" for part in (f"site-packages{os.sep}", f"di
 _known: dict[str, bool] = {}
 
 
-# The import machinery's frames; they lie between a module that is being imported and whoever imports it.
+# The import machinery's frames; they lie between a module that is being imported and its importer.
 IMPORTING = "<frozen importlib._bootstrap>"
 
 
@@ -191,7 +191,7 @@ def error_site(error: BaseException) -> Site | None:
 
 
 def site_of(frame: FrameType, line: int | None = None) -> Site:
-    """The line that a frame is at, whoever wrote it."""
+    """The line that a frame is at, whosever code it is."""
     code = frame.f_code
     path = code.co_filename
     absolute = path if path.startswith("<") else at_home(os.path.abspath(path))

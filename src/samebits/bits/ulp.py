@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import struct
 
-# Values that are farther apart are other values: the floats between them tell nobody anything.
+# Values that are farther apart are other values: the floats between them say nothing.
 ROUNDING = 0.01
 # So few units are rounding whatever the values: next to zero and in bfloat16, neighbours are far apart.
 FEW = 4

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from math import comb
 
-# Chances below which a factor is called guilty: where its line was seen, and where nobody saw how it enters.
+# Chances below which a factor is called guilty: where its line was seen, and where it was not seen how it enters.
 LIMIT = 0.01
 LIMIT_WITHOUT_LINE = 0.001
 # What a verdict of "same" is stated with.

@@ -43,7 +43,7 @@ def _verdict_of(request: Request, pool: RunPool) -> Verdict:
     inquiry, found = Inquiry(request, pool.compare, lambda: pool.left), Found()
     answered(look(inquiry, found), pool.run_all)
     if found.signal is not None and found.divergent is None:
-        # Of runs side by side some were complete already, and nobody has looked at them yet.
+        # Of runs side by side some were complete already, and were not looked at yet.
         found.divergent = earliest([run for run in pool.runs if run.succeeded], pool.compare)
     asked, request = request, inquiry.request
     untested = (*found.untested, *_obstacles(inquiry, found), *_stopped(request, pool, found))
@@ -53,7 +53,7 @@ def _verdict_of(request: Request, pool: RunPool) -> Verdict:
     if found.error is not None:
         return _verdict(request, pool, "undecided", **{**common, "error": found.error})
     if found.divergent is None:
-        # What agrees is what was recorded; a process that nobody looked into may have done anything.
+        # What agrees is what was recorded; a process that was not recorded may have done anything.
         agreed = not found.stopped and any(unentered(run.outcome.folder) for run in pool.runs)
         kind = "undecided" if found.stopped or agreed else "same"
         notes = () if found.stopped else (*_about_files(asked, inquiry, pool), *_bounds(request))

@@ -41,7 +41,7 @@ class Shown:
 
     Attributes:
         what: happens there.
-        cure: what to change, where pinning the factor does not help.
+        fix: what to change, where pinning the factor does not help.
     """
 
     what: str
@@ -98,7 +98,7 @@ class Facts:
         in_libraries: factors that entered on no line of the user's.
         shown: factor and line → the lines that show how it enters there.
         refusal: why a pin stopped the program, as a clause; empty when none did.
-        said: the last lines on stderr.
+        stderr_tail: the last lines on stderr.
         interpreter: the Python that ran.
         used: what the program used of what some factors need; None where it ended before that could be noted.
         read_lines: factor → lines of the user's code at which it may enter, found by reading it.
@@ -184,7 +184,7 @@ def _shown(witnessed: Iterable[Mapping[str, Any]]) -> dict[tuple[str, SiteKey], 
     for note in witnessed:
         if "within" in note and note["site"] is not None:
             path, line = note["within"]
-            # Every worker tells of the same lines.
+            # Every worker reports the same lines.
             site, fix = _site(note["site"]), note.get("fix", "")
             shown = Shown(note["what"], site, f"{fix} ({site.place})" if fix else "")
             found.setdefault((note["factor"], (path, line)), set()).add(shown)
@@ -211,7 +211,7 @@ def _read_lines(files: Iterable[str]) -> Mapping[str, tuple[Entry, ...]]:
 
 @cache
 def _read_once(files: tuple[tuple[str, float], ...]) -> Mapping[str, tuple[Entry, ...]]:
-    # Every run of a check has the same files: they are read once, as long as nobody edits them.
+    # Every run of a check has the same files: they are read once, as long as they are not edited.
     found: dict[str, tuple[Entry, ...]] = {}
     for factor in CATALOG:
         lines = factor.find_lines([path for path, _ in files])

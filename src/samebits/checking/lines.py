@@ -28,7 +28,7 @@ class Place:
 
     Attributes:
         entry: the line; None where the factor entered in libraries only.
-        company: lines that are cured with it, or could not be told apart from it.
+        company: lines that the same change fixes, or that could not be distinguished from it.
     """
 
     entry: Entry | None
@@ -85,7 +85,7 @@ class _Search:
         return Place(entries[high - 1], tuple(entries[high:]))
 
     def each_of(self, entries: Sequence[Entry]) -> Asking[list[Place]]:
-        """Every line that makes runs diverge by itself; lines of one function are told apart last."""
+        """Every line that makes runs diverge by itself; lines of one function are separated last."""
         if not (yield from self._matter(entries)):
             return [Place(None, tuple(entries))]
         return (yield from self._among(list(entries), _by_function))

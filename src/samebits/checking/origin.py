@@ -153,7 +153,7 @@ def _on_rank(place: OpDivergence, run: Run) -> OriginOnRank:
     producers = {name: from_data(Producer, one) for name, one in found.items()}
     place = _with_sources(place)
     if place.finding == "op":
-        # An operation that changed memory which nobody had written is not to blame for what it found there.
+        # An operation that changed memory that was never written is not to blame for what it found there.
         on_ranks = next((one for one in producers.values() if one.uninitialized), None)
         return OriginOnRank(place, on_ranks)
     if place.finding != "input" or place.reordered:
@@ -212,7 +212,7 @@ def _measured(origin: Origin, b: Run, a: Run, earlier: dict[int, OpDivergence]) 
     )
     if origin.unobserved_write or origin.changed_meanwhile:
         return origin
-    # An operation of the program's own was called again by the run that kept it.
+    # A custom operation was called again by the run that kept it.
     return replace(origin, replay=_replayed(a if call_a is not None and call_a["called_again"] else b, key))
 
 

@@ -34,7 +34,7 @@ class RunPool:
 
     Args:
         home: folder of the check; every run gets a folder inside.
-        watch: told when a run starts, about ten times a second meanwhile, and when it ended.
+        watch: called when a run starts, about ten times a second meanwhile, and when it ended.
 
     Attributes:
         runs: those that are complete, by their numbers.

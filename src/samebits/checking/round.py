@@ -5,8 +5,8 @@
     remedy      the causes known so far pinned, and nothing else: first up to the divergent step, then to the end
 
 Runs end just after the divergent step, but for two that show that the remedy holds to the end. Held and released runs
-are made in turns, so that what changes with time speaks for nobody. Runs that were treated alike and diverge all the
-same end the search there: from that place on nobody can be accused.
+are made in turns, so that what changes with time is no evidence. Runs that were treated alike and diverge all the
+same end the search there: from that place on no factor can be accused.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class Round:
         return (yield from self._rarely_seen())
 
     def _rarely_seen(self) -> Asking[Suspect | None]:
-        """Races show in some runs only: where nobody else is guilty, runs left alone are given another chance."""
+        """Races show in some runs only: where no other factor is guilty, runs left alone are given another chance."""
         again, self.rare = self.rare, []
         for name in [] if self.accused or self._is_hopeless() else again:
             suspect = yield from self._left_alone(name, RARE_RUNS)
@@ -421,7 +421,7 @@ class Round:
         return (2**62, 0) if unsteady is None else unsteady.divergence.position
 
     def _doubt(self, a: Run, b: Run) -> None:
-        """Two runs treated alike: from where they diverge, nobody can be accused."""
+        """Two runs treated alike: from where they diverge, no factor can be accused."""
         place = self.differ(a, b)
         if place is not None:
             self.inquiry.doubt(DivergentRuns(a.id, b.id, place))

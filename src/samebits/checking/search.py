@@ -133,7 +133,7 @@ def look(inquiry: Inquiry, found: Found) -> Asking[None]:
 
 
 def _explain(inquiry: Inquiry, divergent: DivergentRuns, found: Found) -> Asking[None]:
-    """Causes and remedies in turn, until a remedy holds to the end or nobody is left to suspect."""
+    """Causes and remedies in turn, until a remedy holds to the end or no suspect is left."""
     at, pins = divergent, list[str]()
     for _ in range(MAX_ROUNDS):
         round_ = Round(inquiry, at, pins, _moving(inquiry, at), _suspects(inquiry, at), found.tried)
@@ -149,7 +149,7 @@ def _explain(inquiry: Inquiry, divergent: DivergentRuns, found: Found) -> Asking
 
 
 def _remedied(round_: Round, found: Found) -> Asking[Trial | None]:
-    """The first remedy that holds where this round began; None when nobody is left to suspect."""
+    """The first remedy that holds where this round began; None when no suspect is left."""
     while True:
         suspect = yield from round_.next_suspect()
         if suspect is None:

@@ -32,7 +32,7 @@ class Inquiry:
         left_out: treatments under which the script fails.
         erratic: two runs that were treated alike, of which one failed.
         made: the runs that were looked at for what earlier ones had left.
-        unsteady: two runs that were treated alike and diverge although nothing was free: from there on nobody can be
+        unsteady: two runs that were treated alike and diverge although nothing was free: from there on no factor can be
             accused, in whatever round.
         blames_us: whether a failure under treatment is ours: not so where untreated runs fail, too.
     """
@@ -100,7 +100,7 @@ class Inquiry:
         return other
 
     def _raising(self, run: Run) -> list[str]:
-        """Pins that made an operation raise, where the run said so itself: nothing has to be told apart then."""
+        """Pins that made an operation raise, where the run said so itself: nothing has to be searched then."""
         return [name for name in self._treated(run.plan) if find(name).may_raise] if run.facts.refusal else []
 
     def _leave_out(self, names: Sequence[str], run: Run) -> None:

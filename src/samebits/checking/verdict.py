@@ -145,7 +145,7 @@ class OriginOnRank:
 
     @property
     def is_uninitialized(self) -> bool:
-        """Whether memory was read that nothing had written."""
+        """Whether memory was read that had never been written."""
         return self.producer is not None and self.producer.uninitialized
 
 
@@ -226,14 +226,14 @@ class Cause:
     Attributes:
         factor: its name.
         site: the user's line where it entered; None where there is no call (a thread count).
-        drifts: it differs between two runs on this machine; otherwise it differs on other machines only.
+        varies_between_runs: it differs between two runs on this machine; otherwise it differs on other machines only.
         what: how it entered.
         evidence: the runs that show it.
         called: what was called there, as it was witnessed; empty where there is no call.
         script: path of the script whose process entered there; empty where that is not known.
         source: the line, as it was when it ran; empty where it is to be read from the file.
         likely: the site was found by reading the code, not by watching it.
-        others: company: further lines at which it enters, cured together with the first one, or not told apart from it.
+        others: further lines at which it enters, fixed together with the first one, or not distinguished from it.
         fixed_together: one seed before the first line cures the others, too.
         shown_by: lines that show how it enters there.
         distance: how far the first differing tensor lies from the pinned run's.
@@ -331,7 +331,7 @@ class Unknown:
         results: how many different results so many runs gave.
         runs: how many.
         seeds: calls that seeded a generator with another value in each of the two runs.
-        witnessed: factors that entered up to there, with their first lines; none of them could be told apart.
+        witnessed: factors that entered up to there, with their first lines; none of them could be singled out.
     """
 
     divergent: DivergentRuns

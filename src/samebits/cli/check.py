@@ -130,7 +130,7 @@ def _check(request: Request, home: Path, asks_for_copies: bool) -> Verdict:
 
 
 def _announce(pool: RunPool, asks_for_copies: bool) -> None:
-    """Say before it begins that much is going to be copied; raise UsageError where nobody has asked for that."""
+    """Say before it begins that much is going to be copied; raise UsageError where that was not asked for."""
     survey = pool.places.asked_survey()
     if survey is None or survey.bytes <= LARGE_BYTES:
         return

@@ -69,7 +69,7 @@ def command(
     chosen = in_order([find(name).name for name in factors])
     unpriced = [name for name in chosen if not find(name).priced]
     if unpriced:
-        raise UsageError(f"{unpriced[0]} makes no step slower or quicker", "`samebits factors` tells what each does")
+        raise UsageError(f"{unpriced[0]} makes no step slower or quicker", "`samebits factors` says what each does")
     root = config.seed if seed is None else seed
     request = Request(parse_command(command), root, budget, warm_up, tuple(chosen))
     home = new_home(out, config.keep)

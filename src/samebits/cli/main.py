@@ -96,7 +96,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _stand_in_for_closed_streams() -> None:
-    """A stream that was closed (`>&-`) leaves its number to whatever is opened next: nobody shall write in there.
+    """A stream that was closed (`>&-`) leaves its number to whatever is opened next: nothing of ours may go there.
 
     The command of `samebits run` finds them closed, as without us.
     """
@@ -132,7 +132,7 @@ def _exit_code(error: SamebitsError, words: list[str]) -> int:
 
 
 def _print_error(error: SamebitsError, words: list[str]) -> None:
-    """In JSON to whoever asked for JSON, else in words."""
+    """In JSON where JSON was asked for, else in words."""
     document = _document(error, words)
     if document is not None:
         click.echo(document)

@@ -63,7 +63,7 @@ def answer(text: str, is_data: bool = False) -> None:
 
     Args:
         text: what to print. On a terminal it is wrapped and coloured (`NO_COLOR` is respected).
-        is_data: for programs: print it as it is, whoever reads it.
+        is_data: for programs: print it as it is, also on a terminal.
     """
     if sys.stdout is None:
         raise StorageError("cannot write the answer: standard output is closed")

@@ -20,7 +20,7 @@ from samebits.runfolder.plan import RunPlan
 
 @contextmanager
 def progress(request: Request) -> Iterator[Watch | None]:
-    """A function to be told about runs; draws on stderr when that is a terminal."""
+    """A function that is called about runs; draws on stderr when that is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -34,7 +34,7 @@ def progress(request: Request) -> Iterator[Watch | None]:
 
 @contextmanager
 def progress_line() -> Iterator[Callable[[str], None]]:
-    """A function to be told what is going on; one line on stderr when that is a terminal."""
+    """A function that is called with what is going on; one line on stderr when that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return

@@ -66,7 +66,7 @@ def command(
     """  # noqa: D301 - click wants the character itself
     ops = _window(level, steps)
     outcome = _run(pins, no_pin, seed, per_rank, no_record, keep_values, ops, out, command)
-    with contextlib.suppress(OSError):  # nobody listens any more; the status counts all the same
+    with contextlib.suppress(OSError):  # the other end is gone; the status counts all the same
         _say_afterwards(outcome, verbose)
     end_like(outcome.exit_code)
 

@@ -10,7 +10,7 @@ from itertools import product
 from samebits.base.errors import DigestError
 from samebits.runfolder.steps import Recording
 
-# Of more pairs than this nobody looks how far each agrees; they are paired in the order of their creation.
+# Of more pairs than this it is not looked at how far each agrees; they are paired in the order of their creation.
 _MOST_LOOKED_AT = 4_096
 
 
@@ -44,7 +44,7 @@ def align(a: Sequence[Recording], b: Sequence[Recording], until: int | None = No
     """Every recording of either run exactly once, by rank and then in the order of creation.
 
     Processes that have no rank, threads, and the trainings of a worker come in any order, so within a rank those that
-    agree are pairs, whoever wrote first. Of the rest those are that agree longest, then those with the same
+    agree are pairs, in whatever order they arrived. Of the rest those are that agree longest, then those with the same
     beginnings, the same name, and the same place in the order of creation.
 
     Args:
@@ -125,7 +125,7 @@ def _beginnings(recording: Recording) -> dict[str, int]:
 def first_unequal(count: int, is_same: Callable[[int], bool]) -> int:
     """The first of `count` entries that is not the same in both; `count` if all are.
 
-    Halving works because entries are told apart by roots, which digest everything before them.
+    Halving works because entries are distinguished by roots, which digest everything before them.
     """
     low, high = 0, count
     while low < high:

@@ -47,7 +47,7 @@ class Progress:
 
 
 class TorchLoader(torch.utils.data.DataLoader[Any]):
-    """The loader of torch that does the work. Whoever treats loaders leaves this one alone."""
+    """The loader of torch that does the work. The data-workers factor leaves this one alone."""
 
 
 class Epochs:
@@ -61,7 +61,7 @@ class Epochs:
         seed: what everything hangs on.
         last_batch: what becomes of a last batch that is not full.
         on_error: `skip` leaves out samples that raise.
-        label: handed on to whoever looks on while samples are fetched.
+        label: handed on to a tracer.
 
     Attributes:
         progress: what has been handed over.
@@ -94,7 +94,7 @@ class Epochs:
         self._loaded = None
         self.progress, self.next_epoch, self.skipped = progress, progress.epoch + 1, []
         self._begun += 1
-        # With as many threads as cores this changes nothing; with more, it tells MKL to keep to them, as fetching in
+        # With as many threads as cores this changes nothing; with more, it makes MKL keep to them, as fetching in
         # the main process does, so that the training's bits depend on neither.
         torch.set_num_threads(torch.get_num_threads())
         inner, request_sampler = self._persistent or self._made(loader, ranks)

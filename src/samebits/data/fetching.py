@@ -165,7 +165,7 @@ class Fetcher(Dataset[Any]):
             if not self.skips:
                 where = f"while fetching sample {index!r}, number {position} of its epoch"
                 if isinstance(error, StopIteration):
-                    # As it is, it would end the epoch, and nobody would know.
+                    # As it is, it would end the epoch, unnoticed.
                     raise RuntimeError(f"StopIteration was raised {where}") from error
                 note(error, where)
                 raise
@@ -217,7 +217,7 @@ def prepare_worker(worker_init_fn: Callable[[int], Any] | None, worker_id: int) 
     """Show the user's dataset in a worker's `get_worker_info()`, and call the user's own function.
 
     Every worker reads a stream as a whole. A function that shares it out among workers, as torch's documentation has
-    it, is told that there is one, and leaves it whole.
+    it, knows that there is one, and leaves it whole.
     """
     info: Any = get_worker_info()
     shown = {"dataset": info.dataset.dataset}
@@ -232,7 +232,7 @@ def prepare_worker(worker_init_fn: Callable[[int], Any] | None, worker_id: int) 
 
 
 def _assign(info: Any, values: dict[str, Any]) -> None:
-    # torch lets nobody assign to it, so that nobody does so by mistake.
+    # torch forbids assigning to it, to prevent mistakes.
     for name, value in values.items():
         object.__setattr__(info, name, value)
 

@@ -26,9 +26,9 @@ OnLine = Callable[[Site, FrameType, list[Any]], None]
 
 
 def follow(call: Callable[[], Any], after_line: OnLine) -> Any:
-    """What `call` returns; `after_line` is told of each of the user's lines when it has been executed.
+    """What `call` returns; `after_line` is called for each of the user's lines when it has been executed.
 
-    A line that calls others of the user's lines is told after them, too. Under a debugger nothing is told.
+    A line that calls others of the user's lines is reported after them, too. Under a debugger nothing is reported.
     """
     if sys.gettrace() is not None:
         return call()
@@ -83,7 +83,7 @@ class SampleTracer:
     may only have made ready what it keeps.
 
     Args:
-        found: told of each such line once, and what it changes in the dataset; None for a line that draws.
+        found: called for each such line once, and what it changes in the dataset; None for a line that draws.
     """
 
     def __init__(self, found: Callable[[Site, str | None], None]) -> None:
@@ -92,7 +92,7 @@ class SampleTracer:
         self._known: set[tuple[str, int]] = set()
 
     def __call__(self, fetch: Callable[[], Any], states: Callable[[], list[Any]], dataset: Any) -> Any:
-        """What `fetch` returns; `states` tells where every generator stands."""
+        """What `fetch` returns; `states` returns the state of every generator."""
         if self.samples >= 2:
             return fetch()
         self.samples += 1
@@ -161,7 +161,7 @@ def name_of_change(before: dict[str, Any], after: dict[str, Any]) -> str:
 
 
 def value_of(value: Any, depth: int = _DEPTH) -> Any:
-    """What a value is made of, as something that can be compared between two executions; None where nobody can say.
+    """What a value is made of, as something that can be compared between two executions; None where that is unknown.
 
     Tensors and arrays by their bits, generators by where they stand, objects by their attributes, containers by their
     first items.

@@ -75,7 +75,7 @@ class Order:
         return self._issued(stem, epoch, start, size, ranks)
 
     def batch_size(self, ranks: Ranks) -> int:
-        """Samples that are collated by nobody are shared out one to a rank."""
+        """Samples that are not collated are shared out one to a rank."""
         return self.size or ranks.world_size
 
     def _issued(self, stem: KeyDeriver, epoch: int, start: int, size: int, ranks: Ranks) -> Iterator[BatchRequest]:

@@ -1,6 +1,6 @@
 """Factor: one thing that can change the bits of a run, and what is done about it.
 
-A factor answers four verbs: `pin` holds it still, `vary` changes it on purpose, `observe` tells what is in effect, and
+A factor answers four verbs: `pin` holds it still, `vary` changes it on purpose, `observe` says what is in effect, and
 `witness` notes where in the user's code it entered. Three of them act inside a `FactorContext`. `environment` is what
 must be set before the interpreter starts.
 """
@@ -47,24 +47,27 @@ class Factor(ABC):
         name: as it is typed.
         scope: `environment` must be set before the interpreter starts, `process` can be set from inside.
         summary: why it matters, one line.
-        story: how it enters, as a clause after its name; `{what}` is what was called.
+        explanation: how it enters, as a clause after its name; `{what}` is what was called.
         too_late: since when it cannot be pinned from inside.
-        cure: what to change in the code at `{place}`, the guilty line as `file:line`.
-        cure_unplaced: the same where no line is known.
-        cured_once: one change in the script cures it at all lines at which it enters.
+        fix: what to change in the code at `{place}`, the guilty line as `file:line`.
+        fix_unplaced: the same where no line is known.
+        fixed_once: one change in the script fixes all lines at which it enters.
         pinned_by_default / varied_by_default: part of `samebits run` / of `samebits check`.
-        drifts: its natural state differs between two runs on one machine (a clock does, a thread count does not).
-        is_mode: its settings choose between algorithms, each with bits of its own, so a released run is compared with
-            another released run, not with a pinned one.
+        varies_between_runs: left alone, it differs between two runs on one machine (a clock does, a thread count does
+            not).
+        selects_algorithm: its settings choose between algorithms, each with bits of its own, so a released run is
+            compared with another released run, not with a pinned one.
         has_sites: it enters through calls that can be witnessed.
-        refuses: pinned, it makes operations raise that cannot repeat.
-        held_in_part: pinned, some of what it does still moves, so its lines are told where the cause is unknown.
+        may_raise: pinned, it makes operations raise that cannot repeat.
+        held_in_part: pinned, some of what it does still moves, so its lines are reported where the cause is unknown.
         needs: it can matter only where the program uses all of these: `cuda` (any accelerator that torch calls so),
             `ranks`, `compiled` (torch.compile), `loader` (a DataLoader that fetches).
         by_copy: it is treated by choosing the folder in which a run starts: pinned, a fresh copy; varied, a copy with
             what earlier runs left. Suspected only where runs were seen to find something, and then before all others.
         priced: the modes in which it may make steps slower or quicker.
         kernel_variables: environment variables that choose kernels; a replay of one operation sets them again.
+        fresh_folders: environment variables that name a folder (a cache); a run in which the factor is treated gets an
+            empty one of its own.
     """
 
     name: str
@@ -86,6 +89,7 @@ class Factor(ABC):
     by_copy: bool = False
     priced: tuple[Mode, ...] = ()
     kernel_variables: tuple[str, ...] = ()
+    fresh_folders: tuple[str, ...] = ()
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
         """Variables to set before the interpreter starts."""
@@ -147,7 +151,7 @@ class Factor(ABC):
         return self.fix_unplaced or self.fix if site is None else self.fix.format(place=site.place)
 
     def apply(self, context: FactorContext) -> None:
-        """Do what the scene asks for; do nothing at all where nothing is asked."""
+        """Do what the context asks for; do nothing at all where nothing is asked."""
         if context.mode == "pinned":
             self.pin(context)
         elif context.mode == "varied":

@@ -14,7 +14,7 @@ def exchange_method(owner: type, name: str, method: Any) -> Any:
     Raises:
         RuntimeError: this Python does not show the table of a class's methods.
     """
-    # Not at the top: whoever treats no such class does not pay for it.
+    # Not at the top: processes without such a class do not pay for it.
     import ctypes
 
     # `vars` gives a read-only view; the one object that the view refers to is the table itself.

@@ -85,7 +85,7 @@ class _Clock:
         self.shift = days * DAY_NS + context.other("rest") % DAY_NS
 
     def reading(self, what: str, real_ns: Callable[[], int] | None = None) -> int | None:
-        """Nanoseconds since 1970, read through `what`; None where the real time is to be told.
+        """Nanoseconds since 1970, read through `what`; None where the real time is to be returned.
 
         Args:
             what: was called.
@@ -117,14 +117,14 @@ class _Clock:
         return int(max(self.shift >> times, LEAST_BEHIND_NS))
 
     def now(self, what: str) -> int:
-        """Like `reading`, with the real time told."""
+        """Like `reading`, of the real time."""
         read = self.reading(what)
         return self.time_ns() if read is None else read
 
     def duration(
         self, name: str, original: Callable[[], Any], real_ns: Callable[[], int], unit: int | None
     ) -> Callable[[], Any]:
-        """For a clock that tells durations: treated where the user's own line reads it."""
+        """For a clock that measures durations: treated where the user's own line reads it."""
 
         def read() -> Any:
             # Libraries wait with it, for other threads, processes and machines, whose time is the real one.

@@ -49,7 +49,7 @@ class Witness:
         what: what was called.
         site: the user's line; None when a library acted on its own.
         within: the site that this one explains: how the factor enters there. It cannot be released by itself.
-        cure: what to change there, where pinning the factor does not help.
+        fix: what to change there, where pinning the factor does not help.
     """
 
     factor: str
@@ -67,11 +67,12 @@ class FactorContext:
         setting: the treatment.
         seed: root of every derived value.
         path: words that make this process's streams its own (`"rank", 1` when streams are per rank).
-        report: takes what was witnessed; None when nobody listens.
+        report: takes what was witnessed; None when nothing takes it.
         undo: everything that must be put back, in order.
         awaited: modules on which something is to be done as soon as they are there.
         failed: why a module could not be treated (it only has the name, or is too old), as a clause; else empty.
-        ended: everything was put back. Whoever took a stand-in along (`from time import time`) gets the original then.
+        ended: everything was put back. A program that kept a patched function (`from time import time`) then gets the
+            original.
     """
 
     factor: str
@@ -132,7 +133,7 @@ class FactorContext:
         self.report(Witness(self.factor, what, site))
 
     def set(self, owner: Any, name: str, value: Any) -> None:
-        """Set an attribute; leaving the scene puts the old one back, or takes it away where it was inherited."""
+        """Set an attribute; leaving the context puts the old one back, or takes it away where it was inherited."""
         inherited = name not in vars(owner)
         before = None if inherited else vars(owner)[name]
         if callable(before):
@@ -147,16 +148,16 @@ class FactorContext:
         return patched
 
     def set_method(self, owner: type, name: str, method: Any) -> None:
-        """Change a method of a class written in C; put back when the scene ends."""
+        """Change a method of a class written in C; put back when the context ends."""
         before = exchange_method(owner, name, method)
         self.undo.callback(exchange_method, owner, name, before)
 
     def set_environment(self, name: str, value: str) -> None:
-        """Set an environment variable for this process and its children; put back when the scene ends."""
+        """Set an environment variable for this process and its children; put back when the context ends."""
         self.put(os.environ, name, value)
 
     def put(self, table: MutableMapping[Any, Any], key: Any, value: Any) -> None:
-        """Change one entry of a table; put back when the scene ends."""
+        """Change one entry of a table; put back when the context ends."""
         before = table.get(key)
         table[key] = value
         if before is None:
@@ -165,7 +166,7 @@ class FactorContext:
             self.undo.callback(table.__setitem__, key, before)
 
     def when_loaded(self, module: str, action: Callable[[Any], None]) -> None:
-        """Act on a module once it is there; `awaited` tells `samebits.pin` to import it."""
+        """Act on a module once it is there; by `awaited`, `samebits.pin` knows to import it."""
 
         def act(loaded: Any) -> None:
             # This runs inside the user's import: a module that only has the name must be imported as it is without us.

@@ -52,7 +52,7 @@ class CpuIsa(Factor):
         if torch is None:
             return Observation("torch is not loaded", is_asked)
         capability = torch.backends.cpu.get_cpu_capability()
-        # Of the three choices torch tells the one that it made itself; its older versions say NO AVX for the default.
+        # Of the three choices torch reports the one that it made itself; its older versions say NO AVX for the default.
         made = "default" if capability == "NO AVX" else capability.lower()
         held = is_asked and made == os.environ["ATEN_CPU_CAPABILITY"].lower()
         reason = "" if held else "torch was imported before, and chose its kernels then"

@@ -64,7 +64,7 @@ class CublasWorkspace(Factor):
 
 
 def give_fixed_workspace(context: FactorContext) -> None:
-    """Set what other pins need, where nobody has and it is not too late."""
+    """Set what other pins need, where they are unset and it is not too late."""
     if os.environ.get(VARIABLE) not in VALID and not _cuda_was_used():
         context.set_environment(VARIABLE, VALID[0])
 

@@ -14,7 +14,7 @@ class CudnnAlgorithms(Factor):
     """`torch.backends.cudnn.deterministic=True` keeps cuDNN to convolutions that repeat.
 
     Some of cuDNN's backward convolutions add with atomics. `use_deterministic_algorithms(True)` makes convolutions
-    ask for deterministic algorithms as well, but leaves this setting as it is for whoever reads it.
+    ask for deterministic algorithms as well, but leaves this setting as it is for code that reads it.
     """
 
     name = "cudnn-algorithms"
@@ -33,7 +33,7 @@ class CudnnAlgorithms(Factor):
         context.when_loaded("torch", lambda torch: self._set(torch, context, not torch.backends.cudnn.deterministic))
 
     def kernel_settings(self, torch: Any) -> dict[str, Any]:
-        return attributes(torch, "backends.cudnn.enabled", "backends.cudnn.deterministic")
+        return attributes(torch, "backends.cudnn.deterministic")
 
     def observe(self, context: FactorContext | None = None) -> Observation:
         torch = sys.modules.get("torch")

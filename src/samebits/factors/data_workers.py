@@ -92,7 +92,7 @@ class _Loaders:
             self.context.set(_data("fetching").Fetcher, "tracer", staticmethod(self._look_on))
 
     def _look_on(self, fetcher: Any, fetch: Any) -> Any:
-        """Witness the lines of the program's own by which a sample depends on more than its index."""
+        """Witness the program's own lines by which a sample depends on more than its index."""
         made_at: SiteKey | None = fetcher.label
         if made_at is None or self.context.ended:
             return fetch()

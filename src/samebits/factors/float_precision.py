@@ -43,7 +43,7 @@ class FloatPrecision(Factor):
         general = answer(torch.get_float32_matmul_precision)
         older = [f"backends.cuda.matmul.{name}" for name in _switches(torch)]
         names = (f"backends.{name}.fp32_precision" for name in _PARTICULAR)
-        particular = attributes(torch, *names, "backends.cudnn.allow_tf32", *older, "backends.mkldnn.enabled")
+        particular = attributes(torch, *names, "backends.cudnn.allow_tf32", *older)
         return {**({} if general is None else {"set_float32_matmul_precision": [general]}), **particular}
 
     def observe(self, context: FactorContext | None = None) -> Observation:

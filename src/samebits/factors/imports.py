@@ -13,7 +13,7 @@ Action = Callable[[ModuleType], None]
 
 
 class _Watcher:
-    """A finder that finds nothing itself: it lets the others find, and asks to be told when the module has run."""
+    """A finder that finds nothing itself: it lets the others find, and has itself called when the module has run."""
 
     def __init__(self) -> None:
         self.actions: dict[str, list[Action]] = {}
@@ -37,7 +37,7 @@ class _Watcher:
         run = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
-            # The loader becomes its plain self again before the module runs: nobody sees that it was touched.
+            # The loader becomes its plain self again before the module runs: it looks untouched.
             vars(loader).pop("exec_module", None)
             run(module)
             waiting = self.actions.get(name, [])

@@ -48,7 +48,7 @@ class Lineage:
     @classmethod
     @cache
     def of_process(cls) -> Lineage:
-        """The one of this process; Python never forgets a function that is called at a fork, so it is told once."""
+        """The one of this process; registered once, for Python never forgets a function that is called at a fork."""
         lineage = cls()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(before=lineage._count, after_in_child=lineage._descend)

@@ -15,7 +15,7 @@ from samebits.factors.base import Factor, Observation
 from samebits.factors.context import FactorContext, Setting
 from samebits.lint.findings import Finding
 
-# <sys/personality.h>: what is asked with this number is only told.
+# <sys/personality.h>: what is asked with this number is only reported.
 ADDR_NO_RANDOMIZE, ASK = 0x0040000, 0xFFFFFFFF
 
 
@@ -96,7 +96,7 @@ def is_fixed() -> bool | None:
 
 
 def may_fix() -> bool:
-    """Whether programs started from here can be told not to randomise; nothing is changed."""
+    """Whether programs started from here can be started without randomisation; nothing is changed."""
     with _addresses_fixed():
         return bool(is_fixed())
 
@@ -106,7 +106,7 @@ def _addresses_fixed() -> Iterator[None]:
     """What this thread starts meanwhile has fixed addresses, and so has all that it starts.
 
     The setting is the thread's own on Linux, it is inherited, and it counts from the next exec on. Containers may
-    refuse it; then nothing happens, and `is_fixed` tells.
+    refuse it; then nothing happens, and `is_fixed` says so.
     """
     before = _personality(ASK)
     if before is None:

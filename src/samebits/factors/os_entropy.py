@@ -29,7 +29,7 @@ SEEDED_INSTEAD = {
     },
 }
 
-# Modules of the standard library whose functions hand out what nobody can predict: there is nothing to seed.
+# Modules of the standard library whose functions hand out what cannot be predicted: there is nothing to seed.
 UNPREDICTABLE = ("os", "random", "secrets", "tempfile", "uuid")
 
 
@@ -37,7 +37,7 @@ class OsEntropy(CallFactor):
     """`os.urandom` and everything that rests on it: uuid4, secrets, SystemRandom, and generators made without a seed.
 
     `np.random.default_rng()`, `Generator`, `RandomState()`, `SeedSequence()`, `random.Random()`, and a `seed()`
-    without an argument (also that of a `torch.Generator`) all ask the operating system, and so does whoever opens
+    without an argument (also that of a `torch.Generator`) all ask the operating system, and so does code that opens
     `/dev/urandom` or `/dev/random` as a file. Pinned, every process gets derived streams of its own; that takes away
     the unpredictability that keys and tokens need, so it is pinned only when asked for. Not seen: C extensions that
     ask the kernel themselves, programs such as `od` that read a device, and what is read by `os.readv` or
@@ -109,7 +109,7 @@ class _Entropy:
         self.asking = threading.local()
 
     def asked(self, what: str, original: Callable[..., bytes]) -> Callable[..., bytes]:
-        """A stand-in for `os.urandom`."""
+        """A patched `os.urandom`."""
 
         def urandom(size: int, *args: Any, **kwargs: Any) -> bytes:
             mode = self.context.enter(getattr(self.asking, "what", "") or _called(self.context, what))
@@ -120,7 +120,7 @@ class _Entropy:
         return urandom
 
     def derived(self, size: int, mode: Mode) -> bytes:
-        """The next bytes of the stream of whoever asks."""
+        """The next bytes of the caller's stream."""
         site = user_site()
         asker = ("library", "") if site is None else (os.path.basename(site.path), site.function)
         words = (*self.lineage.path, *asker)

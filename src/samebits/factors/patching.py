@@ -1,4 +1,4 @@
-"""StandIn: what takes the place of a library's function while a factor is treated."""
+"""PatchedFunction: what takes the place of a library's function while a factor is treated."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from samebits.factors.context import FactorContext, Mode
 from samebits.factors.lineage import Lineage
 
 # No process has a number above it (`pid_max` is at most 2**22 on Linux, less elsewhere): whatever is sent to a number
-# that we made up reaches nobody.
+# that we made up has no effect.
 MOST_PROCESSES = 2**22
 
 # What takes a process id first, and is given the real one.
@@ -80,10 +80,10 @@ class _Ids:
     def reporting(
         self, what: str, original: Callable[[], int], derived: Callable[[Mode], int | None]
     ) -> Callable[[], int]:
-        """A stand-in for a function that tells a number: the user's own lines are told a derived one."""
+        """A patched function that returns a number: the user's own lines get a derived one."""
 
         def report() -> int:
-            # Its own frame, the stand-in's, and then whoever calls.
+            # Its own frame, the patched function's, and then the caller.
             if not is_user_file(sys._getframe(2).f_code.co_filename):
                 return original()
             mode = self.context.enter(what)
@@ -113,7 +113,7 @@ class _Ids:
         return property(report, doc=original.__doc__)
 
     def thread(self, mode: Mode, thread: threading.Thread | None = None) -> int:
-        """One number for each thread; those of one name are told apart by who asked first."""
+        """One number for each thread; those of one name are numbered by who asked first."""
         thread = thread or threading.current_thread()
         namesakes = self.threads.setdefault(thread.name, WeakKeyDictionary())
         which = namesakes.setdefault(thread, len(namesakes))
@@ -146,7 +146,7 @@ class _Ids:
         return self.getppid() if pid in [self.parent(mode) for mode in modes] else pid
 
     def taking(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """A stand-in for a function whose first argument is a process id."""
+        """A patched function whose first argument is a process id."""
         return wraps(original)(lambda pid, *args, **kwargs: original(self.real(pid), *args, **kwargs))
 
 
@@ -154,7 +154,7 @@ def _install_uuid(module: Any, context: FactorContext, ids: _Ids) -> None:
     node, uuid1 = module.getnode, module.uuid1
 
     def derived_node(mode: Mode) -> int:
-        # With the bit that tells a made-up address from a card's.
+        # With the bit that distinguishes a made-up address from a card's.
         return ids.number(mode, "node") | (1 << 40)
 
     def report_uuid1(node: int | None = None, clock_seq: int | None = None) -> Any:

@@ -59,7 +59,7 @@ class _Devices:
         self.descriptors: dict[int, Mode] = {}
 
     def opening(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """A stand-in for `open`."""
+        """A patched `open`."""
 
         def open_(file: Any, mode: str = "r", buffering: int = -1, *args: Any, **kwargs: Any) -> Any:
             found = None if set("wax+") & set(mode) else self._treated(file)
@@ -90,7 +90,7 @@ class _Devices:
         return None
 
     def descriptor_opening(self, original: Callable[..., int]) -> Callable[..., int]:
-        """A stand-in for `os.open`: the device is opened, and what is read from its number is watched."""
+        """A patched `os.open`: the device is opened, and what is read from its number is watched."""
 
         def open_(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
             descriptor = original(path, flags, *args, **kwargs)
@@ -102,7 +102,7 @@ class _Devices:
         return open_
 
     def reading(self, original: Callable[[int, int], bytes]) -> Callable[[int, int], bytes]:
-        """A stand-in for `os.read`."""
+        """A patched `os.read`."""
 
         def read(fd: int, length: int, /) -> bytes:
             mode = self._of_descriptor(fd) if self.descriptors else None
@@ -114,7 +114,7 @@ class _Devices:
         self.context.replace(numpy, "fromfile", self.array(numpy, numpy.fromfile))
 
     def array(self, numpy: Any, original: Callable[..., Any]) -> Callable[..., Any]:
-        """A stand-in for `numpy.fromfile`, which reads in C."""
+        """A patched `numpy.fromfile`, which reads in C."""
 
         def fromfile(file: Any, dtype: Any = float, count: int = -1, *args: Any, **kwargs: Any) -> Any:
             raw = getattr(file, "raw", file)

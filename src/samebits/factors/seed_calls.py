@@ -1,4 +1,4 @@
-"""Seeds, witnessed with their values: a run that is seeded from the time, a process id or entropy is told by them.
+"""Seeds, witnessed with their values: runs seeded from the time, a process id or entropy are recognised by them.
 
 No factor: seeding is what a program should do. But where two runs give a generator different seeds, that line is the
 one to change, and not the operation that shows the difference first.
@@ -75,7 +75,7 @@ class _Watch:
         return seeding
 
     def note(self, what: str, seed: Any, result: Any) -> None:
-        """Report the seed, unless it is none, or nobody's, or known."""
+        """Report the seed, unless it is none, or no seed, or known."""
         value = _plain(seed, result)
         giver = None if value is None else _giver()
         if giver is None or value is None:

@@ -18,7 +18,7 @@ class TorchRng(GeneratorFactor):
     torch seeds them from the operating system when it is imported, so parameters made before `torch.manual_seed(...)`
     are other parameters in every run. `torch.manual_seed` seeds the CPU and every accelerator at once. The CPU
     generator looks at the low 32 bits of a seed only (`at::CPUGeneratorImpl` keeps a Mersenne Twister), so 32 bits
-    are what is derived. Not seen: draws on a thread of the program's own; and a draw in compiled code is known by the
+    are what is derived. Not seen: draws on the program's own threads; and a draw in compiled code is known by the
     first line of its function only.
     """
 

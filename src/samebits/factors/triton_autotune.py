@@ -1,4 +1,4 @@
-"""triton-autotune: which configuration a Triton kernel of the program's own is run with."""
+"""triton-autotune: which configuration the program's own Triton kernels are run with."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def _has_memory(torch: Any, result: Any) -> bool:
 
 
 def _fill(torch: Any, memory: Any, value: int) -> None:
-    # Not an operation of the program's: whoever records those must not see it. Other classes need their own dispatch.
+    # Not an operation of the program: its recording must not see it. Other classes need their own dispatch.
     unseen = torch._C._DisableTorchDispatch() if type(memory) is torch.Tensor else nullcontext()
     with torch.no_grad(), unseen:
         try:
@@ -95,7 +95,7 @@ def _pattern(context: FactorContext, mode: str) -> int:
 
 
 def _leave_torchscript(torch: Any, context: FactorContext, original: Any, patched: Any) -> None:
-    """Let `torch.jit.script` compile the stand-in to the operator itself: it knows functions by their identity."""
+    """Let `torch.jit.script` compile the patched function to the operator: it knows functions by their identity."""
     table = torch.jit._builtins._get_builtin_table()
     if id(original) in table:
         table[id(patched)] = table[id(original)]

@@ -21,7 +21,7 @@ class Command:
     Attributes:
         argv: program and arguments.
         typed: what the user typed, for showing.
-        script: the Python script in it, where one can be told; for static looks.
+        script: the Python script in it, where it is known; for static looks.
     """
 
     argv: tuple[str, ...]
@@ -38,7 +38,7 @@ def parse_command(words: Sequence[str]) -> Command:
     Raises:
         UsageError: nothing was typed.
         CommandNotFoundError: the script or the program does not exist.
-        InjectionError: Python is told to ignore the way samebits comes in (-I, -E, -S).
+        InjectionError: Python is started so that it ignores the way samebits comes in (-I, -E, -S).
     """
     if not words:
         raise UsageError("there is no command to run", "give a script with its options: train.py --lr 3")

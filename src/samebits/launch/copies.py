@@ -1,7 +1,7 @@
 """Copies of the working folder, one for each run: what a run writes there no other run reads.
 
 Files are copied as reflinks where the file system has them, which takes neither time nor space; elsewhere in full,
-because a hard link would let a run that writes in place reach the user's own file, and nobody knows which one does.
+because a hard link would let a run that writes in place reach the user's own file, and it is unknown which one does.
 Each run in turn has its copy at the same path: what a program makes of its own path is the same in all of them.
 """
 

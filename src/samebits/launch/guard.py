@@ -1,4 +1,4 @@
-"""The other end of the watchman: tells it which runs are under way, so that none outlives this process."""
+"""The other end of the watchman: names the runs that are under way, so that none outlives this process."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _send(mark: str, session: int | None) -> None:
     with _lock, contextlib.suppress(OSError):
         pipe = _running().stdin
         assert pipe is not None
-        # Shorter than what a pipe takes at once, so that nobody ever reads half of it.
+        # Shorter than what a pipe takes at once, so that half of it is never read.
         pipe.write(json.dumps([mark, session]).encode() + b"\n")
         pipe.flush()
 

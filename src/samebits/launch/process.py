@@ -36,7 +36,7 @@ class Outcome:
 
     Attributes:
         folder: its run folder.
-        plan: what it was told.
+        plan: how it was treated.
         exit_code: the command's status; negative for the signal that ended it.
         wall_seconds: from start to end.
         timed_out: ended by us because it ran too long.
@@ -60,7 +60,7 @@ class Outcome:
 
     @property
     def described(self) -> str:
-        """How it ended, as a clause: what we did is told as ours."""
+        """How it ended, as a clause: what we did is named as ours."""
         if self.timed_out:
             return f"was ended by samebits after {self.limit_seconds:g} s, its time limit"
         if self.exit_code < 0:
@@ -154,7 +154,7 @@ def environment_of(plan: RunPlan, folder: RunFolder, environ: Mapping[str, str])
     """The environment of the command: the user's, what the plan asks for, and the way in."""
     path = environ.get("PYTHONPATH", "")
     inside = {VARIABLE: str(folder.plan), "PYTHONPATH": f"{INJECTED}{os.pathsep}{path}" if path else INJECTED}
-    return {**environ, **plan.environment(environ), **inside}
+    return {**environ, **plan.environment(environ, folder.path.absolute()), **inside}
 
 
 def place_in(path: Path) -> Place:
@@ -234,7 +234,7 @@ def _ending(outcome: Outcome) -> dict[str, Any]:
     status = "timed out" if outcome.timed_out else "stopped" if outcome.stopped else "ended"
     try:
         recordings = outcome.folder.recordings()
-    except RecordingError:  # whoever compares it says so
+    except RecordingError:  # comparing it says so
         recordings = []
     observed = next(read_notes(outcome.folder.path, "observed"), {})
     return {

@@ -1,6 +1,6 @@
 """Ends and signals: of the command's processes, and of ours.
 
-`samebits run` stands between whoever started it and the command, so signals are passed on, and it ends as the command
+`samebits run` stands between its caller and the command, so signals are passed on, and it ends as the command
 did. `samebits check` owns its runs, so a signal ends them all.
 """
 
@@ -70,7 +70,7 @@ def end_group(process: subprocess.Popen[Any]) -> None:
 
 
 def _signal_group(process: subprocess.Popen[Any], number: int) -> None:
-    # start_new_session made the group, so its id is the process's own, and nobody else's as long as anyone is in it.
+    # start_new_session made the group, so its id is the process's own, and no other's as long as a process is in it.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
 
@@ -82,7 +82,7 @@ def end_strays(plan: Path, session: int) -> None:
     """
     marks = {os.fsencode(mark_of(plan))}
     deadline = time.monotonic() + GRACE_SECONDS
-    # Whoever was just about to start another one has done so by the second look.
+    # A process that was just starting another one has done so by the second look.
     while end_processes(marks, {session}) and time.monotonic() < deadline:
         time.sleep(0.01)
 

@@ -95,7 +95,7 @@ class _Terminal:
         try:
             near, far = os.openpty()
             settings = termios.tcgetattr(number)
-            # What the program writes is kept as it is, and what we write is shown to nobody.
+            # What the program writes is kept as it is, and what we write is not shown.
             settings[1] &= ~termios.OPOST
             settings[3] = (settings[3] | termios.ICANON) & ~termios.ECHO
             settings[6][termios.VEOF] = _END_OF_INPUT[:1]
@@ -126,7 +126,7 @@ class _Terminal:
         os.close(self.near)
 
     def _copy(self) -> None:
-        with contextlib.suppress(OSError):  # how Linux says that nobody is at the other end
+        with contextlib.suppress(OSError):  # how Linux says that the other end is closed
             while chunk := os.read(self.near, 65536):
                 if self._log is not None:
                     with contextlib.suppress(OSError, ValueError):  # a full disk must not stop the program

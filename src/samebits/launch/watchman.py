@@ -70,7 +70,7 @@ def _end_all(runs: dict[str, int]) -> None:
         for session in sessions:
             with contextlib.suppress(OSError):
                 os.killpg(session, signal.SIGKILL)
-        # Once nobody is left in a session, its number may become anybody's.
+        # Once a session is empty, its number may be used again.
         quiet = 0 if end_processes(marks, sessions) else quiet + 1
         if not quiet:
             continue
@@ -79,7 +79,7 @@ def _end_all(runs: dict[str, int]) -> None:
 
 
 def main() -> None:
-    """Take notes until nobody can write any more."""
+    """Take notes until the other end is closed."""
     runs: dict[str, int] = {}
     for line in sys.stdin.buffer:
         try:

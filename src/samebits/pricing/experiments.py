@@ -1,4 +1,4 @@
-"""From a script to its prices: start runs, let them take turns, see which repeat, and leave out what costs most."""
+"""From a script to its prices: runs are started, take turns, and are made once more; `decisions` says which."""
 
 from __future__ import annotations
 
@@ -25,18 +25,22 @@ from samebits.base.errors import (
 )
 from samebits.comparison.locate import Divergence, first_divergence
 from samebits.launch.process import Outcome, run_recorded
-from samebits.pricing.plan import NATURAL, Candidate, Request, candidates, default_set
+from samebits.pricing.decisions import (
+    ROUNDS,
+    UNKNOWN_FIT,
+    affordable,
+    cheaper,
+    fitting,
+    in_groups,
+    is_enough,
+    too_small_a_budget,
+)
+from samebits.pricing.plan import NATURAL, Candidate, Request, candidates
 from samebits.pricing.prices import Costs, Ending, Price, ratio_of, why_unmeasured
 from samebits.pricing.turns import Arm, GivenUpError
 
 # A block this long is far longer than a clock's tick and a pipe's delay, and short enough for many.
 BLOCK_SECONDS = 0.05
-ROUNDS = 60
-FEW_ROUNDS = 16
-# Of the memory that is free, so much may be used by runs that wait for their turn.
-MEMORY_SHARE = 0.6
-# Of the time that is left when the script has been started once, so much may go into starting it again.
-STARTS_SHARE = 0.75
 
 Announce = Callable[[str], None]
 
@@ -47,7 +51,7 @@ def run_cost(request: Request, home: Path, announce: Announce | None = None) -> 
     Args:
         request: what.
         home: folder for the runs.
-        announce: told what is going on, about ten times a second.
+        announce: called with what is going on, about ten times a second.
     """
     measuring = _Measuring(request, home, announce or (lambda _: None))
     try:
@@ -108,15 +112,17 @@ class _Measuring:
                 f"the script trains on {ready['ranks']} ranks, and cost can only let one take turns",
                 "measure one rank: samebits cost python train.py, without torchrun",
             )
-        self._refuse_too_small_a_budget()
+        error = too_small_a_budget(self.request.budget, self._left(), self.start_seconds)
+        if error is not None:
+            raise error
         self.has_cuda, self.shapes = ready["has_cuda"], ready["shapes"]
         self.block = max(1, math.ceil(BLOCK_SECONDS / max(ready["step_seconds"], 1e-6)))
         wanted, impossible = candidates(self.request, ready["used"])
-        wanted, left_out = self._affordable(wanted)
+        wanted, left_out = affordable(wanted, self._left(), self.start_seconds, self._at_once())
         # Time is kept for looking whether the default set can do without what costs most.
         until = max(time.monotonic(), self.deadline - 5 * self.start_seconds)
         prices, baseline = self._measured(wanted, plain, pool, until)
-        more = self._cheaper(prices)
+        more = cheaper(prices) if self._left() >= 3 * self.start_seconds else []
         if more:
             others, _ = self._measured(more, None, pool, self.deadline)
             prices += others
@@ -145,7 +151,7 @@ class _Measuring:
     # ---- runs
 
     def _arm(self, candidate: Candidate, pool: ThreadPoolExecutor) -> Arm:
-        # It waits while others start; only one that nobody ends any more is ended by this.
+        # It waits while others start; only one that is not ended otherwise is ended by this.
         timeout = max(1.0, self.deadline - time.monotonic()) + 10 * self.start_seconds + 60
         path = self.home / f"{next(self.numbers)}-{_slug(candidate)}"
         self.arms.append(Arm(self.request, candidate, path, pool, timeout))
@@ -169,22 +175,9 @@ class _Measuring:
             f"with nothing pinned {arm.failure()}", f"it takes more than {self.request.warm_up} steps; see --warm-up"
         )
 
-    def _refuse_too_small_a_budget(self) -> None:
-        least = 3 * self.start_seconds
-        if self.deadline - time.monotonic() < least:
-            raise BudgetError(
-                f"a budget of {self.request.budget:g} s is too small: the script needs {self.start_seconds:.1f} s to "
-                "get ready, and one pair needs three such runs",
-                f"give --budget {math.ceil(4 * self.start_seconds + 5)} or more",
-            )
-
-    def _affordable(self, wanted: list[Candidate]) -> tuple[list[Candidate], list[Price]]:
-        """Those for which there is time, and the others as not measured: each is started twice, nothing once more."""
-        each = self.start_seconds * (1 + 1 / self._at_once())
-        count = max(1, int((STARTS_SHARE * (self.deadline - time.monotonic()) - self.start_seconds) / each))
-        needed = math.ceil((self.start_seconds * 2 + each * len(wanted)) / STARTS_SHARE)
-        why = f"there was no time for it; give --budget {needed} or more"
-        return wanted[:count], [Price(candidate, not_measured=why) for candidate in wanted[count:]]
+    def _left(self) -> float:
+        """Seconds of the budget."""
+        return self.deadline - time.monotonic()
 
     def _at_once(self) -> int:
         """How many runs may be looked at side by side while others wait; two leave most memories room."""
@@ -198,7 +191,7 @@ class _Measuring:
         """The prices of some candidates, as many at a time as fit, each group beside a run with nothing pinned."""
         prices: list[Price] = []
         baseline: Price | None = None
-        groups = _groups(wanted, _together(plain))
+        groups = in_groups(wanted, _fitting(plain))
         for number, group in enumerate(groups):
             until = time.monotonic() + (deadline - time.monotonic()) / (len(groups) - number)
             first = plain if number == 0 and plain is not None else self._started([NATURAL], pool)[0]
@@ -257,7 +250,7 @@ class _Measuring:
                 if arm.has_more and not arm.take(self.block, self.deadline) and arm is arms[0]:
                     return
             self.announce(f"timing: block {turn + 1} of up to {ROUNDS}")
-            if not any(arm.has_more for arm in arms[1:]) or (time.monotonic() > until and turn + 1 >= FEW_ROUNDS):
+            if is_enough(turn + 1, [arm.has_more for arm in arms[1:]], time.monotonic() > until):
                 return
 
     def _price(self, arm: Arm, plain: Arm, outcome: Outcome, again: Outcome) -> Price:
@@ -282,37 +275,16 @@ class _Measuring:
     def _divergent(self, run: Outcome, again: Outcome) -> Divergence | None:
         return first_divergence(run.folder.recordings(), again.folder.recordings(), self.request.warm_up - 1)
 
-    def _cheaper(self, prices: Sequence[Price]) -> list[Candidate]:
-        """The default set repeats, and some of its pins cost something: does it still repeat without them?"""
-        whole = next((price for price in prices if price.candidate.label == default_set().label), None)
-        if whole is None or not whole.repeats:
-            return []
-        costly = [
-            price.candidate.pins[0]
-            for price in prices
-            if len(price.candidate.pins) == 1 and price.ratio is not None and price.ratio.low > 1.0
-        ]
-        leave = [name for name in costly if name in whole.candidate.pins]
-        if not leave or self.deadline - time.monotonic() < 3 * self.start_seconds:
-            return []
-        found = [default_set([name]) for name in leave]
-        return [*found, default_set(leave)] if len(leave) > 1 else found
-
 
 def _slug(candidate: Candidate) -> str:
     return candidate.label.replace(",", "").replace(" ", "-")
 
 
-def _groups(wanted: Sequence[Candidate], size: int) -> list[list[Candidate]]:
-    return [list(wanted[start : start + size]) for start in range(0, len(wanted), size)]
-
-
-def _together(plain: Arm | None) -> int:
-    """How many runs may wait beside each other: as many as fit into memory."""
+def _fitting(plain: Arm | None) -> int:
     if plain is None or plain.ready is None or not plain.peak_bytes:
-        return 4
+        return UNKNOWN_FIT
     with contextlib.suppress(OSError, ValueError):
         # The accelerator's, where that is what the peak is of.
         free = plain.ready["free_bytes"] or os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        return max(1, min(12, int(free * MEMORY_SHARE / plain.peak_bytes) - 1))
+        return fitting(free, plain.peak_bytes)
     return 1

@@ -1,4 +1,4 @@
-"""Runs that take turns: each is a process that waits, and takes some steps when it is told to."""
+"""Runs that take turns: each is a process that waits, and takes some steps when it is asked to."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from samebits.runfolder.pacing import DONE, GO
 
 
 class GivenUpError(Exception):
-    """A run that is ended because nobody waits for it any more."""
+    """A run that is ended because it is not waited for any more."""
 
 
 class Arm:

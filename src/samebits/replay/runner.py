@@ -44,7 +44,7 @@ class Replay:
     """What came of it.
 
     Attributes:
-        script: the reproducer; plain torch, fit for a bug report. None for an operation of the program's own: it was
+        script: the reproducer; plain torch, fit for a bug report. None for a custom operation: it was
             called again inside the program.
         conditions: in the order they were tried; empty if the operation could not be called.
         distinct: different results under all conditions together.
@@ -87,7 +87,7 @@ def replay(folder: RunFolder, operands: Path, times: int = DEFAULT_TIMES) -> Rep
         calls, results = call["called_again"]["calls"], call["called_again"]["results"]
         return Replay(None, (Condition("in the program", calls, results, tuple(range(results))),), results)
     if not call["is_builtin"]:
-        return Replay(None, failure=f"{call['op']} is an operation of the program's own, unknown outside of it")
+        return Replay(None, failure=f"{call['op']} is a custom operation, unknown outside of the program")
     try:
         write_whole(script, reproducer(call, operands.with_suffix(".safetensors")))
     except ValueError as error:

@@ -126,7 +126,7 @@ def _found(costs: Costs) -> str:
         words = ("repeats", "it costs") if len(unmeasured) == 1 else ("repeat", "they cost")
         return f"not measured: {labels} {words[0]}, and what {words[1]} is not known"
     if best is None:
-        return "no set of pins that was measured makes it repeat: `samebits check` tells why"
+        return "no set of pins that was measured makes it repeat: `samebits check` says why"
     of_those = ", of those measured" if unmeasured else ""
     if best.ratio is None:
         steps = counted(costs.recorded_steps, "step")

@@ -163,7 +163,7 @@ class OpPlaceDocument(_Pass):
         module: dotted path, empty outside of modules
         names: inputs or results that differ
         received: the difference came from another rank
-        uninitialized: memory was read that nothing had written
+        uninitialized: memory was read that had never been written
         producer: the recorded operation that wrote the input last
     """
 
@@ -208,8 +208,7 @@ class CalledAgainDocument(TypedDict):
 
     Attributes:
         racy: calls under the same conditions differ
-        script: the reproducer; null for an operation that the program defines itself, which was called again inside the
-            program
+        script: the reproducer; null for a custom operation, which was called again inside the program
     """
 
     confirmed: bool

@@ -1,4 +1,4 @@
-"""How the operation at which runs diverge is told in text."""
+"""How the operation at which runs diverge is described in text."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _arrived(first: OriginOnRank) -> str:
     if first.is_received:
         return f"received from another rank by {producer.op}{where}"
     if first.is_uninitialized:
-        return f"memory that nothing has written since {producer.op}{where} made it"
+        return f"memory that was not written since {producer.op}{where} made it"
     return f"the last operation that wrote there, {producer.op}{where}, agreed: something else has since"
 
 

@@ -148,7 +148,7 @@ def remedy_command(verdict: Verdict) -> str:
     """What to type to run with the remedy's pins, and those the check was given."""
     own = verdict.remedy.pins if verdict.remedy else ()
     pins = [name for name in in_order([*verdict.pinned, *own]) if not find(name).by_copy]
-    # A run by itself has nobody to share its folder with; it is the check that has.
+    # A run by itself shares its folder with no other; it is the check that has.
     begin = "samebits check --fresh-copy" if any(find(name).by_copy for name in own) else "samebits run"
     return " ".join([begin, *(f"--pin {name}" for name in pins), verdict.command])
 

@@ -48,7 +48,7 @@ def digest_of_state(generator: torch.Generator) -> int:
 
 
 def default_generator(device: torch.device) -> torch.Generator | None:
-    """The one that draws on a device where none is given; None if nobody knows which that is."""
+    """The one that draws on a device where none is given; None if that is unknown."""
     if device.type == "cpu":
         return torch.default_generator
     if device.type == "mps":

@@ -30,7 +30,7 @@ def find_generators(*roots: tuple[str, Any], beside: Iterable[Any] = ()) -> list
 
     Looked through: attributes, slots, items of lists, tuples and dicts, what a partial or a method is bound to, and for
     functions (also those of the objects' classes) their closures, defaults and, where they are the user's, the globals
-    that they name. Not looked through: what libraries keep in their modules and classes, sets, whose order is nobody's,
+    that they name. Not looked through: what libraries keep in their modules and classes, sets, which have no order,
     and items beyond the first ten thousand of a container.
 
     Args:
@@ -45,7 +45,7 @@ def find_generators(*roots: tuple[str, Any], beside: Iterable[Any] = ()) -> list
 
 
 def is_keyable(generator: Any) -> bool:
-    """Whether it can be told where to begin; the operating system's cannot."""
+    """Whether it can be seeded; the operating system's cannot."""
     return not isinstance(generator, random.SystemRandom)
 
 

@@ -4,7 +4,7 @@
     answer.json                        what was answered, as with --format json
     1-control/                         one run of the command
         manifest.json                  command, settings, versions, outcome
-        plan.json                      what the injected code was told
+        plan.json                      how the run is treated
         recording.sqlite               steps (one file per rank)
         journal.HOST.PID.jsonl         notes of each process
         values/*.safetensors           tensors kept at one step, where asked for
@@ -154,7 +154,7 @@ def _given(out: Path) -> Path:
 
 
 def _claimed(home: Path, name: str) -> Path:
-    # Two checks may start in the same second in the same place: whoever makes the folder has the name.
+    # Two checks may start in the same second in the same place: the first to make the folder has the name.
     for attempt in range(1_000):
         path = home / (f"{name}-{os.getpid()}" + (f"-{attempt}" if attempt else ""))
         try:

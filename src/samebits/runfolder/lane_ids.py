@@ -24,7 +24,7 @@ class LaneId:
             the process itself, and for a thread that is not the main one.
         process: what users call the process: `SpawnProcess-2`, or the command line it was started with.
         thread: the name of the thread; empty for the main one.
-        training: counts from 1 those that one worker or thread does one after the other; 0 where nobody counts.
+        training: counts from 1 those that one worker or thread does one after the other; 0 where they are not counted.
     """
 
     order: tuple[tuple[int, int], ...] = ()

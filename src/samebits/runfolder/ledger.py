@@ -3,7 +3,7 @@
     before/KEY.json     what stood at one path when the first run came to change it, and which run that was
     before/KEY          its content, where it was a file in the working folder and not too large
 
-Whoever comes first makes the entry: runs and their processes need no lock.
+The first to come makes the entry: runs and their processes need no lock.
 """
 
 from __future__ import annotations

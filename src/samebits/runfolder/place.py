@@ -1,7 +1,7 @@
 """Where one run happens: in which folder it starts, and which folder is its own.
 
 `{run}` in a command stands for a folder of the run's own. A run starts in the user's working folder, or in a copy of
-it; then every path that leads into the working folder leads into the copy, and places in the code are told as if it
+it; then every path that leads into the working folder leads into the copy, and places in the code are reported as if it
 did not.
 """
 

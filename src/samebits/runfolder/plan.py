@@ -1,4 +1,4 @@
-"""RunPlan: what one run of the command is told, as plain data that travels through a file."""
+"""RunPlan: how one run of the command is treated, as plain data that travels through a file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RunPlan:
         stop_after: end the run after this step.
         keep_step, keep_streams, keep_names: keep whole tensors of one step; no names are all names.
         ops: record every operation of some steps.
-        paced_from: record so many steps, then take further ones only when told to (`launch.pacer`).
+        paced_from: record so many steps, then take further ones only when asked to (`agent.pacer`).
     """
 
     role: str = "run"
@@ -54,11 +54,14 @@ class RunPlan:
         """The same run with some factors treated otherwise."""
         return replace(self, settings={**self.settings, **settings})
 
-    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Variables that must be set before the interpreter starts."""
+    def environment(self, environ: Mapping[str, str], folder: Path) -> dict[str, str]:
+        """Variables that must be set before the interpreter starts; `folder` is the run's own."""
         found: dict[str, str] = {}
         for factor in CATALOG:
-            found |= factor.environment(self.settings.get(factor.name, Setting()), self.seed, environ)
+            setting = self.settings.get(factor.name, Setting())
+            found |= factor.environment(setting, self.seed, environ)
+            if setting.mode != "natural":
+                found |= {name: str(folder / factor.name) for name in factor.fresh_folders}
         return found
 
     @contextmanager

@@ -1,6 +1,6 @@
 """The recording on disk: one sqlite file per rank, one row per step, columns packed.
 
-    meta(key, value)              schema, rank, sequence, complete, digest, streams; and where it is from (`birth.py`)
+    meta(key, value)              schema, rank, sequence, complete, digest, streams; and its lane (`lane_ids.py`)
     layouts(id, names)            a list of tensor names, as JSON; most steps share one
     steps(step, kind, root, streams)
     op_kinds, ops                 operations, where they were asked for (`runfolder/ops.py`)
@@ -85,7 +85,7 @@ class Writer:
     """Writes one recording; every method leaves the file readable.
 
     Args:
-        birth: which process, thread and training it is of.
+        lane_id: which process, thread and training it is of.
         digest: by which definition tensors are digested (`recording.digest.DIGEST`); empty where none are.
     """
 
@@ -218,7 +218,7 @@ class Recording:
     Attributes:
         path: the sqlite file.
         rank, sequence: which of the run's it is; sequence counts those of one rank as they came.
-        birth: which process, thread and training it is of.
+        lane_id: which process, thread and training it is of.
         complete: whether the process ended by itself; False after a kill or a crash.
         digest: by which definition tensors were digested; only digests of one definition can be compared.
     """
@@ -323,7 +323,7 @@ class Recording:
 
 @contextmanager
 def _damage_described(path: Path) -> Iterator[None]:
-    """Whatever reading stumbles over in a file that is not as it was written is told in one sentence."""
+    """Whatever reading stumbles over in a file that is not as it was written is reported in one sentence."""
     try:
         yield
     except RecordingError:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 _LENGTH = struct.Struct("<Q")
-# torch's name → that of the format. Newer versions of the format know more; whoever reads may have an older one.
+# torch's name → that of the format. Newer versions of the format know more; a reader may have an older one.
 _CODES = {
     "bool": "BOOL",
     "uint8": "U8",

@@ -1,4 +1,4 @@
-"""One call of an operation, looked through: its tensors, its numbers, and what tells kinds of calls apart."""
+"""One call of an operation, looked through: its tensors, its numbers, and what distinguishes kinds of calls."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Form:
         given = [*zip(schema.arguments, args, strict=False), *kwargs.items()]
         self.names = tuple(name for argument, value in given for name in _names_in(argument, value))
         arguments = [name.partition("[")[0] for name in self.names]
-        # What an operation of the program's own writes without reading, its schema need not say.
+        # What a custom operation writes without reading, its schema need not say.
         unread = schema.write_only if schema.is_builtin else schema.write_only - schema.writes
         if schema.is_view or schema.is_uninitialized:
             self.reads: tuple[int, ...] = ()
@@ -52,11 +52,11 @@ class Call:
     """One call, looked through.
 
     Attributes:
-        signature: what tells forms apart.
+        signature: what distinguishes forms.
         tensors: all of them, in the order of `form.names`.
         floats: numbers that may change from step to step; they are evidence, not another form.
         generator: an explicit one.
-        form: see there; set by whoever keeps them.
+        form: see there; set by what keeps them.
         place: where it belongs.
         read: which tensors there is evidence of, and the names of what else there is evidence of.
         evidence: of what it reads; of what it writes, too, once that is known.

@@ -23,7 +23,7 @@ from samebits.runfolder.ops import OPERANDS, OpRow, place_in
 from samebits.runfolder.spec import OpWindow
 from samebits.runfolder.tensors import bytes_of
 
-# How often an operation of the program's own is called again.
+# How often a custom operation is called again.
 CALLS = 20
 
 Place = tuple[int, int]
@@ -37,7 +37,7 @@ class Taken:
         operands: what it is called with.
         producers: who wrote that last.
         before: evidence of what it reads and does not write.
-        again: makes the call once more, where nobody can outside of the program.
+        again: makes the call once more, where that is impossible outside of the program.
         drawn_on: the device of the generator that it draws from; empty if it draws from none.
     """
 
@@ -49,11 +49,11 @@ class Taken:
 
 
 class OpCapture:
-    """Follows another run, keeps operands and puts grafts in, as the wish says.
+    """Follows another run, keeps operands and puts grafts in, as the OpWindow says.
 
     Args:
         log: of this process.
-        wish: what is to be done where.
+        spec: what is to be done where.
     """
 
     def __init__(self, log: Log, spec: OpWindow) -> None:
@@ -165,9 +165,9 @@ def _become(tensor: Any, other: Any) -> None:
 
 
 def _evidence_of_read(call: Call) -> dict[str, int]:
-    """Of each input on the CPU that the call does not write to: whoever changes it meanwhile is another.
+    """Of each input on the CPU that the call does not write to: a change meanwhile comes from elsewhere.
 
-    Operations of the program's own may write where their schema does not say, and collectives write when they please.
+    Custom operations may write where their schema does not say, and collectives write when they please.
     """
     schema = call.schema
     if not schema.is_builtin or schema.is_collective or schema.is_view or schema.is_uninitialized:

@@ -33,7 +33,7 @@ class StorageState:
         whole: stands for all that it holds; None when only some looks at it are known.
         looks: offset, shape and strides → what stands for what is seen so.
         producer: what wrote there last, for reports.
-        is_uninitialized: nobody has written there since it was made.
+        is_uninitialized: nothing was written there since it was made.
         is_shared: other processes may write there.
     """
 
@@ -81,7 +81,7 @@ class Memory:
             held.views[_look(tensor)] = digest
 
     def written(self, tensor: Any, stamp: int, producer: Any, is_uninitialized: bool = False) -> None:
-        """An operation wrote the tensor; `stamp` tells this writing from all others of the window."""
+        """An operation wrote the tensor; `stamp` distinguishes this write from all others of the window."""
         if tensor.layout is not _STRIDED:
             return
         storage = tensor.untyped_storage()
@@ -101,14 +101,14 @@ class Memory:
         held.producer, held.is_uninitialized = producer, is_uninitialized
 
     def lost(self, tensor: Any, producer: Any) -> None:
-        """Something is writing there that nobody waited for yet."""
+        """Something is writing there that was not waited for yet."""
         if tensor.layout is not _STRIDED:
             return
         held = self._find(tensor) or self._new(tensor.untyped_storage())
         held.whole, held.views, held.producer, held.is_uninitialized = None, {}, producer, False
 
     def producer(self, tensor: Any) -> tuple[Any, bool]:
-        """Who wrote the tensor's memory last (None if nobody in this window), and whether it was never written."""
+        """Who wrote the tensor's memory last (None if nothing in this window), and whether it was never written."""
         held = self._find(tensor) if tensor.layout is _STRIDED else None
         return (None, False) if held is None else (held.producer, held.is_uninitialized)
 

@@ -50,7 +50,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     Args:
         log: where rows of this process go.
-        wish: which operations.
+        spec: which operations.
     """
 
     def __init__(self, log: Log, spec: OpWindow) -> None:
@@ -195,7 +195,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._failed(error)
 
     def _must_pass(self, schema: OpSchema, args: Any, kwargs: Any) -> bool:
-        """Whether an operation goes into a CUDA graph, or comes from a thread whose turn nobody knows."""
+        """Whether an operation goes into a CUDA graph, or comes from a thread in unknown order."""
         if torch.cuda.is_current_stream_capturing():
             self._note_unseen("operations captured in a CUDA graph")
             return True
@@ -259,7 +259,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._digest_now(late, call.evidence)
 
     def _is_only_written(self, form: Form, at: int, tensor: Any) -> bool:
-        """Of an operation of the program's own nobody knows, but for memory that nobody wrote to before."""
+        """Of a custom operation nothing is known, but for memory that was never written."""
         return not form.schema.is_builtin and at in form.writes and self.memory.producer(tensor)[1]
 
     def _digest_now(self, late: list[tuple[int, Any]], evidence: list[int]) -> None:
@@ -399,7 +399,7 @@ _compiled: dict[int, tuple[CodeType, bool]] = {}
 def _is_compiled(frame: FrameType | None) -> bool:
     """Whether code that torch.compile has generated calls an operation by name.
 
-    What is between two such calls is seen by nobody, and while a CUDA graph is being prepared there nobody else may
+    What is between two such calls is not seen, and while a CUDA graph is being prepared there nothing else may
     hold memory of its pool (torch/_inductor/cudagraph_trees.py: check_memory_pool).
     """
     if _GENERATOR not in sys.modules:

@@ -17,8 +17,12 @@ import torch
 from samebits.agent.ops.call import tensors_in
 from samebits.bits.digest import digests, is_evidence, unobserved
 from samebits.factors.catalog import CATALOG
+from samebits.factors.kernel_settings import attributes
 from samebits.runfolder.ops import operands_name
 from samebits.runfolder.tensors import Kept, bytes_of, read_tensors, write_tensors
+
+# Switches that no factor needs, because programs hardly ever touch them.
+_LIBRARIES = ("backends.mkldnn.enabled", "backends.cudnn.enabled")
 
 
 class Operands:
@@ -154,7 +158,8 @@ def _look(tensor: Any) -> dict[str, Any]:
 
 def _settings() -> dict[str, Any]:
     """What chooses kernels, as every factor says it is in effect."""
-    return {name: value for factor in CATALOG for name, value in factor.kernel_settings(torch).items()}
+    own = {name: value for factor in CATALOG for name, value in factor.kernel_settings(torch).items()}
+    return {**attributes(torch, *_LIBRARIES), **own}
 
 
 def _environment() -> dict[str, str]:

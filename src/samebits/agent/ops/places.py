@@ -18,7 +18,7 @@ from torch.autograd import graph
 from samebits.base.sites import is_user_file
 from samebits.runfolder.ops import Pass
 
-# Above this frame lies whoever called backward; below it, what autograd itself calls.
+# Above this frame lies the caller of backward; below it, what autograd itself calls.
 _ENGINE: CodeType | None = getattr(getattr(graph, "_engine_run_backward", None), "__code__", None)
 # Nodes between two operations that made none of their own operations known; more than that is another thread's doing.
 _MAX_GAP = 64
@@ -138,7 +138,7 @@ class Places:
         return place
 
     def _maker(self, caller: FrameType | None) -> int | None:
-        """The thread that made the nodes whose backward runs here; None if nobody knows.
+        """The thread that made the nodes whose backward runs here; None if that is unknown.
 
         On the CPU a backward runs in the thread that calls it, until it is nested so deeply that the engine goes on in
         a thread of its own. An accelerator has a thread for it, and a backward within the backward stays there.

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-# They make memory without writing to it: what it holds is nobody's result.
+# They make memory without writing to it: what it holds is no result.
 _UNINITIALIZED = ("empty", "new_empty", "resize", "_empty", "_efficientzerotensor")
 # They write to their first argument without reading it.
 _WRITE_ONLY = {
@@ -17,7 +17,7 @@ _WRITE_ONLY = {
         *("cauchy_", "log_normal_", "_foreach_copy_", "_foreach_zero_"),
     )
 }
-# Views that do not say so. `set_` makes its tensor a look at another memory: what is there is read by whoever uses it,
+# Views that do not say so. `set_` makes its tensor a look at another memory: what is there is read by its user,
 # and may never have been written before.
 _VIEWS = {"aten::_unsafe_view", "aten::_reshape_alias", "aten::lift_fresh", "aten::set_"}
 # Running statistics, updated in place behind a schema that says nothing of it.
@@ -26,10 +26,10 @@ _HIDDEN_WRITES = {
     "aten::cudnn_batch_norm": ("running_mean", "running_var"),
     "aten::miopen_batch_norm": ("running_mean", "running_var"),
 }
-# Results that may be memory nobody wrote to, by position: what kernels keep for their backward. Without dropout the
-# seeds of attention stay as they were made (flash_api.cpp: mha_fwd; attention.cu: _efficient_attention_forward;
-# cudnn/MHA.cpp: run_cudnn_SDP_fprop); cuDNN and MIOpen promise nothing of the space they reserve (cudnn/RNN.cpp:
-# _cudnn_rnn; cudnn/BatchNorm.cpp: cudnn_batch_norm).
+# Results, by position, that may be memory that was never written: what kernels keep for their backward. Without
+# dropout the seeds of attention stay as they were made (flash_api.cpp: mha_fwd; attention.cu:
+# _efficient_attention_forward; cudnn/MHA.cpp: run_cudnn_SDP_fprop); cuDNN and MIOpen promise nothing of the space
+# they reserve (cudnn/RNN.cpp: _cudnn_rnn; cudnn/BatchNorm.cpp: cudnn_batch_norm).
 _SCRATCH_RESULTS = {
     "aten::_flash_attention_forward": (2, 3),
     "aten::_scaled_dot_product_flash_attention": (6, 7),
@@ -72,7 +72,7 @@ class OpSchema:
         is_collective: its results are there only once somebody waits for them.
         is_silent: nothing to record.
         is_builtin: torch itself has it, so it can be replayed in another process.
-        scratch: results, by position, that may be memory nobody wrote to: never compared.
+        scratch: results, by position, that may be memory that was never written: never compared.
         non_blocking: position of the argument that has it return before it is done; None if there is none.
     """
 

@@ -29,7 +29,7 @@ a digest. Words of half the width leave 32 bits above every bit.
 What they promise: of the sum, that a change confined to one word is always seen; any other two tensors of one dtype and
 shape share a sum with a chance, over the keys, of about 2⁻⁽⁶³⁻ᵛ⁾, where v is the lowest bit in which any of their words
 differ: 2⁻⁶³ as a rule, 2⁻³² in the worst that float32 and float64 do (nothing but signs differ). Of XXH3, a chance of
-2⁻⁶⁴, as far as its authors' tests and ours show; it has no proof. Neither is a cryptographic hash: whoever wants to can
+2⁻⁶⁴, as far as its authors' tests and ours show; it has no proof. Neither is a cryptographic hash: one can deliberately
 construct two tensors that share a digest.
 
 So one tensor has two digests, one on the CPU and one on an accelerator. Runs of one script on one machine put the same
@@ -234,7 +234,7 @@ def numbers(tensors: Sequence[Tensor]) -> list[int] | Pending:
         are_single = not all(map(_has_doubles, tensors))
         real, whole = (torch.float32, torch.int32) if are_single else (torch.float64, torch.int64)
         words = [tensor.detach().to(real).reshape(1).view(whole).to(torch.int64) for tensor in tensors]
-        # A view of the program's own tensor would show what it holds later.
+        # A view of the program's tensor would show what it holds later.
         words = [
             word.clone() if word.data_ptr() == tensor.data_ptr() else word
             for word, tensor in zip(words, tensors, strict=True)

@@ -54,7 +54,7 @@ def plan_of(tensors: Sequence[Tensor]) -> Plan | None:
 
 
 def signature(tensor: Tensor) -> Signature:
-    """What tells apart tensors that are summed in different ways."""
+    """What distinguishes tensors that are summed in different ways."""
     return tensor.dtype, tensor.shape, tensor.device, tensor.stride()
 
 
@@ -87,7 +87,7 @@ class _OnDevice:
         positions: which of the plan's tensors, in the order of their rows.
         packs: the small ones.
         large: the others, each with where its rows begin and end.
-        keys: of all rows; 0 for a row before the first, which nobody writes.
+        keys: of all rows; 0 for a row before the first, which is never written.
         ends: the last row of each tensor, and the row before the first.
     """
 
@@ -261,7 +261,7 @@ def _plan(signatures: tuple[Signature, ...], buffer: Callable[[torch.device], _B
 def _on_device(device: torch.device, spots: list[_Spot], buffer: Callable[[torch.device], _Buffer]) -> _OnDevice:
     small = [spot for spot in spots if spot.rows <= _SMALL_ROWS and len(spots) > 1]
     large = [spot for spot in spots if spot not in small]
-    # The row before the first is nobody's.
+    # The row before the first belongs to no tensor.
     starts = list(accumulate((spot.rows for spot in small + large), initial=1))
     packs, start = [], 1
     for held in _groups(small):

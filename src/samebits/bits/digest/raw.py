@@ -1,7 +1,7 @@
 """64 bits of raw bytes, quickly: XXH3, or BLAKE2b in an interpreter that has no `xxhash`.
 
 XXH3 reads as fast as memory gives. Its value is fixed since xxHash 0.8.0, whatever vector instructions compute it; it
-is no cryptographic hash, but nobody here makes tensors that collide. The command that is recorded may run in an
+is no cryptographic hash, but no one here tries to make tensors collide. The command that is recorded may run in an
 environment that samebits is not installed in; there the standard library has to do, at 1 GB/s. Which of the two it
 was stands in the recording, and what one gives is never compared with what the other gives.
 """
@@ -46,7 +46,7 @@ __all__ = ["RAW_DIGEST", "digest_of_blocks", "memory", "raw_digest"]
 
 
 def memory(address: int, size: int) -> Any:
-    """So many bytes of memory as a buffer, without a copy; whoever asks keeps the memory alive."""
+    """So many bytes of memory as a buffer, without a copy; the caller keeps the memory alive."""
     return _bytes(size).from_address(address) if size else b""
 
 

@@ -29,7 +29,7 @@ ORDERING = {
 }
 RANKING = {"enumerate", "zip", "zip_longest", "accumulate", "combinations", "islice", "permutations", "cycle", "reduce"}
 
-# What a module of torch tells of itself, hashed by address.
+# What a module of torch says of itself, hashed by address.
 OBJECTS = {"parameters", "buffers", "modules", "children"}
 NAMED_OBJECTS = {f"named_{name}" for name in OBJECTS}
 

@@ -26,7 +26,7 @@ class Names(ABC):
 
         Args:
             node: the expression.
-            cap: how much the order of the result matters to whoever uses it.
+            cap: how much the order of the result matters to its user.
         """
 
     def report(self, node: ast.expr | ast.stmt, reason: str, weight: int, depends_on: frozenset[str]) -> None:
@@ -72,7 +72,7 @@ class Names(ABC):
                 self.unpack(target, shape)
 
     def assign_attribute(self, target: ast.Attribute, owner: Shape, shape: Shape) -> None:
-        """Note what an attribute becomes, for this scope and for whoever has the object."""
+        """Note what an attribute becomes, for this scope and for everything that has the object."""
         if owner.kind in ("instance", "class"):
             self.learned.learn_attribute(owner.name, target.attr, shape)
         if name := dotted(target):

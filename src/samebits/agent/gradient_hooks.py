@@ -1,0 +1,119 @@
+"""Losses and gradients: `backward`, `torch.autograd.grad`, and forward-mode derivatives."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from samebits.agent.listening import gradients, graph_leaves, listen, unwrapped
+
+if TYPE_CHECKING:
+    from samebits.agent.recorder import Recorder
+
+
+class GradientHooks:
+    """What the recorder learns from computing gradients."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+
+    def install(self, stack: ExitStack) -> None:
+        """Be called around everything that computes gradients."""
+        safely, undo = self.recorder.safely, stack.callback
+        for name, after in (("backward", self.after_backward), ("grad", self.after_grad)):
+            before, failed = safely(getattr(self, f"before_{name}")), self.backward_failed
+            undo(listen(torch.autograd, name, before=before, after=safely(after), failed=failed))
+        functorch: Any = sys.modules.get("torch._functorch.eager_transforms")
+        if hasattr(functorch, "_jvp_with_argnums"):
+            undo(listen(functorch, "_jvp_with_argnums", after=safely(self.after_jvp)))
+
+    def before_backward(self, *args: Any, **kwargs: Any) -> None:
+        if self.recorder.is_active():
+            losses = self._backward_begins(args[0] if args else kwargs.get("tensors"))
+            training = self.recorder.training
+            if not training.is_cut_at_steps and training.has_leaves is not False:
+                found = [leaf for leaf in graph_leaves(losses) if self.recorder.models.name_of(leaf) is None]
+                training.has_leaves = bool(found)
+                training.note_leaves([(f"leaf{i}", leaf) for i, leaf in enumerate(found)])
+
+    def before_grad(self, *args: Any, **kwargs: Any) -> None:
+        if self.recorder.is_active():
+            inputs = args[1] if len(args) > 1 else kwargs.get("inputs")
+            self.recorder.inside.inputs = [unwrapped(one) for one in _listed(inputs) if torch.is_tensor(one)]
+            self._backward_begins(args[0] if args else kwargs.get("outputs"))
+
+    def _backward_begins(self, tensors: Any) -> list[Any]:
+        training = self.recorder.training
+        if training.has_optimizer and not training.has_stepped and training.has_backward:
+            # A compiled step has no hooks, and an optimizer may be there without being used.
+            training.is_cut_at_backward |= any(held.is_written_to() for held in self.recorder.optimizers.all())
+        training.has_backward, training.forward_open, training.in_backward = True, False, True
+        training.drop_outputs()
+        if self.recorder.ops is not None:
+            self.recorder.ops.places.backward_called(sys._getframe())
+        losses = [unwrapped(tensor) for tensor in _listed(tensors) if torch.is_tensor(tensor)]
+        number = self.recorder.log.count("loss")
+        named = [(f"{number}[{i}]" if len(losses) > 1 else f"{number}", t) for i, t in enumerate(losses)]
+        self.recorder.log.add("loss", named)
+        self.recorder.log.add_numbers(named)
+        return losses
+
+    def backward_failed(self, *_: Any) -> None:
+        self.recorder.training.in_backward = False
+        self.recorder.inside.inputs = []
+
+    def after_backward(self, *_: Any, **__: Any) -> None:
+        self.recorder.training.in_backward = False
+        if not self.recorder.is_active():
+            return
+        if self.recorder.training.is_cut_at_steps:
+            self.recorder.optimizer_hooks.note_versions()
+            return
+        named = [
+            *self.recorder.models.parameters(),
+            *self.recorder.optimizer_hooks.parameters_of_unseen_steps(),
+            *self.recorder.training.last_leaves(),
+        ]
+        self.recorder.log.add("grad", gradients(named))
+        self.recorder.log.add("param", named)
+        self.recorder.end_step("backward")
+
+    def after_grad(self, result: Any, *_: Any) -> None:
+        training = self.recorder.training
+        training.in_backward = False
+        inputs, self.recorder.inside.inputs = self.recorder.inside.inputs, []
+        if not self.recorder.is_active():
+            return
+        named = [(self.recorder.optimizers.name_of(one) or f"leaf{i}", one) for i, one in enumerate(inputs)]
+        number = self.recorder.log.count("autograd.grad")
+        prefix = f"{number}." if number else ""
+        found = [
+            (f"{prefix}{name}", unwrapped(g)) for (name, _), g in zip(named, result, strict=False) if g is not None
+        ]
+        self.recorder.log.add("grad", found)
+        training.note_leaves(
+            [(name, one) for name, one in named if one.is_leaf and self.recorder.optimizers.name_of(one) is None]
+        )
+        if not training.is_cut_at_steps:
+            self.recorder.log.add("param", named)
+            self.recorder.end_step("backward")
+
+    def after_jvp(self, result: Any, function: Any, primals: Any, *_: Any) -> None:
+        """Forward-mode derivatives: the value is the loss, the tangents are the gradients."""
+        if not self.recorder.is_active():
+            return
+        training = self.recorder.training
+        training.has_backward, training.forward_open = True, False
+        number = self.recorder.log.count("jvp")
+        self.recorder.log.add_tree("loss", result[0], f"jvp{number}.value")
+        self.recorder.log.add_tree("grad", result[1], f"jvp{number}")
+        if not training.is_cut_at_steps:
+            self.recorder.log.add_tree("param", primals, f"jvp{number}.primal")
+            self.recorder.end_step("backward")
+
+
+def _listed(tensors: Any) -> list[Any]:
+    return list(tensors) if isinstance(tensors, list | tuple) else [tensors]

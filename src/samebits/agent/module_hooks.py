@@ -1,0 +1,125 @@
+"""Calls of modules: their parameters are met, the outermost call brings the batch and what it returns the output."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from contextlib import ExitStack
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from samebits.agent.compilers import is_tracing
+from samebits.agent.listening import listen
+from samebits.agent.models import COPIED, LOADED
+
+if TYPE_CHECKING:
+    from samebits.agent.recorder import Recorder
+
+
+class ModuleHooks:
+    """What the recorder learns from calls, copies and loads of modules."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.handles: list[Any] = []
+
+    def install(self, stack: ExitStack) -> None:
+        """Be called around calls of modules, and after they are copied or loaded."""
+        safely = self.recorder.safely
+        self._watch_modules()
+        stack.callback(listen(torch.nn.Module, "__setstate__", after=safely(self.module_copied)))
+        stack.callback(listen(torch.nn.Module, "load_state_dict", after=safely(self.module_loaded)))
+
+    def remove(self) -> None:
+        """Be called no more."""
+        while self.handles:
+            self.handles.pop().remove()
+
+    def module_called(self, module: Any, args: Any) -> None:
+        # Inside a compiled region this must vanish: the compiler folds the test and never looks further.
+        if torch.compiler.is_compiling():
+            return
+        inside = self.recorder.inside
+        depth = inside.depth
+        inside.depth = depth + 1
+        # Replicas of DataParallel run in threads inside the call of a module that is seen itself.
+        if depth and module is inside.outermost() and not _is_called_again():
+            depth, inside.depth = 0, 1
+        # Asked of the dictionary: a program's own `__getattr__` must not hear of names it does not know.
+        if depth or inside.loading or module.__dict__.get("_is_replica", False):
+            return
+        if self.recorder.is_active():
+            self.recorder.safely(self._outermost_called)(module, args)
+
+    def module_returned(self, module: Any, args: Any, result: Any) -> None:
+        if torch.compiler.is_compiling():
+            return
+        inside = self.recorder.inside
+        depth = inside.depth = max(0, inside.depth - 1)
+        if depth == 0 and result is not None and not inside.loading and self.recorder.is_active():
+            self.recorder.safely(self._outermost_returned)(module, result)
+
+    def _outermost_called(self, module: Any, args: Any) -> None:
+        self.recorder.inside.outermost = weakref.ref(module)
+        self.recorder.begin_if_over(module)
+        training = self.recorder.training
+        if training.forward_open and not training.has_optimizer and not training.has_backward:
+            self.recorder.end_call()
+        if self.recorder.ops is not None:
+            # A forked child that trains itself begins here, and not when it is forked: it may be no such child.
+            self.recorder.ops.begin_step(self.recorder.log.step)
+        self.recorder.log.add("init", self.recorder.models.meet(module))
+        self.recorder.last_looks.look_at_copies(self.recorder.lane)
+        if not training.has_loader:
+            number = self.recorder.log.count("batch")
+            self.recorder.log.add_tree("batch", args, f"{number}")
+        training.forward_open = True
+
+    def _outermost_returned(self, module: Any, result: Any) -> None:
+        if not self.recorder.training.in_backward:
+            self.recorder.training.returned(module, result)
+
+    def module_copied(self, result: Any, module: Any, *_: Any) -> None:
+        # Compilers copy and unpickle graphs of their own, more or fewer of them as their caches are filled.
+        if self.recorder.is_active() and not isinstance(module, torch.fx.GraphModule) and not is_tracing():
+            self.recorder.begin_if_over(module)
+            self.recorder.models.notice(module, COPIED)
+
+    def module_loaded(self, result: Any, module: Any, *_: Any) -> None:
+        if self.recorder.is_active() and not is_tracing():
+            self.recorder.begin_if_over(module)
+            self.recorder.models.notice(module, LOADED)
+
+    def _watch_modules(self) -> None:
+        hooks = torch.nn.modules.module
+        self.handles = [
+            hooks.register_module_forward_pre_hook(self.module_called),
+            hooks.register_module_forward_hook(self.module_returned, always_call=True),
+        ]
+        if hasattr(hooks, "_has_any_global_hook"):
+            # torch.compile warns of global hooks; ours vanish in compiled code and concern no one.
+            self.recorder.installed.callback(setattr, hooks, "_has_any_global_hook", hooks._has_any_global_hook)
+            hooks._has_any_global_hook = self._has_global_hooks_of_others
+
+    def _has_global_hooks_of_others(self) -> bool:
+        hooks: Any = torch.nn.modules.module
+        ours = {handle.id for handle in self.handles} | (
+            self.recorder.main.ops.hook_ids if self.recorder.main.ops is not None else set()
+        )
+        kinds = ("backward_pre", "backward", "forward_pre", "forward")
+        return any(not ours.issuperset(getattr(hooks, f"_global_{kind}_hooks")) for kind in kinds)
+
+
+def _is_called_again() -> bool:
+    """Whether the module whose call was just reported was called inside its own call.
+
+    Otherwise no call is around this one: what is no Exception leaves modules without calling any hook.
+    """
+    frame: FrameType | None = sys._getframe(2)
+    calls = 0
+    while frame is not None and calls < 2:
+        calls += frame.f_code is torch.nn.Module._call_impl.__code__
+        frame = frame.f_back
+    return calls == 2

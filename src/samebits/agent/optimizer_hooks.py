@@ -1,0 +1,126 @@
+"""Steps of optimizers: gradients before, parameters after, and where a row of the recording ends."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import ExitStack
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.utils.data import get_worker_info
+
+from samebits.agent.graphs import UNSEEN, Graphs
+from samebits.agent.listening import Named, gradients, listen
+
+if TYPE_CHECKING:
+    from samebits.agent.recorder import Recorder
+
+# An optimizer's state is the largest stream and the last to tell anything new: it follows from gradients, and whatever
+# is in it reaches the parameters. It is digested in the first steps, in every tenth, and when the process ends.
+STATE_FIRST_STEPS = 3
+STATE_EVERY = 10
+
+_OPTIMIZERS = register_optimizer_step_pre_hook.__code__.co_filename
+# Hooks around steps of optimizers that are to be taken away.
+_left_over: list[Any] = []
+
+
+class OptimizerHooks:
+    """What the recorder learns from optimizers: the end of a step, also inside a CUDA graph."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.graphs = Graphs(recorder.safely(self.graph_replayed))
+
+    def install(self, stack: ExitStack) -> None:
+        """Be called when optimizers are made and stepped, and when a CUDA graph runs."""
+        remove_left_over()
+        safely = self.recorder.safely
+        for handle in (
+            register_optimizer_step_pre_hook(safely(self.before_step)),
+            register_optimizer_step_post_hook(safely(self.after_step)),
+        ):
+            stack.callback(_left_over.append, handle)
+        stack.callback(listen(torch.optim.Optimizer, "__init__", after=safely(self.optimizer_made)))
+        self.graphs.install(stack)
+
+    def optimizer_made(self, result: Any, optimizer: Any, *_: Any) -> None:
+        if self.recorder.lane.is_over and get_worker_info() is None:
+            self.recorder.begin_training()
+        self.recorder.training.has_optimizer = True
+        if self.recorder.is_active():
+            self.recorder.optimizers.meet(optimizer)
+
+    def before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not self.recorder.is_active():
+            return
+        if self.recorder.ops is not None:
+            self.recorder.ops.places.optimizer_called(optimizer)
+        self.recorder.training.has_stepped = self.recorder.training.has_optimizer = True
+        named, fresh = self.recorder.optimizers.named(self.recorder.optimizers.meet(optimizer))
+        self.recorder.log.add("init", fresh)
+        self.recorder.log.add("grad", gradients(named))
+
+    def after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not self.recorder.is_active():
+            return
+        if self.recorder.ops is not None:
+            self.recorder.ops.places.optimizer_returned()
+        held = self.recorder.optimizers.meet(optimizer)
+        named, _ = self.recorder.optimizers.named(held)
+        if not self.recorder.log.has("grad"):
+            # A closure (LBFGS) calls backward inside the step: what it left behind is the gradient of this step.
+            self.recorder.log.add("grad", gradients(named))
+        self.recorder.log.add("param", named)
+        held.note_versions()
+        held.has_stepped = True
+        if self.recorder.log.step < STATE_FIRST_STEPS or self.recorder.log.step % STATE_EVERY == 0:
+            self.recorder.log.add_all("optimizer", held.tree())
+        self.recorder.end_step("optimizer")
+
+    def graph_replayed(self, optimizers: list[Any]) -> None:
+        """A CUDA graph ran, and the steps of these optimizers with it."""
+        if not self.recorder.is_active():
+            return
+        self.recorder.note_once(UNSEEN)
+        for optimizer in optimizers:
+            training = self.recorder.training
+            training.has_stepped = training.has_optimizer = training.has_backward = True
+            named, fresh = self.recorder.optimizers.named(self.recorder.optimizers.meet(optimizer))
+            self.recorder.log.add("init", fresh)
+            self.recorder.log.add("grad", gradients(named))
+            self.recorder.log.add("param", named)
+        if optimizers:
+            self.recorder.end_step("optimizer")
+
+    def note_versions(self) -> None:
+        """Until an optimizer is seen to step: how its parameters stand after a backward."""
+        if not self.recorder.training.has_stepped:
+            for held in self.recorder.optimizers.all():
+                held.note_versions()
+
+    def parameters_of_unseen_steps(self) -> list[Named]:
+        found: list[Named] = []
+        for held in self.recorder.optimizers.all() if self.recorder.training.is_cut_at_backward else ():
+            self.recorder.log.add("init", self.recorder.optimizers.named(held)[1])
+            found += self.recorder.optimizers.own(held)
+        return found
+
+
+def remove_left_over() -> None:
+    """Take hooks away that are not needed any more, unless another thread is walking through them right now."""
+    here = threading.get_ident()
+    if not any(_is_stepping(frame) for thread, frame in sys._current_frames().items() if thread != here):
+        while _left_over:
+            _left_over.pop().remove()
+
+
+def _is_stepping(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename == _OPTIMIZERS:
+            return True
+        frame = frame.f_back
+    return False

@@ -1,0 +1,33 @@
+"""RunPlan: what a run's environment gets from the factors that are treated in it."""
+
+from pathlib import Path
+
+import pytest
+
+from samebits.factors.base import Factor, Observation
+from samebits.factors.context import FactorContext, Setting
+from samebits.runfolder import plan as plans
+from samebits.runfolder.plan import RunPlan
+
+
+class CompilerCache(Factor):
+    """A factor that needs an empty folder for each run."""
+
+    name = "compiler-cache"
+    fresh_folders = ("MY_CACHE_DIR",)
+
+    def observe(self, context: FactorContext | None = None) -> Observation:
+        return Observation("unknown", None)
+
+
+@pytest.mark.parametrize(("mode", "is_set"), [("pinned", True), ("varied", True), ("natural", False)])
+def test_a_factor_gets_a_folder_of_the_run(
+    mode: str, is_set: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it is treated its variable names a folder below the run's own; left alone, the user's stays."""
+    monkeypatch.setattr(plans, "CATALOG", (CompilerCache(),))
+    plan = RunPlan(settings={"compiler-cache": Setting(mode)})  # type: ignore[arg-type]
+
+    found = plan.environment({"MY_CACHE_DIR": "/cache"}, tmp_path)
+
+    assert found == ({"MY_CACHE_DIR": str(tmp_path / "compiler-cache")} if is_set else {})
