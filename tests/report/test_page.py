@@ -284,7 +284,7 @@ def test_the_page_of_a_measurement() -> None:
 )
 def test_an_answer_that_cannot_be_read(tmp_path: Path, content: str, told: str) -> None:
     """Half written, of a newer version, or something else."""
-    from samebits.cli.report import _page
+    from samebits.cli.commands.report import _page
 
     (tmp_path / "answer.json").write_text(content)
     with pytest.raises(RecordingError, match=told):

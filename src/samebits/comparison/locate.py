@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from samebits.comparison.align import Pair, align, first_unequal, rows_until
 from samebits.runfolder.steps import COMPARED, Column, Recording, Stream
 
 Position = tuple[int, int]
-DivergentStream: TypeAlias = Stream | Literal["length", "outcome"]
+DivergentStream = Literal[Stream, "length", "outcome"]
 
 
 @dataclass(frozen=True)

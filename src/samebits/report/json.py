@@ -86,6 +86,10 @@ def _interrupted(verdict: Verdict, number: int) -> InterruptedCheckDocument:
     }
 
 
+# The kinds of answers whose documents say why there is none.
+HAS_ERRORS = frozenset(kind for kind, document in DOCUMENTS.items() if "error" in document.__annotations__)
+
+
 def unanswered(kind: str, error: SamebitsError) -> dict[str, object]:
     """What could not even begin, in the shape of its answer: `kind` is a name in `DOCUMENTS`."""
     known = {

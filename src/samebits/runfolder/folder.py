@@ -110,6 +110,11 @@ def write_whole(path: Path, text: str) -> None:
         raise StorageError(f"cannot write {path}: {error.strerror}", "choose another place with --out") from error
 
 
+def write_answer(home: Path, document: str) -> None:
+    """Keep what a check or a measurement answered beside its runs."""
+    write_whole(home / ANSWER, f"{document}\n")
+
+
 def new_home(out: Path | None = None, kept: int = KEPT) -> Path:
     """A fresh folder for one check or run: `out` itself, or a new one under `.samebits/` here.
 

@@ -1,4 +1,4 @@
-"""`samebits run`: the user's command, once, with factors pinned, as if it had been typed without us."""
+"""`samebits run`: run once with factors pinned."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from samebits.base.errors import UsageError
-from samebits.cli.config import read_config
-from samebits.cli.options import COMMAND_LINE, command_argument, out_option, pin_option, seed_option, settings_from
-from samebits.factors.pinning import settings_for
+from samebits.cli.options import COMMAND_LINE, command_argument, out_option, pin_option, seed_option
+from samebits.factors.pinning import settings_for, settings_from
 from samebits.launch.command import parse_command
+from samebits.launch.config import read_config
 from samebits.launch.process import Outcome, run_transparent
 from samebits.launch.signals import end_like
 from samebits.runfolder.folder import mark_busy, mark_done, new_home
@@ -22,7 +22,7 @@ from samebits.runfolder.spec import OpWindow
 from samebits.runfolder.steps import COMPARED
 
 
-@click.command(context_settings=COMMAND_LINE, short_help="Run once with factors pinned.")
+@click.command(context_settings=COMMAND_LINE)
 @pin_option("Pin only these factors (repeatable). Without it: all that are pinned by default.")
 @click.option("--no-pin", is_flag=True, help="Pin nothing, only record.")
 @seed_option
