@@ -1,22 +1,21 @@
-"""What is added is one file: a command, a form of answers, and a factor, each tried here in a temporary place.
+"""What is added is one file: a command, a form of answers, and a factor, each tried in a copy of the package.
 
-    a command   1 file     `cli/commands/NAME.py`: its name, its help and its options
-    a form      1 file     `report/forms/NAME.py`: a function for each kind of answer that it has
-    a factor    1 file     `factors/NAME.py`, and one line in the catalogue, which is the order of factors
+a command   1 file                        its name, its help and its options
+a form      1 file                        a function for each kind of answer that it has
+a factor    1 file, and the catalogue     which is the order of factors: an import and an entry
 """
 
-import json
-from collections.abc import Iterator
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import samebits
-from samebits.cli import commands, registry
-from samebits.cli.main import main
-from samebits.factors import catalog, pinning
-from samebits.report import forms
-from tests.report.test_reports import same
+
+OWN = Path(samebits.__file__).parent
 
 COMMAND = '''"""`samebits greet`: greet the user by name."""
 
@@ -30,18 +29,23 @@ def command(name: str) -> None:
     click.echo(f"hello {name}")
 '''
 
-FORM = '''"""`--format count`: how many factors are held still."""
+FORM = '''"""`--format shout`: the verdict in capital letters."""
 
-from samebits.factors.pinning import Status
+from samebits.base.errors import SamebitsError
+from samebits.checking.verdict import Verdict
 
 IS_DATA = True
 
 
-def factors(status: Status) -> str:
-    return str(sum(factor.is_pinned for factor in status))
+def check(verdict: Verdict) -> str:
+    return verdict.kind.upper()
+
+
+def failure(kind: str, error: SamebitsError) -> str:
+    return f"{kind}: {error.message}".upper()
 '''
 
-FACTOR = '''"""The locale."""
+FACTOR = '''"""The language of the machine."""
 
 import os
 from collections.abc import Mapping
@@ -50,73 +54,87 @@ from samebits.factors.base import Factor, Observation
 from samebits.factors.context import FactorContext, Setting
 
 
-class Locale(Factor):
+class Language(Factor):
     """How numbers and dates are written."""
 
-    name = "locale"
+    name = "language"
     scope = "environment"
     summary = "numbers and dates are written in the language of the machine"
-    too_late = "the interpreter started"
     explanation = "the language of the machine"
+    fix = "set LC_ALL=C before Python starts"
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
         return {"LC_ALL": "C"} if setting.mode == "pinned" else {}
 
-    def observe(self, context: FactorContext | None) -> Observation:
+    def observe(self, context: FactorContext | None = None) -> Observation:
         value = os.environ.get("LC_ALL", "")
-        return Observation(value or "the machine's", value == "C", can_pin=False, reason="Python has started")
+        return Observation(value, value == "C", can_pin=False, reason="Python has started")
 '''
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A place whose files belong to the packages of commands, forms and factors, as if they lay in them."""
-    for package in (commands, forms, samebits.factors):
-        monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
-    registry.helps.cache_clear()
-    yield tmp_path
-    registry.helps.cache_clear()
+def package(tmp_path: Path) -> Path:
+    """A copy of the package, to add files to."""
+    return shutil.copytree(OWN, tmp_path / "src" / "samebits", ignore=shutil.ignore_patterns("__pycache__"))
 
 
-def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    with pytest.raises(SystemExit) as ended:
-        main(words)
-    assert ended.value.code == 0
-    return capsys.readouterr().out
+def touched(package: Path) -> list[str]:
+    """The files of the copy that the package has not, or has otherwise."""
+    files = {path.relative_to(package): path for path in package.rglob("*") if path.suffix in (".py", ".html")}
+    own = {name: OWN / name for name in files}
+    return sorted(str(n) for n, path in files.items() if not own[n].exists() or path.read_text() != own[n].read_text())
 
 
-def test_a_command_is_one_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is listed with its help, and runs; without its file it is unknown."""
-    (folder / "greet.py").write_text(COMMAND)
-
-    listed = printed(capsys, "--help")
-
-    assert "greet    Greet the user by name." in listed
-    assert printed(capsys, "greet", "you") == "hello you\n"
-    assert [path.name for path in folder.iterdir() if path.is_file()] == ["greet.py"]
+def run(package: Path, *words: str, status: int = 0, **environ: str) -> str:
+    """What Python prints that imports the copy."""
+    environment = {**os.environ, "PYTHONPATH": str(package.parent), "PYTHONDONTWRITEBYTECODE": "1", **environ}
+    command = [sys.executable, *words]
+    done = subprocess.run(command, cwd=package.parent, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stderr
+    return done.stdout
 
 
-def test_a_form_is_one_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It can be chosen where it has an answer; elsewhere that is said, and no other form is touched."""
-    (folder / "count.py").write_text(FORM)
-    form = forms.find_form("count", "factors")
+def test_a_command_is_one_file(package: Path) -> None:
+    """It is listed with its help between the others, and runs."""
+    (package / "cli" / "commands" / "greet.py").write_text(COMMAND)
 
-    assert forms.form_names() == ["text", "count", "json"]
-    assert form.factors(pinning.status()) == str(sum(one.is_pinned for one in pinning.status()))
-    with pytest.raises(samebits.SamebitsError, match="--format count has no form for the answers of `samebits check`"):
-        forms.find_form("count", "check")
-    assert json.loads(forms.find_form("json", "check").check(same()))["verdict"] == "same"
+    listed = run(package, "-m", "samebits", "--help")
+
+    assert "  greet    Greet the user by name.\n  replay   " in listed
+    assert run(package, "-m", "samebits", "greet", "you") == "hello you\n"
+    assert touched(package) == ["cli/commands/greet.py"]
 
 
-def test_a_factor_is_one_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With its line in the catalogue it is found, observed, and pinned in the environment of a run."""
-    (folder / "locale_of_the_machine.py").write_text(FACTOR)
-    from samebits.factors.locale_of_the_machine import Locale  # type: ignore[import-not-found]
+def test_a_form_is_one_file(package: Path) -> None:
+    """It can be chosen for the answers that it has, also for those that could not be begun, and for no other."""
+    (package / "report" / "forms" / "shout.py").write_text(FORM)
+    check = (
+        "from samebits.report.forms import find_form; from samebits.checking.verdict import Verdict; "
+        "print(find_form('shout', 'check').check(Verdict('same', 'train.py', '.')))"
+    )
 
-    with_it = (*catalog.CATALOG, Locale())
-    for module in (catalog, pinning, __import__("samebits.runfolder.plan", fromlist=["plan"])):
-        monkeypatch.setattr(module, "CATALOG", with_it)
-    plan = __import__("samebits.runfolder.plan", fromlist=["plan"]).RunPlan(settings=pinning.settings_for(["locale"]))
+    assert "[text|json|shout]" in run(package, "-m", "samebits", "check", "--help")
+    assert run(package, "-c", check) == "SAME\n"
+    failed = run(package, "-m", "samebits", "check", "--format", "shout", "no.py", status=2)
+    assert failed == "CHECK: THERE IS NO SCRIPT 'NO.PY'\n"
+    assert run(package, "-m", "samebits", "diff", "--format", "shout", "a", "b", status=2) == ""
+    assert touched(package) == ["report/forms/shout.py"]
 
-    assert plan.environment({})["LC_ALL"] == "C"
-    assert pinning.status()["locale"].observation.value in ("the machine's", "C", *pinning.status()["locale"].name)
+
+def test_a_factor_is_one_file(package: Path) -> None:
+    """With its entry in the catalogue it is observed, and pinned in the environment of a run."""
+    (package / "factors" / "language.py").write_text(FACTOR)
+    catalog = package / "factors" / "catalog.py"
+    entry = catalog.read_text().replace("    Clock(),\n", "    Clock(),\n    Language(),\n")
+    start = "from samebits.factors.memory"
+    catalog.write_text(entry.replace(start, f"from samebits.factors.language import Language\n{start}"))
+    look = (
+        "import samebits; from samebits.factors.pinning import settings_for; "
+        "from pathlib import Path; from samebits.runfolder.plan import RunPlan; "
+        "plan = RunPlan(settings=settings_for(['language'])); "
+        "print(samebits.status()['language'].is_pinned, plan.environment({}, Path()))"
+    )
+
+    assert run(package, "-c", look, LC_ALL="C") == "True {'LC_ALL': 'C'}\n"
+    assert run(package, "-c", look, LC_ALL="C.UTF-8") == "False {'LC_ALL': 'C'}\n"
+    assert touched(package) == ["factors/catalog.py", "factors/language.py"]
