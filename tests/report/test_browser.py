@@ -24,6 +24,8 @@ WIDTHS = (1280, 390)
 TRAIN = """
 import os, time, torch
 from tests.sharing import made_once
+
+from tests.sharing import made_once
 {before}
 torch.manual_seed(0)
 model = torch.nn.Linear(4, 3)
