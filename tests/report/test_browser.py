@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from tests.sharing import made_once
+
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(
     not (BROWSER and DRIVER), reason="there is no chromium with chromedriver on this machine"
@@ -23,9 +25,7 @@ WIDTHS = (1280, 390)
 
 TRAIN = """
 import os, time, torch
-from tests.sharing import made_once
 
-from tests.sharing import made_once
 {before}
 torch.manual_seed(0)
 model = torch.nn.Linear(4, 3)
