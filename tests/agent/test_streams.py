@@ -13,6 +13,7 @@ from samebits.comparison.growth import growth
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.steps import COMPARED, Recording
 from tests.agent import styles
+from tests.sharing import made_once
 
 STEPS = styles.STEPS
 
@@ -20,13 +21,15 @@ STEPS = styles.STEPS
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     """One run of all styles; every style is one forked process with a recording of its own."""
-    out = tmp_path_factory.mktemp("styles") / "run"
+    return RunFolder(made_once(tmp_path_factory, "styles", run_styles) / "run")
+
+
+def run_styles(folder: Path) -> None:
     script = Path(__file__).with_name("styles.py")
-    command = [sys.executable, "-m", "samebits", "run", "--no-pin", "--out", str(out), str(script)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=out.parent)
+    command = [sys.executable, "-m", "samebits", "run", "--no-pin", "--out", str(folder / "run"), str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    return RunFolder(out)
 
 
 @pytest.fixture(scope="module")

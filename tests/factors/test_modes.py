@@ -158,12 +158,20 @@ def float_settings() -> list[str]:
 def test_float_precision_is_pinned_and_given_back_whatever_was_set() -> None:
     """From torch 2.9 on there are two ways to say it, and reading one can fail after the other was used."""
     code = f"""
-import torch, samebits
+import operator, torch, samebits
 from samebits.factors import float_precision as f
 from samebits.factors.context import Setting
 from samebits.factors.pinning import treat
 def state():
-    new = [(name, owner.fp32_precision) for name, owner in f._precisions(torch).items()]
+    # Found without the factor's help: every place below torch.backends that has a precision of its own.
+    ops = ("", ".matmul", ".conv", ".rnn")
+    places = ["", *(f"{{one}}{{op}}" for one in (".cuda", ".cudnn", ".mkldnn") for op in ops)]
+    new = []
+    for place in places:
+        try:
+            new.append((place, operator.attrgetter(f"backends{{place}}.fp32_precision")(torch)))
+        except AttributeError:
+            continue
     older = [n for n in dir(torch._C) if n.startswith("_get_cublas_allow_fp16")]
     return new, f._reductions(torch), [getattr(torch._C, n)() for n in older]
 for text in {float_settings()!r}:

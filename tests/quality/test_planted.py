@@ -24,7 +24,7 @@ TOGETHER = Path(__file__).parent / "together.py"
 MARK = re.compile(r"# <- ([a-z-]+)(?= #|$)")
 # A line that shows how a factor enters at another one.
 SHOWN = re.compile(r"# <- (drawn for a sample|self\.\w+ changed from sample to sample)$")
-# A line that the same seed cures.
+# A line that the same seed fixes.
 COMPANY = re.compile(r"# <- with ([a-z-]+)$")
 TIMEOUT_SECONDS = 600
 

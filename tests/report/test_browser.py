@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from tests.sharing import made_once
+
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(
     not (BROWSER and DRIVER), reason="there is no chromium with chromedriver on this machine"
@@ -23,6 +25,7 @@ WIDTHS = (1280, 390)
 
 TRAIN = """
 import os, time, torch
+
 {before}
 torch.manual_seed(0)
 model = torch.nn.Linear(4, 3)
@@ -63,14 +66,16 @@ SAID = {
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with a page for each answer."""
-    folder = tmp_path_factory.mktemp("pages")
+    return made_once(tmp_path_factory, "pages", make_pages)
+
+
+def make_pages(folder: Path) -> None:
     for name, parts in SCRIPTS.items():
         given = {"before": "", "loss": "model(torch.ones(2, 4)).sum()", "steps": 8, **parts}
         (folder / f"{name}.py").write_text(textwrap.dedent(TRAIN.format(**given)))
         status, words = COMMANDS[name]
         samebits(folder, status, *words, "--out", name, f"{name}.py")
         samebits(folder, 0, "report", name, "-o", f"{name}.html")
-    return folder
 
 
 def samebits(folder: Path, status: int, *words: str) -> None:

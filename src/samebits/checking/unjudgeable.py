@@ -67,11 +67,11 @@ def _failed(run: Run, count: int) -> SamebitsError:
         return NoTorchError(
             f"{run.facts.interpreter} has no torch", "name the Python that has: samebits check PYTHON ..."
         )
-    last_batch = "\n".join(f"  {line}" for line in lines) or "  (it printed nothing on stderr)"
+    printed = "\n".join(f"  {line}" for line in lines) or "  (it printed nothing on stderr)"
     how = f"exit status {run.outcome.exit_code}" if run.outcome.exit_code > 0 else run.outcome.described
     ended = f"the command failed in {count} of {count} runs ({how})"
     return ScriptFailedError(
-        f"{ended}; the end of its output:\n{last_batch}",
+        f"{ended}; the end of its output:\n{printed}",
         f"{_different_here()}; the whole output is in {run.outcome.folder.stderr}",
     )
 
