@@ -27,7 +27,7 @@ from samebits.report.places import compared_streams, where, which
 from samebits.report.progress import progress as show_progress
 from samebits.report.text import check_text
 from samebits.runfolder.folder import HOME, new_home, newest_in, open_run, write_answer
-from samebits.runfolder.notes import read_notes
+from samebits.runfolder.notes import Failed, read_notes
 from samebits.runfolder.steps import Recording
 
 
@@ -226,8 +226,8 @@ def _called(path: Path, function: Callable[..., Any], args: tuple[Any, ...], kwa
 
     with _threads_noted() as threads, record(path, level="op"):
         result = function(*args, **kwargs)
-    for note in read_notes(path, "error"):
-        raise RecordingError(f"recording ended before the call did: {note['message']}", note["hint"])
+    for note in read_notes(path, Failed):
+        raise RecordingError(f"recording ended before the call did: {note.message}", note.hint)
     recordings = open_run(path).recordings()
     return _Call(recordings, digests_of_result(result), digests_of_reach(function, args, kwargs), tuple(threads))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -82,8 +83,11 @@ def _read_record(kind: type, value: Mapping[str, object]) -> object:
 def _read_one_of(kinds: tuple[object, ...], value: object) -> object:
     if value is None and type(None) in kinds:
         return None
-    (kind,) = (one for one in kinds if one is not type(None))
-    return _read(kind, value)
+    *others, last = (kind for kind in kinds if kind is not type(None))
+    for kind in others:
+        with suppress(ValueError):
+            return _read(kind, value)
+    return _read(last, value)
 
 
 def _read_many(origin: object, inner: tuple[object, ...], value: object) -> object:

@@ -26,7 +26,7 @@ from samebits.factors.catalog import find, held_by_copies, in_order
 from samebits.factors.context import SiteKey
 from samebits.launch.unentered_processes import unentered
 from samebits.lint.rules.seeds import find_seed_arguments
-from samebits.runfolder.notes import read_notes
+from samebits.runfolder.notes import Unseen, read_notes
 
 MAX_ORIGINS = 8
 
@@ -269,6 +269,6 @@ def _verdict(request: Request, pool: RunPool, kind: Any, **more: Any) -> Verdict
 
 
 def _not_observed(runs: Sequence[Run], streams: Sequence[str]) -> tuple[str, ...]:
-    noted = (note["what"] for run in runs for note in read_notes(run.path, "unseen"))
+    noted = (note.what for run in runs for note in read_notes(run.path, Unseen))
     lacking = missing(streams, cuts_of(run.path for run in runs)) if streams else ()
     return tuple(dict.fromkeys([*lacking, *noted]))

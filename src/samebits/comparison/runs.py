@@ -13,7 +13,7 @@ from samebits.comparison.ops import OpDivergence, first_op_divergence
 from samebits.comparison.streams import cuts_of, missing, streams_of
 from samebits.comparison.values import Distance, distance
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.notes import read_notes
+from samebits.runfolder.notes import Unseen, read_notes
 from samebits.runfolder.ops import Ops
 from samebits.runfolder.steps import Recording
 from samebits.runfolder.tensors import read_kept
@@ -114,7 +114,7 @@ def compare_runs(a: RunFolder, b: RunFolder) -> RunComparison:
     found = compare_recordings(left, right, _stopped_at(a, b))
     if not found.streams and not found.compares_ops:
         raise RecordingError(f"{a.path} and {b.path} hold nothing that could be compared", "no stream was recorded")
-    noted = (note["what"] for folder in (a, b) for note in read_notes(folder.path, "unseen"))
+    noted = (note.what for folder in (a, b) for note in read_notes(folder.path, Unseen))
     lacking = missing(found.streams, cuts_of((a.path, b.path))) if found.streams else ()
     return replace(found, not_seen=tuple(dict.fromkeys([*lacking, *noted])))
 
@@ -151,7 +151,7 @@ def recordings_of(folder: RunFolder) -> list[Recording]:
 
 def _stopped_at(a: RunFolder, b: RunFolder) -> int | None:
     stops = [folder.manifest().get("plan", {}).get("stop_after") for folder in (a, b)]
-    return min((stop for stop in stops if stop is not None), default=None)
+    return min((stop for stop in stops if isinstance(stop, int)), default=None)
 
 
 def _comparable_ops(pair: Pair) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -16,7 +15,7 @@ from samebits.comparison.timeline import timeline
 from samebits.report.answers import read_answer
 from samebits.report.documents import CheckDocument
 from samebits.report.page import check_page, cost_page, run_page
-from samebits.runfolder.folder import ANSWER, HOME, RunFolder, newest_in, open_run, write_whole
+from samebits.runfolder.folder import ANSWER, HOME, Manifest, RunFolder, newest_in, open_run, write_whole
 from samebits.runfolder.steps import Recording
 
 
@@ -69,7 +68,7 @@ def _divergent(
     return folders[a].recordings(), folders[b].recordings()
 
 
-def _manifest(home: Path) -> dict[str, Any]:
+def _manifest(home: Path) -> Manifest:
     for path in sorted(home.glob("*/manifest.json")):
         try:
             return RunFolder(path.parent).manifest()
