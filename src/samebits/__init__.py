@@ -5,7 +5,7 @@ Importing this package does nothing at all: every public name is loaded when it 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
@@ -55,7 +55,7 @@ _SUBPACKAGES = ("data",)
 __all__ = [*_EXPORTS, *_SUBPACKAGES, "__version__"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     import importlib
 
     if name in _SUBPACKAGES:

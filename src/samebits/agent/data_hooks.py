@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -31,19 +31,19 @@ class DataHooks:
         made, failed = self.recorder.safely(self.batch_made), self.batch_failed
         stack.callback(listen(iterator, "__next__", before=self.before_batch, after=made, failed=failed))
 
-    def before_batch(self, *_: Any) -> None:
+    def before_batch(self, *_: object) -> None:
         self.recorder.inside.loading = True
 
-    def batch_failed(self, *_: Any) -> None:
+    def batch_failed(self, *_: object) -> None:
         self.recorder.inside.loading = False
 
-    def batch_made(self, batch: Any, *_: Any) -> None:
+    def batch_made(self, batch: object, *_: object) -> None:
         self.recorder.inside.loading = False
         if self.recorder.is_active():
             self.recorder.training.has_loader = True
             self.recorder.log.add_tree("batch", batch, f"{self.recorder.log.count('batch')}")
 
-    def saved(self, thing: Any, file: str) -> None:
+    def saved(self, thing: object, file: str) -> None:
         if not self.recorder.is_active():
             return
         number = self.recorder.log.count("artifact")

@@ -45,7 +45,7 @@ class GradientHooks:
             self.recorder.inside.inputs = [unwrapped(one) for one in _listed(inputs) if torch.is_tensor(one)]
             self._backward_begins(args[0] if args else kwargs.get("outputs"))
 
-    def _backward_begins(self, tensors: Any) -> list[Any]:
+    def _backward_begins(self, tensors: object) -> list[Any]:
         training = self.recorder.training
         if training.has_optimizer and not training.has_stepped and training.has_backward:
             # A compiled step has no hooks, and an optimizer may be there without being used.
@@ -115,5 +115,5 @@ class GradientHooks:
             self.recorder.end_step("backward")
 
 
-def _listed(tensors: Any) -> list[Any]:
+def _listed(tensors: object) -> list[Any]:
     return list(tensors) if isinstance(tensors, list | tuple) else [tensors]

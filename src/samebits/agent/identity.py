@@ -15,17 +15,17 @@ class Identities(Generic[Value]):
     def __init__(self) -> None:
         self._known: dict[int, tuple[ref[Any], Value]] = {}
 
-    def get(self, thing: Any) -> Value | None:
+    def get(self, thing: object) -> Value | None:
         found = self._known.get(id(thing))
         return found[1] if found is not None and found[0]() is thing else None
 
     def set(self, thing: Any, value: Value) -> None:
         self._known[id(thing)] = (ref(thing, self._dropper(id(thing))), value)
 
-    def __contains__(self, thing: Any) -> bool:
+    def __contains__(self, thing: object) -> bool:
         return self.get(thing) is not None
 
-    def alive(self) -> Iterator[tuple[Any, Value]]:
+    def alive(self) -> Iterator[tuple[object, Value]]:
         """Those that still live, in the order in which they came."""
         for reference, value in list(self._known.values()):
             thing = reference()
@@ -35,7 +35,7 @@ class Identities(Generic[Value]):
     def _dropper(self, number: int) -> Any:
         known = self._known
 
-        def drop(dead: Any) -> None:
+        def drop(dead: object) -> None:
             found = known.get(number)
             if found is not None and found[0] is dead:
                 del known[number]
@@ -52,7 +52,7 @@ class Weak:
         self._reference = ref(thing)
         self.version = version_of(thing)
 
-    def is_(self, thing: Any) -> bool:
+    def is_(self, thing: object) -> bool:
         return self._reference() is thing
 
     def is_unchanged(self, thing: Any) -> bool:
@@ -60,7 +60,7 @@ class Weak:
         return self._reference() is thing and self.version is not None and self.version == version_of(thing)
 
     @property
-    def thing(self) -> Any:
+    def thing(self) -> object:
         return self._reference()
 
 

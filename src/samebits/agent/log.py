@@ -267,7 +267,7 @@ class Log:
 
 def _sorted_out(trees: Iterable[tuple[str, Any]]) -> tuple[list[tuple[str, Any]], list[tuple[str, int]]]:
     """The tensors in containers, and the digests of their numbers and texts."""
-    tensors: list[tuple[str, Any]] = []
+    tensors: list[tuple[str, object]] = []
     plain: list[tuple[str, int]] = []
     for prefix, tree in trees:
         for path, leaf in leaves(tree, prefix):
@@ -290,7 +290,7 @@ def _evidence(named: Sequence[tuple[str, Any]]) -> tuple[Sequence[tuple[str, Any
     return held, _completed([tensor for _, tensor in held], found)
 
 
-def digested(tensors: Sequence[Any]) -> Sequence[int] | Pending:
+def digested(tensors: Sequence[object]) -> Sequence[int] | Pending:
     """The digests of evidence, on an accelerator without waiting for them."""
     found = found_at_once(tensors)
     return cast("list[int]", found) if None not in found else _completed(tensors, found)

@@ -86,7 +86,7 @@ class Models:
         self._has_first = False
         self._has_new_copies = False
 
-    def name_of(self, tensor: Any) -> str | None:
+    def name_of(self, tensor: object) -> str | None:
         """What a parameter or buffer is called; None when no module has it."""
         known = self._names.get(tensor)
         return None if known is None else known[0]
@@ -243,7 +243,7 @@ def _holds_tensors(module: Any) -> bool:
     return bool(module._parameters or module._buffers)
 
 
-def _tensors(prefix: str, tensors: Mapping[str, Any]) -> list[Named]:
+def _tensors(prefix: str, tensors: Mapping[str, object]) -> list[Named]:
     """Those that are there; lazy ones are not yet, and inside a transform what is wrapped counts."""
     named = [(f"{prefix}{key}", unwrapped(tensor)) for key, tensor in tensors.items() if tensor is not None]
     return [(name, tensor) for name, tensor in named if not is_lazy(tensor)]

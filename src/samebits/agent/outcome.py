@@ -20,7 +20,7 @@ def digests_of_result(result: Any) -> Digests:
     return {} if result is None else _digested(_opened(result, "what was returned"))
 
 
-def digests_of_reach(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Digests:
+def digests_of_reach(function: Callable[..., object], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Digests:
     """Tensors, arrays and modules among the arguments, in the function's closure, in its globals, and in its `self`.
 
     Numbers are left out: a counter of calls is no result.
@@ -39,7 +39,7 @@ def first_difference(a: Digests, b: Digests) -> str | None:
     return next((path for path in (*a, *b) if a.get(path) != b.get(path)), None)
 
 
-def _outer_variables(function: Callable[..., Any]) -> list[Named]:
+def _outer_variables(function: Callable[..., object]) -> list[Named]:
     try:
         variables = inspect.getclosurevars(inspect.unwrap(getattr(function, "__func__", function)))
     except (TypeError, ValueError):
@@ -51,7 +51,7 @@ def _holds_bits(value: Any) -> bool:
     return isinstance(value, torch.nn.Module) or as_tensor(value) is not None
 
 
-def _opened(tree: Any, path: str) -> Iterator[Named]:
+def _opened(tree: object, path: str) -> Iterator[Named]:
     """Leaves of containers; of other objects tensors only, since they may hold anything else."""
     for name, leaf in leaves(tree, path):
         if as_tensor(leaf) is not None or leaf is None or plain_digest(leaf) is not None:

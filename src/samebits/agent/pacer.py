@@ -59,10 +59,10 @@ class Pacer:
         ):
             self._watching.callback(handle.remove)
 
-    def _note_loader(self, *_: Any) -> None:
+    def _note_loader(self, *_: object) -> None:
         self.fetches = True
 
-    def _called(self, module: Any, args: Any) -> None:
+    def _called(self, module: object, args: Any) -> None:
         if torch.compiler.is_compiling():
             return
         if self._depth == 0:
@@ -71,11 +71,11 @@ class Pacer:
             self.shapes.add(str([tuple(one.shape) for one in args if isinstance(one, torch.Tensor)]))
         self._depth += 1
 
-    def _returned(self, module: Any, args: Any, result: Any) -> None:
+    def _returned(self, module: torch.nn.Module, args: Any, result: Any) -> None:
         if not torch.compiler.is_compiling():
             self._depth = max(0, self._depth - 1)
 
-    def _after_step(self, *_: Any) -> None:
+    def _after_step(self, *_: object) -> None:
         self.steps += 1
         if self.steps == 1:
             _synchronize()
@@ -135,7 +135,7 @@ class Pacer:
             end_process(self.recorder.journal, self.steps - 1, 0)
         self.block_began = time.perf_counter()
 
-    def _say(self, **what: Any) -> None:
+    def _say(self, **what: object) -> None:
         assert self._done is not None
         self._done.write(json.dumps({**what, "peak_bytes": _peak_bytes()}) + "\n")
         self._done.flush()

@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from samebits.agent.used import compiled_regions, what_was_used
@@ -93,7 +94,7 @@ def _seed_reporter(journal: Journal) -> Callable[[SeedCall], None]:
     return report
 
 
-def _unusable(torch: Any) -> tuple[str, str]:
+def _unusable(torch: ModuleType) -> tuple[str, str]:
     """Why nothing can be recorded with this torch, and what to do; empty when it can."""
     version = str(getattr(torch, "__version__", ""))
     numbers = re.match(r"(\d+)\.(\d+)", version)
@@ -127,7 +128,7 @@ class _Agent:
 
         return act
 
-    def meet_torch(self, torch: Any) -> None:
+    def meet_torch(self, torch: ModuleType) -> None:
         """Note what is in effect, and begin to record."""
         why, hint = _unusable(torch)
         if why:

@@ -132,7 +132,7 @@ class Recorder:
     def ops(self) -> OpRecorder | None:
         return self.lane.ops
 
-    def begin_if_over(self, module: Any) -> None:
+    def begin_if_over(self, module: object) -> None:
         """A worker whose training has stepped, and that turns to a model of which nothing was met, has another job."""
         if self.lane.is_over and get_worker_info() is None and self.models.is_new(module):
             self.begin_training()

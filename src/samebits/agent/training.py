@@ -60,7 +60,7 @@ class Training:
         self.keep_outputs(module)
         self._outputs.append((Weak(module), names, part))
 
-    def keep_outputs(self, module: Any = None) -> None:
+    def keep_outputs(self, module: object = None) -> None:
         """No backward was called on what a module returned (or any module): it is a result."""
         waiting, self._outputs = self._outputs, []
         for output in waiting:

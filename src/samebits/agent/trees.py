@@ -10,7 +10,7 @@ from typing import Any
 MAX_DEPTH = 32
 
 
-def leaves(tree: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+def leaves(tree: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, object]]:
     """Pairs of path and leaf, in the order of the containers; modules and optimizers count by their state_dict.
 
     >>> list(leaves({"x": [1, 2], "y": 3}))

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 
@@ -16,10 +16,10 @@ from samebits.base.errors import SamebitsError, StorageError
 from samebits.report.forms import DEFAULT, Form, find_form, form_names
 from samebits.runfolder.folder import write_answer
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 # Our options come first; from the first word that is none on, everything is the user's command.
-COMMAND_LINE: dict[str, Any] = {"ignore_unknown_options": False, "allow_interspersed_args": False}
+COMMAND_LINE: dict[str, object] = {"ignore_unknown_options": False, "allow_interspersed_args": False}
 
 
 def command_argument(function: F) -> F:

@@ -84,7 +84,7 @@ def _relative(np: Any, x: Any, y: Any) -> Any:
     return np.where(np.isfinite(difference), difference / scale, np.abs(x / scale - y / scale))
 
 
-def _numbers(np: Any, raw: Any, dtype: str) -> Any:
+def _numbers(np: Any, raw: Any, dtype: str) -> object:
     if dtype == "bfloat16":
         return (raw.astype("<u4") << 16).view("<f4").astype("<f8")
     return raw.view({"float64": "<f8", "float32": "<f4", "float16": "<f2"}[dtype]).astype("<f8")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from samebits.data.audit import Audit as Audit
@@ -24,7 +24,7 @@ _EXPORTS = {
 __all__ = [*_EXPORTS]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     home = _EXPORTS.get(name)
     if home is None:
         raise AttributeError(f"module 'samebits.data' has no attribute {name!r}")

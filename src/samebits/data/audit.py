@@ -164,7 +164,7 @@ class _Fetched:
         self._fetched(index, trace)
         return trace
 
-    def _fetched(self, index: Any, trace: _LineValues | None, epoch: int = 0) -> Any:
+    def _fetched(self, index: Any, trace: _LineValues | None, epoch: int = 0) -> object:
         with self.fetcher.keyed():
             fetch = partial(self.fetcher.alone, epoch, index)
             return fetch() if trace is None else follow(fetch, trace.after_line)
@@ -175,7 +175,7 @@ class _LineValues:
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
-        self.lines: list[tuple[Site, dict[str, Any]]] = []
+        self.lines: list[tuple[Site, dict[str, object]]] = []
         self.changed: tuple[str, Site] | None = None
         self._before = carried_by(dataset)
 

@@ -125,7 +125,7 @@ class Current:
     """The key that generators were started from last, while a sample is fetched; and the explicit ones made from it."""
 
     words: ClassVar[Words | None] = None
-    made: ClassVar[dict[str, Any]] = {}
+    made: ClassVar[dict[str, object]] = {}
 
     @classmethod
     def set(cls, words: Words | None) -> None:

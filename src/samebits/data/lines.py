@@ -22,10 +22,10 @@ _ITEMS_CARRIED = 20
 _LONG = 200
 
 # Site, frame, and what the function returned, in a list, if the line ended it.
-OnLine = Callable[[Site, FrameType, list[Any]], None]
+OnLine = Callable[[Site, FrameType, list[object]], None]
 
 
-def follow(call: Callable[[], Any], after_line: OnLine) -> Any:
+def follow(call: Callable[[], Any], after_line: OnLine) -> object:
     """What `call` returns; `after_line` is called for each of the user's lines when it has been executed.
 
     A line that calls others of the user's lines is reported after them, too. Under a debugger nothing is reported.
@@ -47,7 +47,7 @@ class _Trace:
         # The line that is being executed in each of the user's frames, outermost first.
         self.stack: list[tuple[FrameType, Site]] = []
 
-    def enter(self, frame: FrameType, event: str, _: Any) -> Any:
+    def enter(self, frame: FrameType, event: str, _: object) -> Any:
         """Follow a call into the user's code; libraries are stepped over."""
         if self.left <= 0 or not is_user_file(frame.f_code.co_filename):
             return None
@@ -91,14 +91,14 @@ class SampleTracer:
         self.samples = 0
         self._known: set[tuple[str, int]] = set()
 
-    def __call__(self, fetch: Callable[[], Any], states: Callable[[], list[Any]], dataset: Any) -> Any:
+    def __call__(self, fetch: Callable[[], object], states: Callable[[], list[Any]], dataset: Any) -> object:
         """What `fetch` returns; `states` returns the state of every generator."""
         if self.samples >= 2:
             return fetch()
         self.samples += 1
         looks_at_dataset = self.samples == 2
 
-        def look() -> tuple[list[Any], dict[str, Any]]:
+        def look() -> tuple[list[object], dict[str, object]]:
             try:
                 return states(), carried_by(dataset, caches=False) if looks_at_dataset else {}
             except Exception:
@@ -124,13 +124,13 @@ class SampleTracer:
             self.found(site, changed)
 
 
-def carried_by(one: Any, caches: bool = True, depth: int = 4, path: str = "self") -> dict[str, Any]:
+def carried_by(one: Any, caches: bool = True, depth: int = 4, path: str = "self") -> dict[str, object]:
     """What an object carries from sample to sample, in itself and in what it holds, by attribute.
 
     Generators are keyed, so they are no part of it. Dicts and sets are only looked at with `caches`: growing, they
     mostly keep what was read before.
     """
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     own = getattr(one, "__dict__", None)
     for name, value in own.items() if isinstance(own, dict) else ():
         if caches or not isinstance(value, dict | set):
@@ -155,7 +155,7 @@ def _carried(one: Any) -> Any:
     return len(one) if isinstance(one, list | dict | set) else kind.__name__
 
 
-def name_of_change(before: dict[str, Any], after: dict[str, Any]) -> str:
+def name_of_change(before: dict[str, object], after: dict[str, object]) -> str:
     """The first attribute that differs: `self.count`."""
     return next(name for name in [*after, *before] if before.get(name) != after.get(name))
 
@@ -183,7 +183,7 @@ def value_of(value: Any, depth: int = _DEPTH) -> Any:
     return _parts(value, depth - 1) if depth else None
 
 
-def _parts(value: Any, depth: int) -> Any:
+def _parts(value: Any, depth: int) -> object:
     if isinstance(value, list | tuple):
         return (len(value), *[value_of(item, depth) for item in value[:_ITEMS]])
     if isinstance(value, dict):
@@ -194,7 +194,7 @@ def _parts(value: Any, depth: int) -> Any:
     return {name: value_of(item, depth) for name, item in list(own.items())[:_ITEMS]}
 
 
-def _bits(tensor: torch.Tensor) -> Any:
+def _bits(tensor: torch.Tensor) -> object:
     if tensor.layout is not torch.strided or tensor.device.type == "meta":
         return None
     plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous().view(-1)

@@ -11,7 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal
+from types import ModuleType
+from typing import Literal
 
 from samebits.base.sites import Site, shown_path
 from samebits.factors.context import FactorContext, Mode, Setting
@@ -127,7 +128,7 @@ class Factor(ABC):
         """Why an error in the program is this pin's doing, as a clause; empty when it is not."""
         return ""
 
-    def kernel_settings(self, torch: Any) -> dict[str, Any]:
+    def kernel_settings(self, torch: ModuleType) -> dict[str, object]:
         """What is in effect and chooses kernels, for a replay of one operation; see `factors.kernel_settings`."""
         return {}
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import gc
-from typing import Any
 
 
-def exchange_method(owner: type, name: str, method: Any) -> Any:
+def exchange_method(owner: type, name: str, method: object) -> object:
     """Put `method` into the class under `name`, for everybody, and return what was there.
 
     The class stays the class it is: C code, subclasses, pickles and annotations see no other one.

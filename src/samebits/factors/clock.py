@@ -123,7 +123,7 @@ class _Clock:
 
     def duration(
         self, name: str, original: Callable[[], Any], real_ns: Callable[[], int], unit: int | None
-    ) -> Callable[[], Any]:
+    ) -> Callable[[], object]:
         """For a clock that measures durations: treated where the user's own line reads it."""
 
         def read() -> Any:
@@ -148,10 +148,10 @@ class _Clock:
 
         return sleep
 
-    def converter(self, name: str, original: Callable[[float], Any]) -> Callable[..., Any]:
+    def converter(self, name: str, original: Callable[[float], Any]) -> Callable[..., object]:
         """For a function whose argument defaults to the present moment."""
 
-        def convert(seconds: float | None = None, /) -> Any:
+        def convert(seconds: float | None = None, /) -> object:
             return original(self.now(f"time.{name}") / SECOND_NS if seconds is None else seconds)
 
         return convert
@@ -166,7 +166,7 @@ class _Clock:
 
         return formatted
 
-    def reader(self, name: str, original: Callable[[int], Any], unit: int | None) -> Callable[[int], Any]:
+    def reader(self, name: str, original: Callable[[int], Any], unit: int | None) -> Callable[[int], object]:
         """For a function that reads any of the system's clocks."""
 
         def read(clk_id: int, /) -> Any:

@@ -29,18 +29,18 @@ def report_another_now(context: FactorContext, clock: Clock, real_ns: Callable[[
     # As C does it: what a subclass makes of `fromtimestamp` does not count for its `now`.
     at = vars(moment)["fromtimestamp"]
 
-    def now(cls: Any, tz: Any = None) -> Any:
+    def now(cls: Any, tz: object = None) -> object:
         read = clock("datetime.now")
         return plain_now.__get__(None, cls)(tz) if read is None else at.__get__(None, cls)(read / 1_000_000_000, tz)
 
-    def utcnow(cls: Any) -> Any:
+    def utcnow(cls: Any) -> object:
         if sys.version_info >= (3, 12):
             warnings.warn(UTCNOW_IS_DEPRECATED, DeprecationWarning, stacklevel=2)
         read = clock("datetime.utcnow")
         seconds = (real_ns() if read is None else read) / 1_000_000_000
         return moment.replace(at.__get__(None, cls)(seconds, datetime.timezone.utc), tzinfo=None)
 
-    def today(cls: Any) -> Any:
+    def today(cls: Any) -> object:
         read = clock("datetime.today" if issubclass(cls, moment) else "date.today")
         # Here it does count: C asks the class.
         return plain_today.__get__(None, cls)() if read is None else cls.fromtimestamp(read / 1_000_000_000)

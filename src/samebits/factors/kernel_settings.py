@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter
+from types import ModuleType
 from typing import Any
 
 
-def attributes(torch: Any, *places: str) -> dict[str, Any]:
+def attributes(torch: ModuleType, *places: str) -> dict[str, Any]:
     """Place (`backends.cudnn.benchmark`) → value; without those that this torch does not have or refuses to tell."""
     found = {place: answer(lambda place=place: attrgetter(place)(torch)) for place in places}  # type: ignore[misc]
     return {place: value for place, value in found.items() if value is not None}
 
 
-def answer(ask: Callable[[], Any]) -> Any:
+def answer(ask: Callable[[], object]) -> object:
     """What `ask` returns, None where this torch cannot say; older switches refuse to answer beside newer ones."""
     try:
         found = ask()

@@ -18,10 +18,10 @@ class PatchedFunction:
         self.__module__, self.__doc__ = home, original.__doc__
         self._name, self._call = name, call
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> object:
         return self._call(*args, **kwargs)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self.__wrapped__, name)
 
     def __eq__(self, other: object) -> bool:

@@ -136,7 +136,7 @@ class _Ids:
         time, node = (derive(root, *self.lineage.path, *asker, word, self.count) for word in ("time", "node"))
         return uuid.UUID(int=(time << 64) | node, version=1)
 
-    def real(self, pid: Any) -> Any:
+    def real(self, pid: object) -> object:
         """The real number behind a derived one of this process or its parent."""
         if not isinstance(pid, int) or pid <= MOST_PROCESSES:
             return pid
@@ -145,7 +145,7 @@ class _Ids:
             return self.getpid()
         return self.getppid() if pid in [self.parent(mode) for mode in modes] else pid
 
-    def taking(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def taking(self, original: Callable[..., Any]) -> Callable[..., object]:
         """A patched function whose first argument is a process id."""
         return wraps(original)(lambda pid, *args, **kwargs: original(self.real(pid), *args, **kwargs))
 

@@ -81,8 +81,8 @@ class _Watch:
         self.seeding = Seeding()
         self.other = random.Random(context.other("site"))
 
-    def draw(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-        def draw(*args: Any, **kwargs: Any) -> Any:
+    def draw(self, name: str, original: Callable[..., Any]) -> Callable[..., object]:
+        def draw(*args: Any, **kwargs: Any) -> object:
             # The global stream advances as it always does; a released call then answers from another stream, so that
             # the calls after it are not blamed for what this one did.
             result = original(*args, **kwargs)

@@ -72,7 +72,7 @@ class _Devices:
 
         return open_
 
-    def _treated(self, file: Any) -> Mode | None:
+    def _treated(self, file: object) -> Mode | None:
         """How to treat what is opened; None for what is no such device, and for what is left alone."""
         if isinstance(file, int):
             return self._of_descriptor(file)
@@ -92,7 +92,7 @@ class _Devices:
     def descriptor_opening(self, original: Callable[..., int]) -> Callable[..., int]:
         """A patched `os.open`: the device is opened, and what is read from its number is watched."""
 
-        def open_(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
+        def open_(path: object, flags: int, *args: Any, **kwargs: Any) -> int:
             descriptor = original(path, flags, *args, **kwargs)
             mode = self._treated(path)
             if mode is not None:
@@ -116,7 +116,7 @@ class _Devices:
     def array(self, numpy: Any, original: Callable[..., Any]) -> Callable[..., Any]:
         """A patched `numpy.fromfile`, which reads in C."""
 
-        def fromfile(file: Any, dtype: Any = float, count: int = -1, *args: Any, **kwargs: Any) -> Any:
+        def fromfile(file: object, dtype: Any = float, count: int = -1, *args: Any, **kwargs: Any) -> object:
             raw = getattr(file, "raw", file)
             if not isinstance(raw, DerivedFile):
                 mode = self._treated(file) if count >= 0 else None

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from samebits.base.errors import StorageError
 from samebits.runfolder.folder import RunFolder
@@ -33,7 +33,7 @@ class Streams:
         options: how to start it.
     """
 
-    def __init__(self, options: dict[str, Any], terminals: list[_Terminal]) -> None:
+    def __init__(self, options: dict[str, object], terminals: list[_Terminal]) -> None:
         self.options, self._terminals = options, terminals
 
     def started(self) -> None:
@@ -50,7 +50,7 @@ def streams_of(folder: RunFolder) -> Iterator[Streams]:
         StorageError: the logs cannot be made.
     """
     with ExitStack() as stack:
-        options: dict[str, Any] = {"stdin": stack.enter_context(_input())}
+        options: dict[str, object] = {"stdin": stack.enter_context(_input())}
         terminals: list[_Terminal] = []
         for number, name, path in ((STDOUT, "stdout", folder.stdout), (STDERR, "stderr", folder.stderr)):
             log = options[name] = stack.enter_context(_log(path))
@@ -162,7 +162,7 @@ def _log(path: Path) -> IO[bytes]:
 
 
 @contextmanager
-def _input() -> Iterator[Any]:
+def _input() -> Iterator[object]:
     """A file on standard input is given to every run from its start; a pipe cannot be."""
     try:
         is_file = stat.S_ISREG(os.fstat(STDIN).st_mode)

@@ -74,7 +74,7 @@ class Call:
     is_late: bool
 
     def __init__(self, schema: OpSchema, args: Any, kwargs: Any) -> None:
-        self.tensors: list[Any] = []
+        self.tensors: list[torch.Tensor] = []
         self.floats: list[float] = []
         self.generator: Any = None
         signature: list[Any] = [schema.name, len(args), *kwargs] if kwargs else [schema.name]
@@ -89,7 +89,7 @@ class Call:
                 signature.append(self._signed(value))
         self.signature = tuple(signature)
 
-    def _signed(self, value: Any) -> Any:
+    def _signed(self, value: Any) -> object:
         if isinstance(value, torch.Tensor):
             self.tensors.append(value)
             return value.dtype, value.shape

@@ -92,10 +92,10 @@ class Places:
     def optimizer_returned(self) -> None:
         self._optimizer = None
 
-    def module_called(self, module: Any) -> None:
+    def module_called(self, module: object) -> None:
         self._stack.append(_Called(id(module), self._name_of(module), _is_library_code(module)))
 
-    def module_returned(self, module: Any) -> None:
+    def module_returned(self, module: object) -> None:
         # A forward that was left by an exception may have skipped this call for modules inside.
         if any(called.number == id(module) for called in self._stack):
             while self._stack.pop().number != id(module):

@@ -93,7 +93,7 @@ class OpSchema:
 
 
 # By the id of an operation, with the operation: its own hash is computed in Python.
-_met: dict[int, tuple[Any, OpSchema]] = {}
+_met: dict[int, tuple[object, OpSchema]] = {}
 
 
 def schema_of(func: Any) -> OpSchema:

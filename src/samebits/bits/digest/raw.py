@@ -30,7 +30,7 @@ try:
 except ImportError:
     RAW_DIGEST = "blake2b"
 
-    def raw_digest(raw: Any) -> int:  # type: ignore[misc]
+    def raw_digest(raw: object) -> int:  # type: ignore[misc]
         """64 bits that depend on every byte."""
         return digest_of_blocks([raw])
 
