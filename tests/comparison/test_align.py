@@ -95,7 +95,8 @@ def test_a_process_more_is_a_difference(tmp_path: Path) -> None:
     place = first_divergence(a, b)
 
     assert place is not None
-    assert (place.stream, place.detail) == ("length", "only the second run recorded process SpawnProcess-3")
+    assert (place.stream, place.only_in, place.process) == ("length", "second", "process SpawnProcess-3")
+    assert where(place) == "at step 0: only the second run recorded process SpawnProcess-3"
 
 
 def test_twice_the_same_is_not_once(tmp_path: Path) -> None:
@@ -116,7 +117,7 @@ def test_a_run_that_was_stopped_is_not_blamed_for_what_it_did_not_come_to(tmp_pa
     assert first_divergence(whole, stopped, until=0) is None
     place = first_divergence(whole, ended)
     assert place is not None
-    assert "only the first run recorded process SpawnProcess-2" in place.detail
+    assert (place.only_in, place.process) == ("first", "process SpawnProcess-2")
 
 
 def test_the_order_of_creation_is_that_of_the_system() -> None:

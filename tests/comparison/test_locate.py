@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from samebits.base.errors import DigestError
 from samebits.comparison.locate import first_divergence
 from samebits.comparison.ops import op_divergences
+from samebits.report.places import where, which
 from samebits.runfolder.steps import Column, Recording, Writer
 
 STEPS = 20
@@ -92,8 +93,8 @@ def test_a_run_that_is_longer_is_a_divergence(tmp_path: Path) -> None:
 
     assert place is not None
     assert (place.step, place.stream) == (5, "length")
-    assert "5 steps" in place.detail
-    assert "7" in place.detail
+    assert place.lengths == (5, 7)
+    assert where(place) == "at step 5: the first run took 5 steps and the second 7"
 
 
 def test_an_end_where_the_other_takes_a_step_is_a_difference_in_length(tmp_path: Path) -> None:
@@ -117,7 +118,8 @@ def test_a_stream_that_one_run_lacks_is_named(tmp_path: Path) -> None:
 
     assert place is not None
     assert place.stream == "grad"
-    assert "only the first run" in place.detail
+    assert place.only_in == "first"
+    assert "only the first run has it" in which(place)
 
 
 def test_other_names_are_named(tmp_path: Path) -> None:
@@ -131,7 +133,8 @@ def test_other_names_are_named(tmp_path: Path) -> None:
     assert extra is not None
     assert extra.name == "extra"
     assert moved is not None
-    assert moved.detail == "the same names come in another order"
+    assert moved.is_reordered
+    assert which(moved) == "w: 2 of 2 tensors differ (the same names come in another order)"
 
 
 def test_the_earliest_rank_is_reported(tmp_path: Path) -> None:
@@ -155,7 +158,7 @@ def test_a_rank_without_counterpart_is_a_divergence(tmp_path: Path) -> None:
     place = first_divergence(a, b)
 
     assert place is not None
-    assert "rank 1" in place.detail
+    assert where(place) == "at step 0: only the first run recorded rank 1"
 
 
 def test_generators_that_stood_elsewhere_explain(tmp_path: Path) -> None:

@@ -136,5 +136,5 @@ def parts(a: Run, b: Run) -> Divergence | None:
     place = first_divergence(a.outcome.folder.recordings(), b.outcome.folder.recordings(), min(stops, default=None))
     if a.succeeded != b.succeeded and (place is None or place.stream == "length"):
         failed = a if not a.succeeded else b
-        return Divergence(failed.steps, "outcome", detail=ended(failed))
+        return Divergence(failed.steps, "outcome", ending=ended(failed))
     return place

@@ -162,7 +162,7 @@ class Inquiry:
         """Whether the same treatment is survived another time: then failing is what the script does by itself."""
         (again,) = yield [run.plan]
         if again.succeeded:
-            self.erratic = DivergentRuns(again.id, run.id, Divergence(run.steps, "outcome", detail=ended(run)))
+            self.erratic = DivergentRuns(again.id, run.id, Divergence(run.steps, "outcome", ending=ended(run)))
             self.doubt(self.erratic)
         return bool(again.succeeded)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypedDict
 
 from samebits.comparison.align import Pair, align, first_unequal, rows_until
 from samebits.runfolder.steps import COMPARED, Column, Recording, Stream
 
 Position = tuple[int, int]
+Which = Literal["first", "second"]
 DivergentStream = Literal[Stream, "length", "outcome"]
 
 
@@ -23,7 +24,10 @@ class Divergence:
         name: the first tensor that differs there.
         rank: whose.
         differing, total: tensors of that stream that differ, and how many there are.
-        detail: what else can be said, as a clause.
+        only_in: the run that alone has it: the tensor, the stream or, with `length`, the process or the rank.
+        is_reordered: the same tensors came in another order.
+        lengths: the steps that either run took, where those differ.
+        ending: how the run that failed ended, as a clause.
         generators: the generators that stood elsewhere at the end of the step before (explains, is not compared).
         process: which process, thread or training of that rank, in words; empty where the rank has only one.
     """
@@ -34,7 +38,10 @@ class Divergence:
     rank: int = 0
     differing: int = 0
     total: int = 0
-    detail: str = ""
+    only_in: Which | None = None
+    is_reordered: bool = False
+    lengths: tuple[int, int] | None = None
+    ending: str = ""
     generators: tuple[str, ...] = ()
     process: str = ""
 
@@ -64,11 +71,10 @@ def _alone(pair: Pair, pairs: Sequence[Pair], until: int | None) -> Divergence |
     """Of what only one run recorded; a run that was cut short may not have come to it."""
     if pair.a is not None and pair.b is not None:
         return None
-    lacking, there = ("a", "second") if pair.a is None else ("b", "first")
-    if any(_is_cut_short(other, lacking, until) for other in pairs):
+    there: Which = "second" if pair.a is None else "first"
+    if any(_is_cut_short(other, "a" if pair.a is None else "b", until) for other in pairs):
         return None
-    what = pair.process or f"rank {pair.rank}"
-    return Divergence(0, "length", rank=pair.rank, detail=f"only the {there} run recorded {what}")
+    return Divergence(0, "length", rank=pair.rank, only_in=there, process=pair.process)
 
 
 def _is_cut_short(pair: Pair, which: str, until: int | None) -> bool:
@@ -90,8 +96,7 @@ def _first_in(pair: Pair, until: int | None) -> Divergence | None:
         return _explained(pair, row)
     shorter = pair.a if rows_a < rows_b else pair.b
     if rows_a != rows_b and shorter.complete:
-        detail = _lengths(pair.a, pair.b)
-        return Divergence(common, "length", rank=pair.rank, detail=detail, process=pair.process)
+        return _other_length(pair, common)
     return None
 
 
@@ -101,41 +106,51 @@ def _explained(pair: Pair, row: int) -> Divergence:
     for recording in (pair.a, pair.b):
         recording.assert_sound(row)
     if pair.a.kind(row) != pair.b.kind(row):
-        return Divergence(row, "length", rank=pair.rank, detail=_lengths(pair.a, pair.b), process=pair.process)
+        return _other_length(pair, row)
     left, right = pair.a.columns(row), pair.b.columns(row)
     generators = _generators(pair, row)
     for stream in COMPARED:
         found = _in_stream(left.get(stream), right.get(stream))
         if found is not None:
-            name, differing, total, detail = found
-            return Divergence(row, stream, name, pair.rank, differing, total, detail, generators, pair.process)
+            return Divergence(row, stream, rank=pair.rank, generators=generators, process=pair.process, **found)
     raise AssertionError(f"roots differ at row {row}, and no stream does")
 
 
-def _in_stream(a: Column | None, b: Column | None) -> tuple[str, int, int, str] | None:
+class _InStream(TypedDict, total=False):
+    """What of a divergence one stream says."""
+
+    name: str
+    differing: int
+    total: int
+    only_in: Which
+    is_reordered: bool
+
+
+def _in_stream(a: Column | None, b: Column | None) -> _InStream | None:
     if a is None and b is None:
         return None
     if a is None or b is None:
         present = b if a is None else a
         assert present is not None
-        which = "second" if a is None else "first"
-        return present.names[0], len(present.names), len(present.names), f"only the {which} run has it"
+        count = len(present.names)
+        which: Which = "second" if a is None else "first"
+        return {"name": present.names[0], "differing": count, "total": count, "only_in": which}
     if a.names != b.names:
         return _other_names(a, b)
     differing = [name for name, x, y in zip(a.names, a.digests, b.digests, strict=True) if x != y]
-    return (differing[0], len(differing), len(a.names), "") if differing else None
+    return {"name": differing[0], "differing": len(differing), "total": len(a.names)} if differing else None
 
 
-def _other_names(a: Column, b: Column) -> tuple[str, int, int, str]:
+def _other_names(a: Column, b: Column) -> _InStream:
     left, right = a.as_dict(), b.as_dict()
     union = list(dict.fromkeys([*a.names, *b.names]))
     differing = [name for name in union if left.get(name) != right.get(name)]
     only = next((name for name in differing if name not in left or name not in right), None)
     if only is not None:
-        which = "second" if only in right else "first"
-        return only, len(differing), len(union), f"only the {which} run has it"
+        which: Which = "second" if only in right else "first"
+        return {"name": only, "differing": len(differing), "total": len(union), "only_in": which}
     moved = [name for name, other in zip(a.names, b.names, strict=True) if name != other]
-    return moved[0], len(moved), len(union), "the same names come in another order"
+    return {"name": moved[0], "differing": len(moved), "total": len(union), "is_reordered": True}
 
 
 def _generators(pair: Pair, row: int) -> tuple[str, ...]:
@@ -150,5 +165,8 @@ def _generators(pair: Pair, row: int) -> tuple[str, ...]:
     return tuple(name for name, digest in a.as_dict().items() if other.get(name) != digest)
 
 
-def _lengths(a: Recording, b: Recording) -> str:
-    return f"the first run took {a.steps} steps and the second {b.steps}"
+def _other_length(pair: Pair, row: int) -> Divergence:
+    assert pair.a is not None
+    assert pair.b is not None
+    lengths = pair.a.steps, pair.b.steps
+    return Divergence(row, "length", rank=pair.rank, lengths=lengths, process=pair.process)

@@ -34,14 +34,6 @@ class Distance:
         """Whether the values are close enough to be the same numbers, rounded in another order."""
         return self.max_ulp is not None
 
-    def __str__(self) -> str:
-        parts = [f"{self.elements} of {self.total} elements differ"]
-        if self.max_ulp is not None:
-            parts.append(f"by at most {self.max_ulp} ULP")
-        if self.max_relative is not None:
-            parts.append(f"relative {self.max_relative:.2g}")
-        return ", ".join(parts)
-
 
 def distance(a: Kept, b: Kept) -> Distance | None:
     """How far apart; None where NumPy is not installed, or dtype or shape differ."""

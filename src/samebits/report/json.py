@@ -42,6 +42,7 @@ from samebits.report.documents import (
     RunDocument,
 )
 from samebits.report.origins import describe_finding, describe_op, origin_rows, other_origin, site_of
+from samebits.report.places import detail_of
 from samebits.report.text import check_text, remedy_command
 from samebits.runfolder.ops import Producer
 
@@ -298,7 +299,7 @@ def _divergence(place: Divergence, distance: Distance | None) -> DivergenceDocum
         "tensors": {"differing": place.differing, "total": place.total},
         "distance": None if distance is None else _distance(distance),
         "generators": list(place.generators),
-        "detail": place.detail,
+        "detail": detail_of(place),
     }
 
 

@@ -19,13 +19,13 @@ from samebits.report.documents import (
     CauseDocument,
     CheckDocument,
     CostDocument,
-    DistanceDocument,
     LocationDocument,
     OriginDocument,
     PriceDocument,
     RatioDocument,
     RunDocument,
 )
+from samebits.report.places import apart
 from samebits.runfolder.folder import Manifest, RunFolder
 from samebits.runfolder.steps import Recording
 
@@ -154,15 +154,9 @@ def _origin(origin: OriginDocument, sources: bool, cwd: str) -> View:
         else:
             facts[-1][1] += f"; {row['text']}"
     if origin["distance"]:
-        facts.append(["by", _distance(origin["distance"])])
+        facts.append(["by", apart(**origin["distance"])])
     lines = _lines(origin["location"]) if sources else []
     return {**origin, "facts": facts, "lines": lines, "location": _near(origin["location"], cwd)}
-
-
-def _distance(distance: DistanceDocument) -> str:
-    ulp = "" if distance["max_ulp"] is None else f", by at most {distance['max_ulp']} ULP"
-    relative = "" if distance["max_relative"] is None else f", relative {distance['max_relative']:.2g}"
-    return f"{distance['elements']} of {distance['total']} elements{ulp}{relative}"
 
 
 def _cause(cause: CauseDocument, sources: bool, cwd: str) -> View:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from samebits.base.sites import Site, shown_path
 from samebits.comparison.locate import Divergence
 from samebits.comparison.runs import RunComparison
+from samebits.comparison.values import Distance
 
 _STREAMS = {
     "init": "the initial parameters",
@@ -49,8 +50,8 @@ def place_of(site: Site) -> str:
 def where(divergence: Divergence) -> str:
     """`at step 3, in the gradients (fc.weight, 4 of 10)`."""
     if divergence.stream in ("length", "outcome"):
-        process = f" ({divergence.process})" if divergence.process else ""
-        return f"at step {divergence.step}: {divergence.detail}{process}"
+        process = f" ({divergence.process})" if divergence.process and divergence.only_in is None else ""
+        return f"at step {divergence.step}: {detail_of(divergence)}{process}"
     rank = f"rank {divergence.rank}" if divergence.rank else ""
     whose = "".join(f" of {one}" for one in (divergence.process, rank) if one)
     return f"at step {divergence.step}, in {_STREAMS[divergence.stream]}{whose}"
@@ -62,14 +63,38 @@ def which(divergence: Divergence) -> str:
         return ""
     # Batches, losses and artifacts have numbers for names; parameters have names of their own.
     label = f"{divergence.stream} " if divergence.stream in ("batch", "loss", "artifact", "output") else ""
-    if divergence.detail.startswith("only the "):
+    if divergence.only_in is not None:
         # Nothing differs where there is nothing to compare with.
         others = f", and {divergence.differing - 1} more" if divergence.differing > 1 else ""
-        return f"{label}{divergence.name}: {divergence.detail}{others}"
+        return f"{label}{divergence.name}: {detail_of(divergence)}{others}"
     text = f"{label}{divergence.name}: {divergence.differing} of {divergence.total} tensors differ"
-    if divergence.detail:
-        text += f" ({divergence.detail})"
-    return text
+    return f"{text} ({detail_of(divergence)})" if detail_of(divergence) else text
+
+
+def detail_of(divergence: Divergence) -> str:
+    """What else can be said of a divergence, as a clause; empty where there is nothing to add."""
+    if divergence.only_in is not None and divergence.stream == "length":
+        return f"only the {divergence.only_in} run recorded {divergence.process or f'rank {divergence.rank}'}"
+    if divergence.only_in is not None:
+        return f"only the {divergence.only_in} run has it"
+    if divergence.lengths is not None:
+        return f"the first run took {divergence.lengths[0]} steps and the second {divergence.lengths[1]}"
+    return "the same names come in another order" if divergence.is_reordered else divergence.ending
+
+
+def apart(elements: int, total: int, max_ulp: int | None, max_relative: float | None) -> str:
+    """`3 of 64 elements differ, by at most 1 ULP, relative 1e-07`: the same in a terminal and on a page."""
+    parts = [f"{elements} of {total} elements differ"]
+    if max_ulp is not None:
+        parts.append(f"by at most {max_ulp} ULP")
+    if max_relative is not None:
+        parts.append(f"relative {max_relative:.2g}")
+    return ", ".join(parts)
+
+
+def distance_words(distance: Distance) -> str:
+    """How far two tensors lie apart."""
+    return apart(distance.elements, distance.total, distance.max_ulp, distance.max_relative)
 
 
 def agreed(streams: Sequence[str]) -> str:

@@ -29,7 +29,7 @@ from samebits.report.causes import (
     witnessed,
 )
 from samebits.report.origins import describe_op, origin_place, origin_rows, other_origin
-from samebits.report.places import agreed, compared_streams, counted, path_of, place_of, where, which
+from samebits.report.places import agreed, compared_streams, counted, distance_words, path_of, place_of, where, which
 from samebits.report.rows import laid_out
 from samebits.runfolder.plan import RunPlan
 
@@ -113,7 +113,7 @@ def _cause_rows(verdict: Verdict) -> list[tuple[str, str]]:
             rows += [("", f"{shown.what} at {place_of(shown.site)}"), ("", f"    {shown.site.source}")]
         rows += [("", state_of(cause)), ("", coin(cause))]
         if cause.distance is not None and cause.distance.is_rounding:
-            rows.append(("", str(cause.distance)))
+            rows.append(("", distance_words(cause.distance)))
         if not cause.varies_between_runs:
             rows.append(("", "repeats on this machine; another machine, copy or setting changes it"))
     if verdict.unknown is not None:
@@ -126,7 +126,7 @@ def _cause_rows(verdict: Verdict) -> list[tuple[str, str]]:
 def _unknown_rows(verdict: Verdict, unknown: Unknown) -> list[tuple[str, str]]:
     rows = [("cause", unknown_line(unknown))]
     if unknown.divergent.distance is not None:
-        rows.append(("", str(unknown.divergent.distance)))
+        rows.append(("", distance_words(unknown.divergent.distance)))
     rows.append(("", unknown_what(verdict)))
     if unknown.results > 1 and unknown.runs > 2:
         rows.append(("", f"{unknown.results} different results in {unknown.runs} runs treated alike"))
@@ -165,7 +165,7 @@ def diff_text(a: str, b: str, found: RunComparison, distance: Distance | None, n
         first = where(place) if found.is_op_first else ""
         rows += [("first", text) for text in [", ".join(filter(None, (first, which(place))))] if text]
     if distance is not None:
-        rows.append(("by", str(distance)))
+        rows.append(("by", distance_words(distance)))
     if place is not None and place.generators:
         rows.append(("rng", f"already elsewhere at the end of step {place.step - 1}: {', '.join(place.generators)}"))
     rows += [("compared", compared_streams(found)), ("runs", f"{path_of(a)} and {path_of(b)}"), *remarks]
