@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -151,6 +152,8 @@ def test_a_check_from_python_that_cannot_be_made(tmp_path: Path, monkeypatch: py
         samebits.check("train.py", pins="clock")
     with pytest.raises(FileNotFoundError, match=r"there is no script 'trian.py'"):
         samebits.check("trian.py --lr 3")
+    with ThreadPoolExecutor(1) as pool, pytest.raises(samebits.SamebitsError, match="was called from a thread"):
+        pool.submit(samebits.check, "train.py").result()
     verdict = samebits.check("train.py --lr 3", runs=2)
 
     assert (verdict.kind, verdict.command) == ("undecided", "train.py --lr 3")

@@ -64,7 +64,7 @@ def check(
             print(verdict.causes[0].site)         # the line that lets the first cause in
 
     What is left out has the default of `[tool.samebits]` in pyproject.toml, else that of `samebits check`. Ctrl-C and
-    SIGTERM end every run, so call it from the main thread, to which Python hands signals.
+    SIGTERM end every run, so it is called from the main thread, to which Python hands signals.
 
     Args:
         command: what to run, as words or as one line for a shell to split; `train.py` is short for `python train.py`.
@@ -87,10 +87,12 @@ def check(
         The verdict. Where it is `undecided`, its `error` says why, if anything failed.
 
     Raises:
-        UsageError: the arguments make no sense together.
+        UsageError: the arguments make no sense together, or this is not the main thread.
         CommandNotFoundError: there is no such script or program.
         StorageError: the folder for the runs cannot be written.
     """
+    if threading.current_thread() is not threading.main_thread():
+        raise UsageError("check() was called from a thread", "call it from the main one: a signal has to end every run")
     config = read_config()
     asked = Asked(
         *(_words("pins", pins), _words("vary", vary), seed, runs, max_runs, jobs, max_steps, timeout, level),

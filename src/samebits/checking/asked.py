@@ -99,7 +99,7 @@ def check_in(
     Args:
         home: the folder of the check.
         request: what to check.
-        announce: told before it begins that much is going to be copied.
+        announce: called with a note when much is going to be copied.
         wants_copies: copies were asked for by name.
         watching: what shows how far the runs are.
 
