@@ -18,7 +18,18 @@ from samebits.checking.plan import Request
 from samebits.checking.pool import RunPool
 from samebits.checking.search import Found, look
 from samebits.checking.treatments import Inquiry
-from samebits.checking.verdict import Cause, DivergentRuns, Origin, Remedy, Reseeded, Run, Unknown, Verdict, whole_runs
+from samebits.checking.verdict import (
+    Cause,
+    DivergentRuns,
+    Origin,
+    Remedy,
+    Reseeded,
+    Run,
+    Unknown,
+    Verdict,
+    VerdictKind,
+    whole_runs,
+)
 from samebits.comparison.runs import distance_at
 from samebits.comparison.streams import cuts_of, missing, streams_of
 from samebits.comparison.values import Distance
@@ -55,7 +66,7 @@ def _verdict_of(request: Request, pool: RunPool) -> Verdict:
     if found.divergent is None:
         # What agrees is what was recorded; a process that was not recorded may have done anything.
         agreed = not found.stopped and any(unentered(run.outcome.folder) for run in pool.runs)
-        kind = "undecided" if found.stopped or agreed else "same"
+        kind: VerdictKind = "undecided" if found.stopped or agreed else "same"
         notes = () if found.stopped else (*_about_files(asked, inquiry, pool), *_bounds(request))
         return _verdict(request, pool, kind, notes=notes, agreed=agreed, **common)
     more = _More()
@@ -189,7 +200,7 @@ def _unexplained(found: Found) -> list[str]:
 
 def _code(causes: Iterable[Cause], script: str) -> tuple[str, ...]:
     """What to change in the code, each thing once: what is cured for all lines at once, at the first of them."""
-    fixes: dict[Any, str] = {}
+    fixes: dict[object, str] = {}
     for cause in sorted(causes, key=lambda cause: not cause.varies_between_runs):
         factor = find(cause.factor)
         own = cause.script or script
@@ -252,7 +263,7 @@ def _distance(pool: RunPool, divergent: DivergentRuns | None) -> Distance | None
     return distance_at(_run(pool, divergent.a).path, _run(pool, divergent.b).path, divergent.divergence)
 
 
-def _verdict(request: Request, pool: RunPool, kind: Any, **more: Any) -> Verdict:
+def _verdict(request: Request, pool: RunPool, kind: VerdictKind, **more: Any) -> Verdict:
     left_out = {(one.factor, one.mode) for one in more.get("left_out", ())}
     streams = streams_of(run.outcome.folder.recordings() for run in whole_runs(pool.runs))
     return Verdict(

@@ -16,7 +16,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Literal, cast
 
 from samebits.base.errors import SamebitsError
 from samebits.base.records import from_data
@@ -26,7 +26,7 @@ from samebits.checking.verdict import Origin, OriginOnRank, Run
 from samebits.comparison.ops import OpDivergence, is_collective, op_divergences
 from samebits.comparison.values import Distance, distance
 from samebits.replay.runner import Replay, replay
-from samebits.runfolder.ops import OPERANDS, OpRow, Producer, operands_name
+from samebits.runfolder.ops import OPERANDS, KeptCall, OpRow, Producer, operands_name
 from samebits.runfolder.plan import RunPlan
 from samebits.runfolder.spec import OpWindow
 from samebits.runfolder.tensors import Kept, read_tensors
@@ -149,8 +149,7 @@ def _keep(places: dict[int, OpDivergence]) -> tuple[tuple[int, int], ...]:
 
 def _on_rank(place: OpDivergence, run: Run) -> OriginOnRank:
     call = _call(run, _key(place))
-    found: dict[str, object] = (call or {}).get("producers", {})
-    producers = {name: from_data(Producer, one) for name, one in found.items()}
+    producers = {} if call is None else {name: from_data(Producer, one) for name, one in call["producers"].items()}
     place = _with_sources(place)
     if place.finding == "op":
         # An operation that changed memory that was never written is not to blame for what it found there.
@@ -183,9 +182,9 @@ def _file(run: Run, key: Place) -> Path:
     return run.path / OPERANDS / f"{operands_name(*key)}.json"
 
 
-def _call(run: Run, key: Place) -> dict[str, Any] | None:
+def _call(run: Run, key: Place) -> KeptCall | None:
     path = _file(run, key)
-    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+    return cast("KeptCall", json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
 
 
 def _came_from_before(origin: Origin) -> bool:
@@ -216,11 +215,11 @@ def _measured(origin: Origin, b: Run, a: Run, earlier: dict[int, OpDivergence]) 
     return replace(origin, replay=_replayed(a if call_a is not None and call_a["called_again"] else b, key))
 
 
-def _named_in(key: str, *calls: dict[str, Any] | None) -> tuple[str, ...]:
+def _named_in(key: Literal["changed_meanwhile", "shared"], *calls: KeptCall | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for call in calls if call is not None for name in call[key]))
 
 
-def _changed_inputs(a: dict[str, Any], b: dict[str, Any]) -> tuple[str, ...]:
+def _changed_inputs(a: KeptCall, b: KeptCall) -> tuple[str, ...]:
     """Inputs whose bits differ although every recorded operation before agreed: something wrote there unseen."""
     labels, write_only = b["labels"], set(b["write_only"])
     names = [f"in.{i}" for i in range(len(labels))]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import pprint
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+
+from samebits.runfolder.ops import KeptCall
 
 # Operands that pack into so little travel inside the script.
 INLINE_BYTES = 1 << 16
@@ -34,6 +36,8 @@ import sys
 import threading
 import zlib
 from pathlib import Path
+
+from samebits.runfolder.ops import KeptCall
 
 os.environ.update({environment})
 
@@ -251,7 +255,7 @@ if __name__ == "__main__":
 '''
 
 
-def reproducer(call: dict[str, Any], tensors: Path) -> str:
+def reproducer(call: KeptCall, tensors: Path) -> str:
     """The script for a call that `agent.ops.operands` kept, with its tensors in the file beside it.
 
     Raises:
@@ -284,7 +288,7 @@ def reproducer(call: dict[str, Any], tensors: Path) -> str:
     )
 
 
-def _call(call: dict[str, Any]) -> str:
+def _call(call: KeptCall) -> str:
     base, _, overload = call["op"].partition(".")
     namespace, _, name = base.partition("::")
     given = [_source(argument) for argument in call["arguments"]]
@@ -292,28 +296,28 @@ def _call(call: dict[str, Any]) -> str:
     return f"torch.ops.{namespace}.{name}.{overload or 'default'}({', '.join(given)})"
 
 
-def _device(call: dict[str, Any]) -> str:
+def _device(call: KeptCall) -> str:
     """The first that is no processor, if there is one."""
     devices = [look["device"] for look in call["views"].values()]
     return next((device for device in devices if device != "cpu"), "cpu")
 
 
-def _is_given_a_generator(call: dict[str, Any]) -> bool:
+def _is_given_a_generator(call: KeptCall) -> bool:
     return any("generator" in argument for argument in (*call["arguments"], *call["keywords"].values()))
 
 
-def _source(argument: dict[str, Any]) -> str:
+def _source(argument: Mapping[str, object]) -> str:
     """An argument as Python source."""
     ((kind, value),) = argument.items()
     if kind == "tensor":
         return f"t[{value}]"
-    if kind == "list":
+    if kind == "list" and isinstance(value, list):
         return f"[{', '.join(map(_source, value))}]"
     if kind == "value":
         return repr(value)
     if kind == "float":
-        return _float(float.fromhex(value))
-    if kind == "complex":
+        return _float(float.fromhex(str(value)))
+    if kind == "complex" and isinstance(value, list):
         return f"complex({', '.join(_float(float.fromhex(part)) for part in value)})"
     if kind == "torch":
         return str(value)

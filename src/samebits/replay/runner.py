@@ -8,7 +8,7 @@ import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from samebits.base.errors import RecordingError, SamebitsError
 from samebits.launch.guard import guarded
@@ -16,7 +16,7 @@ from samebits.launch.signals import end_group, raise_if_signalled
 from samebits.replay.reproducer import reproducer
 from samebits.runfolder.folder import RunFolder, write_whole
 from samebits.runfolder.notes import Started, read_notes
-from samebits.runfolder.ops import OPERANDS
+from samebits.runfolder.ops import OPERANDS, KeptCall
 
 DEFAULT_TIMES = 20
 TIMEOUT_SECONDS = 300.0
@@ -83,8 +83,9 @@ def replay(folder: RunFolder, operands: Path, times: int = DEFAULT_TIMES) -> Rep
     """
     call = _read(operands)
     script = operands.with_name(f"reproduce-{operands.stem}.py")
-    if call.get("called_again"):
-        calls, results = call["called_again"]["calls"], call["called_again"]["results"]
+    again = call.get("called_again")
+    if again:
+        calls, results = again["calls"], again["results"]
         return Replay(None, (Condition("in the program", calls, results, tuple(range(results))),), results)
     if not call["is_builtin"]:
         return Replay(None, failure=f"{call['op']} is a custom operation, unknown outside of the program")
@@ -95,9 +96,9 @@ def replay(folder: RunFolder, operands: Path, times: int = DEFAULT_TIMES) -> Rep
     return _run(script, _interpreter(folder), times)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> KeptCall:
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
+        return cast("KeptCall", dict(json.loads(path.read_text(encoding="utf-8"))))
     except (OSError, ValueError) as error:
         raise RecordingError(f"{path} cannot be read: {error}", "was it edited?") from error
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypedDict
 
 from samebits.runfolder.steps import Recording, Writer
 
@@ -98,6 +98,75 @@ class Producer:
     line: int = 0
     function: str = ""
     uninitialized: bool = False
+
+
+class KeptView(TypedDict):
+    """How one operand lay in memory."""
+
+    dtype: str
+    shape: list[int]
+    stride: list[int] | None
+    device: str
+    alignment: int | None
+    conj: bool
+    neg: bool
+
+
+class CalledAgain(TypedDict):
+    """How many different results so many calls of a custom operation gave inside the program."""
+
+    calls: int
+    results: int
+
+
+class KeptKind(TypedDict):
+    """As much of an operation's kind as is read from a kept call."""
+
+    pass_: str
+    path: str
+    line: int
+
+
+class _KeptSince(TypedDict, total=False):
+    drawn_on: str
+
+
+class KeptCall(_KeptSince):
+    """A call that was kept with its operands, as `operands/*.json` holds it.
+
+    Attributes:
+        kind: what the operation has in common with others of its kind.
+        op, is_builtin: its name, and whether it is torch's.
+        arguments, keywords: each a dictionary of one entry, kind → value, as `agent.ops.operands` encodes them.
+        labels: of the tensors among them.
+        write_only, written: arguments that are written and not read, and numbers of the tensors that are written to.
+        producers: argument → who wrote there last.
+        views, digests: of operands and results, by name.
+        sha256: of the results.
+        settings, environment, torch: with what it ran.
+        changed_meanwhile, shared: arguments that others may have written to.
+        called_again: what calling it again in the program showed; None where that can be done outside.
+        drawn_on: the device of the generator that it draws from.
+    """
+
+    kind: KeptKind
+    op: str
+    is_builtin: bool
+    arguments: list[dict[str, object]]
+    keywords: dict[str, dict[str, object]]
+    labels: list[str]
+    write_only: list[str]
+    written: list[int]
+    producers: dict[str, object]
+    views: dict[str, KeptView]
+    digests: dict[str, int]
+    sha256: str
+    settings: dict[str, object]
+    environment: dict[str, str]
+    torch: str
+    changed_meanwhile: list[str]
+    shared: list[str]
+    called_again: CalledAgain | None
 
 
 @dataclass(frozen=True)
