@@ -37,8 +37,6 @@ import threading
 import zlib
 from pathlib import Path
 
-from samebits.runfolder.ops import KeptCall
-
 os.environ.update({environment})
 
 import torch  # noqa: E402
