@@ -1,12 +1,13 @@
-# Two commands for a machine that has make and Python 3.11 or newer; an existing .venv is reused.
+# For a machine that has make and Python 3.11 or newer; an existing .venv is reused.
 #   make demo   one training script that repeats bit for bit, and one that does not
 #   make test   everything CI checks; `make test-slow` goes on with what that has only samples of
+#   make docs   the documentation as a site, in build/site
 
 SHELL := /bin/bash
 PYTHON ?= python3
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: demo test test-slow
+.PHONY: demo test test-slow docs
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -25,6 +26,10 @@ test: .venv/installed-dev
 # What the fast tests have a sample of: every planted fault, every example, every pair of options.
 test-slow: .venv/installed-dev
 	pytest -n auto --dist worksteal -m slow
+
+# A warning is an error: a link that leads nowhere, a page that no list holds.
+docs: .venv/installed-docs
+	sphinx-build -W --keep-going -n -q -d build/site-cache docs build/site
 
 # Installs the extra that the target's name ends with, again whenever what it was installed from has changed.
 .venv/installed-%: pyproject.toml constraints.txt | .venv/bin/python

@@ -261,7 +261,13 @@ def test_the_page_of_a_measurement() -> None:
     page = assert_self_contained(text)
 
     assert text.count('class="bar"') == 2
-    for words in ("1.250", "1.200 to 1.300", "0.980 to 1.020, no difference", "no kernel", "no, diverges at step 0, loss"):
+    for words in (
+        "1.250",
+        "1.200 to 1.300",
+        "0.980 to 1.020, no difference",
+        "no kernel",
+        "no, diverges at step 0, loss",
+    ):
         assert words in page.text
     assert "cudnn-autotune (no CUDA here)" in page.text
     assert f"cpu-threads not measured {few} 20.0 ms 1024 MiB yes" in page.text

@@ -49,7 +49,7 @@ def _encoded(*words: str | int) -> bytes:
 class KeyDeriver:
     """`derive` for many paths that begin alike, as bytes: what they share is hashed once.
 
-    >>> int.from_bytes(Stem(0, "sample").key(3, 17), "little") == derive(0, "sample", 3, 17, bits=512)
+    >>> int.from_bytes(KeyDeriver(0, "sample").key(3, 17), "little") == derive(0, "sample", 3, 17, bits=512)
     True
 
     Args:
