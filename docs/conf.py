@@ -16,6 +16,8 @@ extensions = ["myst_parser"]
 exclude_patterns = ["pictures"]
 nitpicky = True
 
+# `--pin` is two hyphens.
+smartquotes = False
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence", "deflist"]
 # What shell sessions and made-up files show is not always code in the language of their fence.

@@ -40,21 +40,22 @@ def with_factors(readme: str) -> str:
     return _between(readme, "<!-- factors:start -->", "<!-- factors:end -->", f"\n{table()}\n")
 
 
-def table() -> str:
+def table(linked: bool = False) -> str:
     """One row for each factor: what it is, and what is done about it by default."""
     rows = ["| factor | why it matters | `run` | `check` |", "|---|---|---|---|"]
     for factor in CATALOG:
         pinned = "pins" if factor.pinned_by_default else "on request"
         varied = "varies" if factor.varied_by_default else "releases" if factor.varies_between_runs else "on request"
-        rows.append(f"| `{factor.name}` | {factor.summary} | {pinned} | {varied} |")
+        name = f"[`{factor.name}`](#{factor.name})" if linked else f"`{factor.name}`"
+        rows.append(f"| {name} | {factor.summary} | {pinned} | {varied} |")
     return "\n".join(rows)
 
 
 def reference() -> str:
     """A page with everything the factor files say."""
     head = (
-        "# Factors\n\nWhat can change the bits of a run whose code did not change, in the order in which "
-        "`samebits factors` lists it. Made by `docs/generate.py` from the files in `src/samebits/factors/`.\n"
+        "# Factors\n\nWhat can change the bits of a run whose code did not change, and what `samebits run` and "
+        f"`samebits check` do about it unless asked otherwise.\n\n{table(linked=True)}\n"
     )
     return head + "".join(_section(factor) for factor in CATALOG)
 
@@ -86,7 +87,7 @@ def layers() -> str:
     outside = _forbidden_to_import(contracts, "samebits.agent")
     torch_free = _forbidden_to_import(contracts, "torch")
     shared = order[order.index("agent") + 1 :]
-    rule = "+" + "-" * 94 + "+"
+    rule = "+" + "-" * 86 + "+"
     lines = [rule]
     for group in filter(None, groups):
         for room in group:
@@ -108,19 +109,18 @@ def _room(name: str, *notes: str) -> list[str]:
     room = ROOT / "src" / "samebits" / name
     source = (room / "__init__.py" if room.is_dir() else room.with_suffix(".py")).read_text()
     docstring = ast.get_docstring(ast.parse(source)) or ""
-    purpose = textwrap.wrap(re.split(r"\.(?: |$)", docstring.splitlines()[0])[0], 58)
+    purpose = textwrap.wrap(re.split(r"\.(?: |$)", docstring.splitlines()[0])[0], 51)
     blank = [("",) * len(notes)] * (len(purpose) - 1)
     names = [name] + [""] * (len(purpose) - 1)
     rows = zip(names, purpose, [notes, *blank], strict=True)
-    return [f"| {first:<11} {text:<60}{where:<10}{torch:<10} |" for first, text, (where, torch) in rows]
+    return [f"| {first:<11} {text:<53}{where:<10}{torch:<9} |" for first, text, (where, torch) in rows]
 
 
 def with_tour(readme: str) -> str:
     """The README with the output of every command of the tour."""
     for words in re.findall(r"<!-- tour:(?!end)([\w -]+) -->", readme):
         *options, name = words.split()
-        verb = options.pop(0) if options[:1] == ["cost"] else "check"
-        command = ["samebits", verb, *options, f"examples/{name}.py"]
+        command = ["samebits", "check", *options, f"examples/{name}.py"]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         shown = f"\n```console\n$ {' '.join(command)}\n{done.stdout}```\n"
         readme = _between(readme, f"<!-- tour:{words} -->", "<!-- tour:end -->", shown)

@@ -83,9 +83,13 @@ def _command(name: str, command: click.Command, parent: click.Context) -> str:
 def _click_help(text: str) -> str:
     """Help as Markdown; what click is asked to leave as it stands is a block of code."""
     paragraphs = inspect.cleandoc(text).split("\n\n")
-    return "\n\n".join(
-        f"```console\n{paragraph[2:]}\n```" if paragraph.startswith("\b\n") else paragraph for paragraph in paragraphs
-    )
+    return "\n\n".join(_session(one[2:]) if one.startswith("\b\n") else one for one in paragraphs)
+
+
+def _session(lines: str) -> str:
+    """Commands as they are typed."""
+    typed = "\n".join(f"$ {line}" for line in lines.splitlines())
+    return f"```console\n{typed}\n```"
 
 
 def _flags(option: click.Option) -> str:
@@ -210,15 +214,21 @@ class _Tables:
 
 def library() -> str:
     """Every public name, with its signature and what its docstring says; read from the source, nothing is run."""
+    # What is called comes first, what is raised last.
+    names = sorted(samebits._EXPORTS, key=lambda name: (name.endswith(("Error", "Warning")), name.lower()))
+    raised = [name for name in names if name.endswith(("Error", "Warning"))]
     parts = [
         "# Library\n",
         "Everything here is `samebits.NAME`. Importing samebits loads neither torch nor NumPy.\n",
-        *(_entry(f"{home}.{name}", f"samebits.{name}") for name, home in samebits._EXPORTS.items()),
+        *(_entry(f"{samebits._EXPORTS[name]}.{name}", f"samebits.{name}") for name in names if name not in raised),
         "## samebits.data\n",
         "Data that depends on nothing but seed, epoch and index: [how it works](../explanation/data.md).\n",
         *(_entry(f"{home}.{name}", f"samebits.data.{name}", "###") for name, home in samebits.data._EXPORTS.items()),
-        "## What `status()` and `pin()` return\n",
+        "## What status() and pin() return\n",
         *(_entry(path, path.rpartition(".")[2], "###") for path in RETURNED),
+        "## Errors and warnings\n",
+        "All errors derive from `SamebitsError` and from the error of Python's own that one would expect.\n",
+        *(_entry(f"{samebits._EXPORTS[name]}.{name}", f"samebits.{name}", "###") for name in raised),
     ]
     return "\n".join(parts)
 
