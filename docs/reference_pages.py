@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import click
+from samebits.cli.config import Config
 
 import samebits
 import samebits.data
-from samebits.cli.config import Config
-from samebits.cli.main import COMMANDS, cli
+from samebits.cli.main import cli
+from samebits.cli.registry import helps
 
 SCHEMAS = Path(__file__).parent / "reference" / "schemas"
 NOTE = "<!-- Made by docs/reference_pages.py when the site is built. -->\n\n"
@@ -62,9 +63,9 @@ def write(folder: Path) -> None:
 def commands() -> str:
     """Every command with its help and all of its options."""
     context = click.Context(cli, info_name="samebits")
-    rows = [f"| [`samebits {name}`](#samebits-{name}) | {help_text} |" for name, help_text in COMMANDS.items()]
+    rows = [f"| [`samebits {name}`](#samebits-{name}) | {help_text} |" for name, help_text in helps().items()]
     parts = ["# Commands\n", "| command | what it does |\n|---|---|\n" + "\n".join(rows) + "\n", CONVENTIONS]
-    for name in COMMANDS:
+    for name in helps():
         command = cli.get_command(context, name)
         assert command is not None
         parts.append(_command(name, command, context))
