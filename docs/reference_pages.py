@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-from samebits.cli.config import Config
 
 import samebits
 import samebits.data
 from samebits.cli.main import cli
 from samebits.cli.registry import helps
+from samebits.launch.config import Config
 
 SCHEMAS = Path(__file__).parent / "reference" / "schemas"
 NOTE = "<!-- Made by docs/reference_pages.py when the site is built. -->\n\n"
@@ -193,6 +193,8 @@ class _Tables:
         if "anyOf" in schema or "oneOf" in schema:
             return " or ".join(self._type(path, one) for one in schema.get("anyOf") or schema["oneOf"])
         kind = schema.get("type", "anything")
+        if kind == "array" and "prefixItems" in schema:
+            return f"list of {' and '.join(self._type(f'{path}[]', one) for one in schema['prefixItems'])}"
         if kind == "array":
             return f"list of {self._type(f'{path}[]', schema['items'])}" if "items" in schema else "list"
         if kind == "object" and "properties" in schema:
