@@ -276,15 +276,15 @@ def _of_base(node: ast.ClassDef, path: str) -> str:
     """What a base class of ours says of its attributes; empty where there is none."""
     module = path.rpartition(".")[0]
     homes = {
-        alias.asname or alias.name: one.module
+        alias.asname or alias.name: (one.module, alias.name)
         for one in ast.walk(_tree(module))
         if isinstance(one, ast.ImportFrom) and one.module
         for alias in one.names
     }
     for base in node.bases:
-        home = homes.get(ast.unparse(base), "")
+        home, name = homes.get(ast.unparse(base), ("", ""))
         if home.startswith("samebits."):
-            text = ast.get_docstring(_definition(home, ast.unparse(base))) or ""
+            text = ast.get_docstring(_definition(home, name)) or ""
             return _markdown(text[text.find("Attributes:") :]) if "Attributes:" in text else ""
     return ""
 
