@@ -159,7 +159,7 @@ def compare(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Comparison:
     return Comparison(**vars(compare_runs(open_run(path_given("a", a)), open_run(path_given("b", b)))))
 
 
-def assert_repeats(function: Callable[..., Any], *args: Any, runs: int = 2, **kwargs: Any) -> None:
+def assert_repeats(function: Callable[..., object], *args: object, runs: int = 2, **kwargs: object) -> None:
     """Call a function several times and raise if it did not do the same with the same bits each time.
 
     Compared are torch's operations, what the function returned, and what tensors, arrays and modules hold afterwards
@@ -223,7 +223,7 @@ class _Call:
         return bool(self.recordings or self.result)
 
 
-def _called(path: Path, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:
+def _called(path: Path, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> _Call:
     from samebits.agent.outcome import digests_of_reach, digests_of_result
 
     with _threads_noted() as threads, record(path, level="op"):

@@ -89,7 +89,7 @@ class FilesWatched:
             for name in ("stat", "lstat"):
                 self._watch_questions(name)
 
-    def heard(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def heard(self, event: str, arguments: tuple[object, ...]) -> None:
         """Whatever Python says it is about to do."""
         act = self._acts.get(event)
         if act is None or getattr(_busy, "is_busy", False):
@@ -104,7 +104,7 @@ class FilesWatched:
 
     # ---- what happens to files
 
-    def _opened(self, path: Any, mode: Any = None, flags: Any = 0, *_: Any) -> None:
+    def _opened(self, path: object, mode: object = None, flags: Any = 0, *_: Any) -> None:
         is_writing = bool(flags & _WRITING)
         if not (is_writing or self._earlier):
             return
@@ -118,12 +118,12 @@ class FilesWatched:
         if is_writing:
             self._change(full, is_anew=bool(flags & _ANEW))
 
-    def _listed(self, path: Any = None, *_: Any) -> None:
+    def _listed(self, path: object = None, *_: object) -> None:
         full = self._full("." if path is None or path == "" else path) if self._earlier else None
         if full is not None and (full in self._holders or self._left(full) is not None):
             self._note("listed", full)
 
-    def _makes_folder(self, path: Any, mode: Any = 0, dir_fd: int = -1, *_: Any) -> None:
+    def _makes_folder(self, path: object, mode: object = 0, dir_fd: int = -1, *_: object) -> None:
         full = self._full(path, dir_fd)
         if full is None:
             return
@@ -131,7 +131,7 @@ class FilesWatched:
         if not self._exists(full):
             self._change(full)
 
-    def _renames(self, source: Any, target: Any, source_fd: int = -1, target_fd: int = -1, *_: Any) -> None:
+    def _renames(self, source: object, target: object, source_fd: int = -1, target_fd: int = -1, *_: object) -> None:
         old, new = self._full(source, source_fd), self._full(target, target_fd)
         if old is not None:
             self._note("read", old)
@@ -139,36 +139,36 @@ class FilesWatched:
             if full is not None:
                 self._change(full)
 
-    def _removes(self, path: Any, dir_fd: int = -1, *_: Any) -> None:
+    def _removes(self, path: object, dir_fd: int = -1, *_: object) -> None:
         full = self._full(path, dir_fd)
         if full is not None and self._exists(full):
             self._change(full)
 
-    def _links(self, source: Any, target: Any, *_: Any) -> None:
+    def _links(self, source: object, target: object, *_: object) -> None:
         full = self._full(target)
         if full is not None:
             self._note("made", full)
             self._change(full)
 
-    def _changes(self, path: Any, *_: Any) -> None:
+    def _changes(self, path: object, *_: object) -> None:
         full = self._full(path)
         if full is not None:
             self._change(full, is_anew=False)
 
-    def _connects(self, path: Any, *_: Any) -> None:
+    def _connects(self, path: object, *_: object) -> None:
         full = None if path == ":memory:" else self._full(path)
         if full is not None:
             self._note("read", full)
             self._change(full, is_anew=False)
 
-    def _writes(self, path: Any) -> None:
+    def _writes(self, path: object) -> None:
         full = self._full(path)
         if full is not None:
             self._change(full)
 
     # ---- what is made of it
 
-    def _full(self, path: Any, dir_fd: int = -1) -> str | None:
+    def _full(self, path: object, dir_fd: int = -1) -> str | None:
         """The absolute path; None where it does not concern us."""
         if isinstance(path, int) or not isinstance(path, str | bytes | os.PathLike):
             return None
@@ -245,8 +245,8 @@ class FilesWatched:
             if getattr(keeper, name, None) is original:
                 setattr(keeper, name, staticmethod(patched))
 
-    def _asking(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def asked(path: Any, *args: Any, **kwargs: Any) -> Any:
+    def _asking(self, original: Callable[..., object]) -> Callable[..., object]:
+        def asked(path: object, *args: object, **kwargs: Any) -> Any:
             if not getattr(_busy, "is_busy", False):
                 _busy.is_busy = True
                 try:

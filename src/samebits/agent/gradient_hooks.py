@@ -26,11 +26,11 @@ class GradientHooks:
         for name, after in (("backward", self.after_backward), ("grad", self.after_grad)):
             before, failed = safely(getattr(self, f"before_{name}")), self.backward_failed
             undo(listen(torch.autograd, name, before=before, after=safely(after), failed=failed))
-        functorch: Any = sys.modules.get("torch._functorch.eager_transforms")
+        functorch: object = sys.modules.get("torch._functorch.eager_transforms")
         if hasattr(functorch, "_jvp_with_argnums"):
             undo(listen(functorch, "_jvp_with_argnums", after=safely(self.after_jvp)))
 
-    def before_backward(self, *args: Any, **kwargs: Any) -> None:
+    def before_backward(self, *args: object, **kwargs: object) -> None:
         if self.recorder.is_active():
             losses = self._backward_begins(args[0] if args else kwargs.get("tensors"))
             training = self.recorder.training
@@ -39,13 +39,13 @@ class GradientHooks:
                 training.has_leaves = bool(found)
                 training.note_leaves([(f"leaf{i}", leaf) for i, leaf in enumerate(found)])
 
-    def before_grad(self, *args: Any, **kwargs: Any) -> None:
+    def before_grad(self, *args: object, **kwargs: object) -> None:
         if self.recorder.is_active():
             inputs = args[1] if len(args) > 1 else kwargs.get("inputs")
             self.recorder.inside.inputs = [unwrapped(one) for one in _listed(inputs) if torch.is_tensor(one)]
             self._backward_begins(args[0] if args else kwargs.get("outputs"))
 
-    def _backward_begins(self, tensors: object) -> list[Any]:
+    def _backward_begins(self, tensors: object) -> list[object]:
         training = self.recorder.training
         if training.has_optimizer and not training.has_stepped and training.has_backward:
             # A compiled step has no hooks, and an optimizer may be there without being used.
@@ -61,11 +61,11 @@ class GradientHooks:
         self.recorder.log.add_numbers(named)
         return losses
 
-    def backward_failed(self, *_: Any) -> None:
+    def backward_failed(self, *_: object) -> None:
         self.recorder.training.in_backward = False
         self.recorder.inside.inputs = []
 
-    def after_backward(self, *_: Any, **__: Any) -> None:
+    def after_backward(self, *_: object, **__: object) -> None:
         self.recorder.training.in_backward = False
         if not self.recorder.is_active():
             return
@@ -81,7 +81,7 @@ class GradientHooks:
         self.recorder.log.add("param", named)
         self.recorder.end_step("backward")
 
-    def after_grad(self, result: Any, *_: Any) -> None:
+    def after_grad(self, result: Any, *_: object) -> None:
         training = self.recorder.training
         training.in_backward = False
         inputs, self.recorder.inside.inputs = self.recorder.inside.inputs, []
@@ -101,7 +101,7 @@ class GradientHooks:
             self.recorder.log.add("param", named)
             self.recorder.end_step("backward")
 
-    def after_jvp(self, result: Any, function: Any, primals: Any, *_: Any) -> None:
+    def after_jvp(self, result: Any, function: object, primals: object, *_: object) -> None:
         """Forward-mode derivatives: the value is the loss, the tangents are the gradients."""
         if not self.recorder.is_active():
             return
@@ -115,5 +115,5 @@ class GradientHooks:
             self.recorder.end_step("backward")
 
 
-def _listed(tensors: object) -> list[Any]:
+def _listed(tensors: object) -> list[object]:
     return list(tensors) if isinstance(tensors, list | tuple) else [tensors]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from types import ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -26,14 +27,14 @@ class Graphs:
         replayed: called after each replay with the optimizers whose steps were captured in that graph.
     """
 
-    def __init__(self, replayed: Callable[[list[Any]], None]) -> None:
+    def __init__(self, replayed: Callable[[list[object]], None]) -> None:
         self._replayed = replayed
-        self._under_way: list[Any] = []
-        self._optimizers: WeakKeyDictionary[Any, list[Any]] = WeakKeyDictionary()
+        self._under_way: list[object] = []
+        self._optimizers: WeakKeyDictionary[object, list[Any]] = WeakKeyDictionary()
 
     def install(self, installed: ExitStack) -> None:
         """Listen to captures and replays."""
-        graph: Any = getattr(torch.cuda, "CUDAGraph", None)
+        graph: object = getattr(torch.cuda, "CUDAGraph", None)
         if not hasattr(graph, "replay"):
             return
         for name, before, after, failed in (
@@ -47,25 +48,25 @@ class Graphs:
         """Whether any thread captures a graph right now: what another one may do meanwhile is limited, too."""
         return bool(self._under_way) or is_captured()
 
-    def note_step(self, optimizer: Any) -> None:
+    def note_step(self, optimizer: torch.optim.Optimizer) -> None:
         """This optimizer's step was captured just now."""
         if self._under_way:
             known = self._optimizers.setdefault(self._under_way[-1], [])
             if all(one() is not optimizer for one in known):
                 known.append(ref(optimizer))
 
-    def _begins(self, graph: Any, *_: Any, **__: Any) -> None:
+    def _begins(self, graph: torch.cuda.CUDAGraph, *_: object, **__: object) -> None:
         self._under_way.append(graph)
 
-    def _ended(self, graph: Any, *_: Any, **__: Any) -> None:
+    def _ended(self, graph: torch.cuda.CUDAGraph, *_: object, **__: object) -> None:
         self._under_way = [one for one in self._under_way if one is not graph]
 
-    def _after_replay(self, graph: Any) -> None:
+    def _after_replay(self, graph: torch.cuda.CUDAGraph) -> None:
         known = self._optimizers.get(graph, ())
         self._replayed([optimizer for one in known if (optimizer := one()) is not None])
 
 
 def is_captured() -> bool:
     """Whether what is called now is not done, but becomes part of a CUDA graph."""
-    cuda: Any = torch.cuda
+    cuda: ModuleType = torch.cuda
     return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())

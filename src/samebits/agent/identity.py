@@ -13,13 +13,13 @@ class Identities(Generic[Value]):
     """A dictionary whose keys are objects themselves, however they compare, and are not held alive by it."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[ref[Any], Value]] = {}
+        self._known: dict[int, tuple[ref[object], Value]] = {}
 
     def get(self, thing: object) -> Value | None:
         found = self._known.get(id(thing))
         return found[1] if found is not None and found[0]() is thing else None
 
-    def set(self, thing: Any, value: Value) -> None:
+    def set(self, thing: object, value: Value) -> None:
         self._known[id(thing)] = (ref(thing, self._dropper(id(thing))), value)
 
     def __contains__(self, thing: object) -> bool:
@@ -48,14 +48,14 @@ class Weak:
 
     __slots__ = ("_reference", "version")
 
-    def __init__(self, thing: Any) -> None:
+    def __init__(self, thing: object) -> None:
         self._reference = ref(thing)
         self.version = version_of(thing)
 
     def is_(self, thing: object) -> bool:
         return self._reference() is thing
 
-    def is_unchanged(self, thing: Any) -> bool:
+    def is_unchanged(self, thing: object) -> bool:
         """Whether it is this very tensor, and nothing was written to it since, as far as torch knows."""
         return self._reference() is thing and self.version is not None and self.version == version_of(thing)
 

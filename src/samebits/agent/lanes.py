@@ -73,8 +73,8 @@ def is_child() -> bool:
 
 
 def _serves_jobs() -> bool:
-    thread: Any = threading.current_thread()
-    worker: Any = multiprocessing.current_process() if thread is threading.main_thread() else thread
+    thread: object = threading.current_thread()
+    worker: object = multiprocessing.current_process() if thread is threading.main_thread() else thread
     target = getattr(worker, "_target", None)
     code = getattr(target, "__code__", None)
     if code is None:

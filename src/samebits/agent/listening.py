@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ Named = tuple[str, Any]
 
 
 def listen(
-    owner: Any,
+    owner: object,
     name: str,
     before: Callable[..., None] | None = None,
     after: Callable[..., None] | None = None,
@@ -26,7 +27,7 @@ def listen(
     """
     original = getattr(owner, name)
 
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def wrapped(*args: object, **kwargs: object) -> object:
         if before is not None:
             before(*args, **kwargs)
         try:
@@ -48,9 +49,9 @@ def listen(
     return undo
 
 
-def unwrapped(tensor: Any) -> Any:
+def unwrapped(tensor: object) -> Any:
     """The tensor below the wrappers that torch.func and vmap put around it."""
-    functorch: Any = torch._C._functorch
+    functorch: ModuleType = torch._C._functorch
     while functorch.is_functorch_wrapped_tensor(tensor):
         tensor = functorch.get_unwrapped(tensor)
     return tensor
@@ -61,9 +62,9 @@ def gradients(named: Iterable[Named]) -> list[Named]:
     return [(name, tensor.grad) for name, tensor in named if tensor.is_leaf and tensor.grad is not None]
 
 
-def graph_leaves(tensors: Sequence[Any]) -> list[Any]:
+def graph_leaves(tensors: Sequence[Any]) -> list[object]:
     """The tensors whose gradients a backward from `tensors` fills, nearest first."""
-    found: dict[int, Any] = {}
+    found: dict[int, object] = {}
     nodes = [t.grad_fn for t in tensors if t.grad_fn is not None]
     known = set(nodes)
     for node in nodes:
@@ -77,7 +78,7 @@ def graph_leaves(tensors: Sequence[Any]) -> list[Any]:
     return list(found.values())
 
 
-def as_tensor(leaf: Any) -> Any:
+def as_tensor(leaf: object) -> Any:
     """A tensor for what can be digested as one: tensors, and NumPy arrays of numbers; None for anything else."""
     if torch.is_tensor(leaf):
         return leaf
@@ -87,7 +88,7 @@ def as_tensor(leaf: Any) -> Any:
     return None
 
 
-def _of_array(array: Any) -> Any:
+def _of_array(array: Any) -> object:
     """A copy of a NumPy array; of its bytes where torch has no such numbers."""
     if array.dtype.kind not in "biufc" or not array.dtype.isnative or array.size == 0:
         return None

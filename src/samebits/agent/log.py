@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
 import multiprocessing.util
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -69,8 +74,8 @@ def _settle(rows: Sequence[_Row]) -> None:
 
 
 def _evident(
-    named: Sequence[tuple[str, Any]], found: Sequence[int | None]
-) -> tuple[list[tuple[str, Any]], list[int | None]]:
+    named: Sequence[tuple[str, torch.Tensor]], found: Sequence[int | None]
+) -> tuple[list[tuple[str, object]], list[int | None]]:
     """Those that hold bits, and what has been found of them."""
     pairs = [
         (pair, known) for pair, known in zip(named, found, strict=True) if known is not None or is_evidence(pair[1])
@@ -117,7 +122,7 @@ class Log:
     def has(self, stream: str) -> bool:
         return stream in self._row.names
 
-    def add(self, stream: str, named: Iterable[tuple[str, Any]]) -> None:
+    def add(self, stream: str, named: Iterable[tuple[str, torch.Tensor]]) -> None:
         """Digest tensors as they are now."""
         named = list(named)
         if not named:
@@ -132,7 +137,7 @@ class Log:
         """Take up what was digested before."""
         self._row.add(stream, names, part)
 
-    def add_end(self, stream: str, order: tuple[int, ...], tree: Iterable[tuple[str, Any]]) -> None:
+    def add_end(self, stream: str, order: tuple[int, ...], tree: Iterable[tuple[str, object]]) -> None:
         """Digest the last state of something; it is written at the end, by its order and not by when it came."""
         tensors, plain = _sorted_out(tree)
         held, part = _evidence(tensors)
@@ -143,24 +148,24 @@ class Log:
         if plain:
             self._ends.append((order, stream, [name for name, _ in plain], [digest for _, digest in plain]))
 
-    def _keep(self, stream: str, held: Sequence[tuple[str, Any]]) -> None:
+    def _keep(self, stream: str, held: Sequence[tuple[str, object]]) -> None:
         names = self.spec.keep_names
         wanted = [pair for pair in held if not names or pair[0] in names]
         if wanted and stream in self.spec.keep_streams and self.spec.keep_step is not None:
             values.keep(self.folder / "values", self.rank, self.spec.keep_step, stream, wanted)
 
-    def add_numbers(self, named: Iterable[tuple[str, Any]]) -> None:
+    def add_numbers(self, named: Iterable[tuple[str, torch.Tensor]]) -> None:
         """Losses as numbers, besides their digests: they show how a difference grows, and are not compared."""
         held = [(name, t) for name, t in named if is_evidence(t) and t.numel() == 1 and t.is_floating_point()]
         if held:
             names = [f"{name} {str(tensor.dtype).removeprefix('torch.')}" for name, tensor in held]
             self._row.add("number", names, numbers([tensor for _, tensor in held]))
 
-    def add_tree(self, stream: str, tree: Any, prefix: str) -> None:
+    def add_tree(self, stream: str, tree: object, prefix: str) -> None:
         """Digest whatever can be digested in a container."""
         self.add_all(stream, [(prefix, tree)])
 
-    def add_all(self, stream: str, trees: Iterable[tuple[str, Any]]) -> None:
+    def add_all(self, stream: str, trees: Iterable[tuple[str, object]]) -> None:
         """Digest whatever can be digested in containers, under their names."""
         tensors, plain = _sorted_out(trees)
         self.add(stream, tensors)
@@ -265,7 +270,7 @@ class Log:
         return self.writer is not None or bool(self._queue) or bool(self._row.parts)
 
 
-def _sorted_out(trees: Iterable[tuple[str, Any]]) -> tuple[list[tuple[str, Any]], list[tuple[str, int]]]:
+def _sorted_out(trees: Iterable[tuple[str, object]]) -> tuple[list[tuple[str, Any]], list[tuple[str, int]]]:
     """The tensors in containers, and the digests of their numbers and texts."""
     tensors: list[tuple[str, object]] = []
     plain: list[tuple[str, int]] = []
@@ -280,7 +285,9 @@ def _sorted_out(trees: Iterable[tuple[str, Any]]) -> tuple[list[tuple[str, Any]]
     return tensors, plain
 
 
-def _evidence(named: Sequence[tuple[str, Any]]) -> tuple[Sequence[tuple[str, Any]], Sequence[int] | Pending]:
+def _evidence(
+    named: Sequence[tuple[str, torch.Tensor]],
+) -> tuple[Sequence[tuple[str, object]], Sequence[int] | Pending]:
     """Those of these tensors that hold bits, and their digests, on an accelerator without waiting for them."""
     found = found_at_once([tensor for _, tensor in named])
     if None not in found:

@@ -6,6 +6,11 @@ are held until it dies, and nothing else: they let its last state be seen, and g
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -38,10 +43,10 @@ class Holder:
 
     name: str
     order: int
-    parameters: Mapping[str, Any]
+    parameters: Mapping[str, object]
     buffers: Mapping[str, Any]
     stage: int
-    at_first: Any = None
+    at_first: object = None
     seen: dict[str, Weak] = field(default_factory=dict)
     seen_at_save: dict[str, Weak] = field(default_factory=dict)
 
@@ -93,14 +98,14 @@ class Models:
 
     # ---- meeting modules
 
-    def is_new(self, module: Any) -> bool:
+    def is_new(self, module: object) -> bool:
         """Whether a module holds tensors, and nothing of it was met before."""
         if module in self._tops:
             return False
         holding = [inner for _, inner in inner_modules(module) if _holds_tensors(inner)]
         return bool(holding) and all(self._known(inner) is None for inner in holding)
 
-    def meet(self, module: Any) -> list[Named]:
+    def meet(self, module: torch.nn.Module) -> list[Named]:
         """Name the tensors of a module that is called for the first time; those that are new, parameters first."""
         if module in self._tops:
             return []
@@ -111,7 +116,7 @@ class Models:
         self._tops.set(module, prefix)
         return self._take(fresh, prefix, CALLED)
 
-    def notice(self, module: Any, stage: int) -> None:
+    def notice(self, module: torch.nn.Module, stage: int) -> None:
         """Name a module that was copied or loaded, and may never be called."""
         fresh = [
             inner for inner in inner_modules(module) if _holds_tensors(inner[1]) and self._stage(inner[1]) <= stage
@@ -129,7 +134,7 @@ class Models:
             found += self._named([holder for _, one in inner if (holder := self._known(one)) is not None], CALLED)
         return found
 
-    def _prefix(self, module: Any) -> str:
+    def _prefix(self, module: torch.nn.Module) -> str:
         kind = type(module).__name__
         number = self._counted(kind)
         is_first, self._has_first = not self._has_first, True
@@ -140,15 +145,15 @@ class Models:
         self._counts[what] += 1
         return number
 
-    def _known(self, module: Any) -> Holder | None:
+    def _known(self, module: torch.nn.Module) -> Holder | None:
         found = self._holders.get(id(module))
         return found[1] if found is not None and found[0]() is module else None
 
-    def _stage(self, module: Any) -> int:
+    def _stage(self, module: torch.nn.Module) -> int:
         known = self._known(module)
         return -1 if known is None else known.stage
 
-    def _take(self, modules: Iterable[tuple[str, Any]], prefix: str, stage: int) -> list[Named]:
+    def _take(self, modules: Iterable[tuple[str, torch.nn.Module]], prefix: str, stage: int) -> list[Named]:
         """Hold modules, or give those that are held already another name; their tensors that had no such name."""
         held = []
         for path, module in modules:
@@ -184,8 +189,8 @@ class Models:
 
     # ---- what became of them
 
-    def _ender(self, number: int) -> Callable[[Any], None]:
-        def end(dead: Any) -> None:
+    def _ender(self, number: int) -> Callable[[object], None]:
+        def end(dead: object) -> None:
             found = self._holders.get(number)
             if found is not None and found[0] is dead:
                 del self._holders[number]
@@ -239,7 +244,7 @@ def inner_modules(module: Any) -> Iterator[tuple[str, Any]]:
         waiting.extend(reversed(inner))
 
 
-def _holds_tensors(module: Any) -> bool:
+def _holds_tensors(module: torch.nn.Module) -> bool:
     return bool(module._parameters or module._buffers)
 
 

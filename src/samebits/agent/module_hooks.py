@@ -37,7 +37,7 @@ class ModuleHooks:
         while self.handles:
             self.handles.pop().remove()
 
-    def module_called(self, module: torch.nn.Module, args: Any) -> None:
+    def module_called(self, module: torch.nn.Module, args: object) -> None:
         # Inside a compiled region this must vanish: the compiler folds the test and never looks further.
         if torch.compiler.is_compiling():
             return
@@ -53,7 +53,7 @@ class ModuleHooks:
         if self.recorder.is_active():
             self.recorder.safely(self._outermost_called)(module, args)
 
-    def module_returned(self, module: torch.nn.Module, args: Any, result: Any) -> None:
+    def module_returned(self, module: torch.nn.Module, args: object, result: object) -> None:
         if torch.compiler.is_compiling():
             return
         inside = self.recorder.inside
@@ -61,7 +61,7 @@ class ModuleHooks:
         if depth == 0 and result is not None and not inside.loading and self.recorder.is_active():
             self.recorder.safely(self._outermost_returned)(module, result)
 
-    def _outermost_called(self, module: torch.nn.Module, args: Any) -> None:
+    def _outermost_called(self, module: torch.nn.Module, args: object) -> None:
         self.recorder.inside.outermost = weakref.ref(module)
         self.recorder.begin_if_over(module)
         training = self.recorder.training
@@ -77,17 +77,17 @@ class ModuleHooks:
             self.recorder.log.add_tree("batch", args, f"{number}")
         training.forward_open = True
 
-    def _outermost_returned(self, module: torch.nn.Module, result: Any) -> None:
+    def _outermost_returned(self, module: torch.nn.Module, result: object) -> None:
         if not self.recorder.training.in_backward:
             self.recorder.training.returned(module, result)
 
-    def module_copied(self, result: Any, module: torch.nn.Module, *_: object) -> None:
+    def module_copied(self, result: object, module: torch.nn.Module, *_: object) -> None:
         # Compilers copy and unpickle graphs of their own, more or fewer of them as their caches are filled.
         if self.recorder.is_active() and not isinstance(module, torch.fx.GraphModule) and not is_tracing():
             self.recorder.begin_if_over(module)
             self.recorder.models.notice(module, COPIED)
 
-    def module_loaded(self, result: Any, module: torch.nn.Module, *_: object) -> None:
+    def module_loaded(self, result: object, module: torch.nn.Module, *_: object) -> None:
         if self.recorder.is_active() and not is_tracing():
             self.recorder.begin_if_over(module)
             self.recorder.models.notice(module, LOADED)
@@ -104,7 +104,7 @@ class ModuleHooks:
             hooks._has_any_global_hook = self._has_global_hooks_of_others
 
     def _has_global_hooks_of_others(self) -> bool:
-        hooks: Any = torch.nn.modules.module
+        hooks: object = torch.nn.modules.module
         ours = {handle.id for handle in self.handles} | (
             self.recorder.main.ops.hook_ids if self.recorder.main.ops is not None else set()
         )

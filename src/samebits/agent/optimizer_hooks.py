@@ -47,14 +47,14 @@ class OptimizerHooks:
         stack.callback(listen(torch.optim.Optimizer, "__init__", after=safely(self.optimizer_made)))
         self.graphs.install(stack)
 
-    def optimizer_made(self, result: Any, optimizer: torch.optim.Optimizer, *_: object) -> None:
+    def optimizer_made(self, result: object, optimizer: torch.optim.Optimizer, *_: object) -> None:
         if self.recorder.lane.is_over and get_worker_info() is None:
             self.recorder.begin_training()
         self.recorder.training.has_optimizer = True
         if self.recorder.is_active():
             self.recorder.optimizers.meet(optimizer)
 
-    def before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+    def before_step(self, optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
         if not self.recorder.is_active():
             return
         if self.recorder.ops is not None:
@@ -64,7 +64,7 @@ class OptimizerHooks:
         self.recorder.log.add("init", fresh)
         self.recorder.log.add("grad", gradients(named))
 
-    def after_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+    def after_step(self, optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
         if not self.recorder.is_active():
             return
         if self.recorder.ops is not None:

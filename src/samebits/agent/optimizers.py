@@ -36,10 +36,10 @@ class Held:
     versions: list[int | None] = field(default_factory=list)
 
     @property
-    def tensors(self) -> list[Any]:
+    def tensors(self) -> list[object]:
         return [parameter for group in self.groups for parameter in group["params"]]
 
-    def tree(self) -> Iterator[tuple[str, Any]]:
+    def tree(self) -> Iterator[tuple[str, object]]:
         """Everything in its state and its hyperparameters, by name; tensors first."""
         prefix = f"optimizer{self.number}." if self.number else ""
         held = []
@@ -73,7 +73,7 @@ class Optimizers:
         self._names: Identities[str] = Identities()
         self._numbers = itertools.count()
 
-    def meet(self, optimizer: Any) -> Held:
+    def meet(self, optimizer: torch.optim.Optimizer) -> Held:
         """What is held of it, as it is now."""
         found = self._held.get(id(optimizer))
         if found is None or found[0]() is not optimizer:
@@ -98,7 +98,7 @@ class Optimizers:
             held.parameters = [(self.name_of(parameter) or "", Weak(parameter)) for parameter in tensors]
         return [(name, p) for (name, _), p in zip(held.parameters, tensors, strict=True)], fresh
 
-    def name_of(self, parameter: Any) -> str | None:
+    def name_of(self, parameter: object) -> str | None:
         """As a module calls it, or else an optimizer."""
         return self.models.name_of(parameter) or self._names.get(parameter)
 
@@ -111,8 +111,8 @@ class Optimizers:
         held = [one for _, one in list(self._held.values())]
         return sorted(held, key=lambda one: len(self._held) if one.number is None else one.number)
 
-    def _ender(self, number: int) -> Callable[[Any], None]:
-        def end(dead: Any) -> None:
+    def _ender(self, number: int) -> Callable[[object], None]:
+        def end(dead: object) -> None:
             found = self._held.get(number)
             if found is not None and found[0] is dead:
                 del self._held[number]

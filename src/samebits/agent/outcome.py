@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 import torch
 
@@ -15,12 +14,12 @@ from samebits.bits.digest import digests, is_evidence
 Digests = dict[str, int]
 
 
-def digests_of_result(result: Any) -> Digests:
+def digests_of_result(result: object) -> Digests:
     """Tensors, arrays, numbers and texts in what a function returned, by path; empty where nothing can be compared."""
     return {} if result is None else _digested(_opened(result, "what was returned"))
 
 
-def digests_of_reach(function: Callable[..., object], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Digests:
+def digests_of_reach(function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]) -> Digests:
     """Tensors, arrays and modules among the arguments, in the function's closure, in its globals, and in its `self`.
 
     Numbers are left out: a counter of calls is no result.
@@ -47,7 +46,7 @@ def _outer_variables(function: Callable[..., object]) -> list[Named]:
     return sorted([*variables.nonlocals.items(), *variables.globals.items()])
 
 
-def _holds_bits(value: Any) -> bool:
+def _holds_bits(value: object) -> bool:
     return isinstance(value, torch.nn.Module) or as_tensor(value) is not None
 
 
@@ -66,7 +65,7 @@ def _opened(tree: object, path: str) -> Iterator[Named]:
 
 
 def _digested(named: Iterator[Named]) -> Digests:
-    tensors: dict[str, Any] = {}
+    tensors: dict[str, torch.Tensor] = {}
     found: Digests = {}
     for path, leaf in named:
         tensor = as_tensor(leaf)

@@ -11,6 +11,7 @@ import time
 from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 from typing import IO, Any
 
 import torch
@@ -71,7 +72,7 @@ class Pacer:
             self.shapes.add(str([tuple(one.shape) for one in args if isinstance(one, torch.Tensor)]))
         self._depth += 1
 
-    def _returned(self, module: torch.nn.Module, args: Any, result: Any) -> None:
+    def _returned(self, module: torch.nn.Module, args: object, result: object) -> None:
         if not torch.compiler.is_compiling():
             self._depth = max(0, self._depth - 1)
 
@@ -159,5 +160,5 @@ def _peak_bytes() -> int:
 
 
 def _uses_cuda() -> bool:
-    cuda: Any = torch.cuda
+    cuda: ModuleType = torch.cuda
     return bool(cuda.is_initialized())

@@ -55,7 +55,7 @@ class _Inside(threading.local):
 
     lane: Lane | None = None
     depth = 0
-    outermost: Callable[[], Any] = _nothing
+    outermost: Callable[[], object] = _nothing
     loading = False
     inputs: list[Any] = []  # noqa: RUF012 - replaced, never changed
 
@@ -150,7 +150,7 @@ class Recorder:
             if following.ops is not None:
                 following.ops.begin_step(0)
 
-    def thread_ended(self, thread: Any) -> None:
+    def thread_ended(self, thread: object) -> None:
         """Its last training is over."""
         lane = self.inside.lane
         if lane is not None:
@@ -189,7 +189,7 @@ class Recorder:
     def safely(self, hook: Callable[..., None]) -> Callable[..., None]:
         """A mistake of ours must not end the user's run: the recording ends instead, and says why."""
 
-        def safe(*args: Any, **kwargs: Any) -> None:
+        def safe(*args: Any, **kwargs: object) -> None:
             # Inside a compiled region this must vanish: the compiler folds the test and never looks further.
             if torch.compiler.is_compiling():
                 return

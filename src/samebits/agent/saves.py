@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    pass
+
 import os
 import re
 import sys
@@ -35,9 +40,9 @@ looked_into: set[str] = set()
 # torch.save pickles, and np.savez calls np.save: what is saved counts once.
 _inside = threading.local()
 
-Saved = Callable[[Any, str], None]
+Saved = Callable[[object, str], None]
 # From the arguments of a function that saves: what is saved, and to which file.
-Arguments = Callable[..., tuple[Any, Any]]
+Arguments = Callable[..., tuple[object, object]]
 
 
 class Saves:
@@ -58,9 +63,9 @@ class Saves:
             undo.callback(forget, module, action)
 
     def _hooker(
-        self, functions: Mapping[str, Callable[..., tuple[Any, Any]]], undo: ExitStack
-    ) -> Callable[[Any], None]:
-        def hook(module: Any) -> None:
+        self, functions: Mapping[str, Callable[..., tuple[object, object]]], undo: ExitStack
+    ) -> Callable[[object], None]:
+        def hook(module: object) -> None:
             for name, arguments in functions.items():
                 if hasattr(module, name):
                     undo.callback(listen(module, name, self._before(arguments), self._after, self._after))
@@ -68,7 +73,7 @@ class Saves:
         return hook
 
     def _before(self, arguments: Arguments) -> Callable[..., None]:
-        def before(*args: Any, **kwargs: Any) -> None:
+        def before(*args: object, **kwargs: object) -> None:
             depth = getattr(_inside, "depth", 0)
             _inside.depth = depth + 1
             if depth == 0:
@@ -82,7 +87,7 @@ class Saves:
 
         return before
 
-    def _after(self, *_: Any) -> None:
+    def _after(self, *_: object) -> None:
         _inside.depth = max(0, getattr(_inside, "depth", 0) - 1)
 
 
@@ -91,7 +96,7 @@ def is_saving() -> bool:
     return getattr(_inside, "depth", 0) > 0
 
 
-def _note_file(file: Any) -> None:
+def _note_file(file: object) -> None:
     name = file if isinstance(file, str | os.PathLike) else getattr(file, "name", None)
     if isinstance(name, str | os.PathLike):
         looked_into.add(os.path.abspath(os.fsdecode(name)))
@@ -100,23 +105,27 @@ def _note_file(file: Any) -> None:
             writes_unseen(os.fsdecode(name))
 
 
-def _first_then_file(obj: Any, f: Any = None, *_: Any, **__: Any) -> tuple[Any, Any]:
+def _first_then_file(obj: object, f: object = None, *_: object, **__: object) -> tuple[object, object]:
     return obj, f
 
 
-def _file_then_array(file: Any = None, arr: Any = None, *_: Any, fname: Any = None, X: Any = None, **__: Any) -> Any:
+def _file_then_array(
+    file: object = None, arr: object = None, *_: object, fname: object = None, X: object = None, **__: object
+) -> Any:
     return (arr if X is None else X), (file if fname is None else fname)
 
 
-def _file_then_arrays(file: Any = None, *arrays: Any, **named: Any) -> tuple[Any, Any]:
+def _file_then_arrays(file: object = None, *arrays: object, **named: object) -> tuple[object, object]:
     return {**{f"arr_{number}": array for number, array in enumerate(arrays)}, **named}, file
 
 
-def _tensors_then_file(tensor_dict: Any = None, filename: Any = None, *_: Any, model: Any = None, **__: Any) -> Any:
+def _tensors_then_file(
+    tensor_dict: object = None, filename: object = None, *_: object, model: object = None, **__: object
+) -> Any:
     return (tensor_dict if model is None else model), filename
 
 
-def _pickled_by_user(obj: Any, file: Any = None, *_: Any, **__: Any) -> tuple[Any, Any]:
+def _pickled_by_user(obj: object, file: object = None, *_: object, **__: object) -> tuple[object, object]:
     """Libraries pickle for themselves, to caches and to other processes; a program's own line saves."""
     # This function, `before`, the listener around `pickle.dump`, and its caller.
     return (obj if is_user_file(sys._getframe(3).f_code.co_filename) else None), getattr(file, "name", None)
@@ -136,11 +145,11 @@ _FUNCTIONS: dict[str, dict[str, Arguments]] = {
 }
 
 
-def _stem(file: Any) -> str:
+def _stem(file: object) -> str:
     return Path(file).stem if isinstance(file, str | os.PathLike) else ""
 
 
-def content(thing: Any, prefix: str, file: str) -> Iterator[tuple[str, Any, bool]]:
+def content(thing: object, prefix: str, file: str) -> Iterator[tuple[str, object, bool]]:
     """Path, tensor, number or whatever else is there, and whether it is a time."""
     for path, leaf in leaves(thing, prefix):
         key = path.removeprefix(prefix) or file
@@ -153,7 +162,7 @@ def content(thing: Any, prefix: str, file: str) -> Iterator[tuple[str, Any, bool
             yield path, leaf, False
 
 
-def kind_of(leaf: Any) -> str:
+def kind_of(leaf: object) -> str:
     """How something that is not looked into is called: `texts`, or its class."""
     if isinstance(leaf, str | bytes):
         return "texts"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
 from collections.abc import Sequence
-from typing import Any
 
 from samebits.agent.identity import Weak
 from samebits.agent.listening import Named, as_tensor, unwrapped
@@ -43,7 +47,7 @@ class Training:
 
     # ---- what modules return
 
-    def returned(self, module: Any, result: Any) -> None:
+    def returned(self, module: torch.nn.Module, result: object) -> None:
         """Digest what an outermost module returned; a backward may take it back."""
         number = self.log.count("output")
         found = [(path, as_tensor(leaf)) for path, leaf in leaves(result, f"{number}")]

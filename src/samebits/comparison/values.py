@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import math
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from samebits.bits.ulp import BITS, ulp_between, ulp_worth_reporting
@@ -39,7 +40,7 @@ def distance(a: Kept, b: Kept) -> Distance | None:
     """How far apart; None where NumPy is not installed, or dtype or shape differ."""
     if importlib.util.find_spec("numpy") is None or (a.dtype, a.shape) != (b.dtype, b.shape):
         return None
-    np: Any = importlib.import_module("numpy")
+    np: ModuleType = importlib.import_module("numpy")
     if a.dtype not in BITS:
         return _counted(np, a, b)
     kind = f"<u{BITS[a.dtype] // 8}"
@@ -58,7 +59,7 @@ def distance(a: Kept, b: Kept) -> Distance | None:
     return Distance(count, total, ulp_worth_reporting(ulp, relative), relative)
 
 
-def _counted(np: Any, a: Kept, b: Kept) -> Distance:
+def _counted(np: ModuleType, a: Kept, b: Kept) -> Distance:
     """How many elements differ, of whatever they are made."""
     total = math.prod(a.shape)
     if not total:
@@ -67,7 +68,7 @@ def _counted(np: Any, a: Kept, b: Kept) -> Distance:
     return Distance(int((left != right).any(axis=1).sum()), total)
 
 
-def _relative(np: Any, x: Any, y: Any) -> Any:
+def _relative(np: ModuleType, x: object, y: Any) -> Any:
     """`ulp.relative_between`, for each pair of finite numbers."""
     scale = np.maximum(np.abs(x), np.abs(y))
     scale = np.where(scale > 0, scale, 1.0)
@@ -76,13 +77,13 @@ def _relative(np: Any, x: Any, y: Any) -> Any:
     return np.where(np.isfinite(difference), difference / scale, np.abs(x / scale - y / scale))
 
 
-def _numbers(np: Any, raw: Any, dtype: str) -> object:
+def _numbers(np: ModuleType, raw: Any, dtype: str) -> object:
     if dtype == "bfloat16":
         return (raw.astype("<u4") << 16).view("<f4").astype("<f8")
     return raw.view({"float64": "<f8", "float32": "<f4", "float16": "<f2"}[dtype]).astype("<f8")
 
 
-def _farthest(np: Any, left: Any, right: Any, bits: int) -> int:
+def _farthest(np: ModuleType, left: object, right: object, bits: int) -> int:
     """Which pair is farthest apart, found in floating point; it is measured exactly afterwards."""
     sign = np.uint64(1 << (bits - 1))
     mask = np.uint64((1 << (bits - 1)) - 1)

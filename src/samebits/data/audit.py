@@ -32,7 +32,7 @@ class Finding:
     """
 
     kind: Literal["carried", "unkeyed", "unknown"]
-    index: Any
+    index: object
     name: str
     site: Site | None
 
@@ -67,7 +67,7 @@ class Audit:
         return "\n".join(map(str, self.findings))
 
 
-def audit(dataset: Any, indices: Sequence[Any] | None = None, *, seed: int = 0) -> Audit:
+def audit(dataset: Any, indices: Sequence[object] | None = None, *, seed: int = 0) -> Audit:
     """Fetch samples twice under the same keys, the second time in reverse order, and name the line where they differ.
 
     >>> print(audit(list(range(100))))
@@ -93,7 +93,7 @@ def audit(dataset: Any, indices: Sequence[Any] | None = None, *, seed: int = 0) 
     first = [fetched.again(index) for index in chosen]
     second = [fetched.again(index) for index in reversed(chosen)][::-1]
     differing = [index for index, one, other in zip(chosen, first, second, strict=True) if one != other]
-    found: dict[Any, Finding] = {}
+    found: dict[object, Finding] = {}
     for index in differing:
         finding = fetched.explained(index)
         found.setdefault((finding.kind, finding.name, finding.site and finding.site.key), finding)
@@ -105,7 +105,7 @@ def audit(dataset: Any, indices: Sequence[Any] | None = None, *, seed: int = 0) 
     return Audit(len(chosen), tuple(found.values()))
 
 
-def _copied(dataset: Any, seed: int) -> _Fetched | None:
+def _copied(dataset: object, seed: int) -> _Fetched | None:
     """The dataset as it is before anything was fetched; None where it cannot be copied."""
     try:
         return _Fetched(copy.deepcopy(dataset), seed)
@@ -124,12 +124,12 @@ def _spread(length: int) -> list[int]:
 class _Fetched:
     """Samples as a loader fetches them."""
 
-    def __init__(self, dataset: Any, seed: int) -> None:
+    def __init__(self, dataset: object, seed: int) -> None:
         self.dataset = dataset
         self.fetcher = Fetcher(dataset, lambda samples: samples, seed)
         self.has_looked_twice = False
 
-    def again(self, index: Any, epoch: int = 0) -> Any:
+    def again(self, index: object, epoch: int = 0) -> object:
         """What the sample is made of."""
         sample = self._fetched(index, None, epoch)
         if not self.has_looked_twice:
@@ -138,12 +138,12 @@ class _Fetched:
                 sample = self._fetched(index, None, epoch)
         return value_of(sample, depth=6)
 
-    def explained_by_changes(self, index: Any) -> Finding | None:
+    def explained_by_changes(self, index: object) -> Finding | None:
         """The first line that changes what the dataset holds; on one that has been used little."""
         trace = self._traced(index)
         return None if trace.changed is None else Finding("carried", index, *trace.changed)
 
-    def explained(self, index: Any) -> Finding:
+    def explained(self, index: object) -> Finding:
         """The line of a sample that differs."""
         traces = [self._traced(index), self._traced(index)]
         carried = next((trace.changed for trace in traces if trace.changed), None)
@@ -159,12 +159,12 @@ class _Fetched:
             return Finding("unkeyed", index, name, site)
         return Finding("unknown", index, "", None)
 
-    def _traced(self, index: Any) -> _LineValues:
+    def _traced(self, index: object) -> _LineValues:
         trace = _LineValues(self.dataset)
         self._fetched(index, trace)
         return trace
 
-    def _fetched(self, index: Any, trace: _LineValues | None, epoch: int = 0) -> object:
+    def _fetched(self, index: object, trace: _LineValues | None, epoch: int = 0) -> object:
         with self.fetcher.keyed():
             fetch = partial(self.fetcher.alone, epoch, index)
             return fetch() if trace is None else follow(fetch, trace.after_line)
@@ -173,13 +173,13 @@ class _Fetched:
 class _LineValues:
     """The values of local variables after each line, and the first line that changes the dataset."""
 
-    def __init__(self, dataset: Any) -> None:
+    def __init__(self, dataset: object) -> None:
         self.dataset = dataset
         self.lines: list[tuple[Site, dict[str, object]]] = []
         self.changed: tuple[str, Site] | None = None
         self._before = carried_by(dataset)
 
-    def after_line(self, site: Site, frame: FrameType, result: list[Any]) -> None:
+    def after_line(self, site: Site, frame: FrameType, result: list[object]) -> None:
         """Take note of every variable."""
         local = {name: value_of(value) for name, value in frame.f_locals.items() if name != "self"}
         self.lines.append((site, {**local, "what it returns": value_of(result)}))

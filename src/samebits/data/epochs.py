@@ -46,7 +46,7 @@ class Progress:
     skipped: int = 0
 
 
-class TorchLoader(torch.utils.data.DataLoader[Any]):
+class TorchLoader(torch.utils.data.DataLoader[object]):
     """The loader of torch that does the work. The data-workers factor leaves this one alone."""
 
 
@@ -83,7 +83,7 @@ class Epochs:
         self._begun = 0
         self._here: Fetcher | None = None
 
-    def begin(self, loader: Any, ranks: Ranks) -> EpochIterator:
+    def begin(self, loader: object, ranks: Ranks) -> EpochIterator:
         """Iterate over the next epoch, or over the rest of the one that a loaded state stood in.
 
         Args:
@@ -116,7 +116,7 @@ class Epochs:
             self.progress = Progress(epoch, samples, self.progress.skipped + len(skipped))
             self.skipped += skipped
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Some whole numbers."""
         return {"version": VERSION, "seed": self.seed, "length": self.length, **asdict(self.progress)}
 
@@ -161,7 +161,7 @@ class Epochs:
             KeyDeriver(self.seed), progress.epoch, progress.samples, ranks
         )
 
-    def _made(self, loader: Any, ranks: Ranks) -> tuple[TorchLoader, RequestSampler]:
+    def _made(self, loader: object, ranks: Ranks) -> tuple[TorchLoader, RequestSampler]:
         request_sampler = RequestSampler()
         return _inner_loader(loader, self._fetcher(loader, ranks), request_sampler), request_sampler
 
@@ -207,7 +207,7 @@ def _inner_loader(loader: Any, fetcher: Fetcher, request_sampler: RequestSampler
     )
 
 
-def _as_it_is(batch: Any) -> Any:
+def _as_it_is(batch: object) -> object:
     return batch
 
 
@@ -260,7 +260,7 @@ class EpochIterator:
     def __len__(self) -> int:
         return len(self.loader)
 
-    def __next__(self) -> Any:
+    def __next__(self) -> object:
         while not self.is_over:
             batch, request = self._next()
             if self.epochs.on_error != "skip":

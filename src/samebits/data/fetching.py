@@ -16,7 +16,7 @@ from samebits.data.generators import Current, Generators
 from samebits.data.order import BatchRequest, index_word
 from samebits.rng.handles import restore
 
-Fetch = Callable[[], Any]
+Fetch = Callable[[], object]
 
 
 class Skipped(NamedTuple):
@@ -29,12 +29,12 @@ class Skipped(NamedTuple):
 class Fetched(NamedTuple):
     """A batch, and what was left out of it; `is_empty` when nothing is left."""
 
-    batch: Any
+    batch: object
     skipped: list[Skipped]
     is_empty: bool
 
 
-class Fetcher(Dataset[Any]):
+class Fetcher(Dataset[object]):
     """A dataset of batches: `fetcher[ticket]` is the batch that the ticket asks for.
 
     Args:
@@ -49,16 +49,16 @@ class Fetcher(Dataset[Any]):
         label: whatever the tracer wants to know about this loader.
     """
 
-    tracer: ClassVar[Callable[[Fetcher, Fetch], Any] | None] = None
+    tracer: ClassVar[Callable[[Fetcher, Fetch], object] | None] = None
 
     def __init__(
         self,
         dataset: Any,
-        collate_fn: Callable[[Any], Any],
+        collate_fn: Callable[[Any], object],
         seed: int,
         skips: bool = False,
         working: Any = None,
-        label: Any = None,
+        label: object = None,
     ) -> None:
         self.dataset, self.collate_fn, self.seed, self.skips, self.working = dataset, collate_fn, seed, skips, working
         self.label = label
@@ -73,10 +73,10 @@ class Fetcher(Dataset[Any]):
         # What it was made of: a worker that is sent one makes its own stems and generators.
         return _made_again, (type(self), self._made_of())
 
-    def _made_of(self) -> dict[str, Any]:
+    def _made_of(self) -> dict[str, object]:
         return {name: vars(self)[name] for name in ("dataset", "collate_fn", "seed", "skips", "working", "label")}
 
-    def __getitem__(self, request: BatchRequest) -> Any:
+    def __getitem__(self, request: BatchRequest) -> object:
         """Raises what the dataset raises, with a note that names the sample."""
         fetched = self._fetched(request)
         if not self._has_looked_twice:
@@ -134,29 +134,29 @@ class Fetcher(Dataset[Any]):
             self._generators = Generators(("dataset", self.dataset), ("collate_fn", self.collate_fn))
         return self._generators
 
-    def states(self) -> list[Any]:
+    def states(self) -> list[object]:
         """Where every generator stands, as something that can be compared."""
         return [] if self._generators is None else self._generators.frozen()
 
-    def key_of(self, epoch: int, index: Any, repeat: int = 0) -> bytes:
+    def key_of(self, epoch: int, index: object, repeat: int = 0) -> bytes:
         """The key of one sample."""
         return self._derivers["sample"].key(epoch, index_word(index), repeat)
 
-    def samples(self, request: BatchRequest, generators: Generators, skipped: list[Skipped]) -> list[Any]:
+    def samples(self, request: BatchRequest, generators: Generators, skipped: list[Skipped]) -> list[object]:
         """The samples that a ticket asks for."""
         in_bulk = request.is_batch and _fetches_in_bulk(self.dataset)
         if in_bulk and not self._draws_in_bulk:
             samples = self._in_bulk(request, generators)
             if samples is not None:
                 return samples
-        found: list[Any] = []
+        found: list[object] = []
         repeats = request.repeats or (0,) * len(request.indices)
         for number, (index, repeat) in enumerate(zip(request.indices, repeats, strict=True)):
             generators.start(self.key_of(request.epoch, index, repeat))
             self.one(partial(self._sample, index, in_bulk), request.start + number, index, found, skipped)
         return found
 
-    def one(self, fetch: Fetch, position: int, index: Any, found: list[Any], skipped: list[Skipped]) -> None:
+    def one(self, fetch: Fetch, position: int, index: object, found: list[object], skipped: list[Skipped]) -> None:
         """Fetch one sample, or leave it out where that is wanted."""
         self._report(position)
         try:
@@ -171,15 +171,15 @@ class Fetcher(Dataset[Any]):
                 raise
             skipped.append(Skipped(index, f"{type(error).__name__}: {error}"))
 
-    def alone(self, epoch: int, index: Any, repeat: int = 0) -> Any:
+    def alone(self, epoch: int, index: object, repeat: int = 0) -> object:
         """One sample; call it while `keyed`."""
         self._found().start(self.key_of(epoch, index, repeat))
         return self._sample(index, _fetches_in_bulk(self.dataset))
 
-    def _sample(self, index: Any, in_bulk: bool) -> Any:
+    def _sample(self, index: object, in_bulk: bool) -> object:
         return self.dataset.__getitems__([index])[0] if in_bulk else self.dataset[index]
 
-    def _in_bulk(self, request: BatchRequest, generators: Generators) -> list[Any] | None:
+    def _in_bulk(self, request: BatchRequest, generators: Generators) -> list[object] | None:
         """What the dataset fetches at once; None when it drew, since a draw has to belong to one sample."""
         self._report(request.start)
         generators.start(self._derivers["batch"].key(request.epoch, request.start, "samples"))
@@ -195,7 +195,7 @@ class Fetcher(Dataset[Any]):
         self._draws_in_bulk = True
         return None
 
-    def _collated(self, request: BatchRequest, samples: list[Any], generators: Generators) -> Any:
+    def _collated(self, request: BatchRequest, samples: list[object], generators: Generators) -> object:
         generators.start(self._derivers["batch"].key(request.epoch, request.start))
         try:
             return self.collate_fn(samples if request.is_batch else samples[0])
@@ -213,7 +213,7 @@ def _made_again(kind: type[Fetcher], options: dict[str, Any]) -> Fetcher:
     return kind(**options)
 
 
-def prepare_worker(worker_init_fn: Callable[[int], Any] | None, worker_id: int) -> None:
+def prepare_worker(worker_init_fn: Callable[[int], object] | None, worker_id: int) -> None:
     """Show the user's dataset in a worker's `get_worker_info()`, and call the user's own function.
 
     Every worker reads a stream as a whole. A function that shares it out among workers, as torch's documentation has
@@ -231,20 +231,20 @@ def prepare_worker(worker_init_fn: Callable[[int], Any] | None, worker_id: int) 
     _assign(info, before)
 
 
-def _assign(info: Any, values: dict[str, Any]) -> None:
+def _assign(info: object, values: dict[str, object]) -> None:
     # torch forbids assigning to it, to prevent mistakes.
     for name, value in values.items():
         object.__setattr__(info, name, value)
 
 
-def _fetches_in_bulk(dataset: Any) -> bool:
+def _fetches_in_bulk(dataset: object) -> bool:
     """Whether it has a way of its own to fetch many samples; torch's Subset only passes them on."""
     while type(dataset) is Subset:
         dataset = dataset.dataset
     return bool(getattr(dataset, "__getitems__", None))
 
 
-def fetch(dataset: Any, index: Any, *, seed: int = 0, epoch: int = 0, repeat: int = 0) -> Any:
+def fetch(dataset: object, index: object, *, seed: int = 0, epoch: int = 0, repeat: int = 0) -> object:
     """One sample exactly as a loader with this seed fetches it, in this process.
 
     Args:
@@ -262,7 +262,7 @@ def fetch(dataset: Any, index: Any, *, seed: int = 0, epoch: int = 0, repeat: in
     return sample
 
 
-def _as_it_is(samples: Any) -> Any:
+def _as_it_is(samples: object) -> object:
     return samples
 
 

@@ -63,7 +63,7 @@ class Generators:
         beside: objects that are not looked into.
     """
 
-    def __init__(self, *roots: tuple[str, Any], only_torch: bool = False, beside: Iterable[Any] = ()) -> None:
+    def __init__(self, *roots: tuple[str, object], only_torch: bool = False, beside: Iterable[object] = ()) -> None:
         # NumPy seeds itself when it is imported; a dataset that does so in mid-sample must find it keyed already.
         numpy_random = None if only_torch else _numpy_random()
         self._python = None if only_torch else handle_of(random)
@@ -78,7 +78,7 @@ class Generators:
         others = [(handle.restore, handle.state()) for handle in (*globals_, *(handle for _, handle in self.held))]
         return [*torch_states(torch), *others]
 
-    def frozen(self) -> list[Any]:
+    def frozen(self) -> list[object]:
         """The state of each of them, as something that can be compared."""
         # A tensor's own pickle holds more than its values.
         plain = [state.tolist() if isinstance(state, torch.Tensor) else state for _, state in self.states()]
@@ -107,7 +107,7 @@ def _numpy_random() -> Any:
     return numpy.random
 
 
-def _sent(generator: torch.Generator) -> tuple[Callable[..., Any], tuple[str, list[int]]]:
+def _sent(generator: torch.Generator) -> tuple[Callable[..., object], tuple[str, list[int]]]:
     return _received, (str(generator.device), generator.get_state().tolist())
 
 
@@ -134,7 +134,7 @@ class Current:
         cls.made = {}
 
 
-def sample_generator(library: str = "torch") -> Any:
+def sample_generator(library: str = "torch") -> object:
     """The generator of the sample that is being fetched: for code that would rather not draw from a global one.
 
     Its numbers depend on seed, epoch, index and repeat of the sample, and on nothing else; neither do they depend on
@@ -160,14 +160,14 @@ def sample_generator(library: str = "torch") -> Any:
     return Current.made[library]
 
 
-def _numpy_generator(word: int) -> Any:
+def _numpy_generator(word: int) -> object:
     numpy_random = _numpy_random()
     if numpy_random is None:
         raise UsageError("NumPy is not installed", "ask for torch or python")
     return numpy_random.Generator(numpy_random.PCG64(word))
 
 
-_MAKERS: dict[str, Callable[[int], Any]] = {
+_MAKERS: dict[str, Callable[[int], object]] = {
     "torch": lambda word: torch.Generator().manual_seed(word & 0xFFFFFFFF),
     "numpy": _numpy_generator,
     "python": random.Random,

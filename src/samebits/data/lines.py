@@ -25,7 +25,7 @@ _LONG = 200
 OnLine = Callable[[Site, FrameType, list[object]], None]
 
 
-def follow(call: Callable[[], Any], after_line: OnLine) -> object:
+def follow(call: Callable[[], object], after_line: OnLine) -> object:
     """What `call` returns; `after_line` is called for each of the user's lines when it has been executed.
 
     A line that calls others of the user's lines is reported after them, too. Under a debugger nothing is reported.
@@ -54,7 +54,7 @@ class _Trace:
         self.stack.append((frame, site_of(frame)))
         return self.step
 
-    def step(self, frame: FrameType, event: str, result: Any) -> Any:
+    def step(self, frame: FrameType, event: str, result: object) -> object:
         """A line begins, so the one before it has ended; or the function returns, or raises."""
         if event == "exception" or not self.stack or self.stack[-1][0] is not frame:
             return self.step
@@ -66,7 +66,7 @@ class _Trace:
             self.stack[-1] = (frame, site_of(frame))
         return self.step
 
-    def _report(self, site: Site, frame: FrameType, result: list[Any]) -> None:
+    def _report(self, site: Site, frame: FrameType, result: list[object]) -> None:
         # Whatever the listener calls is not followed.
         sys.settrace(None)
         try:
@@ -91,7 +91,7 @@ class SampleTracer:
         self.samples = 0
         self._known: set[tuple[str, int]] = set()
 
-    def __call__(self, fetch: Callable[[], object], states: Callable[[], list[Any]], dataset: Any) -> object:
+    def __call__(self, fetch: Callable[[], object], states: Callable[[], list[object]], dataset: object) -> object:
         """What `fetch` returns; `states` returns the state of every generator."""
         if self.samples >= 2:
             return fetch()
@@ -107,7 +107,7 @@ class SampleTracer:
 
         stood, held = look()
 
-        def after_line(site: Site, frame: FrameType, result: list[Any]) -> None:
+        def after_line(site: Site, frame: FrameType, result: list[object]) -> None:
             nonlocal stood, held
             stand, hold = look()
             if stand and stood and stand != stood:
@@ -124,7 +124,7 @@ class SampleTracer:
             self.found(site, changed)
 
 
-def carried_by(one: Any, caches: bool = True, depth: int = 4, path: str = "self") -> dict[str, object]:
+def carried_by(one: object, caches: bool = True, depth: int = 4, path: str = "self") -> dict[str, object]:
     """What an object carries from sample to sample, in itself and in what it holds, by attribute.
 
     Generators are keyed, so they are no part of it. Dicts and sets are only looked at with `caches`: growing, they
@@ -143,7 +143,7 @@ def carried_by(one: Any, caches: bool = True, depth: int = 4, path: str = "self"
     return found
 
 
-def _carried(one: Any) -> Any:
+def _carried(one: Any) -> object:
     kind = type(one)
     if kind is str:
         # A long text is hashed once in its life, and compared after every line.
@@ -183,7 +183,7 @@ def value_of(value: Any, depth: int = _DEPTH) -> Any:
     return _parts(value, depth - 1) if depth else None
 
 
-def _parts(value: Any, depth: int) -> object:
+def _parts(value: object, depth: int) -> object:
     if isinstance(value, list | tuple):
         return (len(value), *[value_of(item, depth) for item in value[:_ITEMS]])
     if isinstance(value, dict):

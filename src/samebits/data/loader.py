@@ -29,7 +29,7 @@ def whole_number(value: Any, name: str) -> int:
         raise UsageError(f"{name} must be a whole number, got {value!r}") from None
 
 
-class DataLoader(torch.utils.data.DataLoader[Any]):
+class DataLoader(torch.utils.data.DataLoader[object]):
     """Batches that are the same bits for any `num_workers`, any number of ranks, and after any resume.
 
     Arguments and behaviour are torch's own, but for what follows.
@@ -118,14 +118,14 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         """Let the next iteration be this epoch; without it they count up from 0."""
         self._epochs.set_epoch(whole_number(epoch, "epoch"))
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Where this loader stands: a few whole numbers, the same on every rank unless samples were skipped.
 
         What comes next is what the user has not got yet, however much workers have prepared.
         """
         return self._epochs.state()
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, object]) -> None:
         """Let the next iteration go on with the very next sample, with any number of workers and ranks.
 
         Raises:

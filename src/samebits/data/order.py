@@ -34,7 +34,7 @@ class BatchRequest(NamedTuple):
 
     epoch: int
     start: int
-    indices: tuple[Any, ...]
+    indices: tuple[object, ...]
     repeats: tuple[int, ...] | None
     end: int
     is_batch: bool = True
@@ -52,7 +52,12 @@ class Order:
     """
 
     def __init__(
-        self, sampler: Iterable[Any], makes_batches: bool, size: int | None, last_batch: LastBatch, dataset: Any = None
+        self,
+        sampler: Iterable[object],
+        makes_batches: bool,
+        size: int | None,
+        last_batch: LastBatch,
+        dataset: object = None,
     ) -> None:
         self.sampler, self.makes_batches, self.size, self.last_batch = sampler, makes_batches, size, last_batch
         self.dataset = dataset
@@ -95,11 +100,11 @@ class Order:
                 known = repeats if any(repeats) else None
                 yield BatchRequest(epoch, first + own.start, indices, known, position, self.is_batched)
 
-    def _counted(self, batches: Iterator[list[Any]]) -> Iterator[list[tuple[Any, int]]]:
+    def _counted(self, batches: Iterator[list[object]]) -> Iterator[list[tuple[object, int]]]:
         if not self._needs_counting:
             yield from ([(index, 0) for index in batch] for batch in batches)
             return
-        seen: dict[Any, int] = {}
+        seen: dict[object, int] = {}
         for batch in batches:
             counted = []
             for index in batch:
@@ -108,14 +113,14 @@ class Order:
                 counted.append((index, repeat))
             yield counted
 
-    def _global_batches(self, stem: KeyDeriver, epoch: int, start: int, size: int) -> Iterator[list[Any]]:
+    def _global_batches(self, stem: KeyDeriver, epoch: int, start: int, size: int) -> Iterator[list[object]]:
         """What the sampler yields, a batch at a time; batches are cut from `start` on."""
         source = _Private(self.sampler, stem.key("order", epoch), self.dataset)
         if self.makes_batches:
             while taken := source.take(1):
                 yield list(taken[0])
             return
-        beginning: list[Any] = source.take(start) if start else []
+        beginning: list[object] = source.take(start) if start else []
         if beginning:
             yield beginning
         while batch := source.take(size):
@@ -133,13 +138,13 @@ class Order:
 class _Private:
     """An iterator over a sampler, which draws from generators that are the sampler's own for this epoch."""
 
-    def __init__(self, sampler: Iterable[Any], key: bytes, dataset: Any) -> None:
+    def __init__(self, sampler: Iterable[object], key: bytes, dataset: object) -> None:
         only_torch = type(sampler) in _ONLY_TORCH
         # Looking into torch's own samplers, one finds the dataset, which is no part of the order.
         root = getattr(sampler, "generator", None) if only_torch else sampler
         self.generators = Generators(("sampler", root), only_torch=only_torch, beside=[dataset])
         self.sampler, self.key = sampler, key
-        self.iterator: Iterator[Any] | None = None
+        self.iterator: Iterator[object] | None = None
         self.states: States = []
 
     def take(self, count: int) -> list[Any]:
@@ -160,7 +165,7 @@ class _Private:
         return taken
 
 
-def index_word(index: Any) -> str | int:
+def index_word(index: object) -> str | int:
     """What an index is called in a key: a number, or text that is the same in every process.
 
     Raises:
@@ -194,7 +199,7 @@ def index_word(index: Any) -> str | int:
 _ONLY_TORCH = (SequentialSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler, DistributedSampler)
 
 
-def _never_repeats(sampler: Any) -> bool:
+def _never_repeats(sampler: object) -> bool:
     if type(sampler) is SequentialSampler:
         return True
     return (

@@ -17,7 +17,7 @@ from samebits.data.order import BatchRequest
 from samebits.data.ranks import LastBatch, Ranks
 
 
-class Mapped(IterableDataset[Any]):
+class Mapped(IterableDataset[object]):
     """A stream of which every element goes through a function, at the worker and rank that keeps it only.
 
     >>> doubled = Mapped(range(3), lambda number: 2 * number)
@@ -35,7 +35,7 @@ class Mapped(IterableDataset[Any]):
         UsageError: the stream can be read only once, as a generator or a file can.
     """
 
-    def __init__(self, stream: Iterable[Any], function: Callable[[Any], Any]) -> None:
+    def __init__(self, stream: Iterable[object], function: Callable[[object], object]) -> None:
         if isinstance(stream, Iterator):
             raise UsageError(
                 f"a {type(stream).__name__} can be read only once, and every worker and epoch reads the stream",
@@ -43,7 +43,7 @@ class Mapped(IterableDataset[Any]):
             )
         self.stream, self.function = stream, function
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         return map(self.function, self.stream)
 
 
@@ -57,16 +57,16 @@ class StreamFetcher(Fetcher):
         options: as for `Fetcher`.
     """
 
-    def __init__(self, dataset: Any, ranks: Ranks, last_batch: LastBatch, **options: Any) -> None:
+    def __init__(self, dataset: object, ranks: Ranks, last_batch: LastBatch, **options: Any) -> None:
         super().__init__(dataset, **options)
         self.ranks, self.last_batch = ranks, last_batch
-        self._source: Iterator[Any] | None = None
+        self._source: Iterator[object] | None = None
         self._epoch = self._position = 0
 
-    def _made_of(self) -> dict[str, Any]:
+    def _made_of(self) -> dict[str, object]:
         return {**super()._made_of(), "ranks": self.ranks, "last_batch": self.last_batch}
 
-    def samples(self, request: BatchRequest, generators: Generators, skipped: list[Skipped]) -> list[Any]:
+    def samples(self, request: BatchRequest, generators: Generators, skipped: list[Skipped]) -> list[object]:
         """This rank's part of the elements from `start` to `end`.
 
         Raises:
@@ -85,7 +85,7 @@ class StreamFetcher(Fetcher):
         if not own:
             raise StopIteration
         function = self.dataset.function if isinstance(self.dataset, Mapped) else None
-        found: list[Any] = []
+        found: list[object] = []
         for number in own:
             position, element = read[number]
             if function is None:
@@ -97,13 +97,13 @@ class StreamFetcher(Fetcher):
                 self.one(partial(function, element), position, position, found, skipped)
         return found
 
-    def _read(self, request: BatchRequest, generators: Generators) -> list[tuple[int, Any]]:
+    def _read(self, request: BatchRequest, generators: Generators) -> list[tuple[int, object]]:
         """Position and element of what lies from `start` to `end`, as far as there is any."""
         if self._source is None or request.epoch != self._epoch or request.start < self._position:
             self._source = self._opened(request.epoch, generators)
-        read: list[tuple[int, Any]] = []
+        read: list[tuple[int, object]] = []
         while self._position < request.end:
-            element: list[Any] = []
+            element: list[object] = []
             generators.start(self._derivers["stream"].key(self._epoch, self._position))
             try:
                 with _whole():
@@ -119,7 +119,7 @@ class StreamFetcher(Fetcher):
             self._position += 1
         return read
 
-    def _opened(self, epoch: int, generators: Generators) -> Iterator[Any]:
+    def _opened(self, epoch: int, generators: Generators) -> Iterator[object]:
         stream = self.dataset.stream if isinstance(self.dataset, Mapped) else self.dataset
         self._epoch, self._position = epoch, 0
         generators.start(self._derivers["stream"].key(epoch))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 from typing import Any
 
 from samebits.base.errors import UsageError
@@ -41,13 +42,13 @@ class AttentionBackend(Factor):
         context.when_loaded("torch", lambda torch: _allow(torch, context, (context.setting.value or "math",)))
 
     def vary(self, context: FactorContext) -> None:
-        def change(torch: Any) -> None:
+        def change(torch: ModuleType) -> None:
             is_free = len(_allowed(torch)) > 1
             _allow(torch, context, ("math",) if is_free else BACKENDS)
 
         context.when_loaded("torch", change)
 
-    def kernel_settings(self, torch: Any) -> dict[str, Any]:
+    def kernel_settings(self, torch: ModuleType) -> dict[str, object]:
         asked = {name: answer(is_enabled) for name, (is_enabled, _) in _switches(torch).items()}
         return {f"backends.cuda.enable_{name}_sdp": [on] for name, on in asked.items() if on is not None}
 
@@ -60,7 +61,7 @@ class AttentionBackend(Factor):
         return Observation(", ".join(allowed) or "none", len(allowed) == 1, reason=reason)
 
 
-def _switches(torch: Any) -> dict[str, tuple[Any, Any]]:
+def _switches(torch: ModuleType) -> dict[str, tuple[Any, Any]]:
     """Backend → how to ask, and how to set; those that this torch has."""
     cuda = torch.backends.cuda
     found = {name: (f"{name}_sdp_enabled", f"enable_{name}_sdp") for name in BACKENDS}
@@ -69,11 +70,11 @@ def _switches(torch: Any) -> dict[str, tuple[Any, Any]]:
     }
 
 
-def _allowed(torch: Any) -> list[str]:
+def _allowed(torch: ModuleType) -> list[str]:
     return [name for name, (is_enabled, _) in _switches(torch).items() if is_enabled()]
 
 
-def _allow(torch: Any, context: FactorContext, wanted: tuple[str, ...]) -> None:
+def _allow(torch: ModuleType, context: FactorContext, wanted: tuple[str, ...]) -> None:
     for name, (is_enabled, enable) in _switches(torch).items():
         context.undo.callback(enable, is_enabled())
         enable(name in wanted)

@@ -6,7 +6,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 from samebits.base.sites import is_user_file
 from samebits.factors.base import CallFactor, Observation
@@ -122,11 +121,11 @@ class _Clock:
         return self.time_ns() if read is None else read
 
     def duration(
-        self, name: str, original: Callable[[], Any], real_ns: Callable[[], int], unit: int | None
+        self, name: str, original: Callable[[], object], real_ns: Callable[[], int], unit: int | None
     ) -> Callable[[], object]:
         """For a clock that measures durations: treated where the user's own line reads it."""
 
-        def read() -> Any:
+        def read() -> object:
             # Libraries wait with it, for other threads, processes and machines, whose time is the real one.
             if not is_user_file(sys._getframe(2).f_code.co_filename):
                 return original()
@@ -148,7 +147,7 @@ class _Clock:
 
         return sleep
 
-    def converter(self, name: str, original: Callable[[float], Any]) -> Callable[..., object]:
+    def converter(self, name: str, original: Callable[[float], object]) -> Callable[..., object]:
         """For a function whose argument defaults to the present moment."""
 
         def convert(seconds: float | None = None, /) -> object:
@@ -159,17 +158,17 @@ class _Clock:
     def formatter(self, name: str, original: Callable[..., str], position: int) -> Callable[..., str]:
         """For a function that takes a time tuple at `position`, by default the present local time."""
 
-        def formatted(*args: Any) -> str:
+        def formatted(*args: object) -> str:
             if len(args) == position:
                 args = (*args, self.localtime(self.now(f"time.{name}") / SECOND_NS))
             return original(*args)
 
         return formatted
 
-    def reader(self, name: str, original: Callable[[int], Any], unit: int | None) -> Callable[[int], object]:
+    def reader(self, name: str, original: Callable[[int], object], unit: int | None) -> Callable[[int], object]:
         """For a function that reads any of the system's clocks."""
 
-        def read(clk_id: int, /) -> Any:
+        def read(clk_id: int, /) -> object:
             if clk_id != time.CLOCK_REALTIME:
                 return original(clk_id)
             now = self.now(f"time.{name}")

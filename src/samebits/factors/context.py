@@ -132,7 +132,7 @@ class FactorContext:
         self._seen.add(key)
         self.report(Witness(self.factor, what, site))
 
-    def set(self, owner: Any, name: str, value: Any) -> None:
+    def set(self, owner: Any, name: str, value: object) -> None:
         """Set an attribute; leaving the context puts the old one back, or takes it away where it was inherited."""
         inherited = name not in vars(owner)
         before = None if inherited else vars(owner)[name]
@@ -141,13 +141,13 @@ class FactorContext:
         setattr(owner, name, value)
         self.undo.callback(delattr, owner, name) if inherited else self.undo.callback(setattr, owner, name, before)
 
-    def replace(self, owner: Any, name: str, call: Callable[..., Any]) -> PatchedFunction:
+    def replace(self, owner: Any, name: str, call: Callable[..., object]) -> PatchedFunction:
         """Put `call` in the place of a module's function."""
         patched = PatchedFunction(owner.__name__, name, getattr(owner, name), call)
         self.set(owner, name, patched)
         return patched
 
-    def set_method(self, owner: type, name: str, method: Any) -> None:
+    def set_method(self, owner: type, name: str, method: object) -> None:
         """Change a method of a class written in C; put back when the context ends."""
         before = exchange_method(owner, name, method)
         self.undo.callback(exchange_method, owner, name, before)
@@ -156,7 +156,7 @@ class FactorContext:
         """Set an environment variable for this process and its children; put back when the context ends."""
         self.put(os.environ, name, value)
 
-    def put(self, table: MutableMapping[Any, Any], key: Any, value: Any) -> None:
+    def put(self, table: MutableMapping[Any, Any], key: object, value: object) -> None:
         """Change one entry of a table; put back when the context ends."""
         before = table.get(key)
         table[key] = value
@@ -168,7 +168,7 @@ class FactorContext:
     def when_loaded(self, module: str, action: Callable[[Any], None]) -> None:
         """Act on a module once it is there; by `awaited`, `samebits.pin` knows to import it."""
 
-        def act(loaded: Any) -> None:
+        def act(loaded: object) -> None:
             # This runs inside the user's import: a module that only has the name must be imported as it is without us.
             try:
                 action(loaded)

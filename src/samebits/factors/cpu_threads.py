@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any
+from types import ModuleType
 
 from samebits.base.errors import UsageError
 from samebits.factors.base import Factor, Observation
@@ -54,7 +54,7 @@ class CpuThreads(Factor):
     def vary(self, context: FactorContext) -> None:
         """Nothing is left to do: torch took the count from the environment when it was imported."""
 
-    def kernel_settings(self, torch: Any) -> dict[str, Any]:
+    def kernel_settings(self, torch: ModuleType) -> dict[str, object]:
         return {"set_num_threads": [torch.get_num_threads()]}
 
     def observe(self, context: FactorContext | None = None) -> Observation:
@@ -78,7 +78,7 @@ def _wanted(setting: Setting, environ: Mapping[str, str]) -> int | None:
     return _other_count(current or _cores(), setting.variant) if setting.mode == "varied" else None
 
 
-def _set(torch: Any, context: FactorContext) -> None:
+def _set(torch: ModuleType, context: FactorContext) -> None:
     before = torch.get_num_threads()
     context.undo.callback(torch.set_num_threads, before)
     torch.set_num_threads(_wanted(context.setting, os.environ) or before)

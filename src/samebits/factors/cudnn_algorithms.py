@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from types import ModuleType
 
 from samebits.factors.base import Factor, Observation
 from samebits.factors.context import FactorContext
@@ -32,7 +32,7 @@ class CudnnAlgorithms(Factor):
     def vary(self, context: FactorContext) -> None:
         context.when_loaded("torch", lambda torch: self._set(torch, context, not torch.backends.cudnn.deterministic))
 
-    def kernel_settings(self, torch: Any) -> dict[str, Any]:
+    def kernel_settings(self, torch: ModuleType) -> dict[str, object]:
         return attributes(torch, "backends.cudnn.deterministic")
 
     def observe(self, context: FactorContext | None = None) -> Observation:
@@ -43,6 +43,6 @@ class CudnnAlgorithms(Factor):
         reason = "the program allowed other algorithms again" if context and not on else ""
         return Observation("deterministic" if on else "any", on, reason=reason)
 
-    def _set(self, torch: Any, context: FactorContext, on: bool) -> None:
+    def _set(self, torch: ModuleType, context: FactorContext, on: bool) -> None:
         context.undo.callback(setattr, torch.backends.cudnn, "deterministic", torch.backends.cudnn.deterministic)
         torch.backends.cudnn.deterministic = on

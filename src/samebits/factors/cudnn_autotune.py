@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from types import ModuleType
 
 from samebits.factors.base import Factor, Observation
 from samebits.factors.context import FactorContext
@@ -33,7 +33,7 @@ class CudnnAutotune(Factor):
     def vary(self, context: FactorContext) -> None:
         context.when_loaded("torch", lambda torch: self._set(torch, context, not torch.backends.cudnn.benchmark))
 
-    def kernel_settings(self, torch: Any) -> dict[str, Any]:
+    def kernel_settings(self, torch: ModuleType) -> dict[str, object]:
         return attributes(torch, "backends.cudnn.benchmark")
 
     def observe(self, context: FactorContext | None = None) -> Observation:
@@ -44,6 +44,6 @@ class CudnnAutotune(Factor):
         reason = "the program switched the autotuner on again" if on and context else ""
         return Observation("on" if on else "off", not on, reason=reason)
 
-    def _set(self, torch: Any, context: FactorContext, on: bool) -> None:
+    def _set(self, torch: ModuleType, context: FactorContext, on: bool) -> None:
         context.undo.callback(setattr, torch.backends.cudnn, "benchmark", torch.backends.cudnn.benchmark)
         torch.backends.cudnn.benchmark = on

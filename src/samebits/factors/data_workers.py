@@ -66,7 +66,7 @@ class _Loaders:
         signature = inspect.signature(plain_init)
 
         @wraps(plain_init)
-        def __init__(*args: Any, **kwargs: Any) -> None:
+        def __init__(*args: object, **kwargs: object) -> None:
             if _is("epochs", "TorchLoader", args):
                 plain_init(*args, **kwargs)
                 return
@@ -80,7 +80,7 @@ class _Loaders:
                 args[0].__dict__[_PINNED] = _Pinned(self, user_site(), next(self.made))
 
         @wraps(plain_iter)
-        def __iter__(own: Any) -> Any:
+        def __iter__(own: object) -> object:
             pinned = own.__dict__.get(_PINNED)
             if pinned is None or pinned.by is not self or self.context.ended:
                 return plain_iter(own)
@@ -91,7 +91,7 @@ class _Loaders:
         if self.context.report is not None and self.context.mode == "pinned":
             self.context.set(_data("fetching").Fetcher, "tracer", staticmethod(self._look_on))
 
-    def _look_on(self, fetcher: Any, fetch: Any) -> Any:
+    def _look_on(self, fetcher: Any, fetch: Any) -> object:
         """Witness the program's own lines by which a sample depends on more than its index."""
         made_at: SiteKey | None = fetcher.label
         if made_at is None or self.context.ended:
@@ -119,7 +119,7 @@ class _Pinned:
 
     def __init__(self, by: _Loaders, site: Site | None, number: int) -> None:
         self.by, self.site, self.number = by, site, number
-        self.epochs: Any = None
+        self.epochs: object = None
 
     def __reduce__(self) -> Any:
         # In another process a loader is a plain one.
@@ -129,7 +129,7 @@ class _Pinned:
         # A copy is another loader, with an order of its own.
         return _Pinned(self.by, self.site, next(self.by.made))
 
-    def epochs_of(self, loader: Any) -> Any:
+    def epochs_of(self, loader: Any) -> object:
         """Its epochs, from the seed that is in effect when it is first iterated."""
         if self.epochs is None:
             generator = loader.generator
@@ -149,7 +149,7 @@ def _data(module: str) -> Any:
     return import_if_installed(f"samebits.data.{module}")
 
 
-def _is(module: str, name: str, args: tuple[Any, ...]) -> bool:
+def _is(module: str, name: str, args: tuple[object, ...]) -> bool:
     """Whether the loader that is being made is one of ours."""
     loaded = sys.modules.get(f"samebits.data.{module}")
     return bool(args) and loaded is not None and isinstance(args[0], getattr(loaded, name))

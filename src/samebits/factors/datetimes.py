@@ -29,11 +29,11 @@ def report_another_now(context: FactorContext, clock: Clock, real_ns: Callable[[
     # As C does it: what a subclass makes of `fromtimestamp` does not count for its `now`.
     at = vars(moment)["fromtimestamp"]
 
-    def now(cls: Any, tz: object = None) -> object:
+    def now(cls: object, tz: object = None) -> object:
         read = clock("datetime.now")
         return plain_now.__get__(None, cls)(tz) if read is None else at.__get__(None, cls)(read / 1_000_000_000, tz)
 
-    def utcnow(cls: Any) -> object:
+    def utcnow(cls: object) -> object:
         if sys.version_info >= (3, 12):
             warnings.warn(UTCNOW_IS_DEPRECATED, DeprecationWarning, stacklevel=2)
         read = clock("datetime.utcnow")

@@ -52,7 +52,7 @@ class FileOrder(CallFactor):
         return Observation("sorted" if context.mode == "pinned" else "reversed", True)
 
 
-def _arranged(entries: list[Any], mode: str, variant: int, key: Callable[[Any], Any] | None = None) -> list[Any]:
+def _arranged(entries: list[object], mode: str, variant: int, key: Callable[[Any], Any] | None = None) -> list[Any]:
     if mode == "pinned":
         return sorted(entries, key=key)
     if mode == "varied":
@@ -61,15 +61,15 @@ def _arranged(entries: list[Any], mode: str, variant: int, key: Callable[[Any], 
     return entries
 
 
-def _listdir(context: FactorContext, original: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-    def listdir(path: Any = None) -> list[Any]:
+def _listdir(context: FactorContext, original: Callable[..., list[object]]) -> Callable[..., list[object]]:
+    def listdir(path: object = None) -> list[object]:
         return _arranged(original(path), context.enter(context.called("os.listdir")), context.setting.variant)
 
     return listdir
 
 
 def _scandir(context: FactorContext, original: Callable[..., Any]) -> Callable[..., Any]:
-    def scandir(path: Any = None) -> _Listing:
+    def scandir(path: object = None) -> _Listing:
         mode = context.enter(context.called("os.scandir"))
         with original(path) as entries:
             return _Listing(_arranged(list(entries), mode, context.setting.variant, key=lambda entry: entry.name))
@@ -80,13 +80,13 @@ def _scandir(context: FactorContext, original: Callable[..., Any]) -> Callable[.
 class _Listing:
     """What os.scandir returns: an iterator that is also a context manager."""
 
-    def __init__(self, entries: list[Any]) -> None:
+    def __init__(self, entries: list[object]) -> None:
         self._entries = iter(entries)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> object:
         return next(self._entries)
 
     def __enter__(self) -> _Listing:

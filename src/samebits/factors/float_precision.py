@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 from typing import Any
 
 from samebits.factors.base import Factor, Observation
@@ -33,13 +34,13 @@ class FloatPrecision(Factor):
         context.when_loaded("torch", lambda torch: _set(torch, context, "highest", False))
 
     def vary(self, context: FactorContext) -> None:
-        def change(torch: Any) -> None:
+        def change(torch: ModuleType) -> None:
             full = not _reductions(torch)
             _set(torch, context, "medium" if full else "highest", full)
 
         context.when_loaded("torch", change)
 
-    def kernel_settings(self, torch: Any) -> dict[str, Any]:
+    def kernel_settings(self, torch: ModuleType) -> dict[str, object]:
         general = answer(torch.get_float32_matmul_precision)
         older = [f"backends.cuda.matmul.{name}" for name in _switches(torch)]
         names = (f"backends.{name}.fp32_precision" for name in _PARTICULAR)
@@ -56,7 +57,7 @@ class FloatPrecision(Factor):
         return Observation(value, not reduced, reason=reason)
 
 
-def _set(torch: Any, context: FactorContext, precision: str, reduced: bool) -> None:
+def _set(torch: ModuleType, context: FactorContext, precision: str, reduced: bool) -> None:
     owners = list(_precisions(torch).values())
     for owner in owners:
         # All are read before any is set: a particular one may read as the general one above it.
@@ -73,14 +74,14 @@ def _set(torch: Any, context: FactorContext, precision: str, reduced: bool) -> N
         setattr(torch.backends.cuda.matmul, name, reduced)
 
 
-def _remember(context: FactorContext, owner: Any, name: str) -> None:
+def _remember(context: FactorContext, owner: object, name: str) -> None:
     before = getattr(owner, name)
     if hasattr(owner, f"{name}_split_k"):
         before = (before, getattr(owner, f"{name}_split_k"))
     context.undo.callback(setattr, owner, name, before)
 
 
-def _precisions(torch: Any) -> dict[str, Any]:
+def _precisions(torch: ModuleType) -> dict[str, Any]:
     """Where torch ≥ 2.9 keeps a precision: "ieee" in full, "none" as the one above it says."""
     backends = torch.backends
     if not hasattr(backends, "fp32_precision"):
@@ -92,12 +93,12 @@ def _precisions(torch: Any) -> dict[str, Any]:
     return owners
 
 
-def _switches(torch: Any) -> list[str]:
+def _switches(torch: ModuleType) -> list[str]:
     names = ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction")
     return [name for name in (*names, "allow_fp16_accumulation") if hasattr(torch.backends.cuda.matmul, name)]
 
 
-def _cudnn_allows_tf32(torch: Any) -> bool:
+def _cudnn_allows_tf32(torch: ModuleType) -> bool:
     try:
         return bool(torch.backends.cudnn.allow_tf32)
     except RuntimeError:
@@ -105,7 +106,7 @@ def _cudnn_allows_tf32(torch: Any) -> bool:
         return True
 
 
-def _reductions(torch: Any) -> list[str]:
+def _reductions(torch: ModuleType) -> list[str]:
     """Everything that may compute with fewer bits now, by name."""
     precisions = {name: owner.fp32_precision for name, owner in _precisions(torch).items()}
     if not precisions:

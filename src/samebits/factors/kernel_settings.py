@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from operator import attrgetter
 from types import ModuleType
-from typing import Any
 
 
-def attributes(torch: ModuleType, *places: str) -> dict[str, Any]:
+def attributes(torch: ModuleType, *places: str) -> dict[str, object]:
     """Place (`backends.cudnn.benchmark`) → value; without those that this torch does not have or refuses to tell."""
     found = {place: answer(lambda place=place: attrgetter(place)(torch)) for place in places}  # type: ignore[misc]
     return {place: value for place, value in found.items() if value is not None}

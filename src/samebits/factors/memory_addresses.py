@@ -8,6 +8,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import ModuleType
 from typing import Any
 
 from samebits.base.sites import Site
@@ -136,7 +137,7 @@ def _number(context: FactorContext, to_hash: Callable[[int], int]) -> None:
         context.when_loaded("torch", lambda torch: _Numbers(context, to_hash).install(torch))
 
 
-def _is_ours(function: Any) -> bool:
+def _is_ours(function: object) -> bool:
     return getattr(function, "__module__", "") == __name__
 
 
@@ -147,12 +148,12 @@ class _Numbers:
         self.context, self.to_hash = context, to_hash
         self.count = itertools.count(1)
         # By address, as long as the object lives: a dictionary that held the objects would hash them itself.
-        self.known: dict[int, tuple[weakref.ref[Any], int]] = {}
+        self.known: dict[int, tuple[weakref.ref[object], int]] = {}
 
-    def install(self, torch: Any) -> None:
+    def install(self, torch: ModuleType) -> None:
         known, new = self.known, self.new
 
-        def number(self: Any) -> int:
+        def number(self: object) -> int:
             entry = known.get(id(self))
             return entry[1] if entry is not None and entry[0]() is self else new(self)
 
@@ -160,12 +161,12 @@ class _Numbers:
         for owner in (torch.Tensor, torch.nn.Module):
             self._give(owner, number)
 
-    def _give(self, owner: Any, number: Callable[[Any], int]) -> None:
+    def _give(self, owner: Any, number: Callable[[object], int]) -> None:
         own = vars(owner).get("__hash__")
         owner.__hash__ = number
         self.context.undo.callback(self._take_back, owner, own)
 
-    def _take_back(self, owner: Any, own: Any) -> None:
+    def _take_back(self, owner: Any, own: object) -> None:
         # Sets and dictionaries of what has a number outlive the pin, and must find it again.
         if self.known or not _is_ours(owner.__hash__):
             return
@@ -174,7 +175,7 @@ class _Numbers:
         else:
             owner.__hash__ = own
 
-    def new(self, thing: Any) -> int:
+    def new(self, thing: object) -> int:
         """The hash of what was not hashed before."""
         if self.context.ended:
             return id(thing)

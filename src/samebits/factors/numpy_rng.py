@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from samebits.factors.base import GeneratorFactor, Observation
@@ -41,7 +42,7 @@ class NumpyRng(GeneratorFactor):
             return Observation("NumPy is not loaded; it will be seeded when it is", True)
         return Observation("seeded by samebits", True)
 
-    def _start(self, module: Any, context: FactorContext, seed: int) -> None:
+    def _start(self, module: ModuleType, context: FactorContext, seed: int) -> None:
         # As a dict, which holds the state of any bit generator, and NumPy's cached Gaussian.
         context.undo.callback(module.set_state, module.get_state(legacy=False))
         own = module.get_bit_generator()
@@ -54,7 +55,7 @@ class NumpyRng(GeneratorFactor):
             _watch(module, context)
 
 
-def _watch(module: Any, context: FactorContext) -> None:
+def _watch(module: ModuleType, context: FactorContext) -> None:
     """Put a watched generator in the place of the global one: same stream, same state, other class."""
     plain = module.mtrand._rand
     watched = _watched_class(module.RandomState)(plain._bit_generator)
@@ -68,8 +69,8 @@ def _watch(module: Any, context: FactorContext) -> None:
         context.replace(owner, "set_bit_generator", _chosen(vars(owner)["set_bit_generator"], watched._seeding))
 
 
-def _chosen(original: Callable[[Any], None], seeding: Seeding) -> Callable[[Any], None]:
-    def set_bit_generator(bitgen: Any) -> None:
+def _chosen(original: Callable[[object], None], seeding: Seeding) -> Callable[[object], None]:
+    def set_bit_generator(bitgen: object) -> None:
         original(bitgen)
         seeding.is_done = True
 
@@ -79,11 +80,11 @@ def _chosen(original: Callable[[Any], None], seeding: Seeding) -> Callable[[Any]
 def _watched_class(plain: Any) -> Any:
     """RandomState with draws that are witnessed until the program has seeded it."""
 
-    def seed(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def seed(self: Any, *args: Any, **kwargs: object) -> Any:
         self._seeding.is_done = True
         return plain.seed(self, *args, **kwargs)
 
-    def get_state(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def get_state(self: Any, *args: object, **kwargs: object) -> Any:
         self._seeding.saved(_key(plain.get_state(self, legacy=False)))
         return plain.get_state(self, *args, **kwargs)
 
@@ -103,8 +104,8 @@ def _key(state: Any) -> str:
     return repr({**state["state"], "key": bytes(state["state"].get("key", b""))})
 
 
-def _draw(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
+def _draw(name: str, original: Callable[..., object]) -> Callable[..., Any]:
+    def draw(self: Any, *args: Any, **kwargs: Any) -> object:
         # Asked first: some draws call others (permutation calls shuffle), and the outermost one is the user's.
         mode = "natural" if self._seeding.is_done else self._context.enter(f"numpy.random.{name}")
         result = original(self, *args, **kwargs)

@@ -7,6 +7,7 @@ import random
 import threading
 from collections.abc import Callable
 from functools import wraps
+from types import ModuleType
 from typing import Any
 
 from samebits.base.seeds import derive
@@ -111,7 +112,7 @@ class _Entropy:
     def asked(self, what: str, original: Callable[..., bytes]) -> Callable[..., bytes]:
         """A patched `os.urandom`."""
 
-        def urandom(size: int, *args: Any, **kwargs: Any) -> bytes:
+        def urandom(size: int, *args: object, **kwargs: object) -> bytes:
             mode = self.context.enter(getattr(self.asking, "what", "") or _called(self.context, what))
             # What cannot be handed out (a negative size, no number at all) fails as it always does.
             as_ever = mode == "natural" or not isinstance(size, int) or size < 0
@@ -144,7 +145,7 @@ def _called(context: FactorContext, what: str) -> str:
     return what if name == "random.Random" else name
 
 
-def _install_numpy(module: Any, context: FactorContext, entropy: _Entropy) -> None:
+def _install_numpy(module: ModuleType, context: FactorContext, entropy: _Entropy) -> None:
     original = module.randbits
 
     def randbits(k: int) -> int:
@@ -157,14 +158,16 @@ def _install_numpy(module: Any, context: FactorContext, entropy: _Entropy) -> No
     context.replace(module, "randbits", randbits)
 
 
-def _install_torch(torch: Any, context: FactorContext, entropy: _Entropy) -> None:
+def _install_torch(torch: ModuleType, context: FactorContext, entropy: _Entropy) -> None:
     def drawn(what: str) -> int | None:
         # The CPU's generator keeps 32 bits of a seed.
         seed = entropy.seed(what)
         return None if seed is None else seed & 0xFFFFFFFF
 
-    def seeding(what: str, original: Callable[[], Any], manual_seed: Callable[[int], Any]) -> Callable[[], Any]:
-        def seed() -> Any:
+    def seeding(
+        what: str, original: Callable[[], object], manual_seed: Callable[[int], object]
+    ) -> Callable[[], object]:
+        def seed() -> object:
             value = drawn(what)
             if value is None:
                 return original()

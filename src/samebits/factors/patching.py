@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 
 class PatchedFunction:
@@ -13,12 +12,12 @@ class PatchedFunction:
     and others keep tables of functions, which must know either under the other.
     """
 
-    def __init__(self, home: str, name: str, original: Any, call: Callable[..., Any]) -> None:
+    def __init__(self, home: str, name: str, original: object, call: Callable[..., object]) -> None:
         self.__wrapped__ = original
         self.__module__, self.__doc__ = home, original.__doc__
         self._name, self._call = name, call
 
-    def __call__(self, *args: Any, **kwargs: Any) -> object:
+    def __call__(self, *args: object, **kwargs: object) -> object:
         return self._call(*args, **kwargs)
 
     def __getattr__(self, name: str) -> object:

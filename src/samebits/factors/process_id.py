@@ -8,6 +8,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from functools import wraps
+from types import ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -145,19 +146,19 @@ class _Ids:
             return self.getpid()
         return self.getppid() if pid in [self.parent(mode) for mode in modes] else pid
 
-    def taking(self, original: Callable[..., Any]) -> Callable[..., object]:
+    def taking(self, original: Callable[..., object]) -> Callable[..., object]:
         """A patched function whose first argument is a process id."""
         return wraps(original)(lambda pid, *args, **kwargs: original(self.real(pid), *args, **kwargs))
 
 
-def _install_uuid(module: Any, context: FactorContext, ids: _Ids) -> None:
+def _install_uuid(module: ModuleType, context: FactorContext, ids: _Ids) -> None:
     node, uuid1 = module.getnode, module.uuid1
 
     def derived_node(mode: Mode) -> int:
         # With the bit that distinguishes a made-up address from a card's.
         return ids.number(mode, "node") | (1 << 40)
 
-    def report_uuid1(node: int | None = None, clock_seq: int | None = None) -> Any:
+    def report_uuid1(node: int | None = None, clock_seq: int | None = None) -> object:
         if not is_user_file(sys._getframe(2).f_code.co_filename):
             return uuid1(node, clock_seq)
         mode = context.enter("uuid.uuid1")
@@ -171,7 +172,7 @@ def _install_psutil(psutil: Any, context: FactorContext, ids: _Ids) -> None:
     plain = psutil.Process.__init__
 
     @wraps(plain)
-    def begin(self: Any, pid: Any = None) -> None:
+    def begin(self: object, pid: object = None) -> None:
         plain(self, ids.real(pid))
 
     context.set(psutil.Process, "__init__", begin)

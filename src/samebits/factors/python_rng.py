@@ -81,8 +81,8 @@ class _Watch:
         self.seeding = Seeding()
         self.other = random.Random(context.other("site"))
 
-    def draw(self, name: str, original: Callable[..., Any]) -> Callable[..., object]:
-        def draw(*args: Any, **kwargs: Any) -> object:
+    def draw(self, name: str, original: Callable[..., object]) -> Callable[..., object]:
+        def draw(*args: object, **kwargs: object) -> object:
             # The global stream advances as it always does; a released call then answers from another stream, so that
             # the calls after it are not blamed for what this one did.
             result = original(*args, **kwargs)
@@ -93,21 +93,21 @@ class _Watch:
         return draw
 
     def seed(self, original: Callable[..., None]) -> Callable[..., None]:
-        def seed(*args: Any, **kwargs: Any) -> None:
+        def seed(*args: object, **kwargs: object) -> None:
             original(*args, **kwargs)
             self.seeding.is_done = True
 
         return seed
 
-    def getstate(self, original: Callable[[], Any]) -> Callable[[], Any]:
-        def getstate() -> Any:
+    def getstate(self, original: Callable[[], object]) -> Callable[[], object]:
+        def getstate() -> object:
             state = original()
             self.seeding.saved(state)
             return state
 
         return getstate
 
-    def setstate(self, original: Callable[[Any], None]) -> Callable[[Any], None]:
+    def setstate(self, original: Callable[[object], None]) -> Callable[[object], None]:
         def setstate(state: Any) -> None:
             original(state)
             self.seeding.restored(tuple(state))

@@ -7,6 +7,7 @@ import io
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from types import ModuleType
 from typing import Any
 
 from samebits.factors.context import FactorContext, Mode
@@ -19,7 +20,7 @@ Bytes = Callable[[int, Mode], bytes]
 class DerivedFile(io.RawIOBase):
     """Endless bytes under the name of a device."""
 
-    def __init__(self, name: Any, mode: Mode, derived: Bytes, descriptor: int | None = None) -> None:
+    def __init__(self, name: object, mode: Mode, derived: Bytes, descriptor: int | None = None) -> None:
         self.name, self.mode = name, "rb"
         self._mode, self._derived, self._descriptor = mode, derived, descriptor
 
@@ -58,10 +59,10 @@ class _Devices:
         # Descriptors opened by number: how they are treated, as long as they still stand for such a device.
         self.descriptors: dict[int, Mode] = {}
 
-    def opening(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def opening(self, original: Callable[..., object]) -> Callable[..., object]:
         """A patched `open`."""
 
-        def open_(file: Any, mode: str = "r", buffering: int = -1, *args: Any, **kwargs: Any) -> Any:
+        def open_(file: object, mode: str = "r", buffering: int = -1, *args: Any, **kwargs: Any) -> object:
             found = None if set("wax+") & set(mode) else self._treated(file)
             if found is None:
                 return original(file, mode, buffering, *args, **kwargs)
@@ -92,7 +93,7 @@ class _Devices:
     def descriptor_opening(self, original: Callable[..., int]) -> Callable[..., int]:
         """A patched `os.open`: the device is opened, and what is read from its number is watched."""
 
-        def open_(path: object, flags: int, *args: Any, **kwargs: Any) -> int:
+        def open_(path: object, flags: int, *args: object, **kwargs: object) -> int:
             descriptor = original(path, flags, *args, **kwargs)
             mode = self._treated(path)
             if mode is not None:
@@ -110,13 +111,13 @@ class _Devices:
 
         return read
 
-    def install_numpy(self, numpy: Any) -> None:
+    def install_numpy(self, numpy: ModuleType) -> None:
         self.context.replace(numpy, "fromfile", self.array(numpy, numpy.fromfile))
 
-    def array(self, numpy: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+    def array(self, numpy: ModuleType, original: Callable[..., object]) -> Callable[..., object]:
         """A patched `numpy.fromfile`, which reads in C."""
 
-        def fromfile(file: object, dtype: Any = float, count: int = -1, *args: Any, **kwargs: Any) -> object:
+        def fromfile(file: object, dtype: object = float, count: int = -1, *args: object, **kwargs: object) -> object:
             raw = getattr(file, "raw", file)
             if not isinstance(raw, DerivedFile):
                 mode = self._treated(file) if count >= 0 else None

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import wraps
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 from samebits.base.sites import IMPORTING, Site, is_own_file, is_user_file, site_of
@@ -47,18 +47,18 @@ class _Watch:
     """Reports seeds that the user's lines give, also through a library; not those of samebits or of a DataLoader."""
 
     report: Callable[[SeedCall], None]
-    noted: dict[tuple[str, int], set[Any]] = field(default_factory=dict)
+    noted: dict[tuple[str, int], set[object]] = field(default_factory=dict)
     inside: threading.local = field(default_factory=threading.local)
     count: int = 0
 
-    def watched(self, what: str, original: Callable[..., Any], position: int = 0) -> Callable[..., Any]:
+    def watched(self, what: str, original: Callable[..., object], position: int = 0) -> Callable[..., object]:
         """`original`, whose argument at `position` is the seed; without one, what it returns may be.
 
         Seeding one generator often seeds others: only the outermost call counts.
         """
 
         @wraps(original)
-        def seeding(*args: Any, **kwargs: Any) -> Any:
+        def seeding(*args: object, **kwargs: object) -> object:
             if getattr(self.inside, "call", False) or self.count >= MOST:
                 return original(*args, **kwargs)
             self.inside.call = True
@@ -74,7 +74,7 @@ class _Watch:
 
         return seeding
 
-    def note(self, what: str, seed: Any, result: Any) -> None:
+    def note(self, what: str, seed: object, result: object) -> None:
         """Report the seed, unless it is none, or no seed, or known."""
         value = _plain(seed, result)
         giver = None if value is None else _giver()
@@ -105,7 +105,7 @@ def _giver() -> FrameType | None:
 _WATCHING = (__file__, patching.__file__)
 
 
-def _plain(seed: Any, result: Any) -> int | float | str | None:
+def _plain(seed: Any, result: object) -> int | float | str | None:
     """The seed as plain data; None for what is no seed, such as a generator that is passed on."""
     if hasattr(seed, "__torch_function__"):
         # Reading a tensor would be an operation more than the program has.
@@ -138,7 +138,7 @@ def _watch_python(context: FactorContext, watch: _Watch) -> None:
     context.set(random.Random, "seed", watch.watched("random.Random", random.Random.seed, position=1))
 
 
-def _watch_numpy(module: Any, context: FactorContext, watch: _Watch) -> None:
+def _watch_numpy(module: ModuleType, context: FactorContext, watch: _Watch) -> None:
     for owner in (module, module._generator):
         context.replace(owner, "default_rng", watch.watched("np.random.default_rng", module.default_rng))
     for owner in (module, module.mtrand):
@@ -148,7 +148,7 @@ def _watch_numpy(module: Any, context: FactorContext, watch: _Watch) -> None:
     context.set_method(module.MT19937, "_legacy_seeding", by_legacy)
 
 
-def _watch_torch(torch: Any, context: FactorContext, watch: _Watch) -> None:
+def _watch_torch(torch: ModuleType, context: FactorContext, watch: _Watch) -> None:
     modules = [torch.cuda, torch.xpu, torch.mps]
     for public, owners in (("torch", (torch, torch.random)), *((m.__name__, (m, _home(m))) for m in modules)):
         for name in ("manual_seed", "manual_seed_all", "seed"):
@@ -159,5 +159,5 @@ def _watch_torch(torch: Any, context: FactorContext, watch: _Watch) -> None:
         context.set_method(torch.Generator, name, call)
 
 
-def _home(module: Any) -> Any:
+def _home(module: ModuleType) -> object:
     return getattr(module, "random", module)

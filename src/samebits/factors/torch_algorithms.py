@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Any
+from types import ModuleType
 
 from samebits.base.errors import UsageError
 from samebits.factors.base import Factor, Observation
@@ -49,7 +49,7 @@ class TorchAlgorithms(Factor):
             "torch", lambda torch: self._set(torch, context, not torch.are_deterministic_algorithms_enabled())
         )
 
-    def kernel_settings(self, torch: Any) -> dict[str, Any]:
+    def kernel_settings(self, torch: ModuleType) -> dict[str, object]:
         on, only_warns = (
             torch.are_deterministic_algorithms_enabled(),
             torch.is_deterministic_algorithms_warn_only_enabled(),
@@ -81,7 +81,7 @@ class TorchAlgorithms(Factor):
         is_late = NO_WORKSPACE in str(error)
         return "torch-algorithms is pinned, and cuBLAS needs --pin cublas-workspace with it" if is_late else ""
 
-    def _set(self, torch: Any, context: FactorContext, on: bool) -> None:
+    def _set(self, torch: ModuleType, context: FactorContext, on: bool) -> None:
         self._note_state(torch, context)
         if on and context.mode == "pinned" and _is_before(torch, 2, 10):
             give_fixed_workspace(context)
@@ -89,9 +89,9 @@ class TorchAlgorithms(Factor):
         torch.use_deterministic_algorithms(on, warn_only=context.mode == "varied" or context.setting.value == "warn")
         torch.utils.deterministic.fill_uninitialized_memory = False
 
-    def _note_state(self, torch: Any, context: FactorContext) -> None:
+    def _note_state(self, torch: ModuleType, context: FactorContext) -> None:
         # From 2.10 on torch passes its flag on to Inductor, which may have been set on its own; it comes back last.
-        inductor: Any = sys.modules.get("torch._inductor.config")
+        inductor: object = sys.modules.get("torch._inductor.config")
         deterministic = torch.utils.deterministic
         if hasattr(inductor, "deterministic"):
             context.undo.callback(setattr, inductor, "deterministic", inductor.deterministic)
@@ -101,6 +101,6 @@ class TorchAlgorithms(Factor):
         context.undo.callback(setattr, deterministic, "fill_uninitialized_memory", fill)
 
 
-def _is_before(torch: Any, *version: int) -> bool:
+def _is_before(torch: ModuleType, *version: int) -> bool:
     numbers = re.match(r"(\d+)\.(\d+)", str(torch.__version__))
     return numbers is not None and tuple(map(int, numbers.groups())) < version

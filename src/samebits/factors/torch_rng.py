@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
 import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from samebits.factors.base import GeneratorFactor, Observation
@@ -43,7 +48,7 @@ class TorchRng(GeneratorFactor):
             return Observation("torch is not loaded; it will be seeded when it is", True)
         return Observation(f"seeded by samebits, initial_seed() is now {torch.initial_seed()}", True)
 
-    def _start(self, torch: Any, context: FactorContext, seed: int) -> None:
+    def _start(self, torch: ModuleType, context: FactorContext, seed: int) -> None:
         context.undo.callback(_restore_queues, _queues(torch))
         # By the public names: a program that pins inside a watched run is seen to take its seed back.
         states = [(torch.set_rng_state, torch.get_rng_state()), *torch_states(torch)[1:]]
@@ -53,7 +58,7 @@ class TorchRng(GeneratorFactor):
             _Watch(torch, context).install()
 
 
-def _queues(torch: Any) -> list[tuple[Any, Any, dict[str, Any]]]:
+def _queues(torch: ModuleType) -> list[tuple[object, object, dict[str, object]]]:
     """The seeds that wait for an accelerator to be used for the first time."""
     waiting = [module for module in accelerators(torch) if not module.is_initialized()]
     trackers = [(module, getattr(module, "_lazy_seed_tracker", None)) for module in waiting]
@@ -78,7 +83,7 @@ FOLLOWED = ("manual_seed", "get_rng_state", "set_rng_state")
 class _Watch:
     """Watches every random operation until the program has seeded; changes nothing unless a line was released."""
 
-    def __init__(self, torch: Any, context: FactorContext) -> None:
+    def __init__(self, torch: ModuleType, context: FactorContext) -> None:
         self.torch, self.context, self.seeding = torch, context, Seeding()
         self.generator, self.start = torch.default_generator, torch.initial_seed()
         self.originals = {name: getattr(torch.random, name) for name in FOLLOWED}
@@ -95,7 +100,7 @@ class _Watch:
             for name in self.originals:
                 self.context.replace(owner, name, getattr(self, name))
 
-    def operation(self, func: Any, args: Any, kwargs: Any) -> Any:
+    def operation(self, func: torch._ops.OpOverload, args: Any, kwargs: Any) -> object:
         """Do what torch is about to do."""
         if self.random_tag not in func.tags or self.is_seeded():
             return func(*args, **kwargs)
@@ -105,7 +110,7 @@ class _Watch:
             return result
         return self.drawn_again(func, args, kwargs)
 
-    def drawn_again(self, func: Any, args: Any, kwargs: Any) -> Any:
+    def drawn_again(self, func: torch._ops.OpOverload, args: Any, kwargs: Any) -> object:
         # The global streams stand where they always stand after this call; only its answer is another one.
         states = self.states()
         self.originals["manual_seed"](self.context.other("site", self.redrawn, bits=32))
@@ -127,13 +132,13 @@ class _Watch:
         # The way around our functions is `torch.default_generator.manual_seed`.
         return self.seeding.is_done or bool(self.generator.initial_seed() != self.start)
 
-    def manual_seed(self, seed: Any) -> Any:
+    def manual_seed(self, seed: object) -> object:
         generator = self.originals["manual_seed"](seed)
         self.seeding.is_done = True
         self.follow()
         return generator
 
-    def get_rng_state(self) -> Any:
+    def get_rng_state(self) -> object:
         state = self.originals["get_rng_state"]()
         self.seeding.saved(bytes(state.tolist()))
         return state
@@ -158,12 +163,14 @@ class _Watch:
             self.mode.__exit__(None, None, None)
 
 
-def _mode_calling(operation: Callable[[Any, Any, Any], Any]) -> tuple[Callable[[], Any], Any]:
+def _mode_calling(operation: Callable[[Any, Any, object], object]) -> tuple[Callable[[], Any], Any]:
     """How to ask for the innermost dispatch mode, and one that hands every operation of torch to `operation`."""
     python_dispatch: Any = import_if_installed("torch.utils._python_dispatch")
 
     class EveryOperation(python_dispatch.TorchDispatchMode):  # type: ignore[misc]
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_dispatch__(
+            self, func: torch._ops.OpOverload, types: object, args: object = (), kwargs: object = None
+        ) -> object:
             return operation(func, args, kwargs or {})
 
         @classmethod

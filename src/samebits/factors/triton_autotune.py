@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import wraps
-from typing import Any
+from types import ModuleType
 
 from samebits.base.sites import Site
 from samebits.factors.base import CallFactor, Observation
@@ -47,11 +47,11 @@ class TritonAutotune(CallFactor):
         return Observation(f"the {'first' if context.mode == 'pinned' else 'last'} configuration", True)
 
 
-def _install(module: Any, context: FactorContext) -> None:
+def _install(module: ModuleType, context: FactorContext) -> None:
     plain = module.Autotuner.prune_configs
 
     @wraps(plain)
-    def prune_configs(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def prune_configs(self: object, *args: object, **kwargs: object) -> object:
         found = plain(self, *args, **kwargs)
         mode = context.enter("triton.autotune")
         if mode == "natural":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import wraps
+from types import ModuleType
 from typing import Any
 
 from samebits.base.sites import Site
@@ -47,12 +48,12 @@ class UninitializedMemory(CallFactor):
         return Observation("filled with zeros" if context.mode == "pinned" else "filled with a pattern", True)
 
 
-def _install_torch(torch: Any, context: FactorContext) -> None:
+def _install_torch(torch: ModuleType, context: FactorContext) -> None:
     is_compiling = torch.compiler.is_compiling
 
-    def filling(what: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    def filling(what: str, original: Callable[..., object]) -> Callable[..., object]:
         @wraps(original)
-        def empty(*args: Any, **kwargs: Any) -> Any:
+        def empty(*args: object, **kwargs: object) -> object:
             memory = original(*args, **kwargs)
             # Inside a compiled region the compiler decides what memory holds; touching it there would change the graph.
             if not is_compiling() and _has_memory(torch, memory):
@@ -72,13 +73,13 @@ def _install_torch(torch: Any, context: FactorContext) -> None:
         context.set(torch.Tensor, name, filling(f"Tensor.{name}", getattr(torch.Tensor, name)))
 
 
-def _has_memory(torch: Any, result: Any) -> bool:
+def _has_memory(torch: ModuleType, result: object) -> bool:
     if not isinstance(result, torch.Tensor) or result.layout is not torch.strided:
         return False
     return not (result.is_quantized or result.is_nested or result.device.type == "meta")
 
 
-def _fill(torch: Any, memory: Any, value: int) -> None:
+def _fill(torch: ModuleType, memory: Any, value: int) -> None:
     # Not an operation of the program: its recording must not see it. Other classes need their own dispatch.
     unseen = torch._C._DisableTorchDispatch() if type(memory) is torch.Tensor else nullcontext()
     with torch.no_grad(), unseen:
@@ -94,7 +95,7 @@ def _pattern(context: FactorContext, mode: str) -> int:
     return 0 if mode == "pinned" else 78 + (context.setting.variant - 1) % 50
 
 
-def _leave_torchscript(torch: Any, context: FactorContext, original: Any, patched: Any) -> None:
+def _leave_torchscript(torch: ModuleType, context: FactorContext, original: object, patched: object) -> None:
     """Let `torch.jit.script` compile the patched function to the operator: it knows functions by their identity."""
     table = torch.jit._builtins._get_builtin_table()
     if id(original) in table:
@@ -102,9 +103,9 @@ def _leave_torchscript(torch: Any, context: FactorContext, original: Any, patche
         context.undo.callback(table.pop, id(patched))
 
 
-def _install_numpy(numpy: Any, context: FactorContext) -> None:
-    def filling(what: str, original: Callable[..., Any]) -> Callable[..., Any]:
-        def empty(*args: Any, **kwargs: Any) -> Any:
+def _install_numpy(numpy: ModuleType, context: FactorContext) -> None:
+    def filling(what: str, original: Callable[..., object]) -> Callable[..., object]:
+        def empty(*args: object, **kwargs: object) -> object:
             memory = original(*args, **kwargs)
             if isinstance(memory, numpy.ndarray) and memory.dtype.kind in "biufc":
                 mode = context.enter(what)

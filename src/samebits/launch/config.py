@@ -63,7 +63,7 @@ def _upwards(folder: Path) -> list[Path]:
     return [folder, *folder.parents]
 
 
-def _table(path: Path) -> dict[str, Any]:
+def _table(path: Path) -> dict[str, object]:
     """`[tool.samebits]`, empty where there is none."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -98,7 +98,7 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
 }
 
 
-def _checked(path: Path, key: str, value: Any) -> Any:
+def _checked(path: Path, key: str, value: object) -> Any:
     known = [field.name.replace("_", "-") for field in fields(Config)]
     where = f"[tool.samebits] of {path}"
     if key not in known:
@@ -115,7 +115,7 @@ def _checked(path: Path, key: str, value: Any) -> Any:
     return _factors(where, key, value) if isinstance(value, list) else value
 
 
-def _factors(where: str, key: str, words: list[Any]) -> tuple[str, ...]:
+def _factors(where: str, key: str, words: list[object]) -> tuple[str, ...]:
     for word in words:
         try:
             find(str(word).partition("=")[0])

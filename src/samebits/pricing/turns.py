@@ -116,5 +116,5 @@ class Arm:
             if waiting is not None:
                 waiting()
         line, _, self._buffer = self._buffer.partition(b"\n")
-        found: dict[str, Any] = json.loads(line)
+        found: dict[str, object] = json.loads(line)
         return found

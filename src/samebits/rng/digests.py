@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
-from typing import Any
+from types import ModuleType
 
 import torch
 
@@ -55,7 +55,7 @@ def default_generator(device: torch.device) -> torch.Generator | None:
         return torch.mps._get_default_mps_generator()
     if device.type not in ("cuda", "xpu"):
         return None
-    module: Any = getattr(torch, device.type)
+    module: ModuleType = getattr(torch, device.type)
     # The very first operation there may be a draw.
     module.init()
     generator: torch.Generator = module.default_generators[

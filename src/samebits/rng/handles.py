@@ -8,10 +8,11 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, NamedTuple
 
 # How to restore a generator, and the state it is to have.
-States = list[tuple[Callable[[Any], Any], Any]]
+States = list[tuple[Callable[[object], object], object]]
 
 _ALL = (1 << 128) - 1
 _GOLDEN = 0x9E3779B97F4A7C15F39CC0605CEDC835
@@ -28,12 +29,12 @@ class Handle(NamedTuple):
         restore: give it a state that `state` returned.
     """
 
-    start: Callable[[int], Any]
-    state: Callable[[], Any]
-    restore: Callable[[Any], Any]
+    start: Callable[[int], object]
+    state: Callable[[], object]
+    restore: Callable[[Any], object]
 
 
-def handle_of(generator: Any) -> Handle:
+def handle_of(generator: object) -> Handle:
     """Of a `random.Random`, a `torch.Generator`, NumPy's `RandomState`, `Generator` or bit generator.
 
     Python's module `random` and NumPy's `numpy.random` stand for their global generators.
@@ -52,7 +53,7 @@ def handle_of(generator: Any) -> Handle:
     return _of_bit_generator(generator.bit_generator if isinstance(generator, numpy_random.Generator) else generator)
 
 
-def accelerator_generators(torch: Any) -> dict[str, Any]:
+def accelerator_generators(torch: ModuleType) -> dict[str, Any]:
     """Device (`cuda:0`) → its default generator, of every accelerator in use; one that is not in use is not woken."""
     found = {
         f"{module.__name__.rpartition('.')[2]}:{index}": generator
@@ -65,12 +66,12 @@ def accelerator_generators(torch: Any) -> dict[str, Any]:
     return found
 
 
-def accelerators(torch: Any) -> list[Any]:
+def accelerators(torch: ModuleType) -> list[Any]:
     """The modules of torch that keep one default generator for each of their devices."""
     return [torch.cuda, torch.xpu]
 
 
-def torch_states(torch: Any) -> States:
+def torch_states(torch: ModuleType) -> States:
     """The states of torch's default generators, on the CPU and on every accelerator in use."""
     handles = [handle_of(one) for one in (torch.default_generator, *accelerator_generators(torch).values())]
     return [(handle.restore, handle.state()) for handle in handles]
@@ -119,7 +120,7 @@ def _of_bit_generator(generator: Any) -> Handle:
         else:
             generator.state = kind(word).state
 
-    def restore_state(state: Any) -> None:
+    def restore_state(state: object) -> None:
         generator.state = state
 
     return Handle(start, lambda: generator.state, restore_state)

@@ -25,7 +25,7 @@ _CLOSED = (
 _CONTAINERS = (list, tuple, dict, deque)
 
 
-def find_generators(*roots: tuple[str, Any], beside: Iterable[Any] = ()) -> list[tuple[str, Any]]:
+def find_generators(*roots: tuple[str, object], beside: Iterable[object] = ()) -> list[tuple[str, object]]:
     """The generators that can be reached, each under the first way that leads to it.
 
     Looked through: attributes, slots, items of lists, tuples and dicts, what a partial or a method is bound to, and for
@@ -44,22 +44,22 @@ def find_generators(*roots: tuple[str, Any], beside: Iterable[Any] = ()) -> list
     return _Search(beside).run(roots)
 
 
-def is_keyable(generator: Any) -> bool:
+def is_keyable(generator: object) -> bool:
     """Whether it can be seeded; the operating system's cannot."""
     return not isinstance(generator, random.SystemRandom)
 
 
 class _Search:
-    def __init__(self, beside: Iterable[Any]) -> None:
+    def __init__(self, beside: Iterable[object]) -> None:
         self.wanted = _generator_types()
         # Objects are kept while their ids are.
-        self.known: dict[int, Any] = {id(one): one for one in beside}
-        self.found: dict[str, Any] = {}
+        self.known: dict[int, object] = {id(one): one for one in beside}
+        self.found: dict[str, object] = {}
         # What holds data comes last: a search that has to stop has seen every transform by then.
-        self.objects: deque[tuple[str, Any]] = deque()
-        self.containers: deque[tuple[str, Any]] = deque()
+        self.objects: deque[tuple[str, object]] = deque()
+        self.containers: deque[tuple[str, object]] = deque()
 
-    def run(self, roots: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    def run(self, roots: Iterable[tuple[str, object]]) -> list[tuple[str, object]]:
         """Everything that is found from there."""
         for path, one in roots:
             self._meet(path, one)
@@ -76,7 +76,7 @@ class _Search:
                 self._meet(path + step, inner)
         return list(self.found.items())
 
-    def _meet(self, path: str, one: Any) -> None:
+    def _meet(self, path: str, one: object) -> None:
         # Not isinstance: that would ask the object what it is, and a proxy of something gone would raise.
         kind = type(one)
         if issubclass(kind, _CLOSED) or id(one) in self.known or _holds_values_only(one, kind):
@@ -104,7 +104,7 @@ def _generator_types() -> tuple[type, ...]:
     return (*own, numpy_random.Generator, numpy_random.RandomState, numpy_random.BitGenerator)
 
 
-def _inside(one: Any) -> Iterator[tuple[str, Any]]:
+def _inside(one: Any) -> Iterator[tuple[str, object]]:
     kind = type(one)
     if issubclass(kind, ModuleType):
         return
@@ -122,7 +122,7 @@ def _inside(one: Any) -> Iterator[tuple[str, Any]]:
             yield ".<class>", kind
 
 
-def _items(one: Any, kind: type) -> Iterator[tuple[str, Any]]:
+def _items(one: Any, kind: type) -> Iterator[tuple[str, object]]:
     # By the plain types' own methods: those of a subclass may read files, or draw.
     if issubclass(kind, dict):
         for _, (key, item) in zip(range(ITEMS_LOOKED_AT), dict.items(one), strict=False):
@@ -135,7 +135,7 @@ def _items(one: Any, kind: type) -> Iterator[tuple[str, Any]]:
                 yield f"[{number}]", item
 
 
-def _attributes(one: Any, kind: type) -> Iterator[tuple[str, Any]]:
+def _attributes(one: object, kind: type) -> Iterator[tuple[str, object]]:
     is_module = issubclass(kind, torch.nn.Module)
     for name in ("func", "args", "keywords") if kind.__name__ == "partial" else ():
         yield f".{name}", getattr(one, name, None)
@@ -164,7 +164,7 @@ def _mangled(kind: type, name: str) -> str:
     return f"_{kind.__name__.lstrip('_')}{name}" if is_private else name
 
 
-def _of_class(kind: type) -> Iterator[tuple[str, Any]]:
+def _of_class(kind: type) -> Iterator[tuple[str, object]]:
     if not _is_users(sys.modules.get(kind.__module__)):
         return
     for base in kind.__bases__:
@@ -177,7 +177,7 @@ def _of_class(kind: type) -> Iterator[tuple[str, Any]]:
             yield f".{name}", inner
 
 
-def _of_function(function: FunctionType) -> Iterator[tuple[str, Any]]:
+def _of_function(function: FunctionType) -> Iterator[tuple[str, object]]:
     wrapped = getattr(function, "__wrapped__", None)
     if wrapped is not None:
         yield ".<wrapped>", wrapped

@@ -6,6 +6,11 @@ kept as bytes (`U8`); `samebits` in the file's metadata then holds, as JSON, its
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
 import ctypes
 import itertools
 import json
@@ -59,7 +64,7 @@ def file_name(rank: int, step: int, stream: str, part: int = 0) -> str:
     return f"rank{rank}.step{step}.{stream}.{part}.safetensors"
 
 
-def keep(folder: Path, rank: int, step: int, stream: str, named: Iterable[tuple[str, Any]]) -> None:
+def keep(folder: Path, rank: int, step: int, stream: str, named: Iterable[tuple[str, object]]) -> None:
     """Write tensors beside the recording. A stream met several times in one step gets several files."""
     folder.mkdir(exist_ok=True)
     encoded = _encoded(named)
@@ -73,14 +78,14 @@ def keep(folder: Path, rank: int, step: int, stream: str, named: Iterable[tuple[
             continue
 
 
-def write_tensors(path: Path, named: Iterable[tuple[str, Any]]) -> None:
+def write_tensors(path: Path, named: Iterable[tuple[str, torch.Tensor]]) -> None:
     """Write tensors to a file of this name."""
     path.write_bytes(_encoded(named))
 
 
-def _encoded(named: Iterable[tuple[str, Any]]) -> bytes:
-    head: dict[str, Any] = {}
-    bare: dict[str, Any] = {}
+def _encoded(named: Iterable[tuple[str, object]]) -> bytes:
+    head: dict[str, object] = {}
+    bare: dict[str, object] = {}
     data: list[bytes] = []
     at = 0
     # By name once: bytes that no entry of the header speaks of are an error to the format.
@@ -100,7 +105,7 @@ def _encoded(named: Iterable[tuple[str, Any]]) -> bytes:
     return _LENGTH.pack(len(encoded)) + encoded + b"".join(data)
 
 
-def bytes_of(tensor: Any) -> bytes:
+def bytes_of(tensor: torch.Tensor) -> bytes:
     """Row-major, little-endian; of a DTensor the local part."""
     return _bytes_of(_dense(tensor))
 
@@ -114,7 +119,7 @@ def _dense(tensor: Any) -> Any:
         return dense.resolve_conj().resolve_neg().contiguous()
 
 
-def _bytes_of(dense: Any) -> bytes:
+def _bytes_of(dense: torch.Tensor) -> bytes:
     return ctypes.string_at(dense.data_ptr(), dense.numel() * dense.itemsize) if dense.numel() else b""
 
 

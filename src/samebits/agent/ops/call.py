@@ -45,7 +45,7 @@ class Form:
         self.writes = tuple(at for at, argument in enumerate(arguments) if argument in schema.writes)
         self.written = tuple(self.names[at] for at in self.writes)
         self.words = f"({', '.join(f'{name}={_value(value)}' for name, value in given)})"
-        self.kinds: dict[Any, int] = {}
+        self.kinds: dict[object, int] = {}
 
 
 class Call:
@@ -76,8 +76,8 @@ class Call:
     def __init__(self, schema: OpSchema, args: Any, kwargs: Any) -> None:
         self.tensors: list[torch.Tensor] = []
         self.floats: list[float] = []
-        self.generator: Any = None
-        signature: list[Any] = [schema.name, len(args), *kwargs] if kwargs else [schema.name]
+        self.generator: object = None
+        signature: list[object] = [schema.name, len(args), *kwargs] if kwargs else [schema.name]
         for value in (*args, *kwargs.values()) if kwargs else args:
             kind = type(value)
             if kind is _TENSOR or kind is _PARAMETER:
@@ -89,7 +89,7 @@ class Call:
                 signature.append(self._signed(value))
         self.signature = tuple(signature)
 
-    def _signed(self, value: Any) -> object:
+    def _signed(self, value: object) -> object:
         if isinstance(value, torch.Tensor):
             self.tensors.append(value)
             return value.dtype, value.shape
@@ -113,7 +113,7 @@ class Call:
         return list(zip(self.form.names, self.tensors, strict=True))
 
 
-def _names_in(name: str, value: Any) -> list[str]:
+def _names_in(name: str, value: object) -> list[str]:
     if isinstance(value, torch.Tensor):
         return [name]
     if isinstance(value, list | tuple):
@@ -130,7 +130,7 @@ def exact(floats: list[float]) -> int:
     return int.from_bytes(hashlib.blake2b(raw, digest_size=8).digest(), "little")
 
 
-def tensors_in(result: Any) -> list[Any]:
+def tensors_in(result: object) -> list[Any]:
     """Every tensor of a result, which may be nested."""
     if isinstance(result, torch.Tensor):
         return [result]
@@ -157,7 +157,7 @@ def kind_of(form: Form, place: Place, ins: tuple[str, ...], outs: tuple[str, ...
     )
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     if isinstance(value, torch.Tensor):
         return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
     if isinstance(value, list | tuple):

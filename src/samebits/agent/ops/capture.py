@@ -43,9 +43,9 @@ class Taken:
     """
 
     operands: Operands
-    producers: dict[str, Any]
+    producers: dict[str, object]
     before: dict[str, int]
-    again: Callable[[], Any] | None
+    again: Callable[[], object] | None
     drawn_on: str = ""
 
 
@@ -78,7 +78,14 @@ class OpCapture:
         return self._follower is None and not self._keep and not self._grafts
 
     def begin(
-        self, place: Place, call: Call, func: Any, args: Any, kwargs: Any, generator: Any, memory: Memory
+        self,
+        place: Place,
+        call: Call,
+        func: torch._ops.OpOverload,
+        args: Any,
+        kwargs: Any,
+        generator: Any,
+        memory: Memory,
     ) -> Taken | None:
         """Before the call, and after grafts: take it apart, if it may have to be kept."""
         # On an accelerator a copy of whatever any operation writes to takes more memory than there may be, and looking
@@ -102,7 +109,7 @@ class OpCapture:
         self._log.journal.note(OpDiverged(self._log.rank, row.step, row.index))
         return True
 
-    def end(self, call: Call, row: OpRow, made: list[Any]) -> None:
+    def end(self, call: Call, row: OpRow, made: list[torch.Tensor]) -> None:
         """After the call: compare with the other run; keep the operands where both diverge or where asked for."""
         parts = self.follow(row)
         if call.taken is not None and (parts or (row.step, row.index) in self._keep):
@@ -125,7 +132,7 @@ class OpCapture:
         # Numbers come from Python and stay; what they lead to is replaced.
         call.floats = [0.0] * len(call.floats)
 
-    def graft_results(self, place: Place, made: list[Any]) -> None:
+    def graft_results(self, place: Place, made: list[torch.Tensor]) -> None:
         """The results become the other run's."""
         path = self._path(place)
         if path is None:
@@ -139,7 +146,7 @@ class OpCapture:
     def _path(self, place: Place) -> Path | None:
         return self._grafts.get((self._log.rank, *place)) if self._grafts else None
 
-    def _write(self, taken: Taken, call: Call, row: OpRow, made: list[Any]) -> None:
+    def _write(self, taken: Taken, call: Call, row: OpRow, made: list[torch.Tensor]) -> None:
         schema, labels = call.schema, taken.operands.labels
         after = _evidence_of_read(call)
         content = {
@@ -160,7 +167,7 @@ class OpCapture:
             keep_operands(self._log.folder / OPERANDS, self._log.rank, place, content, taken.operands, made)
 
 
-def _become(tensor: Any, other: Any) -> None:
+def _become(tensor: torch.Tensor, other: Any) -> None:
     if is_evidence(tensor) and 0 not in tensor.stride() and bytes_of(tensor) != bytes_of(other):
         tensor.copy_(other)
 
@@ -182,11 +189,11 @@ def _evidence_of_read(call: Call) -> dict[str, int]:
     }
 
 
-def _memory_of(tensor: Any) -> int:
+def _memory_of(tensor: torch.Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
-def _producers(call: Call, memory: Memory) -> dict[str, Any]:
+def _producers(call: Call, memory: Memory) -> dict[str, object]:
     """For each input, who wrote its memory last, as plain data."""
     producers = {name: memory.producer(tensor) for name, tensor in call.named if tensor.layout is torch.strided}
     return {
@@ -203,7 +210,7 @@ def _producer_entry(producer: Any, is_uninitialized: bool) -> dict[str, Any]:
     return {"step": step, "index": index, "op": op, **where, "uninitialized": is_uninitialized}
 
 
-def _called_again(again: Callable[[], Any], tensors: list[Any]) -> dict[str, int]:
+def _called_again(again: Callable[[], object], tensors: list[torch.Tensor]) -> dict[str, int]:
     """How many different results an operation gives that only this program knows; its draws are taken back."""
     devices = dict.fromkeys([torch.device("cpu"), *(tensor.device for tensor in tensors)])
     generators = [generator for device in devices if (generator := default_generator(device)) is not None]

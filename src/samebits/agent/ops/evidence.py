@@ -10,6 +10,11 @@ which an operation's arguments tell already, and puts permuted elements in order
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
 from typing import Any
 
 from samebits.bits.digest import digest
@@ -20,7 +25,7 @@ _is_plain: Any = is_plain
 _MASK = (1 << 64) - 1
 
 
-def evidence_of(tensor: Any) -> int:
+def evidence_of(tensor: torch.Tensor) -> int:
     """64 bits that are equal when the bits of two tensors of one dtype and shape are. Below autograd only."""
     if not tensor.is_cpu or not _is_plain(type(tensor), tensor.dtype, tensor.layout) or tensor.is_nested:
         return digest(tensor)
@@ -34,7 +39,7 @@ def evidence_of(tensor: Any) -> int:
     return _of_bytes(tensor.contiguous())
 
 
-def is_dense(tensor: Any) -> bool:
+def is_dense(tensor: torch.Tensor) -> bool:
     """Whether the elements lie side by side, each once, in whatever order."""
     if tensor.is_contiguous():
         return True
@@ -47,5 +52,5 @@ def is_dense(tensor: Any) -> bool:
     return True
 
 
-def _of_bytes(dense: Any) -> int:
+def _of_bytes(dense: torch.Tensor) -> int:
     return raw_digest(memory(dense.data_ptr(), dense.nbytes))

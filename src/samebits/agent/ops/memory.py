@@ -42,8 +42,8 @@ class StorageState:
     def __init__(self, alive: Any, base: int, is_shared: bool) -> None:
         self.alive, self.base, self.is_shared = alive, base, is_shared
         self.whole: int | None = None
-        self.views: dict[Any, int] = {}
-        self.producer: Any = None
+        self.views: dict[object, int] = {}
+        self.producer: object = None
         self.is_uninitialized = False
 
 
@@ -54,7 +54,7 @@ class Memory:
         self._held: dict[int, StorageState] = {}
         self._until_sweep = _SWEEP_EVERY
 
-    def known(self, tensor: Any) -> int | None:
+    def known(self, tensor: torch.Tensor) -> int | None:
         """What stands for the tensor's bits; None if they have to be digested."""
         if tensor.layout is not _STRIDED:
             return None
@@ -70,7 +70,7 @@ class Memory:
         # Views that were made before the window may show any part of it.
         return hash((held.whole, _look(tensor))) & _MASK
 
-    def digested(self, tensor: Any, digest: int) -> None:
+    def digested(self, tensor: torch.Tensor, digest: int) -> None:
         """The tensor came from outside; this is its digest."""
         if tensor.layout is not _STRIDED:
             return
@@ -80,7 +80,7 @@ class Memory:
         else:
             held.views[_look(tensor)] = digest
 
-    def written(self, tensor: Any, stamp: int, producer: Any, is_uninitialized: bool = False) -> None:
+    def written(self, tensor: torch.Tensor, stamp: int, producer: object, is_uninitialized: bool = False) -> None:
         """An operation wrote the tensor; `stamp` distinguishes this write from all others of the window."""
         if tensor.layout is not _STRIDED:
             return
@@ -100,25 +100,25 @@ class Memory:
             held.views = {_look(tensor): stamp}
         held.producer, held.is_uninitialized = producer, is_uninitialized
 
-    def lost(self, tensor: Any, producer: Any) -> None:
+    def lost(self, tensor: torch.Tensor, producer: object) -> None:
         """Something is writing there that was not waited for yet."""
         if tensor.layout is not _STRIDED:
             return
         held = self._find(tensor) or self._new(tensor.untyped_storage())
         held.whole, held.views, held.producer, held.is_uninitialized = None, {}, producer, False
 
-    def producer(self, tensor: Any) -> tuple[Any, bool]:
+    def producer(self, tensor: torch.Tensor) -> tuple[object, bool]:
         """Who wrote the tensor's memory last (None if nothing in this window), and whether it was never written."""
         held = self._find(tensor) if tensor.layout is _STRIDED else None
         return (None, False) if held is None else (held.producer, held.is_uninitialized)
 
-    def _find(self, tensor: Any) -> StorageState | None:
+    def _find(self, tensor: torch.Tensor) -> StorageState | None:
         storage = tensor.untyped_storage()
         held = self._held.get(storage._cdata)
         # Memory may be given back and taken anew under the same storage (FSDP does).
         return held if held is not None and held.base == storage.data_ptr() else None
 
-    def _new(self, storage: Any) -> StorageState:
+    def _new(self, storage: torch.UntypedStorage) -> StorageState:
         self._until_sweep -= 1
         if self._until_sweep == 0:
             self._held = {key: held for key, held in self._held.items() if not held.alive.expired()}
@@ -129,19 +129,19 @@ class Memory:
         return held
 
 
-def lies_in_shared_memory(tensor: Any) -> bool:
+def lies_in_shared_memory(tensor: torch.Tensor) -> bool:
     """Whether other processes may write there; what lies on an accelerator is asked nothing."""
     return tensor.layout is _STRIDED and _is_shared(tensor.untyped_storage())
 
 
-def _is_shared(storage: Any) -> bool:
+def _is_shared(storage: torch.UntypedStorage) -> bool:
     # Every storage on CUDA says that it is shared, since it could be.
     return storage.device.type == "cpu" and bool(storage.is_shared())
 
 
-def _look(tensor: Any) -> tuple[Any, ...]:
+def _look(tensor: torch.Tensor) -> tuple[object, ...]:
     return tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.is_conj(), tensor.is_neg()
 
 
-def _is_whole(tensor: Any) -> bool:
+def _is_whole(tensor: torch.Tensor) -> bool:
     return tensor.nbytes == tensor.untyped_storage().nbytes() and is_dense(tensor)

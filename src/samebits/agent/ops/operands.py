@@ -35,11 +35,11 @@ class Operands:
     """
 
     def __init__(
-        self, names: tuple[str, ...], args: Any, kwargs: Any, copied: frozenset[str], state: Any = None
+        self, names: tuple[str, ...], args: Any, kwargs: Any, copied: frozenset[str], state: object = None
     ) -> None:
         self.state = state
         self.tensors: list[Any] = []
-        self.views: list[dict[str, Any] | None] = []
+        self.views: list[dict[str, object] | None] = []
         self.labels: list[str] = []
         self._numbers: dict[int, int] = {}
         given = [*zip(names, args, strict=False), *kwargs.items()]
@@ -48,7 +48,7 @@ class Operands:
         self.arguments = [self._encoded(value, name) for name, value in given[: len(args)]]
         self.keywords = {name: self._encoded(value, name) for name, value in kwargs.items()}
 
-    def _encoded(self, value: Any, name: str) -> Any:
+    def _encoded(self, value: object, name: str) -> object:
         if isinstance(value, torch.Tensor):
             number = self._numbers.get(id(value))
             if number is None:
@@ -75,7 +75,7 @@ class Operands:
 
 
 def keep_operands(
-    folder: Path, rank: int, place: tuple[int, int], call: dict[str, Any], operands: Operands, results: list[Any]
+    folder: Path, rank: int, place: tuple[int, int], call: dict[str, object], operands: Operands, results: list[Any]
 ) -> None:
     """Write the call and its results; what was there before is replaced."""
     folder.mkdir(exist_ok=True)
@@ -109,19 +109,19 @@ def keep_operands(
     (folder / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
-def read_kept_tensors(path: Path) -> dict[str, Any]:
+def read_kept_tensors(path: Path) -> dict[str, object]:
     """The tensors kept with such a file: `in.0` …, `out.0` … and `state`."""
     return {label: _tensor(kept) for label, kept in read_tensors(path.with_suffix(".safetensors")).items()}
 
 
-def _tensor(kept: Kept) -> Any:
+def _tensor(kept: Kept) -> object:
     dtype = getattr(torch, kept.dtype)
     if not kept.raw:
         return torch.empty(kept.shape, dtype=dtype)
     return torch.frombuffer(bytearray(kept.raw), dtype=torch.uint8).view(dtype).view(kept.shape)
 
 
-def _sha256(tensors: list[Any]) -> str:
+def _sha256(tensors: list[torch.Tensor]) -> str:
     """Of dtype, shape and every bit, as the reproducer computes it."""
     found = hashlib.sha256()
     for tensor in tensors:
@@ -130,7 +130,7 @@ def _sha256(tensors: list[Any]) -> str:
     return found.hexdigest()
 
 
-def _copied(tensor: Any) -> Any:
+def _copied(tensor: torch.Tensor) -> object:
     with unobserved():
         plain = tensor.detach()
         if plain.layout is not torch.strided:
@@ -143,7 +143,7 @@ def _copied(tensor: Any) -> Any:
         return copy.copy_(plain)
 
 
-def _look(tensor: Any) -> dict[str, Any]:
+def _look(tensor: torch.Tensor) -> dict[str, Any]:
     strided = tensor.layout is torch.strided
     return {
         "dtype": str(tensor.dtype).removeprefix("torch."),

@@ -84,7 +84,7 @@ class Places:
 
     # ---- optimizers and modules
 
-    def optimizer_called(self, optimizer: Any) -> None:
+    def optimizer_called(self, optimizer: torch.optim.Optimizer) -> None:
         code = getattr(inspect.unwrap(type(optimizer).step), "__code__", None)
         is_library = code is not None and not is_user_file(code.co_filename)
         self._optimizer = _Called(id(optimizer), "", is_library, code=code)
@@ -101,7 +101,7 @@ class Places:
             while self._stack.pop().number != id(module):
                 pass
 
-    def _name_of(self, module: Any) -> str:
+    def _name_of(self, module: object) -> str:
         found = self._names.get(id(module))
         if found is None or found[0]() is not module:
             self._meet(module)
@@ -237,7 +237,7 @@ def _is_from_library(function: Any) -> bool:
     return code is not None and not is_user_file(code.co_filename)
 
 
-def _as_the_user_calls_it(module: Any) -> tuple[Any, str] | None:
+def _as_the_user_calls_it(module: torch.nn.Module) -> tuple[Any, str] | None:
     """The outermost module that holds this one, under the name it has where it is called from."""
     frame: FrameType | None = sys._getframe(3)
     while frame is not None:

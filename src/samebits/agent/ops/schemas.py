@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -96,7 +95,7 @@ class OpSchema:
 _met: dict[int, tuple[object, OpSchema]] = {}
 
 
-def schema_of(func: Any) -> OpSchema:
+def schema_of(func: torch._ops.OpOverload) -> OpSchema:
     """What there is to know of `torch.ops.aten.add.Tensor`."""
     met = _met.get(id(func))
     if met is None:
@@ -104,7 +103,7 @@ def schema_of(func: Any) -> OpSchema:
     return met[1]
 
 
-def _read_schema(func: Any) -> OpSchema:
+def _read_schema(func: torch._ops.OpOverload) -> OpSchema:
     schema = func._schema
     base, overload = schema.name, schema.overload_name
     short = base.partition("::")[2]

@@ -216,7 +216,7 @@ def _started(
     return Pending([next(salts) if known is None else known for known in found], sums, tree, _events(sums))
 
 
-def _events(sums: list[Sum]) -> list[Any]:
+def _events(sums: list[Sum]) -> list[object]:
     """Of every device, that its stream has come here: the result may be asked for on another stream.
 
     Of the devices that the sums lie on, not of the current one: a rank that never calls `set_device` would wait for

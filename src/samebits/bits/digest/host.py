@@ -55,7 +55,7 @@ def _salt_and_size(
     return salt_of(dtype, shape), shape.numel() * dtype.itemsize
 
 
-def _copied_blocks(tensor: Tensor) -> Iterator[Any]:
+def _copied_blocks(tensor: Tensor) -> Iterator[object]:
     """The row-major bytes, one block after the other."""
     most = BLOCK_BYTES // tensor.itemsize
     room = torch.empty(min(most, tensor.numel()), dtype=tensor.dtype)
