@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import torch
-
 import multiprocessing.util
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from samebits.agent.listening import as_tensor, unwrapped
 from samebits.agent.trees import leaves, plain_digest
@@ -27,6 +22,9 @@ from samebits.runfolder.lane_ids import LaneId, current_lane_id
 from samebits.runfolder.notes import Cut, Failed, Files, Journal
 from samebits.runfolder.spec import RecordSpec
 from samebits.runfolder.steps import Column, Writer
+
+if TYPE_CHECKING:
+    import torch
 
 # Digests that still lie on an accelerator come over together, so the device is waited for once in a while only.
 ROWS_WAITING = 16

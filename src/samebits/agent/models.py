@@ -6,22 +6,20 @@ are held until it dies, and nothing else: they let its last state be seen, and g
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import torch
-
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from torch.nn.parameter import is_lazy
 
 from samebits.agent.identity import Identities, Weak, version_of
 from samebits.agent.listening import Named, unwrapped
+
+if TYPE_CHECKING:
+    import torch
 
 # What was done with a module so far; only what was called has its first state recorded.
 COPIED, LOADED, CALLED = range(3)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import torch
-
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from samebits.agent.identity import Weak
 from samebits.agent.listening import Named, as_tensor, unwrapped
 from samebits.agent.log import Log, digested
 from samebits.agent.trees import leaves
 from samebits.bits.digest import Pending, is_evidence
+
+if TYPE_CHECKING:
+    import torch
 
 
 class Training:

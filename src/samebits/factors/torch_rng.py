@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import torch
 import sys
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from samebits.factors.base import GeneratorFactor, Observation
 from samebits.factors.context import FactorContext, import_if_installed
 from samebits.factors.seeding import Seeding
 from samebits.rng.handles import States, accelerators, restore, torch_states
+
+if TYPE_CHECKING:
+    import torch
 
 
 class TorchRng(GeneratorFactor):

@@ -6,11 +6,6 @@ kept as bytes (`U8`); `samebits` in the file's metadata then holds, as JSON, its
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import torch
-
 import ctypes
 import itertools
 import json
@@ -19,7 +14,10 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
 
 _LENGTH = struct.Struct("<Q")
 # torch's name → that of the format. Newer versions of the format know more; a reader may have an older one.

@@ -10,16 +10,14 @@ which an operation's arguments tell already, and puts permuted elements in order
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import torch
-
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from samebits.bits.digest import digest
 from samebits.bits.digest.parts import is_plain
 from samebits.bits.digest.raw import memory, raw_digest
+
+if TYPE_CHECKING:
+    import torch
 
 _is_plain: Any = is_plain
 _MASK = (1 << 64) - 1
