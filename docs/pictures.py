@@ -10,6 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from samebits.report.terminal import drawn
+
 ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs" / "pictures"
 SCRIPT = "examples/names_rnn.py"
@@ -30,7 +32,8 @@ def main() -> None:
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         home, work = Path(folder) / "check", Path(folder)
-        printed = samebits("check", "--out", str(home), SCRIPT)
+        # Wrapped as a terminal of this width shows it.
+        printed = drawn(samebits("check", "--out", str(home), SCRIPT), 112, colour=False)
         samebits("report", str(home), "-o", str(work / "page.html"))
         first, _, rest = printed.rstrip().partition("\n")
         words = {"command": f"samebits check {SCRIPT}", "first": first, "rest": rest}
