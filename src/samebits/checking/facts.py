@@ -106,6 +106,7 @@ class Facts:
         files: the user's own ones that were imported.
         seeds: calls that seeded a generator, in the order of time; only the first ones of many.
         left: what it found that an earlier run had left, in the order of time.
+        stopped_after: the step after which samebits ended it; None where it went to its own end.
     """
 
     entries: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
@@ -120,6 +121,7 @@ class Facts:
     files: tuple[str, ...] = ()
     seeds: tuple[SeedCall, ...] = ()
     left: tuple[Left, ...] = ()
+    stopped_after: int | None = None
 
     @property
     def last_words(self) -> str:
@@ -146,6 +148,7 @@ def read_facts(folder: Path) -> Facts:
         tuple(sorted(path for path in files if is_user_file(path))),
         tuple(_seed_call(note) for note in notes if note["note"] == "seed"),
         tuple(_left(note) for note in notes if note["note"] == "left"),
+        max((note["stopped_after"] for note in notes if note.get("stopped_after") is not None), default=None),
     )
 
 
