@@ -1,12 +1,13 @@
-# Two commands for a machine that has make and Python 3.11 or newer; an existing .venv is reused.
+# For a machine that has make and Python 3.11 or newer; an existing .venv is reused.
 #   make demo   one training script that repeats bit for bit, and one that does not
 #   make test   everything CI checks; `make test-slow` goes on with what that has only samples of
+#   make docs   the documentation as a site, in build/site
 
 SHELL := /bin/bash
 PYTHON ?= python3
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: demo test test-slow test-versions
+.PHONY: demo test test-slow test-versions docs
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -30,6 +31,10 @@ test-slow: .venv/installed-dev
 test-versions: .venv/installed-dev
 	python -m pip install --quiet nox
 	nox
+
+# A warning is an error: a link that leads nowhere, a page that no list holds.
+docs: .venv/installed-docs
+	sphinx-build -W --keep-going -n -q -d build/site-cache docs build/site
 
 # Installs the extra that the target's name ends with, again whenever what it was installed from has changed.
 .venv/installed-%: pyproject.toml constraints.txt | .venv/bin/python

@@ -1,29 +1,38 @@
-"""Fills in what is generated: the factor table, the factor reference, and the tour's output in the README.
+"""Fills in what is generated: tables and pages of factors, the drawing of the layers, the output in the README's tour.
 
-python docs/generate.py            # factors only, quick
-python docs/generate.py --tour     # runs the tour's commands as well, a minute or two
+python docs/generate.py            # what follows from the code, quick
+python docs/generate.py --tour     # runs the tour's commands as well, a few minutes
 """
 
+import ast
 import inspect
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 from samebits.factors.catalog import CATALOG
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 REFERENCE = ROOT / "docs" / "reference" / "factors.md"
+TOUR_OF_THE_CODE = ROOT / "docs" / "explanation" / "the-code.md"
 
 
 def main() -> None:
-    """Write both files."""
+    """Write every file that holds something generated."""
     readme = with_factors(README.read_text())
     if "--tour" in sys.argv[1:]:
         readme = with_tour(readme)
     README.write_text(readme)
     REFERENCE.write_text(reference())
+    TOUR_OF_THE_CODE.write_text(with_layers(TOUR_OF_THE_CODE.read_text()))
 
 
 def with_factors(readme: str) -> str:
@@ -31,42 +40,87 @@ def with_factors(readme: str) -> str:
     return _between(readme, "<!-- factors:start -->", "<!-- factors:end -->", f"\n{table()}\n")
 
 
-def table() -> str:
+def table(linked: bool = False) -> str:
     """One row for each factor: what it is, and what is done about it by default."""
     rows = ["| factor | why it matters | `run` | `check` |", "|---|---|---|---|"]
     for factor in CATALOG:
         pinned = "pins" if factor.pinned_by_default else "on request"
         varied = "varies" if factor.varied_by_default else "releases" if factor.varies_between_runs else "on request"
-        rows.append(f"| `{factor.name}` | {factor.summary} | {pinned} | {varied} |")
+        name = f"[`{factor.name}`](#{factor.name})" if linked else f"`{factor.name}`"
+        rows.append(f"| {name} | {factor.summary} | {pinned} | {varied} |")
     return "\n".join(rows)
 
 
 def reference() -> str:
     """A page with everything the factor files say."""
-    head = "# Factors\n\nWhat can change the bits of a run whose code did not change. Made by `docs/generate.py`.\n"
+    head = (
+        "# Factors\n\nWhat can change the bits of a run whose code did not change, and what `samebits run` and "
+        f"`samebits check` do about it unless asked otherwise.\n\n{table(linked=True)}\n"
+    )
     return head + "".join(_section(factor) for factor in CATALOG)
 
 
 def _section(factor) -> str:
     facts = [
         f"- **scope**: {factor.scope}",
-        f"- **too late to pin since**: {factor.too_late}",
-        f"- **pinned by `samebits run`**: {'yes' if factor.pinned_by_default else 'only with --pin'}",
-        f"- **varied by `samebits check`**: {'yes' if factor.varied_by_default else 'only with --vary'}",
+        f"- **too late to pin from inside**: {factor.too_late}",
+        f"- **pinned by `samebits run`**: {'yes' if factor.pinned_by_default else 'only with `--pin`'}",
+        f"- **varied by `samebits check`**: {'yes' if factor.varied_by_default else 'only with `--vary`'}",
         "- **differs between two runs on one machine**: "
         + ("yes" if factor.varies_between_runs else "no, only between machines"),
-        f"- **cure**: {factor.fix_for()}",
+        f"- **fix in the code**: {factor.fix_for()}",
     ]
     text = inspect.cleandoc(factor.__doc__ or "")
     return f"\n## {factor.name}\n\n{factor.summary}.\n\n{text}\n\n" + "\n".join(facts) + "\n"
+
+
+def with_layers(page: str) -> str:
+    """The tour of the code with the drawing of the layers as it is now."""
+    return _between(page, "<!-- layers:start -->", "<!-- layers:end -->", f"\n```text\n{layers()}\n```\n")
+
+
+def layers() -> str:
+    """The layers that import-linter enforces, top to bottom: what each room is for and where it runs."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    order = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
+    groups = [[room for room in layer.split(" | ") if room != "__main__"] for layer in order]
+    outside = _forbidden_to_import(contracts, "samebits.agent")
+    torch_free = _forbidden_to_import(contracts, "torch")
+    shared = order[order.index("agent") + 1 :]
+    rule = "+" + "-" * 86 + "+"
+    lines = [rule]
+    for group in filter(None, groups):
+        for room in group:
+            where = "both" if any(room in layer.split(" | ") for layer in shared) else "inside"
+            where = "outside" if where == "inside" and room in outside else where
+            lines += _room(room, where, "no torch" if room in torch_free else "")
+        lines.append(rule)
+    return "\n".join(lines)
+
+
+def _forbidden_to_import(contracts: list[dict], module: str) -> set[str]:
+    """The rooms that a contract keeps from importing a module."""
+    contract = next(one for one in contracts if module in one.get("forbidden_modules", ()))
+    return {room.removeprefix("samebits.") for room in contract["source_modules"]}
+
+
+def _room(name: str, *notes: str) -> list[str]:
+    """The lines of one room: its name, what it is for, and the notes."""
+    room = ROOT / "src" / "samebits" / name
+    source = (room / "__init__.py" if room.is_dir() else room.with_suffix(".py")).read_text()
+    docstring = ast.get_docstring(ast.parse(source)) or ""
+    purpose = textwrap.wrap(re.split(r"\.(?: |$)", docstring.splitlines()[0])[0], 51)
+    blank = [("",) * len(notes)] * (len(purpose) - 1)
+    names = [name] + [""] * (len(purpose) - 1)
+    rows = zip(names, purpose, [notes, *blank], strict=True)
+    return [f"| {first:<11} {text:<53}{where:<10}{torch:<9} |" for first, text, (where, torch) in rows]
 
 
 def with_tour(readme: str) -> str:
     """The README with the output of every command of the tour."""
     for words in re.findall(r"<!-- tour:(?!end)([\w -]+) -->", readme):
         *options, name = words.split()
-        verb = options.pop(0) if options[:1] == ["cost"] else "check"
-        command = ["samebits", verb, *options, f"examples/{name}.py"]
+        command = ["samebits", "check", *options, f"examples/{name}.py"]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         shown = f"\n```console\n$ {' '.join(command)}\n{done.stdout}```\n"
         readme = _between(readme, f"<!-- tour:{words} -->", "<!-- tour:end -->", shown)

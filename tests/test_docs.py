@@ -1,8 +1,13 @@
-"""What is generated in the documents is what the code says now."""
+"""What the documents show is what the code says and does now, and their links lead somewhere."""
 
+import ast
 import doctest
 import importlib
 import importlib.util
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -11,10 +16,13 @@ import pytest
 from samebits.factors.catalog import CATALOG
 
 ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "samebits"
+THE_CODE = ROOT / "docs" / "explanation" / "the-code.md"
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
-def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+def generator(name: str = "generate") -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -32,7 +40,7 @@ def test_the_table_of_factors_is_up_to_date() -> None:
     assert (ROOT / "docs" / "reference" / "factors.md").read_text() == module.reference()
 
 
-@pytest.mark.parametrize("path", ["README.md", "CHANGELOG.md", "src/samebits/cli/run.py"])
+@pytest.mark.parametrize("path", ["CHANGELOG.md", "src/samebits/cli/commands/run.py"])
 def test_what_run_leaves_alone_is_named(path: str) -> None:
     """`samebits run` promises nothing about the factors that it does not pin by default."""
     text = " ".join((ROOT / path).read_text().replace("`", "").split())
@@ -41,13 +49,124 @@ def test_what_run_leaves_alone_is_named(path: str) -> None:
     assert f"every factor but {', '.join(names)} and {last}" in text.replace("pinned but", "but")
 
 
-def test_the_tour_shows_output() -> None:
-    """The README's story was filled in by running it."""
+def tours(text: str) -> dict[str, str]:
+    """Command → what a page shows that it printed."""
+    return dict(re.findall(r"<!-- tour:[\w -]+ -->\n```console\n\$ (.*)\n((?:.*\n)*?)```", text))
+
+
+def test_the_tour_shows_what_is_printed(tmp_path: Path) -> None:
+    """The answer in the README to the script that repeats is, letter for letter, what `check` prints today."""
+    shown = tours((ROOT / "README.md").read_text())["samebits check examples/names_rnn_cured.py"]
+    words = ["check", "--out", str(tmp_path / "check"), "examples/names_rnn_cured.py"]
+    done = subprocess.run(
+        [sys.executable, "-m", "samebits", *words], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == shown
+
+
+def shown_lines(text: str) -> Iterator[tuple[str, int, str]]:
+    """Path, number and source of each line of code that printed answers name and quote."""
+    for path, number, source in re.findall(r"(examples/\w+\.py):(\d+)\n {16}(\S.*)", text):
+        yield path, int(number), source
+
+
+def quoted_wrongly(text: str) -> list[str]:
+    """Of the lines that are quoted, those that read otherwise in the example."""
+    return [
+        f"{path}:{number}"
+        for path, number, source in shown_lines(text)
+        if (ROOT / path).read_text().splitlines()[number - 1].strip() != source
+    ]
+
+
+def test_the_tour_quotes_the_examples_as_they_are() -> None:
+    """An example that was changed after the tour was made is noticed."""
     readme = (ROOT / "README.md").read_text()
 
-    assert "different bits: runs 1 and 2 diverge" in readme
-    assert "likely examples/names_rnn.py:25" in readme
-    assert "same bits: 3 runs of 120 steps agree" in readme
+    assert len(list(shown_lines(readme))) >= 2
+    assert quoted_wrongly(readme) == []
+    assert quoted_wrongly(readme.replace("names_rnn.py:25\n", "names_rnn.py:26\n")) == ["examples/names_rnn.py:26"]
+
+
+def test_the_drawing_of_the_layers_is_up_to_date() -> None:
+    """It follows the contracts of import-linter and the rooms' own docstrings."""
+    module, page = generator(), THE_CODE.read_text()
+
+    assert module.with_layers(page) == page
+    assert module.with_layers(page.replace("| agent ", "| agents")) == page
+
+
+def missing_names(page: str) -> list[str]:
+    """Of the functions that a page names as `file.py` `Class.function()`, those that the file does not define."""
+    named = re.findall(r"`([\w/]+\.py)`\s`([\w.]+)(?:\(\))?`", page)
+    return [f"{path} {name}" for path, name in named if not is_defined(SOURCE / path, name.split("."))]
+
+
+def is_defined(path: Path, name: list[str]) -> bool:
+    body = ast.parse(path.read_text()).body if path.is_file() else []
+    for word in name:
+        found = next((node for node in body if word in names_of(node)), None)
+        if found is None:
+            return False
+        body = getattr(found, "body", [])
+    return True
+
+
+def names_of(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return [node.name]
+    return [node.target.id] if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) else []
+
+
+def test_the_tour_of_the_code_names_what_there_is() -> None:
+    """A function that was moved or renamed is noticed."""
+    page = THE_CODE.read_text()
+    paths = re.findall(r"`((?:\w+/)+(?:\w+\.py)?)`", page)
+
+    assert page.count("()`") > 40
+    assert missing_names(page) == []
+    assert [path for path in paths if not any((base / path).exists() for base in (SOURCE, ROOT))] == []
+    renamed = page.replace("`TorchRng.pin()`", "`TorchRng.hold()`")
+    assert missing_names(renamed) == ["factors/torch_rng.py TorchRng.hold"]
+
+
+def broken_links(page: Path, text: str) -> list[str]:
+    """Local links of a page that lead to no file, or to no heading in it."""
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    links = [link for link in re.findall(r"\]\(([^)\s]+)\)", prose) if not re.match(r"https?:", link)]
+    return [link for link in links if not leads_somewhere(page, link)]
+
+
+# Written by docs/reference_pages.py when the site is built; the build checks links to headings in them.
+MADE_WITH_THE_SITE = {"commands.md", "configuration.md", "json.md", "library.md"}
+
+
+def leads_somewhere(page: Path, link: str) -> bool:
+    path, _, heading = link.partition("#")
+    target = (page.parent / path).resolve() if path else page
+    if target.parent == ROOT / "docs" / "reference" and target.name in MADE_WITH_THE_SITE:
+        return True
+    return target.exists() and (not heading or heading in headings(target.read_text()))
+
+
+def headings(text: str) -> set[str]:
+    """What links call the headings of a page."""
+    titles = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    """Also for those who read the pages as files, without the site."""
+    assert broken_links(page, page.read_text()) == []
+
+
+def test_a_broken_link_is_noticed() -> None:
+    text = "[a](reference/nothing.md) [b](#no-such-heading) [c](explanation/data.md#ranks)"
+
+    assert broken_links(ROOT / "docs" / "index.md", text) == ["reference/nothing.md", "#no-such-heading"]
 
 
 @pytest.mark.parametrize(

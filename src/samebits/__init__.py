@@ -13,30 +13,40 @@ if TYPE_CHECKING:
     from samebits import data as data
     from samebits.agent.session import record as record
     from samebits.api import Comparison as Comparison
+    from samebits.api import Verdict as Verdict
     from samebits.api import assert_repeats as assert_repeats
+    from samebits.api import check as check
     from samebits.api import compare as compare
+    from samebits.api import verdict as verdict
     from samebits.base.errors import DivergenceError as DivergenceError
     from samebits.base.errors import SamebitsError as SamebitsError
     from samebits.base.errors import TooLateError as TooLateError
     from samebits.base.errors import TooLateWarning as TooLateWarning
     from samebits.base.seeds import derive as derive
+    from samebits.checking.verdict import Cause as Cause
+    from samebits.checking.verdict import Remedy as Remedy
     from samebits.factors.pinning import pin as pin
     from samebits.factors.pinning import pinned as pinned
     from samebits.factors.pinning import status as status
 
 _EXPORTS = {
+    "Cause": "samebits.checking.verdict",
     "Comparison": "samebits.api",
     "DivergenceError": "samebits.base.errors",
+    "Remedy": "samebits.checking.verdict",
     "SamebitsError": "samebits.base.errors",
     "TooLateError": "samebits.base.errors",
     "TooLateWarning": "samebits.base.errors",
+    "Verdict": "samebits.api",
     "assert_repeats": "samebits.api",
+    "check": "samebits.api",
     "compare": "samebits.api",
     "derive": "samebits.base.seeds",
     "pin": "samebits.factors.pinning",
     "pinned": "samebits.factors.pinning",
     "record": "samebits.agent.session",
     "status": "samebits.factors.pinning",
+    "verdict": "samebits.api",
 }
 
 # Rooms whose own names are public: `samebits.data.DataLoader`.

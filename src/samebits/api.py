@@ -1,11 +1,13 @@
-"""What a check does, from Python: two recorded runs compared, and a function that has to repeat."""
+"""The commands from Python: a check and its verdict, two recorded runs compared, a function that has to repeat."""
 
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +16,119 @@ from typing import Any
 
 from samebits.agent.session import path_given, record
 from samebits.base.errors import DivergenceError, RecordingError, UnseenWarning, UsageError
+from samebits.checking.asked import Asked, check_in
+from samebits.checking.verdict import Verdict as CheckVerdict
 from samebits.comparison.runs import RunComparison, compare_recordings, compare_runs
+from samebits.launch.config import read_config
+from samebits.report.answers import read_verdict
+from samebits.report.json import check_json, dumped
 from samebits.report.origins import describe_op
 from samebits.report.places import compared_streams, where, which
-from samebits.runfolder.folder import open_run
-from samebits.runfolder.notes import read_notes
+from samebits.report.progress import progress as show_progress
+from samebits.report.text import check_text
+from samebits.runfolder.folder import HOME, new_home, newest_in, open_run, write_answer
+from samebits.runfolder.notes import Failed, read_notes
 from samebits.runfolder.steps import Recording
+
+
+class Verdict(CheckVerdict):
+    """What a check found, as data; and as a text what `samebits check` prints."""
+
+    def __str__(self) -> str:
+        return check_text(self)
+
+
+def check(
+    command: str | Sequence[str],
+    *,
+    pins: Sequence[str] = (),
+    vary: Sequence[str] = (),
+    seed: int | None = None,
+    runs: int | None = None,
+    max_runs: int | None = None,
+    jobs: int | None = None,
+    max_steps: int | None = None,
+    timeout: float | None = None,
+    level: str | None = None,
+    all_origins: bool = False,
+    fresh_copy: bool | None = None,
+    share: Sequence[str] = (),
+    out: str | os.PathLike[str] | None = None,
+    progress: bool = False,
+) -> Verdict:
+    """Does a command repeat bit for bit? What `samebits check` does, in the current folder; nothing is printed.
+
+        verdict = samebits.check("train.py --lr 3", max_steps=50)
+        if verdict.kind == "different":
+            print(verdict)                        # what the command line prints
+            print(verdict.causes[0].site)         # the line that lets the first cause in
+
+    What is left out has the default of `[tool.samebits]` in pyproject.toml, else that of `samebits check`. Ctrl-C and
+    SIGTERM end every run, so call it from the main thread, to which Python hands signals.
+
+    Args:
+        command: what to run, as words or as one line for a shell to split; `train.py` is short for `python train.py`.
+        pins: factors held still in every run, each `NAME` or `NAME=VALUE`.
+        vary: factors to vary besides those varied by default.
+        seed: root of all pinned streams.
+        runs: runs before anything is judged: two controls, the rest varied.
+        max_runs: the budget: at most so many runs altogether.
+        jobs: so many runs side by side.
+        max_steps: look at the first so many steps only.
+        timeout: seconds after which a run is ended.
+        level: `op` names the operation, too; otherwise `step`.
+        all_origins: with `level="op"`, name further operations, too.
+        fresh_copy: start every run in a copy of the current folder of its own.
+        share: paths to leave out of the copies.
+        out: an empty folder for the runs; without it, a new one under `.samebits/`.
+        progress: show on stderr how far the runs are, where that is a terminal, and what else is worth knowing.
+
+    Returns:
+        The verdict. Where it is `undecided`, its `error` says why, if anything failed.
+
+    Raises:
+        UsageError: the arguments make no sense together.
+        CommandNotFoundError: there is no such script or program.
+        StorageError: the folder for the runs cannot be written.
+    """
+    config = read_config()
+    asked = Asked(
+        *(_words("pins", pins), _words("vary", vary), seed, runs, max_runs, jobs, max_steps, timeout, level),
+        all_origins=all_origins,
+        fresh_copy=fresh_copy,
+        share=_words("share", share),
+    )
+    request = asked.request(shlex.split(command) if isinstance(command, str) else command, config)
+    home = new_home(None if out is None else path_given("out", out), config.keep)
+    found = check_in(
+        home,
+        request,
+        (lambda text: print(text, file=sys.stderr)) if progress else (lambda _: None),  # noqa: T201
+        asked.wants_copies(config),
+        show_progress() if progress else None,
+    )
+    write_answer(home, dumped(check_json(found)))
+    return Verdict(**vars(found))
+
+
+def _words(name: str, words: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(words, str):
+        raise UsageError(f"{name} takes a list of words, got the string {words!r}", f"write [{words!r}]")
+    return tuple(words)
+
+
+def verdict(folder: str | os.PathLike[str] = HOME) -> Verdict:
+    """The verdict of an earlier check.
+
+        samebits.verdict(".samebits/20260131-120000-4711").kind
+
+    Args:
+        folder: of a check; `.samebits` stands for the newest check, measurement or run in it.
+
+    Raises:
+        RecordingError: it holds no verdict, or one made by a newer samebits.
+    """
+    return read_verdict(Verdict, newest_in(path_given("folder", folder)))
 
 
 class Comparison(RunComparison):
@@ -117,8 +226,8 @@ def _called(path: Path, function: Callable[..., Any], args: tuple[Any, ...], kwa
 
     with _threads_noted() as threads, record(path, level="op"):
         result = function(*args, **kwargs)
-    for note in read_notes(path, "error"):
-        raise RecordingError(f"recording ended before the call did: {note['message']}", note["hint"])
+    for note in read_notes(path, Failed):
+        raise RecordingError(f"recording ended before the call did: {note.message}", note.hint)
     recordings = open_run(path).recordings()
     return _Call(recordings, digests_of_result(result), digests_of_reach(function, args, kwargs), tuple(threads))
 

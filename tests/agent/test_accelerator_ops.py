@@ -19,7 +19,7 @@ from samebits.agent.recorder import Recorder
 from samebits.checking import origin
 from samebits.rng import digests as generators
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.notes import Journal, read_notes
+from samebits.runfolder.notes import Failed, Journal, OpDiverged, Unseen, read_notes
 from samebits.runfolder.ops import OPERANDS, OpRow, Ops
 from samebits.runfolder.spec import OpWindow, RecordSpec
 
@@ -33,7 +33,7 @@ def recorded(folder: Path, work: Callable[[], None], spec: OpWindow | None = Non
     finally:
         recorder.finish()
         recorder.uninstall()
-    assert next(read_notes(folder, "error"), None) is None
+    assert next(read_notes(folder, Failed), None) is None
     return list(Ops(RunFolder(folder).recordings()[0]).rows())
 
 
@@ -156,9 +156,9 @@ def test_following_on_a_device_notes_the_place_and_waits_for_nothing(
     settle = mode.OpRecorder._settle
     monkeypatch.setattr(mode.OpRecorder, "_settle", lambda self: settled.append(len(self._rows)) or settle(self))
     recorded(tmp_path / "followed", work, near)
-    (note,) = read_notes(tmp_path / "followed", "op_parted")
+    (note,) = read_notes(tmp_path / "followed", OpDiverged)
 
-    assert (note["step"], note["index"]) == (0, 0)
+    assert (note.step, note.index) == (0, 0)
     assert not taken
     assert not (tmp_path / "followed" / OPERANDS).exists()
     assert max(settled) > 4  # all at once
@@ -231,7 +231,7 @@ def test_a_second_devices_backward_is_passed_by(tmp_path: Path, monkeypatch: pyt
     thread.join()
 
     assert found == [False, False, 5, True, None]
-    assert "other than the first one" in next(read_notes(tmp_path, "unseen"))["what"]
+    assert "other than the first one" in next(read_notes(tmp_path, Unseen)).what
 
 
 def test_settings_are_asked_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:

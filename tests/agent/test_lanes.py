@@ -8,7 +8,7 @@ import pytest
 from samebits.comparison.locate import Divergence, first_divergence
 from samebits.launch.command import parse_command
 from samebits.launch.process import Outcome, run_recorded
-from samebits.runfolder.notes import read_notes
+from samebits.runfolder.notes import Failed, Unseen, read_notes
 from samebits.runfolder.plan import RunPlan
 from samebits.runfolder.steps import Recording
 from tests.launch.conftest import PYTHON
@@ -71,7 +71,7 @@ def run(folder: Path, name: str, way: str, *words: str, stop_after: int | None =
     plan = RunPlan("control", stop_after=stop_after)
     outcome = run_recorded(parse_command([PYTHON, str(script), *words]), plan, folder / name, 120)
     assert outcome.succeeded, outcome.folder.stderr.read_text()
-    assert not list(read_notes(outcome.folder.path, "error"))
+    assert not list(read_notes(outcome.folder.path, Failed))
     return outcome
 
 
@@ -137,4 +137,4 @@ def test_calls_of_workers_are_no_steps(tmp_path: Path) -> None:
     )
 
     assert apart(early, late) is None
-    assert any("computed without training" in note["what"] for note in read_notes(early.folder.path, "unseen"))
+    assert any("computed without training" in note.what for note in read_notes(early.folder.path, Unseen))

@@ -15,7 +15,7 @@ from samebits.agent.ops import mode
 from samebits.agent.recorder import Recorder
 from samebits.comparison.ops import first_op_divergence
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.notes import Journal, read_notes
+from samebits.runfolder.notes import Failed, Journal, OpDiverged, read_notes
 from samebits.runfolder.ops import OpRow, Ops
 from samebits.runfolder.spec import OpWindow, RecordSpec
 from samebits.runfolder.steps import Recording
@@ -43,7 +43,7 @@ def recorded(folder: Path, work: Callable[[], None], spec: OpWindow | None = Non
     finally:
         recorder.finish()
         recorder.uninstall()
-    assert next(read_notes(folder, "error"), None) is None
+    assert next(read_notes(folder, Failed), None) is None
     return RunFolder(folder).recordings()[0]
 
 
@@ -84,11 +84,11 @@ def test_reading_along_notes_the_first_difference(tmp_path: Path) -> None:
     spec = OpWindow(against=str(tmp_path / "a"))
     recorded(tmp_path / "same", train, spec)
     recorded(tmp_path / "other", lambda: train(noise=0.1), spec)
-    (note,) = read_notes(tmp_path / "other", "op_parted")
+    (note,) = read_notes(tmp_path / "other", OpDiverged)
 
     assert not (tmp_path / "same" / "operands").exists()
-    assert (note["rank"], note["step"]) == (0, 2)
-    assert (tmp_path / "other" / "operands" / f"rank0.step2.op{note['index']}.json").exists()
+    assert (note.rank, note.step) == (0, 2)
+    assert (tmp_path / "other" / "operands" / f"rank0.step2.op{note.index}.json").exists()
 
 
 def read_twice(source: float) -> None:

@@ -15,7 +15,7 @@ from torch.func import functional_call, grad, grad_and_value, jvp, vmap
 
 import samebits
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.notes import read_notes
+from samebits.runfolder.notes import Failed, Unseen, read_notes
 
 X = torch.linspace(-1, 1, 24).reshape(6, 4)
 
@@ -238,7 +238,7 @@ def test_noise_is_seen_where_it_enters(training: Callable[[float], Any], tmp_pat
     assert samebits.compare(tmp_path / "clean", tmp_path / "twin").same
     assert found is not None
     assert (found.step, found.stream, found.name) == PLANTED[training]
-    assert not list(read_notes(tmp_path / "noisy", "error"))
+    assert not list(read_notes(tmp_path / "noisy", Failed))
 
 
 def test_times_are_left_out_and_said(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_times_are_left_out_and_said(tmp_path: Path) -> None:
             np.save("array.npy", np.float64(1.7e9 + time))
 
     assert samebits.compare(tmp_path / "a", tmp_path / "b").same
-    told = [note["what"] for note in read_notes(tmp_path / "a", "unseen")]
+    told = [note.what for note in read_notes(tmp_path / "a", Unseen)]
     assert told == [
         f"a number in what was saved, because it seems to be a time: {name}"
         for name in ("epoch_seconds[]", "saved", "array")
@@ -276,9 +276,9 @@ def test_leaves_that_are_gone_are_said(tmp_path: Path) -> None:
         kept = leaves_by_hand(0.0)
 
     assert kept.shape == (4,)
-    (note,) = read_notes(tmp_path / "gone", "unseen")
-    assert note["what"].startswith("the last values of tensors")
-    assert not list(read_notes(tmp_path / "kept", "unseen"))
+    (note,) = read_notes(tmp_path / "gone", Unseen)
+    assert note.what.startswith("the last values of tensors")
+    assert not list(read_notes(tmp_path / "kept", Unseen))
 
 
 def test_forwards_between_backwards_are_no_steps(tmp_path: Path) -> None:
@@ -310,8 +310,8 @@ def test_two_threads_that_train_break_nothing(tmp_path: Path) -> None:
     recordings = RunFolder(tmp_path / "run").recordings()
 
     assert [(recording.complete, recording.steps) for recording in recordings] == [(True, 20)] * 2
-    assert not list(read_notes(tmp_path / "run", "error"))
-    assert not list(read_notes(tmp_path / "run", "unseen"))
+    assert not list(read_notes(tmp_path / "run", Failed))
+    assert not list(read_notes(tmp_path / "run", Unseen))
 
 
 def test_a_compiled_step_is_cut_at_each_backward(tmp_path: Path) -> None:
@@ -330,4 +330,4 @@ def test_a_compiled_step_is_cut_at_each_backward(tmp_path: Path) -> None:
     assert recording.steps == 4
     assert set(recording.columns(1)) >= {"batch", "loss", "grad", "param"}
     assert "0.weight.exp_avg" in recording.columns(4)["optimizer"].names
-    assert not list(read_notes(tmp_path / "run", "error"))
+    assert not list(read_notes(tmp_path / "run", Failed))

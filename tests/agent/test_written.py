@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from samebits.runfolder.notes import read_notes
+from samebits.runfolder.notes import Unseen, read_notes
 
 SCRIPT = """
 import json, os, pickle
@@ -35,7 +35,7 @@ def unseen(folder: Path, source: str) -> list[str]:
     (folder / "train.py").write_text(source)
     command = [sys.executable, "-m", "samebits", "run", "--out", "run", "train.py"]
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    return [note["what"] for note in read_notes(folder / "run", "unseen")]
+    return [note.what for note in read_notes(folder / "run", Unseen)]
 
 
 def test_files_written_by_other_means_are_named(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from samebits.bits import digest as digest_package
 from samebits.bits.digest import Pending, digests, keys, numbers, packs, pending
 from samebits.rng.digests import generator_states
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.notes import Journal, read_notes
+from samebits.runfolder.notes import Failed, Journal, Unseen, read_notes
 from samebits.runfolder.spec import RecordSpec
 
 # Those that foreach_tensor_copy_list_kernel_cuda_ (ATen/native/cuda/ForeachBinaryOpList.cu) copies bit by bit.
@@ -239,10 +239,10 @@ def test_a_device_that_fails_ends_the_recording_alone(
     train(log.ROWS_WAITING + 2)
     recorder.finish()
     recorder.finish()
-    (note,) = read_notes(tmp_path, "error")
+    (note,) = read_notes(tmp_path, Failed)
     (recording,) = RunFolder(tmp_path).recordings()
 
-    assert "an illegal memory access" in note["message"]
+    assert "an illegal memory access" in note.message
     assert recording.steps == log.ROWS_WAITING
     assert not recording.complete
 
@@ -323,8 +323,8 @@ def test_a_capture_is_left_alone_and_a_replay_that_trains_is_a_step(graph: type[
     assert not any(digested_inside)
     assert recording.steps == 5
     assert recording.columns(3)["param"] != recording.columns(4)["param"]
-    assert graphs.UNSEEN in [note["what"] for note in read_notes(tmp_path, "unseen")]
-    assert next(read_notes(tmp_path, "error"), None) is None
+    assert graphs.UNSEEN in [note.what for note in read_notes(tmp_path, Unseen)]
+    assert next(read_notes(tmp_path, Failed), None) is None
     assert Graph.replay.__name__ == "replay"
     assert not hasattr(Graph.replay, "__wrapped__")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.cli.main import COMMANDS
+from samebits.cli.registry import helps
 from tests.launch.conftest import PYTHON, SAMEBITS, TRAIN, Seen, only_run, plain, samebits, write
 
 FAILURE = {"run": 125, "check": 2}
@@ -143,7 +143,8 @@ def test_a_diff_that_cannot_be_made_answers_in_json(tmp_path: Path) -> None:
 
 def test_a_mistake_of_ours_is_not_mistaken_for_an_answer(tmp_path: Path) -> None:
     """Python ends a crashed program with 1, which means different bits here."""
-    broken = "import sys; from samebits.cli import check, main; check.first_runs = None; main.main(sys.argv[1:])"
+    modules = "import sys; from samebits.cli import main; from samebits.cli.commands import check"
+    broken = f"{modules}; check.first_runs = None; main.main(sys.argv[1:])"
     words = [PYTHON, "-c", broken, "check", "--dry-run", "train.py"]
 
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
@@ -227,12 +228,12 @@ def test_help_lists_the_commands(tmp_path: Path) -> None:
     asked, alone = samebits("--help", cwd=tmp_path), samebits(cwd=tmp_path)
 
     assert (asked.status, asked.err) == (0, "")
-    for name, summary in COMMANDS.items():
+    for name, summary in helps().items():
         assert re.search(rf"^  {name} +{re.escape(summary)}$", asked.out, re.M)
     assert alone == Seen(2, b"", asked.stdout)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", helps())
 def test_every_command_has_help_with_an_example(name: str, tmp_path: Path) -> None:
     """The example stands on a line of its own, and every option is explained."""
     done = samebits(name, "--help", cwd=tmp_path)

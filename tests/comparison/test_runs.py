@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import samebits
 from samebits.base.errors import RecordingError
-from samebits.cli.diff import command
+from samebits.cli.commands.diff import command
 from samebits.runfolder.steps import file_name
 from tests.schemas import assert_valid
 

@@ -11,7 +11,7 @@ from samebits.factors.catalog import CATALOG
 from samebits.factors.context import Mode, Setting
 from samebits.launch.command import parse_command
 from samebits.launch.process import run_recorded
-from samebits.runfolder.notes import read_notes
+from samebits.runfolder.notes import Failed, read_notes
 from samebits.runfolder.plan import RunPlan
 
 COMMAND = [sys.executable, str(Path(__file__).with_name("packages.py"))]
@@ -50,4 +50,4 @@ def test_a_script_prints_what_it_prints_without_us(
     printed = outcome.folder.stdout.read_bytes(), outcome.folder.stderr.read_bytes()
     assert (outcome.exit_code, *printed) == plainly
     assert plainly[0] == 3
-    assert list(read_notes(tmp_path / "run", "error")) == []
+    assert list(read_notes(tmp_path / "run", Failed)) == []

@@ -17,7 +17,7 @@ import samebits
 from samebits.bits.digest import digests, pending
 from samebits.bits.digest.parts import LOW_ADDRESS
 from samebits.runfolder.folder import open_run
-from samebits.runfolder.notes import read_notes
+from samebits.runfolder.notes import Failed, read_notes
 from samebits.runfolder.ops import Ops
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -95,7 +95,7 @@ def graphs(folder: Path) -> str:
         results.append(digests(list(model.parameters())))
     (recording,) = open_run(folder / "run").recordings()
     assert results[0] == results[1]
-    assert not list(read_notes(folder / "run", "error"))
+    assert not list(read_notes(folder / "run", Failed))
     assert recording.steps == 8, recording.steps
     return f"{recording.steps} rows, bits as without"
 
@@ -151,7 +151,7 @@ def compiled(folder: Path) -> str:
         for _ in range(5):
             step(torch.ones(32, 64, device=DEVICE)).backward()
     names = {row.kind.op for recording in open_run(folder / "run").recordings() for row in Ops(recording).rows()}
-    assert not list(read_notes(folder / "run", "error"))
+    assert not list(read_notes(folder / "run", Failed))
     assert not {name for name in names if "mm" in name}, names
     return f"{len(names)} kinds of operations outside"
 

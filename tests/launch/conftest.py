@@ -13,7 +13,7 @@ from samebits.factors.catalog import CATALOG
 from samebits.factors.context import Setting
 from samebits.launch.command import parse_command
 from samebits.launch.process import run_recorded
-from samebits.runfolder.notes import read_notes
+from samebits.runfolder.notes import AnyNote, read_notes
 from samebits.runfolder.plan import RunPlan
 
 SAMEBITS = str(Path(sys.executable).with_name("samebits"))
@@ -112,6 +112,6 @@ def only_run(cwd: Path) -> Path:
     return folder
 
 
-def notes(cwd: Path, sort: str) -> list[dict[str, Any]]:
+def notes(cwd: Path, sort: type[AnyNote]) -> list[AnyNote]:
     """The notes of that run."""
     return list(read_notes(only_run(cwd), sort))

@@ -1,14 +1,13 @@
 """What a watched run notes of the lines at which something entered, for readers who come when files have changed."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from samebits.factors.context import Setting
 from samebits.launch.command import parse_command
 from samebits.launch.process import run_recorded
-from samebits.runfolder.notes import read_notes
+from samebits.runfolder.notes import Files, Note, Seeded, Started, Witnessed, read_notes
 from samebits.runfolder.plan import RunPlan
 from tests.launch.conftest import PATIENCE_SECONDS, PYTHON, write
 
@@ -28,13 +27,13 @@ def seed():
 """
 
 
-def noted(folder: Path, *, witness: bool) -> dict[str, list[dict[str, Any]]]:
-    """The notes of each sort that the script's run left."""
+def noted(folder: Path, *, witness: bool) -> list[Note]:
+    """What the script's run noted."""
     write(folder, {"train.py": SCRIPT, "helper.py": HELPER})
     plan = RunPlan("pinned", {"python-rng": Setting("pinned")}, witness=witness)
     outcome = run_recorded(parse_command([PYTHON, str(folder / "train.py")]), plan, folder / "run", PATIENCE_SECONDS)
     assert outcome.exit_code == 0
-    return {sort: list(read_notes(folder / "run", sort)) for sort in ("witness", "seed", "files", "start")}
+    return list(read_notes(folder / "run", Note))
 
 
 def test_notes_carry_the_source_line_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,15 +41,16 @@ def test_notes_carry_the_source_line_as_it_was(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     notes = noted(tmp_path, witness=True)
     train, helper = str(tmp_path / "train.py"), str(tmp_path / "helper.py")
-    seen = [(n["factor"], n["site"]["line"], n["site"]["source"]) for n in notes["witness"] if n["site"]]
-    seeds = [(n["what"], n["value"], n["site"]["path"], n["site"]["source"]) for n in notes["seed"]]
+    seen = [(n.factor, n.site.line, n.site.noted) for n in notes if isinstance(n, Witnessed) and n.site]
+    (start,) = (note for note in notes if isinstance(note, Started))
+    seeds = [(n.what, n.value, n.site.path, n.site.noted) for n in notes if isinstance(n, Seeded)]
 
     assert ("python-rng", 4, "random.random()") in seen
     assert seeds == [
-        ("random.seed", notes["start"][0]["pid"], train, "random.seed(os.getpid())"),
+        ("random.seed", start.pid, train, "random.seed(os.getpid())"),
         ("random.Random", "own", helper, 'return random.Random("own").random()'),
     ]
-    assert [note["script"] for note in notes["files"]] == [train]
+    assert [note.script for note in notes if isinstance(note, Files)] == [train]
 
 
 def test_a_run_that_is_not_watched_notes_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,4 +58,4 @@ def test_a_run_that_is_not_watched_notes_none(tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     notes = noted(tmp_path, witness=False)
 
-    assert notes["seed"] == notes["witness"] == []
+    assert not any(isinstance(note, (Seeded, Witnessed)) for note in notes)

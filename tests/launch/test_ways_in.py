@@ -11,7 +11,7 @@ from samebits.factors.context import Setting
 from samebits.launch.command import parse_command
 from samebits.launch.process import run_recorded
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.notes import read_notes
+from samebits.runfolder.notes import Ended, Started, read_notes
 from samebits.runfolder.plan import RunPlan, read_plan
 from tests.launch.conftest import PYTHON, TRAIN, notes, samebits, under_run, write
 
@@ -47,11 +47,11 @@ def test_every_python_process_of_a_command_is_entered(tmp_path: Path) -> None:
 
     done = under_run(["sh", "-c", f"{PYTHON} it.py"], tmp_path)
 
-    started = [" ".join(note["argv"]) for note in notes(tmp_path, "start")]
+    started = [" ".join(note.argv) for note in notes(tmp_path, Started)]
     assert (done.status, done.err) == (0, "")
     for mark in ("it.py", "-c pass", "spawn_main"):
         assert sum(mark in words for words in started) == 1
-    assert len(notes(tmp_path, "end")) == len(started)
+    assert len(notes(tmp_path, Ended)) == len(started)
 
 
 def test_the_inner_of_two_runs_wins(tmp_path: Path) -> None:
@@ -67,8 +67,8 @@ def test_the_inner_of_two_runs_wins(tmp_path: Path) -> None:
     assert once.out.split()[0] == "False"
     assert twice.out.split() == ["True", str(tmp_path / "inner" / "plan.json")]
     assert twice.err == ""
-    assert [note["argv"][1] for note in read_notes(tmp_path / "inner", "start")] == ["it.py"]
-    assert [note["argv"][1] for note in read_notes(tmp_path / "outer", "start")] == ["-m"]
+    assert [note.argv[1] for note in read_notes(tmp_path / "inner", Started)] == ["it.py"]
+    assert [note.argv[1] for note in read_notes(tmp_path / "outer", Started)] == ["-m"]
 
 
 @pytest.mark.parametrize("command", ["run", "check"])

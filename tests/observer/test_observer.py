@@ -10,7 +10,7 @@ import pytest
 
 from samebits.launch.command import Command
 from samebits.launch.process import run_recorded
-from samebits.runfolder.notes import read_notes
+from samebits.runfolder.notes import Failed, Unseen, Witnessed, read_notes
 from samebits.runfolder.ops import Ops
 from samebits.runfolder.plan import RunPlan
 from samebits.runfolder.spec import OpWindow
@@ -30,8 +30,8 @@ def watched(script: Path, folder: Path, ops: OpWindow | None = None) -> list[str
     recording = outcome.folder.recordings()[0]
     assert recording.steps == len(lines.read_text().splitlines())
     assert (len(Ops(recording)) > 50) == (ops is not None)
-    assert next(read_notes(outcome.folder.path, "error"), None) is None
-    assert next(read_notes(outcome.folder.path, "witness"), None) is not None
+    assert next(read_notes(outcome.folder.path, Failed), None) is None
+    assert next(read_notes(outcome.folder.path, Witnessed), None) is not None
     return lines.read_text().splitlines()
 
 
@@ -71,7 +71,7 @@ def test_compiled_code_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert watched(script, tmp_path) == without
     assert watched(script, tmp_path / "ops", OpWindow()) == without
     for folder in (tmp_path, tmp_path / "ops"):
-        assert "1 compiled region" in next(read_notes(folder / "run", "unseen"))["what"]
+        assert "1 compiled region" in next(read_notes(folder / "run", Unseen)).what
 
 
 def test_the_probe_sees_a_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

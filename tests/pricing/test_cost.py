@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from samebits.runfolder.notes import read_notes
+from samebits.runfolder.notes import Started, read_notes
 from tests.schemas import assert_valid
 
 TRAIN = """
@@ -115,7 +115,7 @@ def test_an_interrupt_leaves_no_run_behind(tmp_path: Path) -> None:
     pids: set[int] = set()
     while len(pids) < 3 and process.poll() is None:
         time.sleep(0.2)
-        pids = {note["pid"] for path in tmp_path.glob("it/*") for note in read_notes(path, "start")}
+        pids = {note.pid for path in tmp_path.glob("it/*") for note in read_notes(path, Started)}
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=30)
 

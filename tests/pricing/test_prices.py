@@ -24,8 +24,8 @@ from samebits.pricing.prices import (
     ratio_of,
     why_unmeasured,
 )
-from samebits.report.costs import cost_json, cost_text, failed_cost_json
-from samebits.report.json import dumped
+from samebits.report.costs import cost_json, cost_text
+from samebits.report.json import dumped, unanswered
 from tests.schemas import assert_valid
 
 
@@ -240,7 +240,7 @@ def test_the_text_says_what_was_measured() -> None:
 def test_what_failed_is_a_document_too() -> None:
     error = UsageError("nothing was typed")
 
-    assert_valid(failed_cost_json(error))
+    assert_valid(unanswered("cost", error))
     assert_valid(cost_json(Costs("it.py", Path("home"), error=error)))
 
 

@@ -15,7 +15,7 @@ import samebits
 from samebits.agent.recorder import Recorder
 from samebits.replay.runner import operands_in, replay
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.notes import Journal
+from samebits.runfolder.notes import Journal, Started
 from samebits.runfolder.ops import Ops
 from samebits.runfolder.spec import OpWindow, RecordSpec
 from tests.launch.conftest import samebits as command
@@ -32,7 +32,7 @@ def kept(work: Callable[[], Any], op: str, folder: Path) -> Path:
         path.mkdir()
         RunFolder(path).write_manifest({"status": "ended"})
         journal = Journal(path)
-        journal.note("start", executable=sys.executable)
+        journal.note(Started(sys.executable))
         recorder = Recorder(path, RecordSpec(ops=OpWindow(keep=keep)), journal)
         recorder.install()
         work()

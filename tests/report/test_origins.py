@@ -15,10 +15,10 @@ from samebits.replay.runner import Condition, Replay
 from samebits.report.json import check_json
 from samebits.report.page import check_page
 from samebits.report.text import check_text
-from samebits.runfolder.ops import OpKind, OpRow
+from samebits.runfolder.ops import OpKind, OpRow, Producer
 from tests.schemas import assert_valid
 
-PRODUCER = {"step": 0, "index": 3, "op": "aten::mul.Tensor", "module": "", "path": "", "line": 0, "function": ""}
+PRODUCER = Producer(0, 3, "aten::mul.Tensor")
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OpRow:
     return OpRow(0, 1482, kind, (1, 2, 3))
 
 
-def told(place: OpDivergence, producer: dict[str, Any] | None = None, **more: Any) -> Verdict:
+def told(place: OpDivergence, producer: Producer | None = None, **more: Any) -> Verdict:
     origin = Origin(3, 4, 1, (OriginOnRank(place, producer),), **more)
     divergent = DivergentRuns(1, 2, Divergence(0, "grad", "weight", differing=1, total=1))
     return Verdict("different", "train.py", Path("/runs"), divergent=divergent, origins=(origin,))
@@ -80,15 +80,15 @@ def test_the_places_in_json(row: OpRow) -> None:
     ("finding", "names", "producer", "more", "says"),
     [
         ("input", ("source",), None, {}, "no recorded operation made it"),
-        ("input", ("source",), PRODUCER | {"uninitialized": True}, {}, "memory that was not written since"),
+        ("input", ("source",), replace(PRODUCER, uninitialized=True), {}, "memory that was not written since"),
         (
             "input",
             ("source",),
-            PRODUCER | {"op": "c10d::allreduce_", "uninitialized": False},
+            replace(PRODUCER, op="c10d::allreduce_"),
             {},
             "received from another",
         ),
-        ("input", ("source",), PRODUCER | {"uninitialized": False}, {}, "the last operation that wrote there"),
+        ("input", ("source",), PRODUCER, {}, "the last operation that wrote there"),
         ("generator", ("generator",), None, {}, "about to draw from a generator that stands elsewhere"),
         ("argument", ("numbers",), None, {}, "a number that Python computed differs"),
         ("op", ("result",), None, {"unobserved_write": ("self",)}, "its input self was changed past the dispatcher"),
@@ -97,7 +97,7 @@ def test_the_places_in_json(row: OpRow) -> None:
     ],
 )
 def test_findings_that_acquit_the_operation(
-    finding: Any, names: tuple[str, ...], producer: dict[str, Any] | None, more: Any, says: str, row: OpRow
+    finding: Any, names: tuple[str, ...], producer: Producer | None, more: Any, says: str, row: OpRow
 ) -> None:
     """What came in different, and from where as far as that is known."""
     verdict = told(OpDivergence(finding, 0, 1482, 0, row, row, names), producer, **more)
@@ -154,7 +154,7 @@ def test_ranks_and_further_origins(row: OpRow) -> None:
     own = OriginOnRank(OpDivergence("op", 0, 7, 1, row, row, ("result",)))
     received = OriginOnRank(
         OpDivergence("input", 0, 3, 0, row, row, ("self",)),
-        PRODUCER | {"op": "c10d::allreduce_", "uninitialized": False},
+        replace(PRODUCER, op="c10d::allreduce_"),
     )
     first = Origin(3, 4, 2, (received, own))
     verdict = replace(told(own.place), origins=(first, Origin(5, 6, 1, (own,))))
@@ -170,7 +170,7 @@ def test_ranks_and_further_origins(row: OpRow) -> None:
 def test_the_same_tensors_in_another_order_are_told_as_that(row: OpRow) -> None:
     """Nobody wrote anything: the list was put together in another order."""
     place = OpDivergence("input", 0, 1482, 0, row, row, ("self[0]", "self[1]"), reordered=("self",))
-    text = "\n".join(lines(told(place, PRODUCER | {"uninitialized": False})))
+    text = "\n".join(lines(told(place, PRODUCER)))
 
     assert "given the same tensors in another order (self)" in text
     assert "something else has since" not in text

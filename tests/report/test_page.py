@@ -16,8 +16,7 @@ from samebits.base.errors import RecordingError
 from samebits.cli.options import keep_answer
 from samebits.comparison.growth import loss_difference
 from samebits.comparison.timeline import Lane, Timeline
-from samebits.report.costs import failed_cost_json
-from samebits.report.json import failed_check_json
+from samebits.report.json import unanswered
 from samebits.report.page import check_page, cost_page
 from samebits.runfolder.folder import newest_in
 from tests.schemas import assert_valid
@@ -147,7 +146,7 @@ def document(**changes: Any) -> dict[str, Any]:
     run = {"id": 1, "role": EVIL, "pinned": ["clock"], "varied": ["hash-seed"], "exit_code": 0, "steps": 3}
     run |= {"wall_seconds": 1.0, "timed_out": False, "stopped": False, "folder": "1"}
     return {
-        **failed_check_json(UsageError("x")),
+        **unanswered("check", UsageError("x")),
         "verdict": "different",
         "headline": f"different bits: {EVIL}",
         "command": EVIL,
@@ -221,8 +220,8 @@ def test_a_page_without_runs_or_answer() -> None:
     from samebits.base.errors import UsageError
 
     error = UsageError("nothing was typed", "type something")
-    checked = assert_self_contained(check_page(failed_check_json(error), None, (), {}, {}))
-    measured = assert_self_contained(cost_page(failed_cost_json(error), {}))
+    checked = assert_self_contained(check_page(unanswered("check", error), None, (), {}, {}))
+    measured = assert_self_contained(cost_page(unanswered("cost", error), {}))
 
     for page in (checked, measured):
         assert "nothing was typed" in page.text
@@ -246,7 +245,7 @@ def test_the_page_of_a_measurement() -> None:
     prices.append(price("cpu-threads", 1, 1, ratio=None, not_measured=few))
     best = {"label": "cpu-isa", "pins": [], "command": "samebits run x", "code": "samebits.pin()"}
     measured = {
-        **failed_cost_json(UsageError("x")),
+        **unanswered("cost", UsageError("x")),
         "headline": "the cheapest that repeats: cpu-isa",
         "command": "train.py",
         "nothing_pinned": price("nothing", 1, 1, ratio=None, repeats=False, diverges_at="step 0, loss"),
@@ -285,7 +284,7 @@ def test_the_page_of_a_measurement() -> None:
 )
 def test_an_answer_that_cannot_be_read(tmp_path: Path, content: str, told: str) -> None:
     """Half written, of a newer version, or something else."""
-    from samebits.cli.report import _page
+    from samebits.cli.commands.report import _page
 
     (tmp_path / "answer.json").write_text(content)
     with pytest.raises(RecordingError, match=told):

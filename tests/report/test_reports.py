@@ -10,7 +10,7 @@ from samebits.base.errors import ScriptFailedError
 from samebits.base.sites import Site
 from samebits.checking.facts import Entry
 from samebits.checking.plan import Request, first_runs
-from samebits.checking.verdict import Cause, DivergentRuns, Evidence, LeftOut, Remedy, Run, Unknown, Verdict
+from samebits.checking.verdict import Cause, DivergentRuns, Evidence, LeftOut, Remedy, Run, RunRecord, Unknown, Verdict
 from samebits.comparison.locate import Divergence
 from samebits.comparison.runs import RunComparison
 from samebits.comparison.values import Distance
@@ -18,7 +18,7 @@ from samebits.factors.context import Setting
 from samebits.factors.pinning import status
 from samebits.launch.command import Command
 from samebits.launch.process import Outcome
-from samebits.report.json import check_json, diff_json, factors_json, failed_check_json
+from samebits.report.json import check_json, diff_json, factors_json, unanswered
 from samebits.report.text import check_text, diff_text, factors_text, plan_text
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.plan import RunPlan
@@ -36,9 +36,9 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def run(number: int, role: str, steps: int = 180, **settings: Setting) -> Run:
+def run(number: int, role: str, steps: int = 180, **settings: Setting) -> RunRecord:
     plan = RunPlan(role, {name.replace("_", "-"): setting for name, setting in settings.items()})
-    return Run(number, Outcome(RunFolder(Path(f"/runs/{number}-{role}")), plan, 0, 2.5), steps)
+    return Run(number, Outcome(RunFolder(Path(f"/runs/{number}-{role}")), plan, 0, 2.5), steps).record
 
 
 def same() -> Verdict:
@@ -137,7 +137,7 @@ def test_every_verdict_is_valid_json(script: Path) -> None:
         check_json(different(script)),
         check_json(replace(different(script), unknown=unknown, left_out=left_out)),
         check_json(failed),
-        failed_check_json(ScriptFailedError("it failed", "mend it")),
+        *(unanswered(kind, ScriptFailedError("it failed", "mend it")) for kind in ("check", "cost", "diff", "replay")),
         diff_json("a", "b", RunComparison(None, None, ("loss",)), None, []),
         diff_json("a", "b", RunComparison(Divergence(1, "loss", "0"), None), Distance(1, 1, 1, 0.1), ["incomplete"]),
         factors_json(status()),

@@ -1,13 +1,37 @@
 """Notes of many processes, on disks that fill up and in processes that are killed."""
 
+import json
 import os
 from pathlib import Path
 
-from samebits.runfolder.notes import Journal, read_notes
+import pytest
+
+from samebits.base.sites import Site
+from samebits.runfolder.notes import (
+    Cut,
+    Ended,
+    Failed,
+    Files,
+    InEffect,
+    Journal,
+    LeftBehind,
+    Note,
+    Observed,
+    OpDiverged,
+    Overridden,
+    Refused,
+    Seeded,
+    Started,
+    Stopped,
+    Unseen,
+    Used,
+    Witnessed,
+    read_notes,
+)
 
 
 def _whats(folder: Path) -> list[str]:
-    return [note["what"] for note in read_notes(folder, "unseen")]
+    return [note.what for note in read_notes(folder, Unseen)]
 
 
 def test_a_note_that_cannot_be_written_waits_for_the_next(tmp_path: Path) -> None:
@@ -15,10 +39,10 @@ def test_a_note_that_cannot_be_written_waits_for_the_next(tmp_path: Path) -> Non
     folder = tmp_path / "later"
     journal = Journal(folder)
 
-    journal.note("unseen", what="first")
+    journal.note(Unseen("first"))
     folder.mkdir()
-    journal.note("unseen", what="second")
-    journal.note("unseen", what="third")
+    journal.note(Unseen("second"))
+    journal.note(Unseen("third"))
 
     assert _whats(folder) == ["first", "second", "third"]
 
@@ -27,16 +51,16 @@ def test_a_forked_child_writes_for_itself(tmp_path: Path) -> None:
     """What waits in the parent is the parent's to write."""
     folder = tmp_path / "later"
     journal = Journal(folder)
-    journal.note("unseen", what="waits")
+    journal.note(Unseen("waits"))
     folder.mkdir()
 
     child = os.fork()
     if child == 0:
-        journal.note("unseen", what="child")
+        journal.note(Unseen("child"))
         os._exit(0)
     os.waitpid(child, 0)
     in_between = _whats(folder)
-    journal.note("unseen", what="parent")
+    journal.note(Unseen("parent"))
 
     assert in_between == ["child"]
     assert sorted(_whats(folder)) == ["child", "parent", "waits"]
@@ -44,7 +68,7 @@ def test_a_forked_child_writes_for_itself(tmp_path: Path) -> None:
 
 def test_half_a_line_is_left_out(tmp_path: Path) -> None:
     """A process killed in the middle of a note takes only that note with it."""
-    Journal(tmp_path).note("unseen", what="whole")
+    Journal(tmp_path).note(Unseen("whole"))
     (journal,) = tmp_path.iterdir()
     with journal.open("ab") as file:
         file.write(b'[1]\n{"no": "note"}\n\xff\n{"note": "unseen", "what": "ha')
@@ -52,10 +76,49 @@ def test_half_a_line_is_left_out(tmp_path: Path) -> None:
     assert _whats(tmp_path) == ["whole"]
 
 
+def test_what_cannot_be_read_is_unseen_and_what_is_newer_is_left_out(tmp_path: Path) -> None:
+    """A known sort of another shape may hide anything, so it is said; a sort of a newer samebits is not for us."""
+    lines = [{"note": "error", "kind": "storage"}, {"note": "weather", "is": "fine"}, {"note": "used", "what": "cuda"}]
+    known = {"note": "seed", "what": "f", "value": 3, "site": {"path": "t.py", "line": 1, "function": "", "mood": 1}}
+    (tmp_path / "journal.a.1.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in (*lines, known)))
+
+    broken, other, seed = read_notes(tmp_path, Note)
+
+    assert isinstance(broken, Unseen)
+    assert isinstance(other, Unseen)
+    assert broken.what.startswith("what a process noted as 'error', which cannot be read: ")
+    assert other.what == "what a process noted as 'used', which cannot be read: 'cuda' is no tuple"
+    assert seed == Seeded("f", 3, Site("t.py", 1))
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        Started("/bin/python", "3.10", ("python", "t.py"), 3, 2**47),
+        Observed({"torch": "2.6", "numpy": None}, {"clock": InEffect("pinned", "0")}, 1, "/t.py"),
+        Witnessed("clock", None, "time.time"),
+        Witnessed("clock", Site("/t.py", 3, "f"), "time.time", ("/t.py", 4), "seed it"),
+        *(Seeded("seed", value, Site("/t.py", 3)) for value in (1, 1.5, "00ff")),
+        LeftBehind("read", "/a", 1, Site("/t.py", 3), True),
+        Unseen("a process", False),
+        Files(("/t.py",), "/t.py"),
+        *(Overridden("clock", "it was set"), Used(("cuda",)), Refused("no", "t.py:3"), Failed("storage", "full")),
+        *(Ended(), Ended(0, 3), Stopped(3), Cut("forward", 1), OpDiverged(0, 1, 2)),
+    ],
+    ids=lambda note: note.sort,
+)
+def test_every_sort_of_note_goes_through_a_line_and_back(note: Note, tmp_path: Path) -> None:
+    """The same record; what is as it is when left out is left out."""
+    Journal(tmp_path).note(note)
+
+    assert list(read_notes(tmp_path, Note)) == [note]
+    assert None not in note.to_json().values() or isinstance(note, Witnessed)
+
+
 def test_any_text_can_be_noted(tmp_path: Path) -> None:
     """Paths that are no text, line ends, other alphabets."""
     odd = os.fsdecode(b"/\xff/\n\r\xc3\xbc")
 
-    Journal(tmp_path).note("unseen", what=odd)
+    Journal(tmp_path).note(Unseen(odd))
 
     assert _whats(tmp_path) == [odd]

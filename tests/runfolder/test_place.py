@@ -12,7 +12,7 @@ from samebits.launch.command import parse_command
 from samebits.launch.copies import Folder, copy_folder, remove, shared_paths, volume
 from samebits.launch.process import run_recorded
 from samebits.runfolder.ledger import Ledger
-from samebits.runfolder.notes import read_notes
+from samebits.runfolder.notes import LeftBehind, Witnessed, read_notes
 from samebits.runfolder.place import Place, asks_for_run_folder
 from samebits.runfolder.plan import RunPlan
 from tests.launch.conftest import PYTHON, _standing_in, only_run, samebits, under_run, write
@@ -155,9 +155,9 @@ def notes_of(folder: Path, run: Path, ledger: Ledger) -> set[tuple[str, str, int
     assert outcome.succeeded, outcome.folder.stderr.read_text()
     order = ("read", "listed", "made", "tested")
     best: dict[tuple[str, int], str] = {}
-    for note in read_notes(run, "left"):
-        key = Path(note["path"]).name, note["site"]["line"]
-        best[key] = min(best.get(key, note["how"]), note["how"], key=order.index)
+    for note in read_notes(run, LeftBehind):
+        key = Path(note.path).name, note.site.line
+        best[key] = min(best.get(key, note.how), note.how, key=order.index)
     return {(how, name, line) for (name, line), how in best.items()}
 
 
@@ -178,8 +178,9 @@ def test_code_in_a_copy_is_told_as_that_of_the_folder(tmp_path: Path) -> None:
         outcome = run_recorded(parse_command([PYTHON, "-m", "pkg.main"]), plan, run, 60, place=place)
 
     assert outcome.folder.stdout.read_text().split() == [place.copy, f"{place.copy}/pkg/main.py"]
-    (witness,) = [note for note in read_notes(run, "witness") if note["factor"] == "python-rng"]
-    assert (witness["site"]["path"], witness["site"]["line"]) == (str(folder / "pkg/main.py"), 2)
+    (witness,) = [note for note in read_notes(run, Witnessed) if note.factor == "python-rng"]
+    assert witness.site is not None
+    assert (witness.site.path, witness.site.line) == (str(folder / "pkg/main.py"), 2)
     assert not (folder / "new").exists()
 
 

@@ -15,7 +15,7 @@ import pytest
 from samebits.base.errors import NewerSchemaError, RecordingError, StorageError
 from samebits.comparison.locate import Divergence, first_divergence
 from samebits.runfolder.folder import RunFolder, mark_busy, new_home, open_run
-from samebits.runfolder.notes import Journal, read_notes
+from samebits.runfolder.notes import Ended, Journal, Note, Started, Witnessed, read_notes
 from samebits.runfolder.steps import Column, Recording, Writer, file_name
 
 
@@ -197,28 +197,27 @@ def test_a_full_disk_is_an_error_that_names_the_file(tmp_path: Path) -> None:
 def test_journals_are_read_process_by_process(tmp_path: Path) -> None:
     """Notes come back in order; a half-written last line is left out."""
     journal = Journal(tmp_path)
-    journal.note("witness", factor="clock", kind="kept")
-    journal.note("end")
+    journal.note(Witnessed("clock", None, "time.time"))
+    journal.note(Ended())
     path = next(tmp_path.glob("journal.*.jsonl"))
     with path.open("a") as file:
         file.write('{"note": "wit')
 
-    assert [note["note"] for note in read_notes(tmp_path)] == ["witness", "end"]
-    assert next(read_notes(tmp_path, "witness"))["kind"] == "kept"
+    assert list(read_notes(tmp_path, Note)) == [Witnessed("clock", None, "time.time"), Ended()]
 
 
 def test_a_forked_child_writes_its_own_journal(tmp_path: Path) -> None:
     """Two processes never share a file."""
     journal = Journal(tmp_path)
-    journal.note("start")
+    journal.note(Started(sys.executable))
     child = os.fork()
     if child == 0:
-        journal.note("witness")
+        journal.note(Ended())
         os._exit(0)
     os.waitpid(child, 0)
 
     assert len(list(tmp_path.glob("journal.*.jsonl"))) == 2
-    assert sorted(note["note"] for note in read_notes(tmp_path)) == ["start", "witness"]
+    assert sorted(note.sort for note in read_notes(tmp_path, Note)) == ["end", "start"]
 
 
 def test_old_folders_are_dropped_and_busy_ones_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from samebits.base.sites import user_site
 from samebits.factors.file_order import KEEPERS
 from samebits.factors.patching import PatchedFunction
 from samebits.runfolder.ledger import Changed, Ledger, key_of
-from samebits.runfolder.notes import Journal
+from samebits.runfolder.notes import Journal, LeftBehind
 
 _WRITING = os.O_WRONLY | os.O_RDWR
 # The file begins anew, whatever was there.
@@ -228,9 +228,7 @@ class FilesWatched:
         site = user_site()
         if site is not None:
             self._noted.add((how, full))
-            self._journal.note(
-                "left", how=how, path=full, run=left.number, is_folder=os.path.isdir(full), site=site.as_note()
-            )
+            self._journal.note(LeftBehind(how, full, left.number, site, os.path.isdir(full)))
 
     def _left_in(self, folder: str) -> Changed | None:
         """The first path directly in a folder that an earlier run made or took away."""

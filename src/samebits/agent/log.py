@@ -20,7 +20,7 @@ from samebits.bits.digest import DIGEST, Pending, found_at_once, is_evidence, nu
 from samebits.rng.digests import generator_states
 from samebits.runfolder import tensors as values
 from samebits.runfolder.lane_ids import LaneId, current_lane_id
-from samebits.runfolder.notes import Journal
+from samebits.runfolder.notes import Cut, Failed, Files, Journal
 from samebits.runfolder.spec import RecordSpec
 from samebits.runfolder.steps import Column, Writer
 
@@ -177,8 +177,8 @@ class Log:
         self._queue.append((self.step, "step", self._row))
         self._row, self._counts = _Row(), {}
         if self.step == 0:
-            self.journal.note("cut", cut=cut, rank=self.rank)
-            self.journal.note("files", files=user_files())
+            self.journal.note(Cut(cut, self.rank))
+            self.journal.note(Files(tuple(user_files())))
         is_asked_for = self.spec.stop_after is not None and self.step >= self.spec.stop_after
         if is_asked_for or len(self._queue) >= ROWS_WAITING or self._is_due():
             self.flush()
@@ -236,7 +236,7 @@ class Log:
         """A mistake of ours ends the recording, not the run, and says why."""
         self.broken = True
         message = f"{where}{type(error).__name__}: {error}"
-        self.journal.note("error", kind="recording", message=message, hint="please report this")
+        self.journal.note(Failed("recording", message, "please report this"))
         # What failed may be the device that rows wait for.
         with suppress(Exception):
             self.commit()
@@ -244,7 +244,7 @@ class Log:
     def storage_failed(self, error: StorageError) -> None:
         """A full disk ends the recording, not the run."""
         self.broken = True
-        self.journal.note("error", kind=error.kind, message=error.message, hint=error.hint)
+        self.journal.note(Failed(error.kind, error.message, error.hint))
 
     def when_opened(self, at_end: Callable[[], None]) -> None:
         """What to do when a child of multiprocessing ends."""

@@ -19,7 +19,21 @@ from samebits.factors.context import Witness
 from samebits.factors.imports import when_loaded
 from samebits.factors.pinning import Treatment, adopt, line_of_refusal, status, too_late, treat
 from samebits.factors.seed_calls import SeedCall, witness_seeds
-from samebits.runfolder.notes import Journal
+from samebits.runfolder.notes import (
+    Ended,
+    Failed,
+    Files,
+    InEffect,
+    Journal,
+    Observed,
+    Overridden,
+    Refused,
+    Seeded,
+    Started,
+    Unseen,
+    Used,
+    Witnessed,
+)
 from samebits.runfolder.place import Place, read_place
 from samebits.runfolder.plan import RunPlan, read_plan
 
@@ -33,8 +47,8 @@ def start(plan_path: str) -> None:
     place = read_place(journal.folder)
     if place is not None and place.copy:
         _move_into(place)
-    who = {"argv": sys.orig_argv, "executable": sys.executable, "pid": os.getpid(), "stack": stack_of()}
-    journal.note("start", python=platform.python_version(), **who)
+    python = platform.python_version()
+    journal.note(Started(sys.executable, python, tuple(sys.orig_argv), os.getpid(), stack_of()))
     path = rank_path() if plan.per_rank else ()
     treatment = treat(plan.settings, plan.seed, path, _reporter(journal) if plan.witness else None)
     adopt(treatment)
@@ -65,18 +79,16 @@ def _watch_files(journal: Journal, place: Place) -> None:
     FilesWatched(journal, place.folder, ledger, (str(ledger.folder.parent),)).install()
 
 
-def _reporter(journal: Journal) -> Any:
+def _reporter(journal: Journal) -> Callable[[Witness], None]:
     def report(witness: Witness) -> None:
-        site = None if witness.site is None else witness.site.as_note()
-        more = {key: value for key in ("within", "fix") if (value := getattr(witness, key))}
-        journal.note("witness", factor=witness.factor, what=witness.what, site=site, **more)
+        journal.note(Witnessed(witness.factor, witness.site, witness.what, witness.within, witness.fix))
 
     return report
 
 
 def _seed_reporter(journal: Journal) -> Callable[[SeedCall], None]:
     def report(call: SeedCall) -> None:
-        journal.note("seed", what=call.what, value=call.value, site=call.site.as_note())
+        journal.note(Seeded(call.what, call.value, call.site))
 
     return report
 
@@ -111,7 +123,7 @@ class _Agent:
                 action(*args)
             except Exception as error:
                 message = f"samebits failed inside the command: {type(error).__name__}: {error}"
-                self.journal.note("error", kind="internal", message=message, hint="please report this")
+                self.journal.note(Failed("internal", message, "please report this"))
 
         return act
 
@@ -119,7 +131,7 @@ class _Agent:
         """Note what is in effect, and begin to record."""
         why, hint = _unusable(torch)
         if why:
-            self.journal.note("error", kind="no_torch", message=why, hint=hint)
+            self.journal.note(Failed("no_torch", why, hint))
             return
         self.has_met_torch = True
         numpy = sys.modules.get("numpy")
@@ -127,9 +139,8 @@ class _Agent:
         if getattr(torch.version, "hip", None):
             versions["hip"] = torch.version.hip
         versions["numpy"] = getattr(numpy, "__version__", None)
-        factors = {s.name: {"mode": s.mode, "value": s.observation.value} for s in status()}
-        rank, script = current_rank(), user_script()
-        self.journal.note("observed", versions=versions, factors=factors, rank=rank, script=script)
+        factors = {one.name: InEffect(one.mode, one.observation.value) for one in status()}
+        self.journal.note(Observed(versions, factors, current_rank(), user_script()))
         if self.plan.record:
             from samebits.agent.recorder import Recorder
             from samebits.agent.written import WrittenFiles
@@ -158,24 +169,24 @@ class _Agent:
             self._note_untreated()
             self._note_compiled()
             self._note_written()
-            self.journal.note("used", what=what_was_used())
+            self.journal.note(Used(tuple(what_was_used())))
         elif "torch" in sys.modules and not _unusable(sys.modules["torch"])[0]:
             self._note_bypass()
-        self.journal.note("files", files=user_files(), script=user_script())
-        self.journal.note("end", rank=current_rank())
+        self.journal.note(Files(tuple(user_files()), user_script()))
+        self.journal.note(Ended(current_rank()))
 
     def _note_bypass(self) -> None:
         message = "the program's own import hook loaded torch past samebits"
         hint = "put that hook in place after `import torch`"
-        self.journal.note("error", kind="not_injected", message=message, hint=hint)
-        self.journal.note("unseen", what=f"process {self.pid}: {message}")
+        self.journal.note(Failed("not_injected", message, hint))
+        self.journal.note(Unseen(f"process {self.pid}: {message}"))
 
     def _note_refusal(self) -> None:
         error = getattr(sys, "last_value", None)
         refusal = "" if error is None else line_of_refusal(error)
         if refusal:
             sys.stderr.write(f"{refusal}\n")
-            self.journal.note("refused", message=str(error), where=refusal)
+            self.journal.note(Refused(str(error), refusal))
 
     def _note_untreated(self) -> None:
         for name, context in self.treatment.contexts.items():
@@ -183,21 +194,21 @@ class _Agent:
                 message = (
                     f"{name} could not be {context.mode if context.mode == 'varied' else 'witnessed'}: {context.failed}"
                 )
-                self.journal.note("error", kind="internal", message=message, hint="please report this")
+                self.journal.note(Failed("internal", message, "please report this"))
 
     def _note_overridden(self) -> None:
         for name, why in too_late(self.treatment).items():
-            self.journal.note("overridden", factor=name, why=why)
+            self.journal.note(Overridden(name, why))
 
     def _note_written(self) -> None:
         names = [] if self.written is None else self.written.names()
         if names:
             from samebits.agent.written import describe
 
-            self.journal.note("unseen", what=describe(names))
+            self.journal.note(Unseen(describe(names)))
 
     def _note_compiled(self) -> None:
         graphs = compiled_regions()
         if graphs:
             regions = f"{graphs} compiled region{'s' if graphs > 1 else ''}"
-            self.journal.note("unseen", what=f"{regions} (what happens inside is one step to us)")
+            self.journal.note(Unseen(f"{regions} (what happens inside is one step to us)"))

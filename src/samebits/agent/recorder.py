@@ -35,7 +35,7 @@ from samebits.agent.optimizers import Optimizers
 from samebits.agent.training import Training
 from samebits.agent.used import what_was_used
 from samebits.runfolder.lane_ids import current_lane_id
-from samebits.runfolder.notes import Journal
+from samebits.runfolder.notes import Ended, Journal, Stopped, Unseen, Used
 from samebits.runfolder.spec import OpWindow, RecordSpec
 
 
@@ -228,7 +228,7 @@ class Recorder:
         """Note what is not seen; of each sort the first."""
         if (sort or what) not in self._noted:
             self._noted.add(sort or what)
-            self.journal.note("unseen", what=what)
+            self.journal.note(Unseen(what))
 
     # ---- the end of a step, and of the process ----------------------------------------------------------------------
 
@@ -294,15 +294,15 @@ class Recorder:
         lane = self.lane
         lane.log.close(complete=False)
         if lane.is_split:
-            self.journal.note("stopped", step=lane.log.step - 1, rank=lane.log.rank)
+            self.journal.note(Stopped(lane.log.step - 1, lane.log.rank))
         else:
             end_process(self.journal, lane.log.step - 1, lane.log.rank)
 
 
 def end_process(journal: Journal, last_step: int, rank: int) -> None:
     """End this process after a step, on purpose; what the program printed so far is printed."""
-    journal.note("used", what=what_was_used())
-    journal.note("end", stopped_after=last_step, rank=rank)
+    journal.note(Used(tuple(what_was_used())))
+    journal.note(Ended(rank, last_step))
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from samebits.base.errors import StorageError, UsageError
-from samebits.runfolder.folder import RunFolder
+from samebits.runfolder.folder import Manifest, RunFolder
 from samebits.runfolder.notes import Journal
 from samebits.runfolder.spec import OpWindow, RecordSpec
 
@@ -56,7 +56,7 @@ class record(ContextDecorator):
         from samebits.agent.recorder import Recorder
 
         self._folder = RunFolder(_made(self._path))
-        self._manifest = {
+        self._manifest: Manifest = {
             "command": [],
             "samebits": "record",
             "python": platform.python_version(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 
 class SamebitsError(Exception):
     """Something failed that the user can understand and change.
@@ -21,6 +23,10 @@ class SamebitsError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}\n\nhint: {self.hint}" if self.hint else self.message
+
+    def as_data(self) -> dict[str, str | int]:
+        """Plain data, for an answer that is kept."""
+        return {"kind": self.kind, "message": self.message, "hint": self.hint, "exit_code": self.exit_code}
 
 
 class UsageError(SamebitsError, ValueError):
@@ -148,6 +154,26 @@ class InterruptError(SamebitsError, KeyboardInterrupt):
         error = cls("interrupted; every process was ended", f"what was recorded is in {home}")
         error.exit_code = 128 + signal
         return error
+
+
+def error_from_data(data: Mapping[str, object]) -> SamebitsError:
+    """The error that `SamebitsError.as_data` made plain data of; of an unknown kind, a plain SamebitsError."""
+    message, code = data.get("message"), data.get("exit_code")
+    if not isinstance(message, str) or not isinstance(code, int):
+        raise ValueError(f"{data!r} is no error")
+    error = _of_kind(data.get("kind"))(message, str(data.get("hint", "")))
+    error.exit_code = code
+    return error
+
+
+def _of_kind(kind: object) -> type[SamebitsError]:
+    waiting, found = [SamebitsError], SamebitsError
+    while waiting:
+        one = waiting.pop()
+        waiting += one.__subclasses__()
+        if one.kind == kind and "kind" in vars(one):
+            found = one
+    return found
 
 
 class TooLateWarning(UserWarning):

@@ -6,9 +6,19 @@ import linecache
 import os
 import sys
 import sysconfig
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import FrameType, ModuleType
-from typing import Any
+from typing import TypedDict
+
+
+class SiteNote(TypedDict):
+    """A site as plain data."""
+
+    path: str
+    line: int
+    function: str
+    source: str
 
 
 @dataclass(frozen=True)
@@ -19,11 +29,13 @@ class Site:
         path: absolute path of the source file (or `<string>` for `python -c`).
         line: counts from 1.
         function: qualified name as far as Python knows it; `<module>` at the top level.
+        noted: the source line as it was when it ran; empty where it is to be read from the file.
     """
 
     path: str
     line: int
     function: str = ""
+    noted: str = field(default="", compare=False, repr=False)
 
     @property
     def key(self) -> tuple[str, int]:
@@ -33,20 +45,24 @@ class Site:
     @property
     def source(self) -> str:
         """The stripped source line, empty when the file cannot be read."""
-        return linecache.getline(self.path, self.line).strip()
+        return self.noted or linecache.getline(self.path, self.line).strip()
 
     @property
     def place(self) -> str:
         """`train.py:31`, to be shown."""
         return f"{shown_path(self.path)}:{self.line}"
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data for journals and JSON."""
-        return asdict(self)
+    def as_note(self) -> SiteNote:
+        """Plain data, with the source line as it is now: by the time it is shown the file may have been edited."""
+        return {"path": self.path, "line": self.line, "function": self.function, "source": self.source}
 
-    def as_note(self) -> dict[str, Any]:
-        """Like `as_dict`, with the source line as it is now: by the time it is shown the file may have been edited."""
-        return {**asdict(self), "source": self.source}
+    @classmethod
+    def from_note(cls, note: Mapping[str, object]) -> Site:
+        """What `as_note` made plain data of; ValueError where it is something else."""
+        path, line = note.get("path"), note.get("line")
+        if not isinstance(path, str) or not isinstance(line, int):
+            raise ValueError(f"{note!r} is no place in code")
+        return cls(path, line, str(note.get("function", "")), str(note.get("source", "")))
 
 
 # A run in a copy of the working folder: where that lies, and the folder itself.

@@ -1,1 +1,1 @@
-"""Several runs → verdict: `plan` says what is run, `lab` runs it, `search` decides what is next."""
+"""Several runs → verdict: `plan` says what is run, `pool` runs them, `search` decides what is next."""

@@ -19,14 +19,14 @@ from samebits.checking.pool import RunPool
 from samebits.checking.search import Found, look
 from samebits.checking.treatments import Inquiry
 from samebits.checking.verdict import Cause, DivergentRuns, Origin, Remedy, Reseeded, Run, Unknown, Verdict, whole_runs
+from samebits.comparison.runs import distance_at
 from samebits.comparison.streams import cuts_of, missing, streams_of
-from samebits.comparison.values import Distance, distance
+from samebits.comparison.values import Distance
 from samebits.factors.catalog import find, held_by_copies, in_order
 from samebits.factors.context import SiteKey
 from samebits.launch.unentered_processes import unentered
 from samebits.lint.rules.seeds import find_seed_arguments
-from samebits.runfolder.notes import read_notes
-from samebits.runfolder.tensors import read_kept
+from samebits.runfolder.notes import Unseen, read_notes
 
 MAX_ORIGINS = 8
 
@@ -249,12 +249,7 @@ def _distance(pool: RunPool, divergent: DivergentRuns | None) -> Distance | None
     """How far the first tensor that differs lies apart, where both runs kept it."""
     if divergent is None:
         return None
-    place = divergent.divergence
-    left, right = (
-        read_kept(_run(pool, number).path, place.rank, place.step, place.stream).get(place.name)
-        for number in (divergent.a, divergent.b)
-    )
-    return None if left is None or right is None else distance(left, right)
+    return distance_at(_run(pool, divergent.a).path, _run(pool, divergent.b).path, divergent.divergence)
 
 
 def _verdict(request: Request, pool: RunPool, kind: Any, **more: Any) -> Verdict:
@@ -264,7 +259,7 @@ def _verdict(request: Request, pool: RunPool, kind: Any, **more: Any) -> Verdict
         kind,
         str(request.command),
         pool.home,
-        tuple(pool.runs),
+        tuple(run.record for run in pool.runs),
         tuple(name for name in request.varied if (name, "varied") not in left_out),
         tuple(in_order(request.pins)),
         streams=streams,
@@ -274,6 +269,6 @@ def _verdict(request: Request, pool: RunPool, kind: Any, **more: Any) -> Verdict
 
 
 def _not_observed(runs: Sequence[Run], streams: Sequence[str]) -> tuple[str, ...]:
-    noted = (note["what"] for run in runs for note in read_notes(run.path, "unseen"))
+    noted = (note.what for run in runs for note in read_notes(run.path, Unseen))
     lacking = missing(streams, cuts_of(run.path for run in runs)) if streams else ()
     return tuple(dict.fromkeys([*lacking, *noted]))

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from samebits.base.sites import Site, is_user_file
 from samebits.factors.catalog import CATALOG
 from samebits.factors.context import SiteKey
-from samebits.runfolder.notes import read_processes
+from samebits.runfolder.notes import (
+    AnyNote,
+    Ended,
+    Files,
+    LeftBehind,
+    Note,
+    Observed,
+    Refused,
+    Seeded,
+    Started,
+    Used,
+    Witnessed,
+    read_processes,
+)
 from samebits.runfolder.place import read_place
 
 LAST_LINES = 8
@@ -130,81 +142,72 @@ class Facts:
 
 def read_facts(folder: Path) -> Facts:
     """The facts of a run in its folder."""
-    processes = [_with_script(notes) for notes in read_processes(folder)]
+    processes = list(read_processes(folder))
     notes = [note for process in processes for note in process]
-    refused = next((note for note in notes if note["note"] == "refused"), None)
-    files = {path for note in notes if note["note"] == "files" for path in note["files"]}
-    witnessed = [note for note in notes if note["note"] == "witness"]
+    refused = next(_of(Refused, notes), None)
+    files = {path for note in _of(Files, notes) for path in note.files}
+    witnessed = [(note, _script(process)) for process in processes for note in _of(Witnessed, process)]
     return Facts(
         _entries(witnessed),
-        frozenset(note["factor"] for note in witnessed if note["site"] is None),
+        frozenset(note.factor for note, _ in witnessed if note.site is None),
         _shown(witnessed),
-        "" if refused is None else f"{refused['message'].splitlines()[0]} ({refused['where']})",
+        "" if refused is None else f"{refused.message.splitlines()[0]} ({refused.where})",
         _last_lines(folder),
-        next((note["executable"] for note in notes if note["note"] == "start"), Facts.interpreter),
+        next((note.executable for note in _of(Started, notes)), Facts.interpreter),
         _used(notes),
         _read_lines(files),
-        next((note["script"] for note in notes if note["note"] == "observed" and note["script"]), ""),
+        next((note.script for note in _of(Observed, notes) if note.script), ""),
         tuple(sorted(path for path in files if is_user_file(path))),
-        tuple(_seed_call(note) for note in notes if note["note"] == "seed"),
-        tuple(_left(note) for note in notes if note["note"] == "left"),
-        max((note["stopped_after"] for note in notes if note.get("stopped_after") is not None), default=None),
+        tuple(SeedCall(note.what, str(note.value), note.site, note.site.noted) for note in _of(Seeded, notes)),
+        tuple(_left(note) for note in _of(LeftBehind, notes)),
+        max((note.stopped_after for note in _of(Ended, notes) if note.stopped_after is not None), default=None),
     )
 
 
-def _used(notes: Sequence[Mapping[str, Any]]) -> frozenset[str] | None:
+def _of(sort: type[AnyNote], notes: Iterable[Note]) -> Iterator[AnyNote]:
+    return (note for note in notes if isinstance(note, sort))
+
+
+def _used(notes: Sequence[Note]) -> frozenset[str] | None:
     """Of all processes together: some of them may have ended by a signal."""
-    noted = [note["what"] for note in notes if note["note"] == "used"]
+    noted = [note.what for note in _of(Used, notes)]
     if noted:
         return frozenset(word for what in noted for word in what)
-    versions = [note["versions"] for note in notes if note["note"] == "observed"]
+    versions = [note.versions for note in _of(Observed, notes)]
     return None if any(one.get("cuda") or one.get("hip") for one in versions) else frozenset()
 
 
-def _with_script(notes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One process's notes, each with the script that it ran."""
+def _script(notes: Iterable[Note]) -> str:
+    """The script that a process ran; empty where that is no file of the user's."""
     # Noted when torch comes, so that a run that is ended early has it, too; and at the end.
-    script = next((note["script"] for note in notes if note.get("script")), "")
-    return [{**note, "script": script} for note in notes]
+    scripts = (note.script for note in notes if isinstance(note, (Observed, Files)))
+    return next((script for script in scripts if script), "")
 
 
-def _entries(witnessed: Iterable[Mapping[str, Any]]) -> dict[str, tuple[Entry, ...]]:
+def _entries(witnessed: Iterable[tuple[Witnessed, str]]) -> dict[str, tuple[Entry, ...]]:
     """Each line once, in the order of time. A factor that entered from libraries alone is there without a line."""
     found: dict[str, dict[SiteKey, Entry]] = {}
-    for note in witnessed:
-        if "within" in note:
+    for note, script in witnessed:
+        if note.within is not None:
             continue
-        entries = found.setdefault(note["factor"], {})
-        if note["site"] is not None:
-            site = _site(note["site"])
-            source, script = note["site"].get("source", ""), note.get("script", "")
-            entries.setdefault(site.key, Entry(note["what"], site, source, script))
+        entries = found.setdefault(note.factor, {})
+        if note.site is not None:
+            entries.setdefault(note.site.key, Entry(note.what, note.site, note.site.noted, script))
     return {name: tuple(entries.values()) for name, entries in found.items()}
 
 
-def _shown(witnessed: Iterable[Mapping[str, Any]]) -> dict[tuple[str, SiteKey], tuple[Shown, ...]]:
+def _shown(witnessed: Iterable[tuple[Witnessed, str]]) -> dict[tuple[str, SiteKey], tuple[Shown, ...]]:
     found: dict[tuple[str, SiteKey], set[Shown]] = {}
-    for note in witnessed:
-        if "within" in note and note["site"] is not None:
-            path, line = note["within"]
-            # Every worker reports the same lines.
-            site, fix = _site(note["site"]), note.get("fix", "")
-            shown = Shown(note["what"], site, f"{fix} ({site.place})" if fix else "")
-            found.setdefault((note["factor"], (path, line)), set()).add(shown)
+    for note, _ in witnessed:
+        if note.within is not None and note.site is not None:
+            # Every worker notes the same lines.
+            shown = Shown(note.what, note.site, f"{note.fix} ({note.site.place})" if note.fix else "")
+            found.setdefault((note.factor, note.within), set()).add(shown)
     return {key: tuple(sorted(lines, key=lambda one: one.site.key)) for key, lines in found.items()}
 
 
-def _seed_call(note: Mapping[str, Any]) -> SeedCall:
-    return SeedCall(note["what"], str(note["value"]), _site(note["site"]), note["site"].get("source", ""))
-
-
-def _left(note: Mapping[str, Any]) -> Left:
-    source, is_folder = note["site"].get("source", ""), note.get("is_folder", False)
-    return Left(note["how"], note["path"], note["run"], _site(note["site"]), source, is_folder)
-
-
-def _site(note: Mapping[str, Any]) -> Site:
-    return Site(note["path"], note["line"], note["function"])
+def _left(note: LeftBehind) -> Left:
+    return Left(note.how, note.path, note.run, note.site, note.site.noted, note.is_folder)
 
 
 def _read_lines(files: Iterable[str]) -> Mapping[str, tuple[Entry, ...]]:

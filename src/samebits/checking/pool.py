@@ -1,4 +1,4 @@
-"""The lab: runs plans, numbers them, keeps within the bounds, and remembers what every run was."""
+"""The pool: it runs plans, numbers them, keeps within the bounds, and remembers what every run was."""
 
 from __future__ import annotations
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from samebits.checking.asking import Asking, Compare
 from samebits.checking.facts import Entry
 from samebits.checking.leftovers import suspicious
 from samebits.checking.plan import Request
-from samebits.checking.verdict import DivergentRuns, LeftOut, Run
+from samebits.checking.verdict import DivergentRuns, LeftOut, Run, Treated
 from samebits.comparison.locate import Divergence
 from samebits.factors.catalog import CATALOG, find, held_by_copies, in_order
-from samebits.factors.context import Setting
+from samebits.factors.context import Mode, Setting
 from samebits.runfolder.plan import RunPlan
 
 # What a run is besides treated: watched, to see on which lines factors enter.
-WATCHING, WITNESSED = "watching", "witnessed"
+WATCHING: Final = "watching"
+WITNESSED: Final = "witnessed"
 
 
 @dataclass
@@ -170,8 +172,10 @@ def _is_the_scripts(name: str, own: Setting) -> bool:
     return find(name).by_copy and own.mode == "varied"
 
 
-def _mode_of(name: str, plan: RunPlan) -> str:
-    return WITNESSED if name == WATCHING else plan.settings[name].mode
+def _mode_of(name: str, plan: RunPlan) -> Treated:
+    mode: Mode | Treated = WITNESSED if name == WATCHING else plan.settings[name].mode
+    assert mode != "natural", name
+    return mode
 
 
 def _treating(run: Run, names: Sequence[str]) -> RunPlan:

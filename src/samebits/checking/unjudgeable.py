@@ -17,7 +17,7 @@ from samebits.base.errors import (
 from samebits.checking.verdict import Run
 from samebits.launch.process import Outcome
 from samebits.launch.streams import input_is_lost
-from samebits.runfolder.notes import read_notes
+from samebits.runfolder.notes import Failed, Observed, Started, read_notes
 
 NO_PIPE = "what comes through a pipe on standard input is not passed on to runs: give a file, samebits check ... < FILE"
 NO_TORCH = "ModuleNotFoundError: No module named 'torch'"
@@ -47,10 +47,10 @@ def why_unjudgeable(runs: Sequence[Run], final: bool = True) -> SamebitsError | 
 
 def broken(folder: Path, steps: int) -> SamebitsError | None:
     """What went wrong on our side. A helper process that samebits could not enter is no trouble if another trained."""
-    for note in read_notes(folder, "error"):
-        if note["kind"] == "not_injected" and steps:
+    for note in read_notes(folder, Failed):
+        if note.kind == "not_injected" and steps:
             continue
-        return _KINDS.get(note["kind"], SamebitsError)(note["message"], note["hint"])
+        return _KINDS.get(note.kind, SamebitsError)(note.message, note.hint)
     return None
 
 
@@ -91,12 +91,12 @@ def silence(outcome: Outcome, steps: int) -> SamebitsError | None:
     folder = outcome.folder.path
     if steps:
         return None
-    if next(read_notes(folder, "start"), None) is None:
+    if next(read_notes(folder, Started), None) is None:
         return InjectionError(
             "the command ran, but samebits did not get into any Python process of it",
             _or_the_pipe("is Python started with -I, -E or -S, or without PYTHONPATH? Give the python command itself"),
         )
-    if next(read_notes(folder, "observed"), None) is None:
+    if next(read_notes(folder, Observed), None) is None:
         return NoTorchError(
             "the command never imported torch",
             _or_the_pipe("check the script that trains, with the Python that has torch installed"),

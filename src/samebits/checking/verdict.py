@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
 from samebits.base.errors import SamebitsError
+from samebits.base.records import from_data, to_data
 from samebits.base.sites import Site
 from samebits.checking.facts import Entry, Facts, Shown
 from samebits.comparison.locate import Divergence
@@ -15,7 +16,14 @@ from samebits.comparison.ops import OpDivergence, is_collective
 from samebits.comparison.values import Distance
 from samebits.launch.process import Outcome
 from samebits.replay.runner import Replay
+from samebits.runfolder.ops import Producer
 from samebits.runfolder.plan import RunPlan
+
+VerdictKind = Literal["same", "different", "undecided"]
+# How a run was treated; the last one is watching where factors enter.
+Treated = Literal["pinned", "varied", "witnessed"]
+AnyRun = TypeVar("AnyRun", "Run", "RunRecord")
+AnyVerdict = TypeVar("AnyVerdict", bound="Verdict")
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,55 @@ class Run:
     def path(self) -> Path:
         return self.outcome.folder.path
 
+    @property
+    def record(self) -> RunRecord:
+        """What an answer says of it."""
+        own = self.outcome
+        return RunRecord(
+            self.id,
+            self.plan.role,
+            self.path,
+            self.steps,
+            own.wall_seconds,
+            tuple(self.plan.named("pinned")),
+            tuple(self.plan.named("varied")),
+            own.exit_code,
+            own.timed_out,
+            own.stopped,
+        )
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What an answer says of one run.
+
+    Attributes:
+        id: counts from 1.
+        role: what it was for, in words.
+        folder: where it lies.
+        steps: it took.
+        wall_seconds: from start to end.
+        pinned, varied: the factors treated so.
+        exit_code: the command's status; negative for the signal that ended it.
+        timed_out: ended by us because it ran too long.
+        stopped: ended by us after the step it was asked to stop after.
+    """
+
+    id: int
+    role: str
+    folder: Path
+    steps: int
+    wall_seconds: float
+    pinned: tuple[str, ...] = ()
+    varied: tuple[str, ...] = ()
+    exit_code: int = 0
+    timed_out: bool = False
+    stopped: bool = False
+
+    @property
+    def succeeded(self) -> bool:
+        return not self.timed_out and (self.exit_code == 0 or self.stopped)
+
 
 @dataclass(frozen=True)
 class DivergentRuns:
@@ -74,22 +131,22 @@ class OriginOnRank:
 
     Attributes:
         place: the operation.
-        producer: with an input that arrived different, the operation that wrote there last, as plain data; None if no
-            recorded one did.
+        producer: with an input that arrived different, the operation that wrote there last; None if no recorded one
+            did.
     """
 
     place: OpDivergence
-    producer: dict[str, Any] | None = None
+    producer: Producer | None = None
 
     @property
     def is_received(self) -> bool:
         """Whether the difference came from another rank."""
-        return self.producer is not None and is_collective(self.producer["op"])
+        return self.producer is not None and is_collective(self.producer.op)
 
     @property
     def is_uninitialized(self) -> bool:
         """Whether memory was read that had never been written."""
-        return self.producer is not None and bool(self.producer["uninitialized"])
+        return self.producer is not None and self.producer.uninitialized
 
 
 @dataclass(frozen=True)
@@ -242,7 +299,7 @@ class LeftOut:
     """
 
     factor: str
-    mode: str
+    mode: Treated
     why: str
 
 
@@ -285,7 +342,7 @@ class Unknown:
     witnessed: tuple[tuple[str, Entry], ...] = ()
 
 
-def whole_runs(runs: Sequence[Run]) -> tuple[Run, ...]:
+def whole_runs(runs: Sequence[AnyRun]) -> tuple[AnyRun, ...]:
     """Those that took as many steps as any; others were stopped on purpose, or failed."""
     steps = max((run.steps for run in runs), default=0)
     return tuple(run for run in runs if run.steps == steps > 0 and run.succeeded)
@@ -293,7 +350,7 @@ def whole_runs(runs: Sequence[Run]) -> tuple[Run, ...]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer of a check.
+    """The answer of a check, as plain data that can be kept and read again.
 
     Attributes:
         kind: `same`, `different` or `undecided`.
@@ -310,10 +367,10 @@ class Verdict:
         agreed: undecided although all that was recorded agrees, because a process could not be entered.
     """
 
-    kind: Literal["same", "different", "undecided"]
+    kind: VerdictKind
     command: str
     home: Path
-    runs: tuple[Run, ...] = ()
+    runs: tuple[RunRecord, ...] = ()
     varied: tuple[str, ...] = ()
     pinned: tuple[str, ...] = ()
     divergent: DivergentRuns | None = None
@@ -336,8 +393,23 @@ class Verdict:
         """The first operation at which runs diverge."""
         return self.origins[0] if self.origins else None
 
+    def to_json(self) -> dict[str, object]:
+        """Plain data that `from_json` reads; lines of code are kept as they are now."""
+        data = to_data(self)
+        assert isinstance(data, dict)
+        return data
+
+    @classmethod
+    def from_json(cls: type[AnyVerdict], data: object) -> AnyVerdict:
+        """The verdict that `to_json` made plain data of.
+
+        Raises:
+            ValueError: it is something else.
+        """
+        return from_data(cls, data)
+
     @property
-    def whole(self) -> tuple[Run, ...]:
+    def whole(self) -> tuple[RunRecord, ...]:
         """What a verdict of "same" rests on."""
         return whole_runs(self.runs)
 

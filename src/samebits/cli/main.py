@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import os
 import sys
 import traceback
@@ -13,17 +12,9 @@ import click
 
 import samebits
 from samebits.base.errors import InterruptError, SamebitsError, UsageError
+from samebits.cli.registry import find_command, helps
+from samebits.report.forms import DEFAULT, failure_in
 
-COMMANDS = {
-    "run": "Run once with factors pinned.",
-    "check": "Same bits? If not: where, why, and what cures it.",
-    "diff": "Compare two recorded runs.",
-    "replay": "Call a recorded operation again and again.",
-    "cost": "What each pin costs, and the cheapest set that repeats.",
-    "report": "One offline page for a check, a measurement or a run.",
-    "clean": "Remove old checks and runs.",
-    "factors": "What can change bits here, and what is in effect.",
-}
 # The statuses of `samebits run` are the command's own; this one says that samebits itself failed, as with env and nice.
 OWN_FAILURE = 125
 
@@ -32,32 +23,28 @@ class _Lazy(click.Group):
     """Imports a command's module when it is called; the list of commands needs none of them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return list(helps())
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
-            return None
-        command = importlib.import_module(f"samebits.cli.{name}").command
-        assert isinstance(command, click.Command)
-        return command
+        return find_command(name) if name in helps() else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in COMMANDS:
+        if args[0] not in helps():
             raise UsageError(f"there is no command {args[0]!r}", _near(args))
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl(list(helps().items()))
 
 
 def _near(words: list[str]) -> str:
     name = words[0]
     if os.path.exists(name) or name.endswith(".py") or name.startswith(("python", "torchrun")):
         return f"did you mean: samebits check {' '.join(words)}"
-    near = difflib.get_close_matches(name, COMMANDS, n=1)
+    near = difflib.get_close_matches(name, helps(), n=1)
     return f"did you mean {near[0]}?" if near else "samebits --help lists them"
 
 
@@ -114,7 +101,7 @@ def _understood(raised: Exception, words: list[str]) -> SamebitsError:
         return interrupt if isinstance(interrupt, InterruptError) else InterruptError("interrupted")
     if isinstance(raised, click.ClickException):
         message = raised.format_message().rstrip(".")
-        command = [word for word in words[:1] if word in COMMANDS]
+        command = [word for word in words[:1] if word in helps()]
         if isinstance(raised, click.NoSuchOption) and raised.option_name == "-m" and "-m" in words:
             module = " ".join(["samebits", *command, "python", *words[words.index("-m") :]])
             return UsageError(f"{message[:1].lower()}{message[1:]}", f"for a module: {module}")
@@ -132,9 +119,10 @@ def _exit_code(error: SamebitsError, words: list[str]) -> int:
 
 
 def _print_error(error: SamebitsError, words: list[str]) -> None:
-    """In JSON where JSON was asked for, else in words."""
-    document = _document(error, words)
-    if document is not None:
+    """In the form that was asked for, else in words on stderr."""
+    kind = words[0] if words and words[0] in helps() else ""
+    document = failure_in(_form(kind, words[1:]), kind, error) if kind else ""
+    if document:
         click.echo(document)
         return
     click.echo(f"error: {error.message}", err=True)
@@ -142,21 +130,9 @@ def _print_error(error: SamebitsError, words: list[str]) -> None:
         click.echo(f"\nhint: {error.hint}", err=True)
 
 
-def _document(error: SamebitsError, words: list[str]) -> str | None:
-    if words[:1] not in (["check"], ["diff"], ["replay"], ["cost"]) or not _asks_for_json(words):
-        return None
-    from samebits.report import costs, json
-
-    failed = {
-        "check": json.failed_check_json,
-        "diff": json.failed_diff_json,
-        "replay": json.failed_replay_json,
-        "cost": costs.failed_cost_json,
-    }
-    return json.dumped(failed[words[0]](error))
-
-
-def _asks_for_json(words: list[str]) -> bool:
-    """As far as the line can be understood: it may be the very thing that is wrong."""
-    command = importlib.import_module(f"samebits.cli.{words[0]}").command
-    return bool(command.make_context(words[0], words[1:], resilient_parsing=True).params.get("form") == "json")
+def _form(kind: str, words: list[str]) -> str:
+    """The name of the form, as far as the line can be understood: it may be the very thing that is wrong."""
+    if not any(word.startswith("--format") for word in words):
+        return DEFAULT
+    form = find_command(kind).make_context(kind, words, resilient_parsing=True).params.get("form")
+    return DEFAULT if form is None else str(form.__name__).rpartition(".")[2]

@@ -1,24 +1,20 @@
-"""Options that several commands share, and the words `--pin F=VALUE` is made of."""
+"""Options that several commands share, and how they print their answers."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from samebits.base.errors import InterruptError, SamebitsError, StorageError
-from samebits.factors.catalog import in_order
-from samebits.factors.context import Setting
-from samebits.factors.pinning import settings_for
-from samebits.launch.signals import signals_end_runs
-from samebits.runfolder.folder import ANSWER, mark_busy, mark_done, write_whole
+from samebits.base.errors import SamebitsError, StorageError
+from samebits.report.forms import DEFAULT, Form, find_form, form_names
+from samebits.runfolder.folder import write_answer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -51,11 +47,14 @@ def seed_option(function: F) -> F:
     return click.option("--seed", type=int, help="Root of all pinned streams (default 0).")(function)
 
 
-def format_option(function: F) -> F:
-    """`--format text|json`."""
-    return click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)(
-        function
-    )
+def format_option(kind: str) -> Callable[[F], F]:
+    """`--format`, with every form there is; the command gets the `Form` for answers of its kind."""
+
+    def chosen(_ctx: click.Context, _param: click.Parameter, name: str | None) -> Form | None:
+        return None if name is None else find_form(name, kind)
+
+    choice = click.Choice(form_names())
+    return click.option("--format", "form", type=choice, default=DEFAULT, show_default=True, callback=chosen)
 
 
 def answer(text: str, is_data: bool = False) -> None:
@@ -79,40 +78,30 @@ def answer(text: str, is_data: bool = False) -> None:
         raise StorageError(f"cannot write the answer: {error.strerror}") from error
 
 
-def keep_answer(home: Path, document: str) -> None:
-    """Keep the answer beside its runs; where that fails, it can still be printed."""
-    try:
-        write_whole(home / ANSWER, f"{document}\n")
-    except StorageError as error:
-        click.echo(f"note: {error.message}, so there will be no page of it", err=True)
+def answer_or_fail(form: Form, text: str, error: SamebitsError | None, is_partial: bool) -> None:
+    """Print an answer that may hold an error. A form for people leaves it to stderr.
 
+    Args:
+        form: of the answer.
+        text: the answer in that form.
+        error: why nothing was decided, or not all.
+        is_partial: there is an answer all the same, as far as it goes.
 
-def report_interrupt(error: SamebitsError) -> None:
-    """Say on stderr that this is not all; below what a terminal shows of Ctrl-C."""
-    with suppress(OSError):
+    Raises:
+        SamebitsError: the error itself, where there is nothing but that to say.
+    """
+    if error is None or form.IS_DATA:
+        return answer(text, form.IS_DATA)
+    if not is_partial:
+        raise error
+    answer(text)
+    with suppress(OSError):  # below what a terminal shows of Ctrl-C
         click.echo(f"\nerror: {error.message}\n\nhint: {error.hint}", err=True)
 
 
-@contextmanager
-def working_in(home: Path) -> Iterator[None]:
-    """Runs are made in a folder; a signal ends all of them, and what was recorded is kept.
-
-    Raises:
-        InterruptError: with the status that a shell gives for the signal.
-    """
-    mark_busy(home)
+def keep_answer(home: Path, document: str) -> None:
+    """Keep the answer beside its runs; where that fails, it can still be printed."""
     try:
-        with signals_end_runs():
-            yield
-    except KeyboardInterrupt as interrupt:
-        raise InterruptError.by(interrupt.args[0] if interrupt.args else signal.SIGINT, home) from interrupt
-    finally:
-        mark_done(home)
-
-
-def settings_from(words: Iterable[str]) -> dict[str, Setting]:
-    """`["clock", "cpu-threads=4"]` → pinned settings, checked, in catalogue order."""
-    pairs = [word.partition("=") for word in words]
-    values = {name: value for name, equals, value in pairs if equals}
-    settings = settings_for([name for name, _, _ in pairs], values)
-    return {name: settings[name] for name in in_order(settings)}
+        write_answer(home, document)
+    except StorageError as error:
+        click.echo(f"note: {error.message}, so there will be no page of it", err=True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from samebits.comparison.align import Pair, align, first_unequal, rows_until
-from samebits.runfolder.steps import COMPARED, Column, Recording
+from samebits.runfolder.steps import COMPARED, Column, Recording, Stream
 
 Position = tuple[int, int]
+DivergentStream = Literal[Stream, "length", "outcome"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Divergence:
     """
 
     step: int
-    stream: str
+    stream: DivergentStream
     name: str = ""
     rank: int = 0
     differing: int = 0

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from samebits.base.errors import RecordingError
 from samebits.comparison.align import Pair, align
 from samebits.comparison.locate import Divergence, first_divergence
 from samebits.comparison.ops import OpDivergence, first_op_divergence
 from samebits.comparison.streams import cuts_of, missing, streams_of
+from samebits.comparison.values import Distance, distance
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.notes import read_notes
+from samebits.runfolder.notes import Unseen, read_notes
 from samebits.runfolder.ops import Ops
 from samebits.runfolder.steps import Recording
+from samebits.runfolder.tensors import read_kept
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,60 @@ class RunComparison:
         return self.op is not None and (self.divergence is None or self.op.step <= self.divergence.step)
 
 
+@dataclass(frozen=True)
+class Incomplete:
+    """A recording whose process did not end by itself.
+
+    Attributes:
+        path: its file.
+        steps: that could be read.
+    """
+
+    path: Path
+    steps: int
+
+
+@dataclass(frozen=True)
+class Diff:
+    """The answer of `samebits diff`.
+
+    Attributes:
+        a, b: the run folders.
+        comparison: where they differ.
+        distance: how far the first tensor that differs lies apart; None where it was not kept.
+        incomplete: recordings that say nothing of what they lack.
+    """
+
+    a: Path
+    b: Path
+    comparison: RunComparison
+    distance: Distance | None = None
+    incomplete: tuple[Incomplete, ...] = ()
+
+
+def diff_runs(a: RunFolder, b: RunFolder) -> Diff:
+    """Two runs compared, and by how much they differ where that was kept.
+
+    Raises:
+        RecordingError: as `compare_runs`.
+    """
+    found = compare_runs(a, b)
+    apart = None if found.divergence is None else distance_at(a.path, b.path, found.divergence)
+    return Diff(a.path, b.path, found, apart, (*_incomplete(a), *_incomplete(b)))
+
+
+def distance_at(a: Path, b: Path, place: Divergence) -> Distance | None:
+    """How far apart the first tensor that differs lies, where both runs kept it."""
+    left, right = (read_kept(path, place.rank, place.step, place.stream).get(place.name) for path in (a, b))
+    return None if left is None or right is None else distance(left, right)
+
+
+def _incomplete(folder: RunFolder) -> list[Incomplete]:
+    if folder.manifest().get("status") == "stopped":
+        return []
+    return [Incomplete(one.path, one.steps) for one in recordings_of(folder) if not one.complete]
+
+
 def compare_runs(a: RunFolder, b: RunFolder) -> RunComparison:
     """The first places at which two recorded runs differ; of a run that was stopped on purpose, up to there.
 
@@ -57,7 +114,7 @@ def compare_runs(a: RunFolder, b: RunFolder) -> RunComparison:
     found = compare_recordings(left, right, _stopped_at(a, b))
     if not found.streams and not found.compares_ops:
         raise RecordingError(f"{a.path} and {b.path} hold nothing that could be compared", "no stream was recorded")
-    noted = (note["what"] for folder in (a, b) for note in read_notes(folder.path, "unseen"))
+    noted = (note.what for folder in (a, b) for note in read_notes(folder.path, Unseen))
     lacking = missing(found.streams, cuts_of((a.path, b.path))) if found.streams else ()
     return replace(found, not_seen=tuple(dict.fromkeys([*lacking, *noted])))
 
@@ -94,7 +151,7 @@ def recordings_of(folder: RunFolder) -> list[Recording]:
 
 def _stopped_at(a: RunFolder, b: RunFolder) -> int | None:
     stops = [folder.manifest().get("plan", {}).get("stop_after") for folder in (a, b)]
-    return min((stop for stop in stops if stop is not None), default=None)
+    return min((stop for stop in stops if isinstance(stop, int)), default=None)
 
 
 def _comparable_ops(pair: Pair) -> bool:

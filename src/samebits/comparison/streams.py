@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
-from samebits.runfolder.notes import read_notes
+from samebits.runfolder.notes import Cut, read_notes
 from samebits.runfolder.steps import COMPARED, Recording
 
 
@@ -17,7 +17,7 @@ def streams_of(runs: Iterable[Sequence[Recording]]) -> tuple[str, ...]:
 
 def cuts_of(folders: Iterable[Path]) -> tuple[str, ...]:
     """What the steps of runs were cut at: optimizer, backward, forward."""
-    return tuple(dict.fromkeys(note["cut"] for folder in folders for note in read_notes(folder, "cut")))
+    return tuple(dict.fromkeys(note.cut for folder in folders for note in read_notes(folder, Cut)))
 
 
 def missing(streams: Collection[str], cuts: Collection[str]) -> tuple[str, ...]:

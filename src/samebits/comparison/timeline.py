@@ -63,7 +63,7 @@ def _shares(pair: Pair, step: int) -> dict[str, float]:
     assert pair.a is not None
     assert pair.b is not None
     left, right = pair.a.columns(step), pair.b.columns(step)
-    found = {}
+    found: dict[str, float] = {}
     for stream in COMPARED:
         if stream in left or stream in right:
             a, b = (column.as_dict() if column else {} for column in (left.get(stream), right.get(stream)))

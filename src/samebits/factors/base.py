@@ -17,6 +17,8 @@ from samebits.base.sites import Site, shown_path
 from samebits.factors.context import FactorContext, Mode, Setting
 from samebits.lint.findings import Finding
 
+Scope = Literal["environment", "process"]
+
 
 @dataclass(frozen=True)
 class Observation:
@@ -69,7 +71,7 @@ class Factor(ABC):
     """
 
     name: str
-    scope: Literal["environment", "process"] = "process"
+    scope: Scope = "process"
     summary: str
     explanation: str
     too_late: str = "never"

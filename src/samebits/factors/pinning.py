@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from samebits.base.errors import TooLateError, TooLateWarning, UsageError
 from samebits.base.ranks import rank_path
 from samebits.base.sites import error_site
-from samebits.factors.base import Factor, Observation
-from samebits.factors.catalog import CATALOG, find
+from samebits.factors.base import Factor, Observation, Scope
+from samebits.factors.catalog import CATALOG, find, in_order
 from samebits.factors.context import FactorContext, Setting, Witness, import_if_installed
 
 
@@ -26,7 +26,7 @@ class FactorStatus:
     """
 
     name: str
-    scope: str
+    scope: Scope
     summary: str
     mode: str
     observation: Observation
@@ -227,6 +227,14 @@ def settings_for(factors: Iterable[str] | None, values: Mapping[str, str] | None
         find(name).check_value(value)
     wanted = dict.fromkeys([*chosen, *values])
     return {name: Setting("pinned", values.get(name)) for name in wanted}
+
+
+def settings_from(words: Iterable[str]) -> dict[str, Setting]:
+    """`["clock", "cpu-threads=4"]` → pinned settings, checked, in catalogue order."""
+    pairs = [word.partition("=") for word in words]
+    values = {name: value for name, equals, value in pairs if equals}
+    settings = settings_for([name for name, _, _ in pairs], values)
+    return {name: settings[name] for name in in_order(settings)}
 
 
 def too_late(treatment: Treatment) -> dict[str, str]:

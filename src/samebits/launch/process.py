@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import samebits
 from samebits.base.errors import CommandNotFoundError, RecordingError, StorageError
@@ -20,8 +20,8 @@ from samebits.launch.guard import guarded
 from samebits.launch.signals import end_group, end_strays, raise_if_signalled, signals_passed_on
 from samebits.launch.streams import streams_of
 from samebits.launch.unentered_processes import UnenteredProcesses
-from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.notes import read_notes
+from samebits.runfolder.folder import Manifest, PlanDocument, RunFolder
+from samebits.runfolder.notes import Ended, Observed, read_notes
 from samebits.runfolder.place import FILES, Place, asks_for_run_folder, with_run_folder
 from samebits.runfolder.plan import VARIABLE, RunPlan
 
@@ -212,11 +212,11 @@ def _wait(
 def _outcome(
     folder: RunFolder, plan: RunPlan, exit_code: int, seconds: float, exceeded: float | None = None
 ) -> Outcome:
-    stopped = any("stopped_after" in note for note in read_notes(folder.path, "end"))
+    stopped = any(note.stopped_after is not None for note in read_notes(folder.path, Ended))
     return Outcome(folder, plan, exit_code, seconds, exceeded is not None, stopped, exceeded)
 
 
-def _manifest(command: Command, plan: RunPlan, place: Place) -> dict[str, Any]:
+def _manifest(command: Command, plan: RunPlan, place: Place) -> Manifest:
     return {
         "command": with_run_folder(command.argv, place.files),
         "typed": list(command.typed),
@@ -226,17 +226,17 @@ def _manifest(command: Command, plan: RunPlan, place: Place) -> dict[str, Any]:
         "machine": platform.machine(),
         "cores": os.cpu_count(),
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "plan": asdict(plan),
+        "plan": cast("PlanDocument", asdict(plan)),
     }
 
 
-def _ending(outcome: Outcome) -> dict[str, Any]:
+def _ending(outcome: Outcome) -> Manifest:
     status = "timed out" if outcome.timed_out else "stopped" if outcome.stopped else "ended"
     try:
         recordings = outcome.folder.recordings()
     except RecordingError:  # comparing it says so
         recordings = []
-    observed = next(read_notes(outcome.folder.path, "observed"), {})
+    observed = next(read_notes(outcome.folder.path, Observed), Observed())
     return {
         "status": status,
         "exit_code": outcome.exit_code,
@@ -244,6 +244,6 @@ def _ending(outcome: Outcome) -> dict[str, Any]:
         "steps": max((recording.steps for recording in recordings), default=0),
         "ranks": sorted({recording.rank for recording in recordings}),
         "complete": bool(recordings) and all(recording.complete for recording in recordings),
-        "versions": observed.get("versions", {}),
-        "observed": observed.get("factors", {}),
+        "versions": dict(observed.versions),
+        "observed": {name: {"mode": one.mode, "value": one.value} for name, one in observed.factors.items()},
     }

@@ -12,7 +12,7 @@ import time
 
 from samebits.base.processes import PROC, SESSION, stack_of, stat_of
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.notes import Journal, read_notes
+from samebits.runfolder.notes import Journal, Started, Unseen, read_notes
 from samebits.runfolder.plan import VARIABLE
 
 EVERY_SECONDS = 0.2
@@ -62,7 +62,7 @@ class UnenteredProcesses:
         self._settled[pid] = stack
         if not self._is_entered(pid, stack):
             what = f"a process that could not be entered: {_command_of(pid)}"
-            Journal(self._folder.path).note("unseen", what=what, entered=False)
+            Journal(self._folder.path).note(Unseen(what, entered=False))
 
     def _is_of_this_run(self, pid: int) -> bool:
         """In its session, or with its plan; not so what another samebits started in there."""
@@ -77,14 +77,12 @@ class UnenteredProcesses:
         """Whether it, or the process it was forked from, has said that samebits started there, or why it could not."""
         if (self._folder.path / f"journal.failed.{pid}.jsonl").exists():
             return True
-        return any(
-            note.get("stack") == stack or not note.get("stack") for note in read_notes(self._folder.path, "start")
-        )
+        return any(note.stack in (stack, 0) for note in read_notes(self._folder.path, Started))
 
 
 def unentered(folder: RunFolder) -> list[str]:
     """What was noted of a run, in words; empty if every process was entered."""
-    return [note["what"] for note in read_notes(folder.path, "unseen") if not note.get("entered", True)]
+    return [note.what for note in read_notes(folder.path, Unseen) if not note.entered]
 
 
 def _command_of(pid: int) -> str:

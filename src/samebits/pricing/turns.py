@@ -13,7 +13,7 @@ from typing import Any
 
 from samebits.launch.process import Outcome, run_recorded
 from samebits.pricing.plan import Candidate, Request
-from samebits.runfolder.notes import read_notes
+from samebits.runfolder.notes import Refused, read_notes
 from samebits.runfolder.pacing import DONE, GO
 
 
@@ -94,9 +94,9 @@ class Arm:
     def failure(self) -> str:
         """Why it never got ready, in one line; call it after its end."""
         outcome = self.run.result()
-        refused = next(read_notes(self.path, "refused"), None)
+        refused = next(read_notes(self.path, Refused), None)
         if refused is not None:
-            return f"{refused['message'].splitlines()[0]} ({refused['where']})"
+            return f"{refused.message.splitlines()[0]} ({refused.where})"
         words = outcome.folder.stderr.read_text(errors="replace").strip().splitlines()
         if outcome.succeeded:
             steps = max((recording.steps for recording in outcome.folder.recordings()), default=0)

@@ -15,7 +15,7 @@ from samebits.launch.guard import guarded
 from samebits.launch.signals import end_group, raise_if_signalled
 from samebits.replay.reproducer import reproducer
 from samebits.runfolder.folder import RunFolder, write_whole
-from samebits.runfolder.notes import read_notes
+from samebits.runfolder.notes import Started, read_notes
 from samebits.runfolder.ops import OPERANDS
 
 DEFAULT_TIMES = 20
@@ -103,10 +103,10 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _interpreter(folder: RunFolder) -> str:
-    start = next(read_notes(folder.path, "start"), None)
+    start = next(read_notes(folder.path, Started), None)
     if start is None:
         raise RecordingError(f"{folder.path} does not say which Python it ran", "was its journal removed?")
-    return str(start["executable"])
+    return start.executable
 
 
 def _run(script: Path, python: str, times: int) -> Replay:

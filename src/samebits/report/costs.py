@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
-from typing import Any
 
-from samebits.base.errors import SamebitsError
 from samebits.pricing.plan import DEFAULT_SET, Candidate
 from samebits.pricing.prices import Costs, Price, Ratio
+from samebits.report.documents import CostDocument, PinSetDocument, PriceDocument
 from samebits.report.json import error_json
 from samebits.report.places import counted
 from samebits.report.rows import laid_out, table
@@ -52,7 +51,7 @@ def _measured(costs: Costs) -> list[Price]:
     return [price for price in (costs.plain, *costs.prices) if price.was_run]
 
 
-def cost_json(costs: Costs) -> dict[str, Any]:
+def cost_json(costs: Costs) -> CostDocument:
     """`samebits.cost/1`."""
     return {
         "schema": "samebits.cost/1",
@@ -76,7 +75,7 @@ def cost_json(costs: Costs) -> dict[str, Any]:
     }
 
 
-def _set_json(price: Price | None, command: str) -> dict[str, Any] | None:
+def _set_json(price: Price | None, command: str) -> PinSetDocument | None:
     if price is None:
         return None
     candidate = price.candidate
@@ -88,29 +87,7 @@ def _set_json(price: Price | None, command: str) -> dict[str, Any] | None:
     }
 
 
-def failed_cost_json(error: SamebitsError) -> dict[str, Any]:
-    """A measurement that could not even begin, in the same shape."""
-    return {
-        "schema": "samebits.cost/1",
-        "headline": error.message,
-        "command": None,
-        "folder": None,
-        "recorded_steps": 0,
-        "block_steps": 0,
-        "distinct_input_shapes": 0,
-        "nothing_pinned": None,
-        "prices": [],
-        "not_applicable": [],
-        "recommended": None,
-        "pins_most": None,
-        "is_noisy": False,
-        "wall_seconds": 0.0,
-        "interrupted": None,
-        "error": error_json(error),
-    }
-
-
-def _price_json(price: Price) -> dict[str, Any]:
+def _price_json(price: Price) -> PriceDocument:
     ratio = price.ratio
     return {
         "label": price.candidate.label,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import cast, get_args, get_origin, get_type_hints
 
 from samebits.base.errors import SamebitsError
 from samebits.base.sites import Site
 from samebits.checking.evidence import CONFIDENCE, detectable_rate
-from samebits.checking.verdict import Cause, DivergentRuns, Origin, OriginOnRank, Run, Verdict
+from samebits.checking.verdict import Cause, DivergentRuns, Origin, OriginOnRank, RunRecord, Verdict, VerdictKind
 from samebits.comparison.locate import Divergence
 from samebits.comparison.ops import OpDivergence
 from samebits.comparison.runs import RunComparison
@@ -20,16 +19,39 @@ from samebits.factors.catalog import find
 from samebits.factors.pinning import Status
 from samebits.replay.runner import Replay
 from samebits.report.causes import advice, evidence, excluded, remedy_state, unknown_line, unknown_what
+from samebits.report.documents import (
+    DOCUMENTS,
+    CalledAgainDocument,
+    CauseDocument,
+    CheckDocument,
+    DiffDocument,
+    DistanceDocument,
+    DivergenceDocument,
+    ErrorDocument,
+    FactorsDocument,
+    FirstDivergenceDocument,
+    FirstOpDocument,
+    InterruptedCheckDocument,
+    LocationDocument,
+    OpPlaceDocument,
+    OriginDocument,
+    ProducerDocument,
+    RemedyDocument,
+    ReplayDocument,
+    RestsOnDocument,
+    RunDocument,
+)
 from samebits.report.origins import describe_finding, describe_op, origin_rows, other_origin, site_of
 from samebits.report.text import check_text, remedy_command
+from samebits.runfolder.ops import Producer
 
 
-def dumped(document: dict[str, Any]) -> str:
+def dumped(document: Mapping[str, object]) -> str:
     """The document as text; nothing is shortened, and NaN and infinity, which JSON has no words for, are refused."""
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
 
 
-def check_json(verdict: Verdict) -> dict[str, Any]:
+def check_json(verdict: Verdict) -> CheckDocument:
     """`samebits.check/1`."""
     return {
         "schema": "samebits.check/1",
@@ -41,7 +63,7 @@ def check_json(verdict: Verdict) -> dict[str, Any]:
         "varied": list(verdict.varied),
         "pinned": list(verdict.pinned),
         "first_divergence": _first(verdict),
-        "origin": origin_json(verdict.origin),
+        "origin": None if verdict.origin is None else origin_json(verdict.origin),
         "further_origins": [origin_json(origin) for origin in verdict.origins[1:]],
         "causes": [_cause(cause) for cause in verdict.causes] + _unknown(verdict),
         "remedy": _remedy(verdict),
@@ -53,45 +75,50 @@ def check_json(verdict: Verdict) -> dict[str, Any]:
         "not_observed": list(verdict.not_observed),
         "interrupted": None if verdict.signal is None else _interrupted(verdict, verdict.signal),
         "error": error_json(verdict.error),
+        "record": verdict.to_json(),
     }
 
 
-def _interrupted(verdict: Verdict, number: int) -> dict[str, Any]:
+def _interrupted(verdict: Verdict, number: int) -> InterruptedCheckDocument:
     return {
         "signal": signal.Signals(number).name,
         "runs": [{"id": number, "role": role} for number, role in verdict.cut_short],
     }
 
 
-def failed_check_json(error: SamebitsError) -> dict[str, Any]:
-    """A check that could not even begin, in the same shape."""
-    empty: dict[str, Any] = {
-        name: []
-        for name in ("runs", "varied", "pinned", "causes", "left_out", "untested", "notes", "streams", "not_observed")
-    }
-    return {
-        "schema": "samebits.check/1",
+# The kinds of answers whose documents say why there is none.
+HAS_ERRORS = frozenset(kind for kind, document in DOCUMENTS.items() if "error" in document.__annotations__)
+
+
+def unanswered(kind: str, error: SamebitsError) -> dict[str, object]:
+    """What could not even begin, in the shape of its answer: `kind` is a name in `DOCUMENTS`."""
+    known = {
+        "schema": f"samebits.{kind}/1",
         "verdict": "undecided",
         "headline": error.message,
-        "command": None,
-        "folder": None,
-        "first_divergence": None,
-        "origin": None,
-        "further_origins": [],
-        "remedy": None,
-        "rests_on": None,
-        "interrupted": None,
-        **empty,
+        "failure": error.message,
         "error": error_json(error),
     }
+    hints = get_type_hints(DOCUMENTS[kind])
+    return {name: known[name] if name in known else _nothing(hint) for name, hint in hints.items()}
 
 
-def error_json(error: SamebitsError | None) -> dict[str, Any] | None:
+def _nothing(hint: object) -> object:
+    """What stands for an answer that there is none: an empty list, null, no, or zero."""
+    if get_origin(hint) is list:
+        return []
+    if type(None) in get_args(hint):
+        return None
+    assert hint in (bool, int, float), hint
+    return cast("type[float]", hint)()
+
+
+def error_json(error: SamebitsError | None) -> ErrorDocument | None:
     """An error as data."""
     return None if error is None else {"kind": error.kind, "message": error.message, "hint": error.hint}
 
 
-def diff_json(a: str, b: str, found: RunComparison, distance: Distance | None, notes: Sequence[str]) -> dict[str, Any]:
+def diff_json(a: str, b: str, found: RunComparison, distance: Distance | None, notes: Sequence[str]) -> DiffDocument:
     """`samebits.diff/1`."""
     return {
         "schema": "samebits.diff/1",
@@ -107,13 +134,7 @@ def diff_json(a: str, b: str, found: RunComparison, distance: Distance | None, n
     }
 
 
-def failed_diff_json(error: SamebitsError) -> dict[str, Any]:
-    """Two runs that could not be compared, in the same shape."""
-    empty = diff_json("", "", RunComparison(None, None), None, [])
-    return {**empty, "verdict": "undecided", "runs": [], "error": error_json(error)}
-
-
-def _first_op(op: OpDivergence) -> dict[str, Any]:
+def _first_op(op: OpDivergence) -> FirstOpDocument:
     kind = op.row.kind
     return {
         "step": op.step,
@@ -123,13 +144,13 @@ def _first_op(op: OpDivergence) -> dict[str, Any]:
         "op": kind.op,
         "pass": kind.pass_,
         "module": kind.module,
-        "location": _location(site_of(kind)),
+        "location": _location_if_known(site_of(kind)),
         "names": list(op.names),
         "message": describe_op(op),
     }
 
 
-def factors_json(status: Status) -> dict[str, Any]:
+def factors_json(status: Status) -> FactorsDocument:
     """`samebits.factors/1`."""
     return {
         "schema": "samebits.factors/1",
@@ -151,40 +172,38 @@ def factors_json(status: Status) -> dict[str, Any]:
     }
 
 
-def _run(run: Run) -> dict[str, Any]:
+def _run(run: RunRecord) -> RunDocument:
     return {
         "id": run.id,
-        "role": run.plan.role,
-        "pinned": run.plan.named("pinned"),
-        "varied": run.plan.named("varied"),
-        "exit_code": run.outcome.exit_code,
+        "role": run.role,
+        "pinned": list(run.pinned),
+        "varied": list(run.varied),
+        "exit_code": run.exit_code,
         "steps": run.steps,
-        "wall_seconds": round(run.outcome.wall_seconds, 3),
-        "timed_out": run.outcome.timed_out,
-        "stopped": run.outcome.stopped,
-        "folder": str(run.path),
+        "wall_seconds": round(run.wall_seconds, 3),
+        "timed_out": run.timed_out,
+        "stopped": run.stopped,
+        "folder": str(run.folder),
     }
 
 
-def _divergent(divergent: DivergentRuns | None) -> dict[str, Any] | None:
+def _divergent(divergent: DivergentRuns | None) -> FirstDivergenceDocument | None:
     if divergent is None:
         return None
     return {**_divergence(divergent.divergence, divergent.distance), "runs": [divergent.a, divergent.b]}
 
 
-def _first(verdict: Verdict) -> dict[str, Any] | None:
+def _first(verdict: Verdict) -> FirstDivergenceDocument | None:
     """The place in the recorded streams; and, where the operation is known, which one it is."""
     found = _divergent(verdict.divergent)
     if found is None or verdict.origin is None:
         return found
     kind = verdict.origin.first.place.row.kind
-    return {**found, "op": kind.op, "pass": kind.pass_, "location": _location(site_of(kind))}
+    return {**found, "op": kind.op, "pass": kind.pass_, "location": _location_if_known(site_of(kind))}
 
 
-def origin_json(origin: Origin | None) -> dict[str, Any] | None:
+def origin_json(origin: Origin) -> OriginDocument:
     """The operation at which two runs diverge."""
-    if origin is None:
-        return None
     return {
         "runs": [origin.a, origin.b],
         "pairs": origin.pairs,
@@ -203,7 +222,7 @@ def origin_json(origin: Origin | None) -> dict[str, Any] | None:
     }
 
 
-def _op_place(on_rank: OriginOnRank) -> dict[str, Any]:
+def _op_place(on_rank: OriginOnRank) -> OpPlaceDocument:
     place = on_rank.place
     kind = place.row.kind
     return {
@@ -215,32 +234,48 @@ def _op_place(on_rank: OriginOnRank) -> dict[str, Any]:
         "pass": kind.pass_,
         "backward_of": kind.backward_of or None,
         "module": kind.module,
-        "location": _location(site_of(kind)),
+        "location": _location_if_known(site_of(kind)),
         "names": list(place.names),
         "extra_in": place.extra_in or None,
-        "extra": [{"op": row.kind.op, "location": _location(site_of(row.kind))} for row in place.extra],
+        "extra": [{"op": row.kind.op, "location": _location_if_known(site_of(row.kind))} for row in place.extra],
         "received": on_rank.is_received,
         "uninitialized": on_rank.is_uninitialized,
-        "producer": on_rank.producer,
+        "producer": None if on_rank.producer is None else _producer(on_rank.producer),
     }
 
 
-def replay_json(replay: Replay) -> dict[str, Any]:
+def _producer(one: Producer) -> ProducerDocument:
+    return {
+        "step": one.step,
+        "index": one.index,
+        "op": one.op,
+        "module": one.module,
+        "path": one.path,
+        "line": one.line,
+        "function": one.function,
+        "uninitialized": one.uninitialized,
+    }
+
+
+def replay_json(replay: Replay) -> CalledAgainDocument:
     """What calling an operation again showed."""
     return {
         "confirmed": replay.is_confirmed,
         "racy": replay.is_racy,
         "distinct": replay.distinct,
         "gives_recorded": replay.gives_recorded,
-        "conditions": [{**asdict(condition), "which": list(condition.which)} for condition in replay.conditions],
+        "conditions": [
+            {"name": one.name, "calls": one.calls, "results": one.results, "which": list(one.which)}
+            for one in replay.conditions
+        ],
         "script": None if replay.script is None else str(replay.script),
         "failure": replay.failure or None,
     }
 
 
-def replayed_json(operands: str, replay: Replay) -> dict[str, Any]:
+def replayed_json(operands: str, replay: Replay) -> ReplayDocument:
     """`samebits.replay/1`."""
-    verdict = "undecided" if replay.failure else "different" if replay.is_confirmed else "same"
+    verdict: VerdictKind = "undecided" if replay.failure else "different" if replay.is_confirmed else "same"
     return {
         "schema": "samebits.replay/1",
         "verdict": verdict,
@@ -250,13 +285,7 @@ def replayed_json(operands: str, replay: Replay) -> dict[str, Any]:
     }
 
 
-def failed_replay_json(error: SamebitsError) -> dict[str, Any]:
-    """Nothing could be called, in the same shape."""
-    empty = replayed_json("", Replay(None, failure=error.message))
-    return {**empty, "operands": None, "error": error_json(error)}
-
-
-def _divergence(place: Divergence, distance: Distance | None) -> dict[str, Any]:
+def _divergence(place: Divergence, distance: Distance | None) -> DivergenceDocument:
     return {
         "step": place.step,
         "stream": place.stream,
@@ -273,7 +302,7 @@ def _divergence(place: Divergence, distance: Distance | None) -> dict[str, Any]:
     }
 
 
-def _distance(distance: Distance) -> dict[str, Any]:
+def _distance(distance: Distance) -> DistanceDocument:
     return {
         "elements": distance.elements,
         "total": distance.total,
@@ -282,12 +311,12 @@ def _distance(distance: Distance) -> dict[str, Any]:
     }
 
 
-def _cause(cause: Cause) -> dict[str, Any]:
+def _cause(cause: Cause) -> CauseDocument:
     own = cause.evidence
     return {
         "factor": cause.factor,
         "what": cause.what,
-        "location": _location(cause.site, cause.source),
+        "location": _location_if_known(cause.site, cause.source),
         "locations": [_location(site) for site in (cause.site, *cause.others) if site is not None],
         "fixed_together": cause.fixed_together,
         "shown_by": [
@@ -310,7 +339,7 @@ def _cause(cause: Cause) -> dict[str, Any]:
     }
 
 
-def _unknown(verdict: Verdict) -> list[dict[str, Any]]:
+def _unknown(verdict: Verdict) -> list[CauseDocument]:
     unknown = verdict.unknown
     if unknown is None:
         return []
@@ -341,7 +370,7 @@ def _unknown(verdict: Verdict) -> list[dict[str, Any]]:
     ]
 
 
-def _rests_on(verdict: Verdict) -> dict[str, Any] | None:
+def _rests_on(verdict: Verdict) -> RestsOnDocument | None:
     """What a verdict of "same" would have shown; None for the others."""
     runs = len(verdict.whole)
     if verdict.kind != "same" or runs < 2:
@@ -349,7 +378,7 @@ def _rests_on(verdict: Verdict) -> dict[str, Any] | None:
     return {"runs": runs, "detectable_rate": detectable_rate(runs), "confidence": CONFIDENCE}
 
 
-def _remedy(verdict: Verdict) -> dict[str, Any] | None:
+def _remedy(verdict: Verdict) -> RemedyDocument | None:
     if verdict.remedy is None:
         return None
     return {
@@ -366,5 +395,9 @@ def _remedy(verdict: Verdict) -> dict[str, Any] | None:
     }
 
 
-def _location(site: Site | None, source: str = "") -> dict[str, Any] | None:
-    return None if site is None else {**site.as_dict(), "source": source or site.source}
+def _location(site: Site, source: str = "") -> LocationDocument:
+    return {"path": site.path, "line": site.line, "function": site.function, "source": source or site.source}
+
+
+def _location_if_known(site: Site | None, source: str = "") -> LocationDocument | None:
+    return None if site is None else _location(site, source)

@@ -67,7 +67,7 @@ def origin_place(origin: Origin) -> str:
 
 def site_of(kind: OpKind) -> Site | None:
     """The user's line that an operation belongs to."""
-    return Site(kind.path, kind.line, kind.function) if kind.path else None
+    return Site(kind.path, kind.line, kind.function, kind.source) if kind.path else None
 
 
 def _called(place: OpDivergence) -> str:
@@ -138,13 +138,12 @@ def _arrived(first: OriginOnRank) -> str:
     producer = first.producer
     if producer is None:
         return "no recorded operation made it: it comes from NumPy, a file, a kernel of its own, or another process"
-    site = Site(producer["path"], producer["line"], producer["function"])
-    where = f" at {place_of(site)}" if producer["path"] else ""
+    where = f" at {place_of(Site(producer.path, producer.line))}" if producer.path else ""
     if first.is_received:
-        return f"received from another rank by {producer['op']}{where}"
+        return f"received from another rank by {producer.op}{where}"
     if first.is_uninitialized:
-        return f"memory that was not written since {producer['op']}{where} made it"
-    return f"the last operation that wrote there, {producer['op']}{where}, agreed: something else has since"
+        return f"memory that was not written since {producer.op}{where} made it"
+    return f"the last operation that wrote there, {producer.op}{where}, agreed: something else has since"
 
 
 def _other_rank(other: OriginOnRank) -> str:

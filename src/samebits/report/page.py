@@ -10,13 +10,27 @@ import linecache
 import math
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import samebits
 from samebits.comparison.growth import LossDifference
 from samebits.comparison.timeline import Timeline
 from samebits.report.costs import SAFER
-from samebits.runfolder.folder import RunFolder
+from samebits.report.documents import (
+    CauseDocument,
+    CheckDocument,
+    CostDocument,
+    DistanceDocument,
+    LocationDocument,
+    OriginDocument,
+    PriceDocument,
+    RatioDocument,
+    RunDocument,
+)
+from samebits.runfolder.folder import Manifest, RunFolder
+from samebits.runfolder.steps import Recording
+
+# What a template draws: plain data by name.
+View = dict[str, object]
 
 AROUND = 3
 LEFT, SPAN, LANE = 90, 760, 28
@@ -25,11 +39,11 @@ BAR_LEFT, BAR_SPAN, BAR_ROW = 260, 520, 22
 
 
 def check_page(
-    document: Mapping[str, Any],
+    document: CheckDocument,
     line: Timeline | None,
     losses: Sequence[LossDifference],
     agreeing: Mapping[int, Sequence[int]],
-    manifest: Mapping[str, Any],
+    manifest: Manifest,
     sources: bool = True,
 ) -> str:
     """The page of a check.
@@ -61,7 +75,7 @@ def check_page(
     )
 
 
-def cost_page(document: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
+def cost_page(document: CostDocument, manifest: Manifest) -> str:
     """The page of a measurement; `document` is `samebits.cost/1`."""
     prices = [price for price in (document["nothing_pinned"], *document["prices"]) if price is not None]
     return _rendered(
@@ -73,7 +87,7 @@ def cost_page(document: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
         error=document["error"],
         document=document,
         safer=SAFER,
-        bars=_bars([price for price in prices if price["ratio"] is not None]),
+        bars=_bars([(price["label"], price["ratio"]) for price in prices if price["ratio"] is not None]),
         prices=[_price(price) for price in prices],
         environment=_environment(manifest),
     )
@@ -82,18 +96,10 @@ def cost_page(document: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
 def run_page(folder: RunFolder) -> str:
     """The page of one run."""
     manifest = folder.manifest()
-    settings = manifest["plan"]["settings"]
+    settings = manifest.get("plan", {}).get("settings", {})
     observed = manifest.get("observed", {})
-    recordings = [
-        {
-            "rank": recording.rank,
-            "steps": recording.steps,
-            "complete": recording.complete,
-            "root": (recording.root(len(recording) - 1) or b"").hex() if len(recording) else "",
-        }
-        for recording in folder.recordings()
-    ]
-    steps = max((one["steps"] for one in recordings), default=0)
+    recordings = folder.recordings()
+    steps = max((one.steps for one in recordings), default=0)
     factors = [
         (name, settings.get(name, {}).get("mode", "natural"), one.get("value", "")) for name, one in observed.items()
     ]
@@ -104,13 +110,18 @@ def run_page(folder: RunFolder) -> str:
         headline=f"one run of {steps} steps, {manifest.get('status', 'unfinished')}",
         command=" ".join(manifest.get("typed", [])),
         error=None,
-        recordings=recordings,
+        recordings=[_recording(one) for one in recordings],
         factors=factors,
         environment=_environment(manifest),
     )
 
 
-def _rendered(template: str, **context: Any) -> str:
+def _recording(recording: Recording) -> View:
+    root = (recording.root(len(recording) - 1) or b"").hex() if len(recording) else ""
+    return {"rank": recording.rank, "steps": recording.steps, "complete": recording.complete, "root": root}
+
+
+def _rendered(template: str, **context: object) -> str:
     import jinja2
 
     loader = jinja2.PackageLoader("samebits.report", "pages")
@@ -121,12 +132,13 @@ def _rendered(template: str, **context: Any) -> str:
 # ---- a check
 
 
-def _runs_of(document: Mapping[str, Any]) -> tuple[int, int]:
+def _runs_of(document: CheckDocument) -> tuple[int, int]:
+    assert document["first_divergence"] is not None
     a, b = document["first_divergence"]["runs"]
-    return int(a), int(b)
+    return a, b
 
 
-def _origin(origin: Mapping[str, Any], sources: bool, cwd: str) -> dict[str, Any]:
+def _origin(origin: OriginDocument, sources: bool, cwd: str) -> View:
     facts = [["where", f"step {origin['step']}, op {origin['index']}, rank {origin['rank']}"]]
     if origin["backward_of"]:
         facts.append(["backward of", origin["backward_of"]])
@@ -147,13 +159,13 @@ def _origin(origin: Mapping[str, Any], sources: bool, cwd: str) -> dict[str, Any
     return {**origin, "facts": facts, "lines": lines, "location": _near(origin["location"], cwd)}
 
 
-def _distance(distance: Mapping[str, Any]) -> str:
+def _distance(distance: DistanceDocument) -> str:
     ulp = "" if distance["max_ulp"] is None else f", by at most {distance['max_ulp']} ULP"
     relative = "" if distance["max_relative"] is None else f", relative {distance['max_relative']:.2g}"
     return f"{distance['elements']} of {distance['total']} elements{ulp}{relative}"
 
 
-def _cause(cause: Mapping[str, Any], sources: bool, cwd: str) -> dict[str, Any]:
+def _cause(cause: CauseDocument, sources: bool, cwd: str) -> View:
     shown = [
         {**one, "lines": _lines(one["location"], 0) if sources else [], "location": _near(one["location"], cwd)}
         for one in cause.get("shown_by", [])
@@ -163,26 +175,26 @@ def _cause(cause: Mapping[str, Any], sources: bool, cwd: str) -> dict[str, Any]:
     entered = [{**one, "location": _near(one["location"], cwd)} for one in cause.get("witnessed", [])]
     near = {"location": _near(cause["location"], cwd), "others": others, "witnessed": entered}
     # An answer of an older samebits lacks what came later.
-    later: dict[str, Any] = {"fixed_together": False, "runs": None, "excluded": [], "next": [], "seeded": []}
+    later: View = {"fixed_together": False, "runs": None, "excluded": [], "next": [], "seeded": []}
     return {**later, **cause, "lines": lines, "shown_by": shown, **near}
 
 
-def _near(location: Mapping[str, Any] | None, cwd: str) -> dict[str, Any] | None:
+def _near(location: LocationDocument | None, cwd: str) -> LocationDocument | None:
     """A place with its path as one would type it where the command ran."""
     if location is None:
         return None
-    path = str(location["path"])
+    path = location["path"]
     inside = bool(cwd) and path.startswith(cwd.rstrip(os.sep) + os.sep)
     return {**location, "path": os.path.relpath(path, cwd) if inside else path}
 
 
-def _lines(location: Mapping[str, Any] | None, around: int = AROUND) -> list[dict[str, Any]]:
+def _lines(location: LocationDocument | None, around: int = AROUND) -> list[View]:
     """The guilty line with those around it; empty when the file is gone, or is another one by now."""
     if location is None or not os.path.exists(location["path"]):
         return []
     linecache.checkcache(location["path"])
-    own = int(location["line"])
-    found = [
+    own = location["line"]
+    found: list[View] = [
         {"number": number, "text": linecache.getline(location["path"], number).rstrip("\n"), "is_guilty": number == own}
         for number in range(max(1, own - around), own + around + 1)
         if linecache.getline(location["path"], number)
@@ -191,7 +203,7 @@ def _lines(location: Mapping[str, Any] | None, around: int = AROUND) -> list[dic
     return found if same or not location["source"] else []
 
 
-def _matrix(runs: Sequence[Mapping[str, Any]], agreeing: Mapping[int, Sequence[int]]) -> dict[str, Any]:
+def _matrix(runs: Sequence[RunDocument], agreeing: Mapping[int, Sequence[int]]) -> View:
     """Factors down, runs across: how each was treated in each."""
     factors = dict.fromkeys(name for run in runs for name in (*run["pinned"], *run["varied"]))
     shown = [{**run, "agrees": ", ".join(map(str, agreeing.get(run["id"], ()))) or "none"} for run in runs]
@@ -199,11 +211,11 @@ def _matrix(runs: Sequence[Mapping[str, Any]], agreeing: Mapping[int, Sequence[i
     return {"rows": rows, "runs": shown}
 
 
-def _mode(run: Mapping[str, Any], factor: str) -> str:
+def _mode(run: RunDocument, factor: str) -> str:
     return "pinned" if factor in run["pinned"] else "varied" if factor in run["varied"] else ""
 
 
-def _timeline(line: Timeline, runs: tuple[int, int]) -> dict[str, Any]:
+def _timeline(line: Timeline, runs: tuple[int, int]) -> View:
     width = SPAN / max(1, len(line.steps))
     lanes = []
     for number, lane in enumerate(line.lanes):
@@ -250,7 +262,7 @@ def _timeline(line: Timeline, runs: tuple[int, int]) -> dict[str, Any]:
     }
 
 
-def _growth(losses: Sequence[LossDifference]) -> dict[str, Any] | None:
+def _growth(losses: Sequence[LossDifference]) -> View | None:
     """The relative difference of the losses on a logarithmic scale, from the first step in which they differ."""
     shown = [one for one in losses if one.relative]
     if not shown:
@@ -305,31 +317,32 @@ def _is_known(shares: Sequence[float | None], at: int) -> bool:
 # ---- a measurement
 
 
-def _bars(prices: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def _bars(prices: Sequence[tuple[str, RatioDocument]]) -> View | None:
+    """A bar for each labelled ratio, with its interval."""
     if not prices:
         return None
-    top = max(1.1, *(float(min(price["ratio"]["high"], 3 * price["ratio"]["middle"])) for price in prices))
+    top = max(1.1, *(min(ratio["high"], 3 * ratio["middle"]) for _, ratio in prices))
 
     def across(ratio: float) -> float:
         return round(BAR_LEFT + BAR_SPAN * min(ratio, top) / top, 1)
 
     rows = [
         {
-            "label": price["label"],
+            "label": label,
             "y": number * BAR_ROW,
             "x": BAR_LEFT,
-            "width": round(across(price["ratio"]["middle"]) - BAR_LEFT, 1),
-            "low": across(price["ratio"]["low"]),
-            "high": across(price["ratio"]["high"]),
+            "width": round(across(ratio["middle"]) - BAR_LEFT, 1),
+            "low": across(ratio["low"]),
+            "high": across(ratio["high"]),
         }
-        for number, price in enumerate(prices)
+        for number, (label, ratio) in enumerate(prices)
     ]
-    words = "; ".join(f"{price['label']} {price['ratio']['middle']:.3f}" for price in prices)
+    words = "; ".join(f"{label} {ratio['middle']:.3f}" for label, ratio in prices)
     height = len(rows) * BAR_ROW + 20
     return {"rows": rows, "one": across(1.0), "width": BAR_LEFT + BAR_SPAN + 10, "height": height, "words": words}
 
 
-def _price(price: Mapping[str, Any]) -> dict[str, str]:
+def _price(price: PriceDocument) -> dict[str, str]:
     ratio, why = price["ratio"], price["failure"] or price["not_measured"]
     was_run = price["first_step_seconds"] > 0 and not price["failure"]
     repeats = {True: "yes", False: f"no, diverges at {price['diverges_at']}", None: "unknown"}[price["repeats"]]
@@ -345,19 +358,24 @@ def _price(price: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _state(price: Mapping[str, Any]) -> str:
+def _state(price: PriceDocument) -> str:
     return "failed" if price["failure"] else "not measured"
 
 
-def _interval(ratio: Mapping[str, Any]) -> str:
+def _interval(ratio: RatioDocument) -> str:
     return f"{ratio['low']:.3f} to {ratio['high']:.3f}{'' if ratio['is_difference'] else ', no difference'}"
 
 
 # ---- both
 
 
-def _environment(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _environment(manifest: Manifest) -> list[tuple[str, str]]:
     versions = manifest.get("versions", {})
     named = [(name, str(value)) for name, value in versions.items() if value]
-    facts = [("platform", "platform"), ("cores", "cores"), ("started", "started"), ("folder", "cwd")]
-    return [*named, *((name, str(manifest[key])) for name, key in facts if manifest.get(key))]
+    facts = {
+        "platform": manifest.get("platform"),
+        "cores": manifest.get("cores"),
+        "started": manifest.get("started"),
+        "folder": manifest.get("cwd"),
+    }
+    return [*named, *((name, str(value)) for name, value in facts.items() if value)]

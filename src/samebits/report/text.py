@@ -73,8 +73,8 @@ def _interrupted_headline(verdict: Verdict) -> str:
 
 
 def _ran(verdict: Verdict) -> list[tuple[str, str]]:
-    seconds = ((run, f"{run.outcome.wall_seconds:.1f} s") for run in verdict.runs)
-    return [("ran", f"run {run.id} ({run.plan.role}): {counted(run.steps, 'step')}, {took}") for run, took in seconds]
+    seconds = ((run, f"{run.wall_seconds:.1f} s") for run in verdict.runs)
+    return [("ran", f"run {run.id} ({run.role}): {counted(run.steps, 'step')}, {took}") for run, took in seconds]
 
 
 def _same_headline(verdict: Verdict) -> str:

@@ -20,10 +20,9 @@ import platform
 import re
 import shutil
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, cast
 
 from samebits.base.errors import NewerSchemaError, RecordingError, StorageError, UnbegunError
 from samebits.runfolder.steps import Recording
@@ -33,6 +32,56 @@ HOME = ".samebits"
 ANSWER = "answer.json"
 MANIFEST_SCHEMA = 1
 KEPT = 20
+
+
+class PlanDocument(TypedDict, total=False):
+    """As much of a plan as is read from a manifest."""
+
+    settings: dict[str, dict[str, object]]
+    stop_after: int | None
+
+
+class InEffectDocument(TypedDict):
+    """One factor as it was in effect in a run."""
+
+    mode: str
+    value: str
+
+
+class Manifest(TypedDict, total=False):
+    """What is known of one run; while it is under way, what came last is missing.
+
+    Attributes:
+        schema: the format of the file.
+        command, typed: as it was started, and as the user typed it.
+        cwd: where.
+        samebits, python, platform, machine, cores, started: with what, on what, and when.
+        plan: how it was treated, as `plan.json` holds it.
+        status: `running`, `ended`, `stopped` or `timed out`.
+        exit_code, wall_seconds, steps, ranks, complete: how it ended, and what was recorded.
+        versions: name → version of what the program used.
+        observed: factor → how it was in effect.
+    """
+
+    schema: str
+    command: list[str]
+    typed: list[str]
+    cwd: str
+    samebits: str
+    python: str
+    platform: str
+    machine: str
+    cores: int | None
+    started: str | float
+    plan: PlanDocument
+    status: str
+    exit_code: int
+    wall_seconds: float
+    steps: int
+    ranks: list[int]
+    complete: bool
+    versions: dict[str, str | None]
+    observed: dict[str, InEffectDocument]
 
 
 @dataclass(frozen=True)
@@ -57,12 +106,12 @@ class RunFolder:
     def values(self) -> Path:
         return self.path / "values"
 
-    def write_manifest(self, content: Mapping[str, Any]) -> None:
+    def write_manifest(self, content: Manifest) -> None:
         """Replace the manifest in one move, so that a reader never sees half of it."""
         text = json.dumps({"schema": f"samebits.run/{MANIFEST_SCHEMA}", **content}, indent=2) + "\n"
         write_whole(self.path / "manifest.json", text)
 
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> Manifest:
         """The manifest as plain data."""
         try:
             content = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
@@ -78,7 +127,7 @@ class RunFolder:
                 f"{self.path} has schema {schema}, and this samebits reads schemas up to {MANIFEST_SCHEMA}",
                 "upgrade samebits: pip install --upgrade samebits",
             )
-        return dict(content)
+        return cast("Manifest", content)
 
     def recordings(self) -> list[Recording]:
         """By rank, and within one in the order in which processes, threads and trainings were begun.
@@ -108,6 +157,11 @@ def write_whole(path: Path, text: str) -> None:
         beside.replace(path)
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror}", "choose another place with --out") from error
+
+
+def write_answer(home: Path, document: str) -> None:
+    """Keep what a check or a measurement answered beside its runs."""
+    write_whole(home / ANSWER, f"{document}\n")
 
 
 def new_home(out: Path | None = None, kept: int = KEPT) -> Path:

@@ -1,9 +1,8 @@
 """What each process of a run noted besides its recording: one JSON line per note, appended at once.
 
 A journal needs no closing and no lock: each process has its own file, and a half-written last line is left out by the
-reader.
-Notes: `start`, `observed`, `witness`, `seed`, `left`, `unseen`, `files`, `overridden`, `used`, `refused`, `error`,
-`end`.
+reader. Each sort of note is a record here; a line holds its `sort` as `note`, and every field that is not what it is
+when left out.
 """
 
 from __future__ import annotations
@@ -11,9 +10,241 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import ClassVar, TypeVar
+
+from samebits.base.records import from_data, to_data
+from samebits.base.sites import Site
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something that a process noted."""
+
+    sort: ClassVar[str]
+
+    def to_json(self) -> dict[str, object]:
+        """A line of a journal as plain data."""
+        known = ((one, getattr(self, one.name)) for one in fields(self))
+        return {"note": self.sort, **{one.name: to_data(value) for one, value in known if value != one.default}}
+
+
+@dataclass(frozen=True)
+class Started(Note):
+    """samebits started in a process.
+
+    Attributes:
+        executable: its Python.
+        python: the version.
+        argv: its command line.
+        pid: its number.
+        stack: where its stack begins, which tells a program from the one that it replaces; 0 if unknown.
+    """
+
+    sort = "start"
+
+    executable: str
+    python: str = ""
+    argv: tuple[str, ...] = ()
+    pid: int = 0
+    stack: int = 0
+
+
+@dataclass(frozen=True)
+class InEffect:
+    """One factor as torch found it: how samebits treats it, and its value."""
+
+    mode: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Observed(Note):
+    """What was in effect when torch was imported.
+
+    Attributes:
+        versions: name → version of what the program uses; None for what it has not.
+        factors: name → what is in effect.
+        rank: of the process, where it has one.
+        script: path of the script that runs; empty where that is no file of the user's.
+    """
+
+    sort = "observed"
+
+    versions: Mapping[str, str | None] = field(default_factory=dict)
+    factors: Mapping[str, InEffect] = field(default_factory=dict)
+    rank: int | None = None
+    script: str = ""
+
+
+@dataclass(frozen=True)
+class Witnessed(Note):
+    """A factor entered: the first time at this line.
+
+    Attributes:
+        factor: its name.
+        site: the line; None where a library acted on its own.
+        what: was called.
+        within: path and line of the site that this one explains.
+        fix: what to change there, where pinning the factor does not help.
+    """
+
+    sort = "witness"
+
+    factor: str
+    site: Site | None
+    what: str
+    within: tuple[str, int] | None = None
+    fix: str = ""
+
+
+@dataclass(frozen=True)
+class Seeded(Note):
+    """A generator was seeded: what was called, with which value, at which line."""
+
+    sort = "seed"
+
+    what: str
+    value: int | float | str
+    site: Site
+
+
+@dataclass(frozen=True)
+class LeftBehind(Note):
+    """Something that an earlier run left was found.
+
+    Attributes:
+        how: `read`, `listed`, `tested` or `made`.
+        path: absolute.
+        run: number of the run that left it.
+        site: the line that found it.
+        is_folder: it is no file.
+    """
+
+    sort = "left"
+
+    how: str
+    path: str
+    run: int
+    site: Site
+    is_folder: bool = False
+
+
+@dataclass(frozen=True)
+class Unseen(Note):
+    """Something that the recording does not hold, in words.
+
+    Attributes:
+        what: it is.
+        entered: samebits is in the process that did it.
+    """
+
+    sort = "unseen"
+
+    what: str
+    entered: bool = True
+
+
+@dataclass(frozen=True)
+class Files(Note):
+    """The user's source files that were imported, and the script that ran them."""
+
+    sort = "files"
+
+    files: tuple[str, ...]
+    script: str = ""
+
+
+@dataclass(frozen=True)
+class Overridden(Note):
+    """A factor was pinned, and the program undid that: why, as a clause."""
+
+    sort = "overridden"
+
+    factor: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Used(Note):
+    """Which of the things that some factors need the program used."""
+
+    sort = "used"
+
+    what: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Refused(Note):
+    """A pin stopped the program: its error, and the line that called what the pin forbids."""
+
+    sort = "refused"
+
+    message: str
+    where: str
+
+
+@dataclass(frozen=True)
+class Failed(Note):
+    """Something went wrong on our side.
+
+    Attributes:
+        kind: of the error, as in JSON answers; `internal` for a mistake of ours.
+        message, hint: for the user.
+    """
+
+    sort = "error"
+
+    kind: str
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Ended(Note):
+    """The process came to its end; `stopped_after` is the step after which samebits ended it on purpose."""
+
+    sort = "end"
+
+    rank: int | None = None
+    stopped_after: int | None = None
+
+
+@dataclass(frozen=True)
+class Stopped(Note):
+    """One training of several was recorded as far as was asked for; the process went on."""
+
+    sort = "stopped"
+
+    step: int
+    rank: int = 0
+
+
+@dataclass(frozen=True)
+class Cut(Note):
+    """What steps are cut at: `optimizer`, `backward` or `forward`."""
+
+    sort = "cut"
+
+    cut: str
+    rank: int = 0
+
+
+@dataclass(frozen=True)
+class OpDiverged(Note):
+    """The operation at which this run diverges from the one that it follows."""
+
+    sort = "op_parted"
+
+    rank: int
+    step: int
+    index: int
+
+
+_SORTS = {kind.sort: kind for kind in Note.__subclasses__()}
+AnyNote = TypeVar("AnyNote", bound=Note)
 
 
 class Journal:
@@ -25,10 +256,10 @@ class Journal:
         self._pid = 0
         self._waiting = b""
 
-    def note(self, sort: str, /, **content: Any) -> None:
+    def note(self, note: Note) -> None:
         """Append one line. A full disk must not end the user's run: the note then waits for the next one."""
         path = self._own_path()
-        self._waiting += json.dumps({"note": sort, **content}).encode() + b"\n"
+        self._waiting += json.dumps(note.to_json()).encode() + b"\n"
         try:
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             try:
@@ -46,22 +277,35 @@ class Journal:
         return self._path
 
 
-def read_notes(folder: Path, sort: str | None = None) -> Iterator[dict[str, Any]]:
-    """The notes of all processes of a run, process by process; `sort` chooses one sort."""
+def read_notes(folder: Path, sort: type[AnyNote]) -> Iterator[AnyNote]:
+    """The notes of one sort of all processes of a run, process by process; `Note` stands for every sort."""
     for notes in read_processes(folder):
-        yield from (note for note in notes if sort in (None, note["note"]))
+        yield from (note for note in notes if isinstance(note, sort))
 
 
-def read_processes(folder: Path) -> Iterator[list[dict[str, Any]]]:
+def read_processes(folder: Path) -> Iterator[list[Note]]:
     """The notes of each process of a run."""
     for path in sorted(folder.glob("journal.*.jsonl"), key=lambda p: (p.stat().st_mtime_ns, p.name)):
         parsed = (_parsed(line) for line in path.read_bytes().split(b"\n")[:-1])
         yield [note for note in parsed if note is not None]
 
 
-def _parsed(line: bytes) -> dict[str, Any] | None:
+def _parsed(line: bytes) -> Note | None:
+    """The note of a line; None where there is none, or one that only a newer samebits knows."""
     try:
-        note = json.loads(line)
+        content = json.loads(line)
     except ValueError:
         return None
-    return note if isinstance(note, dict) and "note" in note else None
+    return note_from_json(content) if isinstance(content, dict) else None
+
+
+def note_from_json(content: Mapping[str, object]) -> Note | None:
+    """What `Note.to_json` made; None for a sort that is not known here.
+
+    What should be known and cannot be read is no less than something unseen.
+    """
+    kind = _SORTS.get(str(content.get("note")))
+    try:
+        return None if kind is None else from_data(kind, content)
+    except ValueError as error:
+        return Unseen(f"what a process noted as {content.get('note')!r}, which cannot be read: {error}")

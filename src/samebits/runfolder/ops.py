@@ -14,13 +14,15 @@ import json
 import re
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from samebits.runfolder.steps import Recording, Writer
 
 CHUNK = 512
+Pass = Literal["forward", "backward", "optimizer", "none"]
 # The folder in a run's folder where the operands of single operations are kept.
 OPERANDS = "operands"
 
@@ -38,10 +40,11 @@ class OpKind:
         arguments: what it was called with: `(float32[2, 3], 1, alpha=1)`.
         ins, outs: names of the evidence.
         is_view: it makes no bits, only another look at those of its input.
+        source: the line as it was when the runs were compared; empty where it is to be read from the file.
     """
 
     op: str
-    pass_: str = "none"
+    pass_: Pass = "none"
     module: str = ""
     path: str = ""
     line: int = 0
@@ -51,6 +54,7 @@ class OpKind:
     ins: tuple[str, ...] = ()
     outs: tuple[str, ...] = ()
     is_view: bool = False
+    source: str = field(default="", compare=False)
 
     @property
     def identity(self) -> tuple[str, str, str]:
@@ -63,13 +67,37 @@ class OpKind:
         return int.from_bytes(hashlib.blake2b(self.as_json().encode(), digest_size=8).digest(), "little")
 
     def as_json(self) -> str:
-        return json.dumps(asdict(self))
+        content = asdict(self)
+        del content["source"]  # what is recorded is where the line lies
+        return json.dumps(content)
 
 
 def kind_from_json(text: str) -> OpKind:
     """What `OpKind.as_json` wrote."""
     content = json.loads(text)
     return OpKind(**{**content, "ins": tuple(content["ins"]), "outs": tuple(content["outs"])})
+
+
+@dataclass(frozen=True)
+class Producer:
+    """The operation that wrote an input last.
+
+    Attributes:
+        step, index: where it stands.
+        op: its name.
+        module: that it ran in.
+        path, line, function: the user's line nearest to it.
+        uninitialized: it made the memory, and wrote nothing to it.
+    """
+
+    step: int
+    index: int
+    op: str
+    module: str = ""
+    path: str = ""
+    line: int = 0
+    function: str = ""
+    uninitialized: bool = False
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from samebits.base.errors import NewerSchemaError, RecordingError, StorageError, UnbegunError
 from samebits.runfolder.lane_ids import LaneId
@@ -38,7 +38,8 @@ STREAMS = (
 )
 # What two runs are compared by, in the order in which one thing follows from another. The state of generators, and
 # losses as numbers, only explain.
-COMPARED = ("init", "batch", "output", "loss", "grad", "param", "buffer", "optimizer", "artifact", "end")
+Stream = Literal["init", "batch", "output", "loss", "grad", "param", "buffer", "optimizer", "artifact", "end"]
+COMPARED: tuple[Stream, ...] = get_args(Stream)
 
 Names = tuple[str, ...]
 _HEAD = struct.Struct("<BII")

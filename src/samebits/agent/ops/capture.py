@@ -19,6 +19,7 @@ from samebits.agent.ops.memory import Memory, lies_in_shared_memory
 from samebits.agent.ops.operands import Operands, keep_operands, read_kept_tensors
 from samebits.bits.digest import digests, is_evidence, unobserved
 from samebits.rng.digests import default_generator
+from samebits.runfolder.notes import OpDiverged
 from samebits.runfolder.ops import OPERANDS, OpRow, place_in
 from samebits.runfolder.spec import OpWindow
 from samebits.runfolder.tensors import bytes_of
@@ -98,7 +99,7 @@ class OpCapture:
         if self._follower is None or self._follower.agrees(row, self._log.rank):
             return False
         self._follower = None
-        self._log.journal.note("op_parted", rank=self._log.rank, step=row.step, index=row.index)
+        self._log.journal.note(OpDiverged(self._log.rank, row.step, row.index))
         return True
 
     def end(self, call: Call, row: OpRow, made: list[Any]) -> None:

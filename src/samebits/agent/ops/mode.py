@@ -26,6 +26,7 @@ from samebits.agent.ops.schemas import OpSchema, schema_of
 from samebits.bits.digest import Pending, is_evidence, pending, results
 from samebits.bits.digest.parts import LOW_ADDRESS
 from samebits.rng.digests import default_generator, digest_of_state
+from samebits.runfolder.notes import Unseen
 from samebits.runfolder.ops import OpRow, OpSheet
 from samebits.runfolder.spec import OpWindow
 
@@ -215,7 +216,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _note_unseen(self, what: str) -> None:
         if what not in self._unseen:
             self._unseen.add(what)
-            self.log.journal.note("unseen", what=what)
+            self.log.journal.note(Unseen(what))
 
     def _before(self, schema: OpSchema, func: Any, args: Any, kwargs: Any) -> Call:
         call = Call(schema, args, kwargs)

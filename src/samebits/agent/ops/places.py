@@ -16,6 +16,7 @@ import torch
 from torch.autograd import graph
 
 from samebits.base.sites import is_user_file
+from samebits.runfolder.ops import Pass
 
 # Above this frame lies the caller of backward; below it, what autograd itself calls.
 _ENGINE: CodeType | None = getattr(getattr(graph, "_engine_run_backward", None), "__code__", None)
@@ -35,7 +36,7 @@ NOWHERE: Line = ("", 0, "")
 class Place(NamedTuple):
     """Where one operation belongs; see `OpKind`."""
 
-    pass_: str
+    pass_: Pass
     module: str
     line: Line
     backward_of: str

@@ -1,4 +1,4 @@
-"""`samebits replay`: one recorded operation, called again and again."""
+"""`samebits replay`: call a recorded operation again and again."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ import click
 from samebits.base.errors import RecordingError, UsageError
 from samebits.cli.options import answer, format_option
 from samebits.replay.runner import DEFAULT_TIMES, operands_in, replay
-from samebits.report.json import dumped, replayed_json
-from samebits.report.text import replay_text
+from samebits.report.forms import Form
 from samebits.runfolder.folder import RunFolder, open_run
 
 
-@click.command(short_help="Call a recorded operation again and again.")
+@click.command()
 @click.option("--times", type=int, default=DEFAULT_TIMES, show_default=True, help="Calls as they were recorded.")
-@format_option
+@format_option("replay")
 @click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
-def command(times: int, form: str, run: Path) -> None:
+def command(times: int, form: Form, run: Path) -> None:
     """Call the operation whose operands RUN kept again and again, and say whether its bits repeat.
 
     \b
@@ -36,8 +35,7 @@ def command(times: int, form: str, run: Path) -> None:
         raise UsageError(f"--times must be at least 1, got {times}")
     folder, operands = _found(run)
     found = replay(folder, operands, times)
-    call = f"{operands.stem.replace('.', ' ')}"
-    answer(dumped(replayed_json(str(operands), found)) if form == "json" else replay_text(call, found), form == "json")
+    answer(form.replay(operands, found), form.IS_DATA)
     sys.exit(2 if found.failure else int(found.is_confirmed))
 
 

@@ -1,4 +1,4 @@
-"""`samebits cost`: what each pin costs the user's own steps, and the cheapest set that repeats."""
+"""`samebits cost`: what each pin costs, and the cheapest set that repeats."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from pathlib import Path
 import click
 
 from samebits.base.errors import UsageError
-from samebits.cli.config import read_config
 from samebits.cli.options import (
     COMMAND_LINE,
-    answer,
+    answer_or_fail,
     command_argument,
     format_option,
     keep_answer,
     out_option,
-    report_interrupt,
     seed_option,
-    working_in,
 )
-from samebits.cli.progress import progress_line
 from samebits.factors.catalog import find, in_order
 from samebits.launch.command import parse_command
+from samebits.launch.config import read_config
+from samebits.launch.working import working_in
 from samebits.pricing.experiments import run_cost
 from samebits.pricing.plan import DEFAULT_BUDGET, DEFAULT_WARM_UP, Request
-from samebits.report.costs import cost_json, cost_text
+from samebits.report.costs import cost_json
+from samebits.report.forms import Form
 from samebits.report.json import dumped
+from samebits.report.progress import progress_line
 from samebits.runfolder.folder import new_home
 
 
-@click.command(context_settings=COMMAND_LINE, short_help="What each pin costs, and the cheapest set that repeats.")
+@click.command(context_settings=COMMAND_LINE)
 @click.option("--budget", type=float, default=DEFAULT_BUDGET, show_default=True, metavar="S", help="Seconds for all.")
 @click.option(
     "--warm-up",
@@ -43,7 +43,7 @@ from samebits.runfolder.folder import new_home
 @click.option("--factor", "factors", multiple=True, metavar="FACTOR", help="Measure only this one (repeatable).")
 @seed_option
 @out_option
-@format_option
+@format_option("cost")
 @command_argument
 def command(
     budget: float,
@@ -51,7 +51,7 @@ def command(
     factors: tuple[str, ...],
     seed: int | None,
     out: Path | None,
-    form: str,
+    form: Form,
     command: tuple[str, ...],
 ) -> None:
     """What does each pin cost COMMAND's own steps, and which is the cheapest set of pins under which it repeats?
@@ -75,11 +75,6 @@ def command(
     home = new_home(out, config.keep)
     with working_in(home), progress_line() as announce:
         costs = run_cost(request, home, announce)
-    document = dumped(cost_json(costs))
-    keep_answer(home, document)
-    if form == "text" and costs.error is not None and costs.signal is None:
-        raise costs.error
-    answer(document if form == "json" else cost_text(costs), form == "json")
-    if form == "text" and costs.error is not None:
-        report_interrupt(costs.error)
+    keep_answer(home, dumped(cost_json(costs)))
+    answer_or_fail(form, form.cost(costs), costs.error, is_partial=costs.signal is not None)
     sys.exit(costs.exit_code)

@@ -1,4 +1,4 @@
-"""`samebits clean`: old checks, measurements and runs under `.samebits/` are removed."""
+"""`samebits clean`: remove old checks and runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from samebits.cli.options import answer
 from samebits.runfolder.folder import HOME, oldest_in
 
 
-@click.command(short_help="Remove old checks and runs.")
+@click.command()
 @click.option("--keep", type=int, help="Leave the newest so many (default 0).")
 @click.option("--older-than", type=float, metavar="DAYS", help="Only what is older than so many days.")
 @click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
-from samebits.base.errors import NewerSchemaError, RecordingError, StorageError
+from samebits.base.errors import RecordingError, StorageError
 from samebits.cli.options import answer
 from samebits.comparison.agreement import agreeing
 from samebits.comparison.growth import growth
 from samebits.comparison.timeline import timeline
+from samebits.report.answers import read_answer
+from samebits.report.documents import CheckDocument
 from samebits.report.page import check_page, cost_page, run_page
-from samebits.runfolder.folder import ANSWER, HOME, RunFolder, newest_in, open_run, write_whole
+from samebits.runfolder.folder import ANSWER, HOME, Manifest, RunFolder, newest_in, open_run, write_whole
 from samebits.runfolder.steps import Recording
 
-SCHEMAS = {"samebits.check": 1, "samebits.cost": 1}
 
-
-@click.command(short_help="One offline page for a check, a measurement or a run.")
+@click.command()
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), default=Path("samebits.html"), show_default=True, metavar="PAGE"
 )
@@ -48,8 +46,8 @@ def command(path: Path, out: Path, force: bool, no_source: bool) -> None:
 def _page(path: Path, sources: bool) -> str:
     if not (path / ANSWER).exists():
         return run_page(open_run(path))
-    document = _answer(path / ANSWER)
-    if document["schema"].startswith("samebits.cost/"):
+    document = read_answer(path / ANSWER)
+    if document["schema"] == "samebits.cost/1":
         return cost_page(document, _manifest(path))
     # The folder may have been moved since.
     folders = {run["id"]: RunFolder(path / Path(run["folder"]).name) for run in document["runs"]}
@@ -59,25 +57,8 @@ def _page(path: Path, sources: bool) -> str:
     return check_page(document, line, losses, agreeing(recorded), _manifest(path), sources)
 
 
-def _answer(path: Path) -> dict[str, Any]:
-    try:
-        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        name, _, version = document["schema"].partition("/")
-        number = int(version)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RecordingError(
-            f"{path} cannot be read: {error}", "was the check interrupted, or the file edited?"
-        ) from error
-    if name not in SCHEMAS or number > SCHEMAS[name]:
-        raise NewerSchemaError(
-            f"{path} has schema {document['schema']}, which this samebits does not read",
-            "upgrade samebits: pip install --upgrade samebits",
-        )
-    return document
-
-
 def _divergent(
-    document: Mapping[str, Any], folders: Mapping[int, RunFolder]
+    document: CheckDocument, folders: Mapping[int, RunFolder]
 ) -> tuple[list[Recording], list[Recording]] | None:
     """The recordings of the two runs that diverge."""
     place = document["first_divergence"]
@@ -87,7 +68,7 @@ def _divergent(
     return folders[a].recordings(), folders[b].recordings()
 
 
-def _manifest(home: Path) -> dict[str, Any]:
+def _manifest(home: Path) -> Manifest:
     for path in sorted(home.glob("*/manifest.json")):
         try:
             return RunFolder(path.parent).manifest()

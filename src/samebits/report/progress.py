@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from samebits.checking.plan import Request
 from samebits.checking.pool import Watch
 from samebits.launch.process import Outcome
 from samebits.runfolder.plan import RunPlan
 
 
 @contextmanager
-def progress(request: Request) -> Iterator[Watch | None]:
+def progress() -> Iterator[Watch | None]:
     """A function that is called about runs; draws on stderr when that is a terminal."""
     if not sys.stderr.isatty():
         yield None

@@ -1,28 +1,27 @@
-"""`samebits run`: the user's command, once, with factors pinned, as if it had been typed without us."""
+"""`samebits run`: run once with factors pinned."""
 
 from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Any
 
 import click
 
 from samebits.base.errors import UsageError
-from samebits.cli.config import read_config
-from samebits.cli.options import COMMAND_LINE, command_argument, out_option, pin_option, seed_option, settings_from
-from samebits.factors.pinning import settings_for
+from samebits.cli.options import COMMAND_LINE, command_argument, out_option, pin_option, seed_option
+from samebits.factors.pinning import settings_for, settings_from
 from samebits.launch.command import parse_command
+from samebits.launch.config import read_config
 from samebits.launch.process import Outcome, run_transparent
 from samebits.launch.signals import end_like
 from samebits.runfolder.folder import mark_busy, mark_done, new_home
-from samebits.runfolder.notes import read_notes
+from samebits.runfolder.notes import Failed, Note, Overridden, Started, read_notes
 from samebits.runfolder.plan import RunPlan
 from samebits.runfolder.spec import OpWindow
 from samebits.runfolder.steps import COMPARED
 
 
-@click.command(context_settings=COMMAND_LINE, short_help="Run once with factors pinned.")
+@click.command(context_settings=COMMAND_LINE)
 @pin_option("Pin only these factors (repeatable). Without it: all that are pinned by default.")
 @click.option("--no-pin", is_flag=True, help="Pin nothing, only record.")
 @seed_option
@@ -122,11 +121,11 @@ def _run(
 
 
 def _say_afterwards(outcome: Outcome, verbose: bool) -> None:
-    notes = list(read_notes(outcome.folder.path))
+    notes = list(read_notes(outcome.folder.path, Note))
     lines = [line for note in notes if (line := _worth_saying(note))]
     if outcome.unfinished is not None:
         lines.append(outcome.unfinished.message)
-    elif not any(note["note"] in ("start", "error") for note in notes):
+    elif not any(isinstance(note, (Started, Failed)) for note in notes):
         lines.append("did not get into any Python process of this command, so nothing was pinned inside")
     if verbose:
         lines.append(f"pinned {', '.join(outcome.plan.named('pinned')) or 'nothing'}")
@@ -136,7 +135,7 @@ def _say_afterwards(outcome: Outcome, verbose: bool) -> None:
         click.echo(f"samebits: {line}", err=True)
 
 
-def _worth_saying(note: dict[str, Any]) -> str:
-    if note["note"] == "overridden":
-        return f"{note['factor']} was pinned, but {note['why']}"
-    return str(note["message"]) if note["note"] == "error" else ""
+def _worth_saying(note: Note) -> str:
+    if isinstance(note, Overridden):
+        return f"{note.factor} was pinned, but {note.why}"
+    return note.message if isinstance(note, Failed) else ""

@@ -1,4 +1,4 @@
-"""`samebits factors`: the catalogue, as it stands in this environment."""
+"""`samebits factors`: what can change bits here, and what is in effect."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import click
 from samebits.cli.options import answer, format_option
 from samebits.factors.context import import_if_installed
 from samebits.factors.pinning import status
-from samebits.report.json import dumped, factors_json
-from samebits.report.text import factors_text
+from samebits.report.forms import Form
 
 
-@click.command(short_help="What can change bits here, and what is in effect.")
-@format_option
-def command(form: str) -> None:
+@click.command()
+@format_option("factors")
+def command(form: Form) -> None:
     """Show every factor: what is in effect, whether it is held still, and why it matters.
 
     \b
@@ -22,5 +21,4 @@ def command(form: str) -> None:
     """  # noqa: D301 - click wants the character itself
     # What is in effect for torch can only be read from torch itself; where it is not installed, that is said.
     import_if_installed("torch")
-    found = status()
-    answer(dumped(factors_json(found)) if form == "json" else factors_text(found), form == "json")
+    answer(form.factors(status()), form.IS_DATA)

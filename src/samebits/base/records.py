@@ -1,0 +1,121 @@
+"""Records as plain data and back: frozen dataclasses, through their type hints.
+
+What a newer samebits added is ignored, what an older one lacked gets its default, and what has another shape raises
+ValueError: nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from samebits.base.errors import SamebitsError, error_from_data
+from samebits.base.sites import Site
+
+T = TypeVar("T")
+
+
+def to_data(value: object) -> object:
+    """A record as JSON can hold it: dataclasses become dictionaries, tuples and sets lists, paths text."""
+    if isinstance(value, Site):
+        return value.as_note()
+    if is_dataclass(value):
+        return {field.name: to_data(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(name): to_data(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_data(one) for one in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted(str(one) for one in value)
+    if isinstance(value, SamebitsError):
+        return value.as_data()
+    return str(value) if isinstance(value, Path) else value
+
+
+def from_data(kind: type[T], value: object) -> T:
+    """The record of a kind that `to_data` made plain data of.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    return cast("T", _read(kind, value))
+
+
+def _read(kind: object, value: object) -> object:
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        return _read_one_of(inner, value)
+    if origin is Literal:
+        return _checked(value in inner, kind, value)
+    if origin is not None:
+        return _read_many(origin, inner, value)
+    if kind is Site:
+        return Site.from_note(_mapping(kind, value))
+    if kind is Path:
+        return Path(str(_checked(isinstance(value, str), kind, value)))
+    if kind is SamebitsError:
+        return error_from_data(_mapping(kind, value))
+    if isinstance(kind, type) and is_dataclass(kind):
+        return _read_record(kind, _mapping(kind, value))
+    if kind is float:
+        return float(cast("float", _checked(_is_number(value), kind, value)))
+    if kind is object:
+        return value
+    is_flag = isinstance(value, bool)
+    is_plain = isinstance(kind, type) and isinstance(value, kind) and is_flag == (kind is bool)
+    return _checked(is_plain, kind, value)
+
+
+def _read_record(kind: type, value: Mapping[str, object]) -> object:
+    hints = _hints(kind)
+    known = {name: _read(hint, value[name]) for name, hint in hints.items() if name in value}
+    try:
+        return kind(**known)
+    except TypeError as error:
+        raise ValueError(f"no {kind.__name__}: {error}") from error
+
+
+def _read_one_of(kinds: tuple[object, ...], value: object) -> object:
+    if value is None and type(None) in kinds:
+        return None
+    *others, last = (kind for kind in kinds if kind is not type(None))
+    for kind in others:
+        with suppress(ValueError):
+            return _read(kind, value)
+    return _read(last, value)
+
+
+def _read_many(origin: object, inner: tuple[object, ...], value: object) -> object:
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return {name: _read(inner[1], one) for name, one in _mapping(origin, value).items()}
+    items = cast("list[object]", _checked(isinstance(value, list), origin, value))
+    if origin is tuple and inner[1:] != (...,):
+        _checked(len(items) == len(inner), origin, value)
+        return tuple(_read(kind, one) for kind, one in zip(inner, items, strict=True))
+    return cast("type[tuple[object, ...]]", origin)(_read(inner[0], one) for one in items)
+
+
+@cache
+def _hints(kind: type) -> dict[str, object]:
+    found = get_type_hints(kind)
+    return {field.name: found[field.name] for field in fields(kind) if field.init}
+
+
+def _mapping(kind: object, value: object) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", _checked(isinstance(value, dict), kind, value))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _checked(is_right: bool, kind: object, value: object) -> object:
+    if not is_right:
+        name = kind.__name__ if isinstance(kind, type) else str(kind)
+        raise ValueError(f"{value!r} is no {name}")
+    return value

@@ -1,0 +1,82 @@
+"""`samebits check`: same bits? If not: where, why, and what fixes it."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from samebits.checking.asked import Asked, check_in
+from samebits.checking.plan import first_runs
+from samebits.cli.options import (
+    COMMAND_LINE,
+    answer,
+    answer_or_fail,
+    command_argument,
+    format_option,
+    keep_answer,
+    out_option,
+    pin_option,
+    seed_option,
+)
+from samebits.launch.config import read_config
+from samebits.report.forms import Form
+from samebits.report.json import check_json, dumped
+from samebits.report.progress import progress
+from samebits.report.text import plan_text
+from samebits.runfolder.folder import new_home
+
+
+@click.command(context_settings=COMMAND_LINE)
+@pin_option("Hold this factor still in every run (repeatable).")
+@click.option("--vary", multiple=True, metavar="FACTOR", help="Vary this factor too (repeatable).")
+@click.option("--runs", type=int, help="Runs before anything is judged: two controls, the rest varied (default 3).")
+@click.option("--max-runs", type=int, help="At most so many runs altogether (default 40).")
+@click.option("--jobs", type=int, help="So many runs side by side (default 1).")
+@click.option("--level", type=click.Choice(["step", "op"]), help="`op`: name the operation, too (default step).")
+@click.option("--all", "all_origins", is_flag=True, help="With --level op: name further operations, too.")
+@click.option("--max-steps", type=int, help="Look at the first so many steps only.")
+@click.option(
+    "--timeout",
+    type=float,
+    metavar="S",
+    help="End a run after so many seconds (default ten times the first run, at least 60).",
+)
+@click.option(
+    "--fresh-copy/--no-fresh-copy",
+    default=None,
+    help="Start every run in a copy of this folder of its own (default with --jobs above 1).",
+)
+@click.option("--share", multiple=True, metavar="PATH", help="Leave this out of the copies: data (repeatable).")
+@click.option("--dry-run", is_flag=True, help="Print what would be run, and run nothing.")
+@seed_option
+@out_option
+@format_option("check")
+@command_argument
+def command(form: Form, command: tuple[str, ...], dry_run: bool, out: Path | None, **options: Any) -> None:
+    """Does COMMAND repeat bit for bit? If not: where the runs diverge, which line lets it in, and what cures it.
+
+    \b
+    samebits check train.py --lr 3
+    samebits check --max-steps 50 --jobs 2 train.py
+    samebits check -- torchrun --nproc-per-node 2 train.py
+    samebits check train.py --out {run}
+    samebits check --fresh-copy --share data train.py
+
+    Runs share the current folder unless they get copies of it; {run} in COMMAND is a folder of the run's own.
+    Standard input is passed on when it is a file. Exit status: 0 same bits, 1 different bits, 2 undecided.
+    """  # noqa: D301 - click wants the character itself
+    config = read_config()
+    asked = Asked(**options)
+    request = asked.request(command, config)
+    if dry_run:
+        answer(plan_text(request, first_runs(request)))
+        return
+    home = new_home(out, config.keep)
+    verdict = check_in(home, request, partial(click.echo, err=True), asked.wants_copies(config), progress())
+    keep_answer(home, dumped(check_json(verdict)))
+    answer_or_fail(form, form.check(verdict), verdict.error, is_partial=verdict.signal is not None)
+    sys.exit(verdict.exit_code)

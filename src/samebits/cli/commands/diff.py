@@ -1,0 +1,32 @@
+"""`samebits diff`: compare two recorded runs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from samebits.cli.options import answer, format_option
+from samebits.comparison.runs import diff_runs
+from samebits.report.forms import Form
+from samebits.runfolder.folder import open_run
+
+
+@click.command()
+@format_option("diff")
+@click.argument("a", type=click.Path(path_type=Path), metavar="RUN")
+@click.argument("b", type=click.Path(path_type=Path), metavar="RUN")
+def command(form: Form, a: Path, b: Path) -> None:
+    """Compare two recorded runs and name the first place at which they differ.
+
+    \b
+    samebits run --out one train.py
+    samebits run --out two train.py
+    samebits diff one two
+
+    Exit status: 0 same bits, 1 different bits, 2 when a run cannot be read.
+    """  # noqa: D301 - click wants the character itself
+    found = diff_runs(open_run(a), open_run(b))
+    answer(form.diff(found), form.IS_DATA)
+    sys.exit(0 if found.comparison.same else 1)

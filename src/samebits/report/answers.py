@@ -1,0 +1,58 @@
+"""Answers that were kept beside their runs, read again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import cast
+
+from samebits.base.errors import NewerSchemaError, RecordingError
+from samebits.checking.verdict import AnyVerdict
+from samebits.report.documents import CheckDocument, CostDocument
+from samebits.runfolder.folder import ANSWER
+
+SCHEMAS = {"samebits.check": 1, "samebits.cost": 1}
+
+
+def read_answer(path: Path) -> CheckDocument | CostDocument:
+    """The document in a file, of a check or of a measurement; an older samebits may have left keys out.
+
+    Raises:
+        RecordingError: there is none, or it was made by a newer samebits.
+    """
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        name, _, version = document["schema"].partition("/")
+        number = int(version)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RecordingError(
+            f"{path} cannot be read: {error}", "was the check interrupted, or the file edited?"
+        ) from error
+    if name not in SCHEMAS or number > SCHEMAS[name]:
+        raise NewerSchemaError(
+            f"{path} has schema {document['schema']}, which this samebits does not read",
+            "upgrade samebits: pip install --upgrade samebits",
+        )
+    return cast("CheckDocument | CostDocument", document)
+
+
+def read_verdict(kind: type[AnyVerdict], home: Path) -> AnyVerdict:
+    """The verdict of a check, from the answer in its folder.
+
+    Raises:
+        RecordingError: the folder holds no answer of a check, or one that cannot be read.
+    """
+    path = home / ANSWER
+    if home.is_dir() and not path.exists():
+        raise RecordingError(f"{home} holds no answer of a check", "name the folder of one, such as .samebits/2026...")
+    document = read_answer(path)
+    if document["schema"] != "samebits.check/1":
+        raise RecordingError(f"{path} holds no answer of a check but {document['schema']}", "see `samebits report`")
+    record = document.get("record")
+    if record is None:
+        why = "it could not even begin" if document["error"] else "it was made by a samebits that kept no record"
+        raise RecordingError(f"{path} holds no verdict: {why}", "check again")
+    try:
+        return kind.from_json(record)
+    except ValueError as error:
+        raise RecordingError(f"{path} cannot be read: {error}", "was the file edited?") from error

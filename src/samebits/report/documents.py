@@ -1,0 +1,653 @@
+"""What a program reads, typed: every JSON document that samebits prints or keeps.
+
+The published schemas are generated from these types and their docstrings by `docs/schemas.py`. Keys are only ever
+added. What a document may lack stands in a base of its own, because Python 3.10 has no `NotRequired`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+from samebits.checking.verdict import Treated, VerdictKind
+from samebits.comparison.locate import DivergentStream
+from samebits.comparison.ops import OpFinding
+from samebits.factors.base import Scope
+from samebits.factors.context import Mode
+from samebits.runfolder.ops import Pass
+
+
+class LocationDocument(TypedDict):
+    """A line of code.
+
+    Attributes:
+        path: absolute path
+        line: counts from 1
+        source: the stripped line, empty when the file cannot be read
+    """
+
+    path: str
+    line: int
+    function: str
+    source: str
+
+
+class DistanceDocument(TypedDict):
+    """How far two tensors lie apart.
+
+    Attributes:
+        elements: elements that differ in any bit
+        max_ulp: largest distance in units in the last place (-0.0 is one below 0.0); null where it means nothing:
+            integers, NaN, unrelated values
+        max_relative: largest |a-b| / max(|a|, |b|)
+    """
+
+    elements: int
+    total: int
+    max_ulp: int | None
+    max_relative: float | None
+
+
+class ErrorDocument(TypedDict):
+    """Why nothing could be decided."""
+
+    kind: str
+    message: str
+    hint: str
+
+
+class TensorsDocument(TypedDict):
+    """How many tensors of a stream differ."""
+
+    differing: int
+    total: int
+
+
+# `pass` is a word of Python's, so it can be no name in a class.
+_AnyPass = TypedDict("_AnyPass", {"pass": "str | None"})
+_NamedPass = TypedDict("_NamedPass", {"pass": "str"})
+_Pass = TypedDict("_Pass", {"pass": "Pass"})
+
+
+class _DivergenceProcess(TypedDict, total=False):
+    process: str
+
+
+class DivergenceDocument(_AnyPass, _DivergenceProcess):
+    """The first place at which two runs differ.
+
+    Attributes:
+        step: counts from 0
+        stream: length: one run went on; outcome: one run failed
+        name: the first tensor that differs
+        process: which process, thread or training of that rank, in words; empty where the rank has only one
+        op: filled at level op
+        generators: generators that stood elsewhere at the end of the step before
+    """
+
+    step: int
+    stream: DivergentStream
+    name: str
+    rank: int
+    op: str | None
+    location: LocationDocument | None
+    tensors: TensorsDocument
+    distance: DistanceDocument | None
+    generators: list[str]
+    detail: str
+
+
+class FirstDivergenceDocument(DivergenceDocument):
+    """The first place at which two runs of a check differ.
+
+    Attributes:
+        runs: the two runs that diverge
+    """
+
+    runs: list[int]
+
+
+class RunDocument(TypedDict):
+    """One run of a check.
+
+    Attributes:
+        id: counts from 1
+        stopped: ended on purpose after the step it was asked for
+    """
+
+    id: int
+    role: str
+    pinned: list[str]
+    varied: list[str]
+    exit_code: int
+    steps: int
+    wall_seconds: float
+    timed_out: bool
+    stopped: bool
+    folder: str
+
+
+class OpDocument(TypedDict):
+    """An operation and its line."""
+
+    op: str
+    location: LocationDocument | None
+
+
+class ProducerDocument(TypedDict):
+    """The recorded operation that wrote an input last.
+
+    Attributes:
+        index: counts the operations of the step
+        uninitialized: it made the memory, and wrote nothing to it
+    """
+
+    step: int
+    index: int
+    op: str
+    module: str
+    path: str
+    line: int
+    function: str
+    uninitialized: bool
+
+
+class OpPlaceDocument(_Pass):
+    """Where the operations of one rank diverge first.
+
+    Attributes:
+        finding: op: inputs equal, results differ; input: something arrived different that no recorded operation made;
+            argument: a number or shape from Python differs; generator: a random operation about to draw from another
+            state; control flow: another operation altogether
+        index: counts the operations of the step
+        op: aten::add_.Tensor
+        module: dotted path, empty outside of modules
+        names: inputs or results that differ
+        received: the difference came from another rank
+        uninitialized: memory was read that had never been written
+        producer: the recorded operation that wrote the input last
+    """
+
+    finding: OpFinding
+    rank: int
+    step: int
+    index: int
+    op: str
+    backward_of: str | None
+    module: str
+    location: LocationDocument | None
+    names: list[str]
+    extra_in: Literal["first", "second", "both"] | None
+    extra: list[OpDocument]
+    received: bool
+    uninitialized: bool
+    producer: ProducerDocument | None
+
+
+class RowDocument(TypedDict):
+    """A line of what the terminal says."""
+
+    label: str
+    text: str
+
+
+class ConditionDocument(TypedDict):
+    """One way in which an operation was called again.
+
+    Attributes:
+        which: numbers that tell results apart, also between conditions
+    """
+
+    name: str
+    calls: int
+    results: int
+    which: list[int]
+
+
+class CalledAgainDocument(TypedDict):
+    """What calling an operation again showed.
+
+    Attributes:
+        racy: calls under the same conditions differ
+        script: the reproducer; null for a custom operation, which was called again inside the program
+    """
+
+    confirmed: bool
+    racy: bool
+    distinct: int
+    gives_recorded: bool
+    conditions: list[ConditionDocument]
+    script: str | None
+    failure: str | None
+
+
+class OriginDocument(OpPlaceDocument):
+    """An operation at which two runs diverge.
+
+    Attributes:
+        pairs: how many pairs of runs it took until one diverged
+        message: the finding as a clause, in the words of the terminal and the page
+        summary: place, operation, line and finding in one line
+        rows: what the terminal says of it; a row without a label goes on with the one above
+        is_accused: the operation itself made the difference, as far as was measured
+        unobserved_write: inputs changed past the dispatcher
+        changed_meanwhile: inputs that another process or thread changed while the operation ran
+        shared: operands in memory that other processes may write to
+        operands: file with the call
+    """
+
+    runs: list[int]
+    pairs: int
+    message: str
+    summary: str
+    rows: list[RowDocument]
+    is_accused: bool
+    distance: DistanceDocument | None
+    unobserved_write: list[str]
+    changed_meanwhile: list[str]
+    shared: list[str]
+    replay: CalledAgainDocument | None
+    operands: str | None
+    ranks: list[OpPlaceDocument]
+
+
+class _ShownFix(TypedDict, total=False):
+    fix: str | None
+
+
+class ShownDocument(_ShownFix):
+    """A line that shows how a factor enters at another one.
+
+    Attributes:
+        what: what happens on that line
+        fix: what to change there, where pinning the factor does not help
+    """
+
+    what: str
+    location: LocationDocument
+
+
+class EvidenceDocument(TypedDict):
+    """The runs that speak about a factor.
+
+    Attributes:
+        held: runs that agree with everything pinned, or with the causes pinned and the rest left alone or varied
+        released: runs in which this factor alone was changed, always in the same way; or left alone
+        differing: how many released runs are not as the held runs are; of runs left alone, not as most of them
+        left_alone: the factor was left alone, not changed
+        chance: that a coin outside the catalogue shows this pattern, the largest over every bias
+        limit: below which chance the factor is called guilty
+    """
+
+    held: list[int]
+    released: list[int]
+    differing: int
+    left_alone: bool
+    chance: float
+    limit: float
+
+
+class SeededDocument(TypedDict):
+    """A call that seeded a generator with another value in each of two runs."""
+
+    what: str
+    values: list[str]
+    location: LocationDocument
+
+
+class WitnessedDocument(TypedDict):
+    """A factor that entered, with its first line."""
+
+    factor: str
+    what: str
+    location: LocationDocument
+
+
+class _MoreOfCause(TypedDict, total=False):
+    shown_by: list[ShownDocument]
+    seeded: list[SeededDocument]
+    witnessed: list[WitnessedDocument]
+    excluded: list[str]
+    next: list[str]
+
+
+class CauseDocument(_MoreOfCause):
+    """A factor that makes runs diverge, or what is known of an unknown cause.
+
+    Attributes:
+        factor: a factor of the catalogue, or unknown
+        what: how it entered
+        location: the user's line that let it in; null where there is none
+        locations: the location, and its company: lines fixed together with it, or not told apart from it
+        fixed_together: one seed before the first location fixes all of them
+        shown_by: lines that show how the factor enters at its location
+        likely: the line was found by reading the code, not by watching it
+        confirmed: shown by experiment: a coin outside the catalogue would have shown the same with a chance below
+            `runs.limit`
+        on_this_machine: it differs between two runs here; else on other machines only
+        evidence: how many runs of how many agree and differ
+        runs: the runs that speak about it; null for an unknown cause
+        seeded: of an unknown cause: calls that seeded a generator with another value in each of two runs
+        witnessed: of an unknown cause: factors that entered, each with its first line
+        excluded: of an unknown cause: what the evidence rules out
+        next: of an unknown cause: what to try next
+    """
+
+    factor: str
+    what: str
+    location: LocationDocument | None
+    locations: list[LocationDocument]
+    fixed_together: bool
+    likely: bool
+    confirmed: bool
+    distance: DistanceDocument | None
+    on_this_machine: bool
+    evidence: str
+    runs: EvidenceDocument | None
+
+
+class RemedyDocument(TypedDict):
+    """The smallest set of pins under which the runs agree.
+
+    Attributes:
+        diverged: two runs that diverge with the remedy
+        runs: runs with these pins that agree, up to the step at which runs diverge without them
+        to_the_end: those among them that went to the end
+        rest_varied: the one among those in which everything else was varied
+        chance: that a coin makes runs agree with the pins and differ without them
+        state: how well it is known to work, in words
+    """
+
+    pins: list[str]
+    command: str
+    verified: bool
+    diverged: tuple[int, int] | None
+    runs: list[int]
+    to_the_end: list[int]
+    rest_varied: int | None
+    chance: float
+    state: str
+    code: list[str]
+
+
+class RestsOnDocument(TypedDict):
+    """What a verdict of "same" rests on.
+
+    Attributes:
+        detectable_rate: share of differing runs from which on they would have shown one
+    """
+
+    runs: int
+    detectable_rate: float
+    confidence: float
+
+
+class LeftOutDocument(TypedDict):
+    """A treatment under which the script fails, and without which it does not."""
+
+    factor: str
+    mode: Treated
+    why: str
+
+
+class RunUnderWayDocument(TypedDict):
+    """A run that was ended with the check."""
+
+    id: int
+    role: str
+
+
+class InterruptedCheckDocument(TypedDict):
+    """How a check was ended before it was done.
+
+    Attributes:
+        signal: that ended the check, such as SIGINT
+        runs: that were under way, and are not among `runs`
+    """
+
+    signal: str
+    runs: list[RunUnderWayDocument]
+
+
+class CheckDocument(TypedDict):
+    """What `samebits check --format json` prints. Keys are only ever added.
+
+    Attributes:
+        headline: the answer in one sentence
+        folder: where the runs are kept
+        origin: the operation at which two runs diverge, where it was looked for
+        further_origins: with --all: operations at which the runs diverge too, once those before are out of the way
+        rests_on: what a verdict of same rests on
+        left_out: treatments under which the script fails, and without which it does not
+        streams: what was recorded and compared, in the order in which one thing follows from another
+        interrupted: the check was ended before it was done: what is said holds for the runs that were complete
+        error: set when nothing could be decided
+        record: the same as `samebits.verdict` reads it; what it holds is not promised to stay
+    """
+
+    schema: Literal["samebits.check/1"]
+    verdict: VerdictKind
+    headline: str
+    command: str | None
+    folder: str | None
+    runs: list[RunDocument]
+    varied: list[str]
+    pinned: list[str]
+    first_divergence: FirstDivergenceDocument | None
+    origin: OriginDocument | None
+    further_origins: list[OriginDocument]
+    causes: list[CauseDocument]
+    remedy: RemedyDocument | None
+    rests_on: RestsOnDocument | None
+    left_out: list[LeftOutDocument]
+    untested: list[str]
+    notes: list[str]
+    streams: list[str]
+    not_observed: list[str]
+    interrupted: InterruptedCheckDocument | None
+    error: ErrorDocument | None
+    record: dict[str, object] | None
+
+
+class FirstOpDocument(_NamedPass):
+    """The first operation that differs between two recordings.
+
+    Attributes:
+        finding: op: inputs equal, results differ; input: something arrived different
+        message: in one line
+    """
+
+    step: int
+    index: int
+    rank: int
+    finding: OpFinding
+    op: str
+    module: str
+    location: LocationDocument | None
+    names: list[str]
+    message: str
+
+
+class DiffDocument(TypedDict):
+    """What `samebits diff --format json` prints. Keys are only ever added.
+
+    Attributes:
+        first_op: the first operation that differs, where both runs recorded operations
+        streams: what was recorded and compared, in the order in which one thing follows from another
+        compares_ops: operations were compared, too
+        not_observed: what the recordings cannot see
+        error: set when nothing could be decided
+    """
+
+    schema: Literal["samebits.diff/1"]
+    verdict: VerdictKind
+    runs: list[str]
+    first_divergence: DivergenceDocument | None
+    first_op: FirstOpDocument | None
+    streams: list[str]
+    compares_ops: bool
+    not_observed: list[str]
+    notes: list[str]
+    error: ErrorDocument | None
+
+
+class FactorDocument(TypedDict):
+    """One factor as it stands here.
+
+    Attributes:
+        held: null: cannot be told from here
+        can_pin: from inside a running program
+    """
+
+    name: str
+    scope: Scope
+    summary: str
+    in_effect: str
+    held: bool | None
+    can_pin: bool
+    reason: str
+    too_late_since: str
+    pinned_by_default: bool
+    varied_by_default: bool
+
+
+class FactorsDocument(TypedDict):
+    """What `samebits factors --format json` prints. Keys are only ever added."""
+
+    schema: Literal["samebits.factors/1"]
+    factors: list[FactorDocument]
+
+
+class ReplayDocument(CalledAgainDocument):
+    """What `samebits replay --format json` prints. Keys are only ever added.
+
+    Attributes:
+        operands: the file that holds the call
+        error: set when nothing could be decided
+    """
+
+    schema: Literal["samebits.replay/1"]
+    verdict: VerdictKind
+    operands: str | None
+    error: ErrorDocument | None
+
+
+class RatioDocument(TypedDict):
+    """A ratio of step times, with its interval.
+
+    Attributes:
+        middle: median over pairs of blocks
+        low: lower bound of the 95 % interval of the median (order statistics)
+        high: upper bound
+        is_difference: 1 lies outside of the interval
+    """
+
+    middle: float
+    low: float
+    high: float
+    pairs: int
+    is_difference: bool
+
+
+class PriceDocument(TypedDict):
+    """What was measured of one set of pins.
+
+    Attributes:
+        settings: how which factor was treated; the rest was left alone
+        ratio: of step times to those with nothing pinned; null for nothing itself, for failures and for what was not
+            measured
+        step_seconds: median
+        first_step_seconds: from the first forward call to the end of the step
+        peak_bytes: of the accelerator where one is used, else of the process
+        repeats: a second run had the same bits in every recorded step
+        diverges_at: where it had not
+        failure: why it could not be run; empty if it could
+        not_measured: why there is no ratio although it could be run, and what to do; empty otherwise
+    """
+
+    label: str
+    settings: dict[str, Mode]
+    ratio: RatioDocument | None
+    step_seconds: float
+    first_step_seconds: float
+    peak_bytes: int
+    repeats: bool | None
+    diverges_at: str
+    failure: str
+    not_measured: str
+
+
+class NotApplicableDocument(TypedDict):
+    """A factor that cannot matter here."""
+
+    factor: str
+    reason: str
+
+
+class PinSetDocument(TypedDict):
+    """A set of pins, as a command and as code."""
+
+    label: str
+    pins: list[str]
+    command: str
+    code: str
+
+
+class InterruptedCostDocument(TypedDict):
+    """How a measurement was ended before it was done.
+
+    Attributes:
+        signal: that ended the measurement, such as SIGINT
+        begun: labels of the runs that were begun
+    """
+
+    signal: str
+    begun: list[str]
+
+
+class CostDocument(TypedDict):
+    """What `samebits cost --format json` prints. Keys are only ever added.
+
+    Attributes:
+        headline: the answer in one sentence
+        command: as it was typed
+        folder: holds a run folder for every run
+        recorded_steps: first steps of each run, recorded and not timed
+        block_steps: steps that a run takes when it has its turn
+        distinct_input_shapes: of the outermost module, in the recorded steps
+        not_applicable: factors that cannot matter for this script on this machine
+        recommended: the cheapest set that repeats, of those that were measured, nothing pinned among them; null when
+            there is none
+        pins_most: the set that pins most, where it costs no measured difference from the cheapest; null when that is
+            the cheapest
+        is_noisy: an interval is wider than 10 % to each side
+        interrupted: the measurement was ended before it was done
+    """
+
+    schema: Literal["samebits.cost/1"]
+    headline: str
+    command: str | None
+    folder: str | None
+    recorded_steps: int
+    block_steps: int
+    distinct_input_shapes: int
+    nothing_pinned: PriceDocument | None
+    prices: list[PriceDocument]
+    not_applicable: list[NotApplicableDocument]
+    recommended: PinSetDocument | None
+    pins_most: PinSetDocument | None
+    is_noisy: bool
+    wall_seconds: float
+    interrupted: InterruptedCostDocument | None
+    error: ErrorDocument | None
+
+
+# Every document by the name in its `schema` key.
+DOCUMENTS: dict[str, type] = {
+    "check": CheckDocument,
+    "cost": CostDocument,
+    "diff": DiffDocument,
+    "factors": FactorsDocument,
+    "replay": ReplayDocument,
+}
+# What holds no other keys than these, now or later.
+CLOSED: tuple[type, ...] = (InterruptedCheckDocument, RunUnderWayDocument, InterruptedCostDocument)

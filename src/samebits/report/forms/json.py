@@ -1,0 +1,47 @@
+"""`--format json`: one document with a schema name, see docs/reference/schemas."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from samebits.base.errors import SamebitsError
+from samebits.checking.verdict import Verdict
+from samebits.comparison.runs import Diff
+from samebits.factors.pinning import Status
+from samebits.pricing.prices import Costs
+from samebits.replay.runner import Replay
+from samebits.report.costs import cost_json
+from samebits.report.diffs import diff_notes
+from samebits.report.json import HAS_ERRORS, check_json, diff_json, dumped, factors_json, replayed_json, unanswered
+
+IS_DATA = True
+
+
+def check(verdict: Verdict) -> str:
+    """`samebits.check/1`."""
+    return dumped(check_json(verdict))
+
+
+def diff(found: Diff) -> str:
+    """`samebits.diff/1`."""
+    return dumped(diff_json(str(found.a), str(found.b), found.comparison, found.distance, diff_notes(found)))
+
+
+def cost(costs: Costs) -> str:
+    """`samebits.cost/1`."""
+    return dumped(cost_json(costs))
+
+
+def factors(status: Status) -> str:
+    """`samebits.factors/1`."""
+    return dumped(factors_json(status))
+
+
+def replay(operands: Path, replay: Replay) -> str:
+    """`samebits.replay/1`."""
+    return dumped(replayed_json(str(operands), replay))
+
+
+def failure(kind: str, error: SamebitsError) -> str:
+    """The same document without an answer, where it has room for an error."""
+    return dumped(unanswered(kind, error)) if kind in HAS_ERRORS else ""

@@ -1,0 +1,47 @@
+"""`--format text`: for people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from samebits.base.errors import SamebitsError
+from samebits.checking.verdict import Verdict
+from samebits.comparison.runs import Diff
+from samebits.factors.pinning import Status
+from samebits.pricing.prices import Costs
+from samebits.replay.runner import Replay
+from samebits.report.costs import cost_text
+from samebits.report.diffs import diff_notes
+from samebits.report.text import check_text, diff_text, factors_text, replay_text
+
+IS_DATA = False
+
+
+def check(verdict: Verdict) -> str:
+    """The answer in the first line, then labels."""
+    return check_text(verdict)
+
+
+def diff(found: Diff) -> str:
+    """The first place at which two runs differ."""
+    return diff_text(str(found.a), str(found.b), found.comparison, found.distance, diff_notes(found))
+
+
+def cost(costs: Costs) -> str:
+    """A table of prices, and the recommendation."""
+    return cost_text(costs)
+
+
+def factors(status: Status) -> str:
+    """Two lines for each factor."""
+    return factors_text(status)
+
+
+def replay(operands: Path, replay: Replay) -> str:
+    """How many results the calls gave."""
+    return replay_text(operands.stem.replace(".", " "), replay)
+
+
+def failure(kind: str, error: SamebitsError) -> str:
+    """Nothing: the error goes to stderr."""
+    return ""

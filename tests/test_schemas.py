@@ -1,0 +1,28 @@
+"""The published schemas are what the types of documents say."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.test_docs import ROOT, generator
+
+FOLDER = ROOT / "docs" / "reference" / "schemas"
+
+
+def test_the_schemas_are_up_to_date(tmp_path: Path) -> None:
+    """`python docs/schemas.py` would change nothing, and no schema is left without a document."""
+    written = generator("schemas").schemas()
+
+    assert {path.name: path.read_text() for path in FOLDER.iterdir()} == written
+
+
+def test_a_description_without_a_key_is_refused() -> None:
+    """What is said of a key that was renamed would vanish from the schema without a word."""
+    module = generator("schemas")
+    document = module.documents.ErrorDocument
+    said, document.__doc__ = document.__doc__, "An error.\n\nAttributes:\n    reason: why"
+    try:
+        with pytest.raises(ValueError, match=r"ErrorDocument describes \['reason'\], which it does not have"):
+            module.schemas()
+    finally:
+        document.__doc__ = said

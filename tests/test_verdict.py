@@ -1,0 +1,158 @@
+"""A verdict as data: it goes through JSON and back, and what is printed is made from it alone."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import samebits
+from samebits.base.errors import InterruptError, RecordingError, ScriptFailedError
+from samebits.base.sites import Site
+from samebits.checking.facts import Entry, Shown
+from samebits.checking.verdict import DivergentRuns, LeftOut, Origin, OriginOnRank, Reseeded, Unknown
+from samebits.comparison.locate import Divergence
+from samebits.comparison.ops import OpDivergence
+from samebits.comparison.values import Distance
+from samebits.replay.runner import Condition, Replay
+from samebits.report.json import check_json, dumped, unanswered
+from samebits.report.text import check_text
+from samebits.runfolder.ops import OpKind, OpRow, Producer
+from tests.report.test_reports import different, same, script
+
+__all__ = ["script"]
+
+TRAIN = """
+import torch
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(2):
+    loss = model(torch.ones(2, 4)).sum()
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+"""
+
+
+def unknown(script: Path) -> samebits.Verdict:
+    """With everything that can be known of an unknown cause, its lines as they were when they ran."""
+    site = Site(str(script), 3, "<module>", "once = 'it stood here'")
+    divergent = DivergentRuns(
+        3, 4, Divergence(5, "grad", "w", differing=1, total=4), Distance(3, 64, 1, 1e-7), ("clock",)
+    )
+    found = Unknown(
+        *(divergent, True, 2, 6, (Reseeded("torch.manual_seed", site, "1", "2"),)),
+        witnessed=(("os-entropy", Entry("os.urandom", site, "import torch")),),
+    )
+    return replace(different(script), causes=(), remedy=None, unknown=found)
+
+
+def located(script: Path) -> samebits.Verdict:
+    """With an operation that received what differs, and a replay."""
+    kind = OpKind("aten::mul", "backward", "fc", str(script), 2, "<module>", "mul", ins=("self",), outs=("result",))
+    row = OpRow(0, 7, replace(kind, source="h = self.fc(x)"), (2**64 - 1, 3))
+    place = OpDivergence("input", 0, 7, 1, row, row, ("self",), extra=(row,), extra_in="first")
+    producer = Producer(0, 3, "c10d::allreduce_", "fc", str(script), 1, "<module>")
+    replay = Replay(Path("bug.py"), (Condition("as recorded", 20, 4, (0, 1)),), 4, True)
+    ranks = (OriginOnRank(place, producer), OriginOnRank(place))
+    origin = Origin(1, 2, 3, ranks, Distance(1, 2), ("self",), replay, Path("op.json"), ("self",), ("other",))
+    return replace(different(script), origins=(origin, origin))
+
+
+def explained(script: Path) -> samebits.Verdict:
+    """With company, lines that show how a factor enters, and a treatment left out."""
+    site = Site(str(script), 1, "<module>", "import os")
+    (cause, *rest) = different(script).causes
+    cause = replace(cause, others=(site,), shown_by=(Shown("listed", site, "sort it"),), distance=Distance(1, 1, None))
+    left_out = (LeftOut("clock", "varied", "ended with exit status 1"),)
+    return replace(different(script), causes=(cause, *rest), left_out=left_out, signal=2, cut_short=((5, "pinned"),))
+
+
+def failed(_: Path) -> samebits.Verdict:
+    return replace(same(), kind="undecided", error=InterruptError.by(15, "/runs"), signal=15, runs=same().runs[:1])
+
+
+VERDICTS = (lambda _: same(), different, unknown, located, explained, failed)
+
+
+@pytest.mark.parametrize("made", VERDICTS)
+def test_a_verdict_goes_through_json_and_back(made: Callable[[Path], samebits.Verdict], script: Path) -> None:
+    """The same record, the same text and the same document, also when the script was edited in between."""
+    verdict = made(script)
+    text, document = check_text(verdict), check_json(verdict)
+    script.write_text("# all of it is new\n")
+
+    again = samebits.Verdict.from_json(json.loads(dumped(verdict.to_json())))
+
+    assert (str(again), check_json(again)) == (text, document)
+    assert type(again.error) is type(verdict.error)
+    assert again.exit_code == verdict.exit_code
+    if verdict.error is None:  # errors are equal to themselves alone
+        assert replace(again) == samebits.Verdict(**vars(verdict))
+
+
+def test_what_is_newer_is_ignored_and_what_is_damaged_is_refused() -> None:
+    """An added key changes nothing; a missing one, another type and another word raise."""
+    data = same().to_json()
+
+    assert samebits.Verdict.from_json({**data, "mood": "good"}).runs == same().runs
+    assert samebits.Verdict.from_json({key: data[key] for key in ("kind", "command", "home")}).runs == ()
+    for damage in ({"kind": "perhaps"}, {"runs": [{"id": "1"}]}, {"runs": [{}]}, {"home": 3}, {"agreed": 1}):
+        with pytest.raises(ValueError, match=r"is no|no RunRecord"):
+            samebits.Verdict.from_json({**data, **damage})
+
+
+def test_a_folder_without_a_verdict_is_refused(tmp_path: Path) -> None:
+    """Nothing there, a measurement, a check that could not begin, and half a record: each with what it is."""
+    begun = unanswered("check", ScriptFailedError("no such script"))
+    cases = {
+        "holds no answer of a check": None,
+        "no answer of a check but samebits.cost/1": unanswered("cost", ScriptFailedError("x")),
+        "it could not even begin": begun,
+        "'maybe' is no": {**begun, "record": {"kind": "maybe", "command": "", "home": ""}},
+        "made by a samebits that kept no record": {"schema": "samebits.check/1", "error": None},
+    }
+    for says, document in cases.items():
+        if document is not None:
+            (tmp_path / "answer.json").write_text(dumped(document))
+        with pytest.raises(RecordingError, match=says):
+            samebits.verdict(tmp_path)
+
+
+def test_a_check_from_python_says_what_the_command_line_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Kept and read again it is the same verdict; nothing is printed; and the command prints what it would."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(TRAIN)
+
+    verdict = samebits.check(["train.py"], runs=2, max_steps=1, out="it")
+    printed = capfd.readouterr()
+    command = [sys.executable, "-m", "samebits", "check", "--runs", "2", "--out", "cli", "train.py"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    assert (verdict.kind, verdict.exit_code, len(verdict.runs)) == ("same", 0, 2)
+    assert (printed.out, printed.err) == ("", "")
+    assert str(verdict).startswith("same bits: 2 runs of 1 step agree in initial parameters")
+    assert samebits.verdict("it") == verdict
+    assert f"{samebits.verdict('cli')}\n" == shown
+
+
+def test_a_check_from_python_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arguments that make no sense raise; a script that trains nothing is undecided, with the reason."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("print('no torch')")
+
+    with pytest.raises(ValueError, match="--runs must be at least 2"):
+        samebits.check("train.py", runs=1)
+    with pytest.raises(ValueError, match="pins takes a list of words"):
+        samebits.check("train.py", pins="clock")
+    with pytest.raises(FileNotFoundError, match=r"there is no script 'trian.py'"):
+        samebits.check("trian.py --lr 3")
+    verdict = samebits.check("train.py --lr 3", runs=2)
+
+    assert (verdict.kind, verdict.command) == ("undecided", "train.py --lr 3")
+    assert verdict.error is not None
+    assert verdict.error.kind == "no_torch"
