@@ -180,7 +180,7 @@ def _obstacles(inquiry: Inquiry, found: Found) -> list[str]:
 def _about_files(asked: Request, inquiry: Inquiry, pool: RunPool) -> list[str]:
     """Where runs happened, as far as it was not what one would expect."""
     notes = [f"not in the copies of the working folder: {one}" for one in pool.places.lost]
-    if inquiry.request is not asked:
+    if inquiry.is_afresh:
         entry = inquiry.left_behind[0]
         notes.append(f"{entry.what}, {entry.site.place}: so two more runs started in fresh copies of the folder")
     if asked.jobs > 1 and not any(name in asked.pins for name in held_by_copies()):
