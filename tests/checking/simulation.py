@@ -105,10 +105,12 @@ class Simulation:
         luck = self.luck
         broken = any((name, own.mode) in self.script.breaks for name, own in plan.settings.items())
         broken = broken or (plan.witness and ("watching", "witnessed") in self.script.breaks)
-        fails = broken or luck.random() < self.script.lottery
+        is_unlucky = luck.random() < self.script.lottery
         steps = self.script.steps if plan.stop_after is None else min(self.script.steps, plan.stop_after + 1)
         if plan.look_seconds is not None:
             steps = min(steps, self.script.look)
+        # What ends before it fails has not failed.
+        fails = broken or (is_unlucky and (steps >= 2 or self.script.steps < 2))
         steps = min(steps, 2) if fails else steps
         values = [self._value(effect, plan) for effect in self.script.effects]
         coins = [(step, luck.random() < bias) for step, bias in self.script.coins]
