@@ -51,6 +51,7 @@ def check(
     timeout: float | None = None,
     level: str | None = None,
     all_origins: bool = False,
+    quick: bool = False,
     fresh_copy: bool | None = None,
     share: Sequence[str] = (),
     out: str | os.PathLike[str] | None = None,
@@ -78,6 +79,7 @@ def check(
         timeout: seconds after which a run is ended.
         level: `op` names the operation, too; otherwise `step`.
         all_origins: with `level="op"`, name further operations, too.
+        quick: look at the first seconds of training only.
         fresh_copy: start every run in a copy of the current folder of its own.
         share: paths to leave out of the copies.
         out: an empty folder for the runs; without it, a new one under `.samebits/`.
@@ -97,6 +99,7 @@ def check(
     asked = Asked(
         *(_words("pins", pins), _words("vary", vary), seed, runs, max_runs, jobs, max_steps, timeout, level),
         all_origins=all_origins,
+        quick=quick,
         fresh_copy=fresh_copy,
         share=_words("share", share),
     )

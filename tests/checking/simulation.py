@@ -56,6 +56,7 @@ class Script:
         noise: (step, share): from that step on so many runs have a value of their own.
         breaks: treatments (factor, mode) under which it fails.
         found: in which way it comes upon what earlier runs left.
+        look: how many steps fit into a first look.
         has_lottery: untreated runs fail now and then, with this chance.
     """
 
@@ -66,6 +67,7 @@ class Script:
     breaks: frozenset[tuple[str, str]] = frozenset()
     lottery: float = 0.0
     found: str = "read"
+    look: int = 1000
 
 
 @dataclass
@@ -93,7 +95,9 @@ class Simulation:
             if x != y:
                 return Divergence(step, STREAM)
         if a.succeeded != b.succeeded:
-            return Divergence(min(len(left), len(right)), "outcome")
+            failed, other = (b, a) if a.succeeded else (a, b)
+            last = other.facts.stopped_after
+            return Divergence(failed.steps, "outcome") if last is None or failed.steps <= last else None
         return None
 
     def _run(self, plan: RunPlan) -> Run:
@@ -101,8 +105,12 @@ class Simulation:
         luck = self.luck
         broken = any((name, own.mode) in self.script.breaks for name, own in plan.settings.items())
         broken = broken or (plan.witness and ("watching", "witnessed") in self.script.breaks)
-        fails = broken or luck.random() < self.script.lottery
+        is_unlucky = luck.random() < self.script.lottery
         steps = self.script.steps if plan.stop_after is None else min(self.script.steps, plan.stop_after + 1)
+        if plan.look_seconds is not None:
+            steps = min(steps, self.script.look)
+        # What ends before it fails has not failed.
+        fails = broken or (is_unlucky and (steps >= 2 or self.script.steps < 2))
         steps = min(steps, 2) if fails else steps
         values = [self._value(effect, plan) for effect in self.script.effects]
         coins = [(step, luck.random() < bias) for step, bias in self.script.coins]
@@ -118,8 +126,16 @@ class Simulation:
             )
             for step in range(steps)
         ]
+        trace = self.traces[number]
+        if plan.follow is not None:
+            known = self.traces[int(Path(plan.follow).name)]
+            other = next((step for step, (x, y) in enumerate(zip(trace, known, strict=False)) if x != y), steps)
+            del trace[other + 1 :]
+            steps = len(trace)
+        is_cut = not fails and steps < self.script.steps
         folder = RunFolder(Path(f"/runs/{number}"))
-        run = Run(number, Outcome(folder, plan, int(fails), 1.0), steps, self._facts(plan, number))
+        facts = replace(self._facts(plan, number), stopped_after=steps - 1 if is_cut else None)
+        run = Run(number, Outcome(folder, plan, int(fails), 1.0), steps, facts)
         self.runs.append(run)
         return run
 
@@ -202,4 +218,4 @@ def random_script(luck: random.Random) -> Script:
         (luck.choice(SEEN + UNSEEN), luck.choice(("pinned", "varied"))) for _ in range(luck.choice((0, 0, 0, 1, 2)))
     )
     lottery = luck.choice((0.05, 0.3)) if luck.random() < 0.05 else 0.0
-    return Script(steps, tuple(effects), coins, noise, breaks, lottery)
+    return Script(steps, tuple(effects), coins, noise, breaks, lottery, look=luck.choice((1000, 1, 2, 3, 5)))

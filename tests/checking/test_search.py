@@ -234,3 +234,58 @@ def judged(seed: int) -> "Counter[str]":
     if not is_chancy and not guilty:
         assert found.divergent is None
     return count
+
+
+def test_what_differs_at_once_is_explained_within_the_first_look() -> None:
+    """Every run ends within it, but for the two that show that the remedy holds to the end."""
+    effects = (*HARMLESS, Effect("numpy-rng", 70, 1))
+    found, simulation, _ = simulated(Script(steps=50, effects=effects, look=5), random.Random(0))
+
+    assert places(found.causes) == [("numpy-rng", 70)]
+    assert found.remedy is not None
+    assert found.remedy.verified
+    assert sorted(run.steps for run in simulation.runs)[-3:] == [5, 50, 50]
+
+
+def test_what_differs_later_is_found_in_whole_runs() -> None:
+    """The look agrees; then the second whole run ends where it leaves the first."""
+    effects = (*HARMLESS, Effect("numpy-rng", 70, 20))
+    found, simulation, _ = simulated(Script(steps=50, effects=effects, look=5), random.Random(0))
+
+    assert places(found.causes) == [("numpy-rng", 70)]
+    assert [run.steps for run in simulation.runs[:4]] == [5, 5, 50, 21]
+
+
+def test_runs_that_agree_are_looked_at_first_and_then_whole() -> None:
+    """One look left alone and one varied, and as many whole runs as were asked for."""
+    found, simulation, inquiry = simulated(Script(steps=50, effects=HARMLESS[:6], look=5), random.Random(0))
+    short = [run.steps for run in simulation.runs]
+
+    assert (found.divergent, found.error) == (None, None)
+    assert short[:5] == [5, 5, 50, 50, 50]
+    assert inquiry.request.max_steps is None
+
+
+def test_a_quick_check_looks_at_no_more_than_that() -> None:
+    """Also its remedy is shown up to there only; a script that ends before is whole."""
+    effects = (*HARMLESS, Effect("numpy-rng", 70, 1))
+    same, agreeing, narrowed = simulated(Script(steps=50, look=5), random.Random(0), quick=True)
+    found, differing, _ = simulated(Script(steps=50, effects=effects, look=5), random.Random(0), quick=True)
+    _, whole, _ = simulated(Script(steps=4, look=5), random.Random(0), quick=True)
+
+    assert (same.divergent, narrowed.request.max_steps) == (None, 5)
+    assert [run.steps for run in agreeing.runs] == [5, 5, 5]
+    assert places(found.causes) == [("numpy-rng", 70)]
+    assert found.remedy is not None
+    assert found.remedy.verified
+    assert max(run.steps for run in differing.runs) == 5
+    assert [run.steps for run in whole.runs] == [4, 4, 4]
+
+
+def test_a_failure_after_the_look_is_the_scripts() -> None:
+    """A run that was ended early says nothing about whether it would have failed."""
+    found, simulation, _ = simulated(Script(steps=50, look=1, lottery=1.0), random.Random(0))
+
+    assert found.divergent is None
+    assert found.error is not None
+    assert [(run.steps, run.succeeded) for run in simulation.runs] == [(1, True), (1, True), (2, False), (2, False)]

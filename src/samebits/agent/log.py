@@ -10,6 +10,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from samebits.agent.ending import Ending
 from samebits.agent.listening import as_tensor, unwrapped
 from samebits.agent.trees import leaves, plain_digest
 from samebits.base.errors import StorageError
@@ -101,6 +102,8 @@ class Log:
         self._at_end: Callable[[], None] | None = None
         self._finalizer: Any = None
         self._lane_id = lane_id
+        # Of a process's main training alone: none of several may end the process.
+        self.ending: Ending | None = None
 
     @property
     def lane_id(self) -> LaneId:
@@ -179,11 +182,11 @@ class Log:
         if self.step == 0:
             self.journal.note(Cut(cut, self.rank))
             self.journal.note(Files(tuple(user_files())))
-        is_last = self.spec.stop_after is not None and self.step >= self.spec.stop_after
-        if is_last or len(self._queue) >= ROWS_WAITING or self._is_due():
+        is_asked_for = self.spec.stop_after is not None and self.step >= self.spec.stop_after
+        if is_asked_for or len(self._queue) >= ROWS_WAITING or self._is_due():
             self.flush()
         self.step += 1
-        return is_last
+        return is_asked_for if self.ending is None else self.ending.is_last(self.step - 1)
 
     def _is_due(self) -> bool:
         """Whether rows may be written now: none waits for a device, and what is written would be committed."""
@@ -215,7 +218,10 @@ class Log:
     def _write(self, queue: list[tuple[int, str, _Row]]) -> None:
         try:
             for step, kind, row in queue:
-                self.opened().write(step, kind, row.columns())
+                writer = self.opened()
+                root = writer.write(step, kind, row.columns())
+                if self.ending is not None and kind == "step":
+                    self.ending.wrote(writer.path, step, root)
         except StorageError as error:
             self.storage_failed(error)
 

@@ -148,7 +148,9 @@ class _Agent:
             from samebits.runfolder.spec import RecordSpec
 
             own = self.plan
-            spec = RecordSpec(own.stop_after, own.keep_step, own.keep_streams, own.keep_names, own.ops)
+            keep = own.keep_step, own.keep_streams, own.keep_names
+            look = own.look_seconds, own.look_steps
+            spec = RecordSpec(own.stop_after, *keep, own.ops, *look, own.follow)
             recorder = Recorder(self.journal.folder, spec, self.journal)
             recorder.install()
             recorder.stay_to_the_end()

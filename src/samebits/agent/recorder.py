@@ -21,6 +21,7 @@ import torch
 from torch.utils.data import get_worker_info
 
 from samebits.agent.data_hooks import DataHooks
+from samebits.agent.ending import Ending
 from samebits.agent.gradient_hooks import GradientHooks
 from samebits.agent.lanes import Lane, new_lane
 from samebits.agent.last_looks import LastLooks
@@ -92,6 +93,8 @@ class Recorder:
         log = Log(self.folder, self.spec, self.journal, lane_id)
         log.when_opened(self.finish)
         lane = new_lane(log, self.last_looks.died, number=number, is_own_thread=is_own_thread)
+        if not lane.is_split:
+            log.ending = Ending(self.folder, self.spec)
         if self.spec.ops is not None and get_worker_info() is None:
             if is_own_thread:
                 self.note_once("operations of threads other than the main one")

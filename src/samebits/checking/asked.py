@@ -33,7 +33,7 @@ class Asked:
     Attributes:
         pins: factors held still in every run, each `NAME` or `NAME=VALUE`.
         vary: factors to vary besides those varied by default.
-        seed, runs, max_runs, jobs, max_steps, timeout, level, all_origins, share: as in `Request`.
+        seed, runs, max_runs, jobs, max_steps, timeout, level, all_origins, quick, share: as in `Request`.
         fresh_copy: start every run in a copy of the working folder of its own.
     """
 
@@ -47,6 +47,7 @@ class Asked:
     timeout: float | None = None
     level: str | None = None
     all_origins: bool = False
+    quick: bool = False
     fresh_copy: bool | None = None
     share: Sequence[str] = ()
 
@@ -73,6 +74,7 @@ class Asked:
             level,
             self.all_origins,
             tuple(self.share) or config.share,
+            self.quick,
         )
         if self.all_origins and level != "op":
             raise UsageError("--all names operations", "add --level op")
@@ -93,6 +95,7 @@ def check_in(
     announce: Callable[[str], None],
     wants_copies: bool = False,
     watching: AbstractContextManager[Watch | None] | None = None,
+    so_far: Callable[[Verdict], None] | None = None,
 ) -> Verdict:
     """Make the runs in a folder, and say what they show.
 
@@ -102,6 +105,7 @@ def check_in(
         announce: called with a note when much is going to be copied.
         wants_copies: copies were asked for by name.
         watching: what shows how far the runs are.
+        so_far: called with what is known, whenever more is.
 
     Raises:
         UsageError: copies were not asked for, and would be large.
@@ -110,7 +114,7 @@ def check_in(
         pool = RunPool(request, home, watch)
         try:
             _announce(pool, announce, wants_copies)
-            return run_check(request, pool)
+            return run_check(request, pool, so_far)
         finally:
             pool.close()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from signal import SIGINT
 from typing import Any
@@ -38,21 +38,31 @@ from samebits.factors.context import SiteKey
 from samebits.launch.unentered_processes import unentered
 from samebits.lint.rules.seeds import find_seed_arguments
 from samebits.runfolder.notes import Unseen, read_notes
+from samebits.runfolder.plan import RunPlan
 
 MAX_ORIGINS = 8
 
 
-def run_check(request: Request, pool: RunPool) -> Verdict:
-    """Run experiments until the verdict stands or the bounds are met."""
+def run_check(request: Request, pool: RunPool, so_far: Callable[[Verdict], None] | None = None) -> Verdict:
+    """Run experiments until the verdict stands or the bounds are met; `so_far` is called as more becomes known."""
     try:
-        return _verdict_of(request, pool)
+        return _verdict_of(request, pool, so_far or (lambda _: None))
     finally:
         pool.drop_values()
 
 
-def _verdict_of(request: Request, pool: RunPool) -> Verdict:
+def _verdict_of(request: Request, pool: RunPool, so_far: Callable[[Verdict], None]) -> Verdict:
     inquiry, found = Inquiry(request, pool.compare, lambda: pool.left), Found()
-    answered(look(inquiry, found), pool.run_all)
+    known: list[object] = [(None, ())]
+
+    def run_all(plans: Sequence[RunPlan]) -> Sequence[Run]:
+        now = found.divergent, tuple(cause for cause in found.causes if cause.confirmed)
+        if now != known[-1]:
+            known.append(now)
+            so_far(_verdict(request, pool, "different", divergent=now[0], causes=now[1]))
+        return pool.run_all(plans)
+
+    answered(look(inquiry, found), run_all)
     if found.signal is not None and found.divergent is None:
         # Of runs side by side some were complete already, and were not looked at yet.
         found.divergent = earliest([run for run in pool.runs if run.succeeded], pool.compare)
@@ -181,7 +191,7 @@ def _obstacles(inquiry: Inquiry, found: Found) -> list[str]:
 def _about_files(asked: Request, inquiry: Inquiry, pool: RunPool) -> list[str]:
     """Where runs happened, as far as it was not what one would expect."""
     notes = [f"not in the copies of the working folder: {one}" for one in pool.places.lost]
-    if inquiry.request is not asked:
+    if inquiry.is_afresh:
         entry = inquiry.left_behind[0]
         notes.append(f"{entry.what}, {entry.site.place}: so two more runs started in fresh copies of the folder")
     if asked.jobs > 1 and not any(name in asked.pins for name in held_by_copies()):

@@ -13,6 +13,7 @@ from samebits.factors.catalog import CATALOG
 from samebits.factors.context import SiteKey
 from samebits.runfolder.notes import (
     AnyNote,
+    Ended,
     Files,
     LeftBehind,
     Note,
@@ -117,6 +118,7 @@ class Facts:
         files: the user's own ones that were imported.
         seeds: calls that seeded a generator, in the order of time; only the first ones of many.
         left: what it found that an earlier run had left, in the order of time.
+        stopped_after: the step after which samebits ended it; None where it went to its own end.
     """
 
     entries: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
@@ -131,6 +133,7 @@ class Facts:
     files: tuple[str, ...] = ()
     seeds: tuple[SeedCall, ...] = ()
     left: tuple[Left, ...] = ()
+    stopped_after: int | None = None
 
     @property
     def last_words(self) -> str:
@@ -157,6 +160,7 @@ def read_facts(folder: Path) -> Facts:
         tuple(sorted(path for path in files if is_user_file(path))),
         tuple(SeedCall(note.what, str(note.value), note.site, note.site.noted) for note in _of(Seeded, notes)),
         tuple(_left(note) for note in _of(LeftBehind, notes)),
+        max((note.stopped_after for note in _of(Ended, notes) if note.stopped_after is not None), default=None),
     )
 
 

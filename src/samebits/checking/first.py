@@ -22,20 +22,71 @@ AFRESH_RUNS = 2
 
 
 def first_divergence(inquiry: Inquiry) -> Asking[DivergentRuns | SamebitsError | None]:
-    """Where the first runs diverge; None when they agree; an error when they cannot be judged."""
+    """Where the first runs diverge; None when they agree; an error when they cannot be judged.
+
+    The first run ends early, as soon as it shows how many steps a look has. What differs there is found in seconds,
+    however long the script trains; only then whole runs are made. A script that ended by itself before is whole.
+    """
     request = inquiry.request
-    wanted = plans.first_runs(request)
-    runs: list[Run] = []
-    for batch in [wanted] if request.jobs > 1 else [[plan] for plan in wanted]:
-        runs += yield batch
+    (first,) = yield [plans.look_run(request)]
+    inquiry.made = [first]
+    trouble = why_unjudgeable([first], final=False)
+    if trouble is not None:
+        return trouble
+    last, runs = first.facts.stopped_after, [first]
+    if last is not None and last != request.last_step:
+        if not request.quick:
+            return (yield from _looked_at(inquiry, first, last)) or (yield from _whole(inquiry, first))
+        inquiry.request = request = replace(request, max_steps=last + 1)
+    found = yield from _judged(inquiry, runs, plans.first_runs(request)[1:])
+    return found or (yield from _doubted(inquiry, runs))
+
+
+def _looked_at(inquiry: Inquiry, first: Run, last: int) -> Asking[DivergentRuns | SamebitsError | None]:
+    """The same within the first steps: what is varied there, and only where that differs, what is left alone."""
+    request, runs = inquiry.request, [first]
+    for plan in (plans.varied_run(request), request.base("control again")):
+        runs += yield [following(stopping_after(plan, last), first)]
         inquiry.made = [*runs]
-        trouble = why_unjudgeable(runs, final=len(runs) == len(wanted))
+        trouble = why_unjudgeable(runs, final=False)
+        if trouble is not None or (runs[1].succeeded and inquiry.compare(first, runs[1]) is None):
+            return trouble
+    return (yield from _divergent(inquiry, runs))
+
+
+def _whole(inquiry: Inquiry, look: Run) -> Asking[DivergentRuns | SamebitsError | None]:
+    """The same for runs that go to the end; the first of them has yet to agree with what was looked at."""
+    runs: list[Run] = []
+    return (yield from _judged(inquiry, runs, plans.first_runs(inquiry.request), look)) or (
+        yield from _doubted(inquiry, runs)
+    )
+
+
+def _judged(
+    inquiry: Inquiry, runs: list[Run], wanted: Sequence[RunPlan], look: Run | None = None
+) -> Asking[DivergentRuns | SamebitsError | None]:
+    """Further runs, each added to `runs`, as long as all agree; one after the other, each ends where it diverges."""
+    for batch in [wanted] if inquiry.request.jobs > 1 else [[plan] for plan in wanted]:
+        known = runs[0] if runs else look
+        runs += yield [following(plan, known) for plan in batch]
+        inquiry.made = [*([] if look is None else [look]), *runs]
+        trouble = why_unjudgeable(runs, final=len(runs) >= len(wanted))
         if trouble is not None:
             return trouble
-        divergent = yield from _divergent(inquiry, runs)
+        divergent = None if look is None else earliest([look, *_controls(runs)], inquiry.compare)
+        divergent = divergent or (yield from _divergent(inquiry, runs))
         if divergent is not None:
             return divergent
+    return None
+
+
+def _doubted(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns | None]:
+    """Runs agree: do they only because of what earlier ones left, or by luck?"""
     return (yield from _afresh(inquiry, runs)) or (yield from _look_again(inquiry, runs))
+
+
+def _controls(runs: Sequence[Run]) -> list[Run]:
+    return [run for run in runs if not run.plan.named("varied")]
 
 
 def earliest(runs: Sequence[Run], compare: Compare) -> DivergentRuns | None:
@@ -51,7 +102,7 @@ def diverged(a: Run, b: Run, place: Divergence) -> DivergentRuns:
 
 def _divergent(inquiry: Inquiry, runs: list[Run]) -> Asking[DivergentRuns | None]:
     """Runs treated alike are asked first: where they diverge, nothing that is varied is to blame."""
-    controls = [run for run in runs if not run.plan.named("varied")]
+    controls = _controls(runs)
     divergent = earliest(controls, inquiry.compare)
     if divergent is not None:
         inquiry.blames_us = divergent.divergence.stream != "outcome"
@@ -95,3 +146,8 @@ def stopping_after(plan: RunPlan, step: int | None) -> RunPlan:
         return plan
     earlier = step if plan.stop_after is None else min(step, plan.stop_after)
     return replace(plan, stop_after=earlier)
+
+
+def following(plan: RunPlan, known: Run | None) -> RunPlan:
+    """The same run, ended soon after it diverges from one that is known."""
+    return plan if known is None or not known.succeeded else replace(plan, follow=str(known.path))

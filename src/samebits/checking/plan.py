@@ -13,6 +13,8 @@ from samebits.runfolder.plan import RunPlan
 
 DEFAULT_RUNS = 3
 DEFAULT_MAX_RUNS = 40
+# A first look: so long after the first step, and at least so many steps.
+LOOK_SECONDS, LOOK_STEPS = 3.0, 20
 # What is released takes its second other value: the first one was used by the varied run, and may have changed nothing.
 RELEASED = 2
 
@@ -34,6 +36,7 @@ class Request:
         level: `op` locates the operation wherever runs diverge; `step` only where the operation alone is to blame.
         all_origins: go on after the first such operation and name the others too.
         share: paths that copies of the working folder hold as links only.
+        quick: the first look is all.
     """
 
     command: Command
@@ -48,6 +51,7 @@ class Request:
     level: str = "step"
     all_origins: bool = False
     share: tuple[str, ...] = ()
+    quick: bool = False
 
     def __post_init__(self) -> None:
         for name, value, least in (
@@ -91,6 +95,11 @@ class Request:
         """The factors held still to find a cause: those that move by themselves, and those that are varied here."""
         moving = [factor.name for factor in CATALOG if factor.varies_between_runs and not factor.by_copy]
         return [name for name in in_order([*moving, *self.varied]) if name not in self.pins]
+
+
+def look_run(request: Request) -> RunPlan:
+    """The first run: it ends when it has shown how many steps a look has."""
+    return replace(request.base("first look"), look_seconds=LOOK_SECONDS, look_steps=LOOK_STEPS)
 
 
 def first_runs(request: Request) -> list[RunPlan]:

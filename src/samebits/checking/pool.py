@@ -46,7 +46,7 @@ class RunPool:
         self.runs: list[Run] = []
         self.cut_short: tuple[tuple[int, RunPlan], ...] = ()
         self._started = 0
-        self._limit_seconds = request.timeout
+        self._limits = Limits(request.timeout)
         self._lock = threading.Lock()
         self.places = Places(request, home)
         self._compared: dict[tuple[int, int], Divergence | None] = {}
@@ -104,13 +104,13 @@ class RunPool:
         with self.places.place_for(plan, path, self.runs) as place:
             waiting = partial(self._announce, number, plan, None, path)
             # Asked again and again: side by side, the others begin before the first run has ended.
-            outcome = run_recorded(self.request.command, plan, path, lambda: self._limit_seconds, waiting, place)
-        if self._limit_seconds is None:
-            self._limit_seconds = limit_after(outcome.wall_seconds)
+            limit = partial(self._limits.of, plan)
+            outcome = run_recorded(self.request.command, plan, path, limit, waiting, place)
         self._announce(number, plan, outcome, path)
         steps = max((recording.steps for recording in outcome.folder.recordings()), default=0)
         facts = read_facts(path)
         facts = replace(facts, left=self.places.judged(facts.left))
+        self._limits.learn(outcome.wall_seconds, is_whole=facts.stopped_after is None)
         run = Run(number, outcome, steps, facts, unjudgeable.broken(path, steps), unjudgeable.silence(outcome, steps))
         with self._lock:
             self.runs = sorted([*self.runs, run], key=lambda run: run.id)
@@ -125,6 +125,32 @@ class RunPool:
                 self.watch(number, plan, outcome, path)
 
 
+class Limits:
+    """How long runs may take: what was asked for, else by the first one that went to its end, or was ended early.
+
+    Args:
+        asked: seconds for every run.
+    """
+
+    def __init__(self, asked: float | None) -> None:
+        self.asked = asked
+        self._whole: float | None = None
+        self._short: float | None = None
+
+    def of(self, plan: RunPlan) -> float | None:
+        """Seconds; None as long as no run has shown how long such a run takes."""
+        if self.asked is not None:
+            return self.asked
+        return self._whole if plan.stop_after is None else self._whole or self._short
+
+    def learn(self, seconds: float, *, is_whole: bool) -> None:
+        """Take the first run of either kind as the measure."""
+        if is_whole:
+            self._whole = self._whole or limit_after(seconds)
+        else:
+            self._short = self._short or limit_after(seconds)
+
+
 def limit_after(seconds: float) -> float:
     """How long a run may take where the control run took so long: a round number of seconds."""
     return float(max(LEAST_LIMIT_SECONDS, math.ceil(LIMIT_RATIO * seconds)))
@@ -132,9 +158,14 @@ def limit_after(seconds: float) -> float:
 
 def parts(a: Run, b: Run) -> Divergence | None:
     """Where two runs differ: in what they recorded, else in how they ended."""
-    stops = [run.plan.stop_after for run in (a, b) if run.plan.stop_after is not None]
+    ends = [end for run in (a, b) for end in (run.plan.stop_after, run.facts.stopped_after)]
+    stops = [end for end in ends if end is not None]
     place = first_divergence(a.outcome.folder.recordings(), b.outcome.folder.recordings(), min(stops, default=None))
     if a.succeeded != b.succeeded and (place is None or place.stream == "length"):
-        failed = a if not a.succeeded else b
-        return Divergence(failed.steps, "outcome", ending=ended(failed))
+        failed, other = (b, a) if a.succeeded else (a, b)
+        last = other.facts.stopped_after
+        if last is None or failed.steps <= last:
+            return Divergence(failed.steps, "outcome", ending=ended(failed))
+        # What failed later than the other was ended says nothing about both.
+        return place if place is None or place.step <= last else None
     return place

@@ -18,6 +18,7 @@ from samebits.checking import plan as plans
 from samebits.checking.asking import Asking
 from samebits.checking.evidence import LIMIT, LIMIT_WITHOUT_LINE, chance_of_scatter, chance_of_split
 from samebits.checking.facts import Entry
+from samebits.checking.first import following
 from samebits.checking.treatments import Inquiry, ending_of
 from samebits.checking.verdict import DivergentRuns, Evidence, Run
 from samebits.comparison.locate import Divergence, Position
@@ -305,7 +306,9 @@ class Round:
         whole = [("whole", plans.remedy_run(request, pins)), ("whole", plans.remedy_varied_run(request, pins))]
         for batch in _batches([released, whole[0], released, whole[1]], jobs):
             if trial.holds:
-                yield batch
+                # The second one ends where it leaves the first.
+                known = trial.whole[0] if trial.whole else None
+                yield [(kind, following(plan, known) if kind == "whole" else plan) for kind, plan in batch]
         while not self.evidence(suspect).is_enough and self._about(suspect) < MOST_RUNS_ABOUT_ONE:
             yield from _batches(self._missing(suspect, released, held), jobs)
 

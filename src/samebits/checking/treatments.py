@@ -32,6 +32,7 @@ class Inquiry:
         left_out: treatments under which the script fails.
         erratic: two runs that were treated alike, of which one failed.
         made: the runs that were looked at for what earlier ones had left.
+        is_afresh: because of what they had left, every run starts in a copy of its own now.
         unsteady: two runs that were treated alike and diverge although nothing was free: from there on no factor can be
             accused, in whatever round.
         blames_us: whether a failure under treatment is ours: not so where untreated runs fail, too.
@@ -45,6 +46,7 @@ class Inquiry:
     unsteady: DivergentRuns | None = None
     blames_us: bool = True
     made: list[Run] = field(default_factory=list)
+    is_afresh: bool = False
 
     def runs_of(self, plans: Sequence[RunPlan]) -> Asking[list[Run]]:
         """These plans as runs, without what the script does not survive."""
@@ -63,6 +65,7 @@ class Inquiry:
 
     def start_afresh(self) -> None:
         """From now on every run starts in a copy of its own."""
+        self.is_afresh = True
         pins = {**{name: Setting("pinned") for name in held_by_copies()}, **self.request.pins}
         self.request = replace(self.request, pins=pins)
 

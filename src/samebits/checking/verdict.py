@@ -409,6 +409,16 @@ class Verdict:
         return from_data(cls, data)
 
     @property
+    def steps_checked(self) -> int:
+        """How many steps were compared."""
+        return max((run.steps for run in self.runs), default=0)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether runs went to the script's own end; otherwise only its first steps were looked at."""
+        return any(not run.stopped for run in self.whole)
+
+    @property
     def whole(self) -> tuple[RunRecord, ...]:
         """What a verdict of "same" rests on."""
         return whole_runs(self.runs)

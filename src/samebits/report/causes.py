@@ -74,8 +74,8 @@ def coin(cause: Cause) -> str:
     return f"something outside the catalogue would show the same by luck in at most {chance} of checks"
 
 
-def remedy_state(remedy: Remedy) -> str:
-    """Whether the remedy works, and how that is known."""
+def remedy_state(remedy: Remedy, is_complete: bool = True) -> str:
+    """Whether the remedy works, and how that is known; `is_complete` where runs went to the script's own end."""
     if remedy.failure:
         return f"not usable: with it {remedy.failure} failed"
     if remedy.diverged is not None:
@@ -83,7 +83,8 @@ def remedy_state(remedy: Remedy) -> str:
     if not remedy.verified:
         return "not verified"
     rest = "" if remedy.varied is None else f", run {remedy.varied} with the rest varied"
-    return f"verified: {counted(len(remedy.runs), 'run')} agree, {len(remedy.whole)} of them to the end{rest}"
+    until = "to the end" if is_complete else "as far as was looked"
+    return f"verified: {counted(len(remedy.runs), 'run')} agree, {len(remedy.whole)} of them {until}{rest}"
 
 
 def unknown_line(unknown: Unknown) -> str:

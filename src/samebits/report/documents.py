@@ -417,6 +417,8 @@ class CheckDocument(TypedDict):
         origin: the operation at which two runs diverge, where it was looked for
         further_origins: with --all: operations at which the runs diverge too, once those before are out of the way
         rests_on: what a verdict of same rests on
+        steps_checked: how many steps were compared
+        complete: runs went to the script's own end; otherwise only its first steps were looked at
         left_out: treatments under which the script fails, and without which it does not
         streams: what was recorded and compared, in the order in which one thing follows from another
         interrupted: the check was ended before it was done: what is said holds for the runs that were complete
@@ -438,6 +440,8 @@ class CheckDocument(TypedDict):
     causes: list[CauseDocument]
     remedy: RemedyDocument | None
     rests_on: RestsOnDocument | None
+    steps_checked: int
+    complete: bool
     left_out: list[LeftOutDocument]
     untested: list[str]
     notes: list[str]

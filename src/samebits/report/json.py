@@ -69,6 +69,8 @@ def check_json(verdict: Verdict) -> CheckDocument:
         "causes": [_cause(cause) for cause in verdict.causes] + _unknown(verdict),
         "remedy": _remedy(verdict),
         "rests_on": _rests_on(verdict),
+        "steps_checked": verdict.steps_checked,
+        "complete": verdict.is_complete,
         "left_out": [{"factor": one.factor, "mode": one.mode, "why": one.why} for one in verdict.left_out],
         "untested": list(verdict.untested),
         "notes": list(verdict.notes),
@@ -391,7 +393,7 @@ def _remedy(verdict: Verdict) -> RemedyDocument | None:
         "to_the_end": list(verdict.remedy.whole),
         "rest_varied": verdict.remedy.varied,
         "chance": verdict.remedy.chance,
-        "state": remedy_state(verdict.remedy),
+        "state": remedy_state(verdict.remedy, verdict.is_complete),
         "code": list(verdict.remedy.code),
     }
 

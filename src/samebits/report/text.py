@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from samebits.checking.plan import Request
+from samebits.checking.plan import LOOK_SECONDS, LOOK_STEPS, Request
 from samebits.checking.pool import LEAST_LIMIT_SECONDS, LIMIT_RATIO
 from samebits.checking.verdict import Unknown, Verdict
 from samebits.comparison.runs import RunComparison
@@ -78,9 +78,19 @@ def _ran(verdict: Verdict) -> list[tuple[str, str]]:
 
 
 def _same_headline(verdict: Verdict) -> str:
-    steps = max((run.steps for run in verdict.runs), default=0)
+    steps = verdict.steps_checked
     full = [run for run in verdict.runs if run.steps == steps]
+    if not verdict.is_complete:
+        return f"same bits for the first {counted(steps, 'step')}: {len(full)} runs agree in {agreed(verdict.streams)}"
     return f"same bits: {len(full)} runs of {counted(steps, 'step')} agree in {agreed(verdict.streams)}"
+
+
+def so_far_text(verdict: Verdict) -> str:
+    """What is known while a check goes on, in one line."""
+    assert verdict.divergent is not None
+    divergent = verdict.divergent
+    found = [f"runs {divergent.a} and {divergent.b} diverge {where(divergent.divergence)}"]
+    return f"so far: different bits: {'; '.join([*found, *(cause_line(cause) for cause in verdict.causes)])}"
 
 
 def _treated(verdict: Verdict) -> list[tuple[str, str]]:
@@ -140,7 +150,7 @@ def _unknown_rows(verdict: Verdict, unknown: Unknown) -> list[tuple[str, str]]:
 def _remedy_rows(verdict: Verdict) -> list[tuple[str, str]]:
     if verdict.remedy is None:
         return []
-    rows = [("remedy", f"{remedy_command(verdict)}     ({remedy_state(verdict.remedy)})")]
+    rows = [("remedy", f"{remedy_command(verdict)}     ({remedy_state(verdict.remedy, verdict.is_complete)})")]
     return rows + [("", f"or, in the code: {line}") for line in verdict.remedy.code]
 
 
@@ -196,6 +206,9 @@ def plan_text(request: Request, first: Sequence[RunPlan]) -> str:
     for number, plan in enumerate(first, 1):
         treated = [f"{mode} {', '.join(plan.named(mode))}" for mode in ("pinned", "varied") if plan.named(mode)]
         rows.append((f"run {number}", f"{plan.role}: {'; '.join(treated) or 'nothing pinned, nothing varied'}"))
+    look = f"ends {LOOK_SECONDS:g} s after its first step, but not before {LOOK_STEPS} steps"
+    rest = "that is all" if request.quick else "what diverges up to there is found before whole runs are made"
+    rows.append(("look", f"a first run {look}, and a varied one with it: {rest}"))
     rows.append(("folder", _where_runs_happen(request)))
     pinnable = ", ".join(request.pinnable())
     read = ", ".join(name for name in request.pinnable() if find(name).found_statically)
@@ -205,7 +218,7 @@ def plan_text(request: Request, first: Sequence[RunPlan]) -> str:
         ("released", f"one factor at a time: those that entered the pinned run{f', and {read}' if read else ''}"),
         ("remedy", "the guilty factors pinned; twice to the end, once with the rest varied"),
         ("lines", "a guilty factor changed at some of its lines only, until they are known"),
-        ("operation", f"{_when_located(request)}: the step recorded, followed until it parts, and once more"),
+        ("operation", f"{_when_located(request)}: the step recorded, followed until it diverges, and once more"),
         ("bounds", _bounds(request)),
     ]
     return laid_out(f"plan: {shlex.join(request.command.argv)}", rows)

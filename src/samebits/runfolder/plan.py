@@ -30,6 +30,7 @@ class RunPlan:
         stop_after: end the run after this step.
         keep_step, keep_streams, keep_names: keep whole tensors of one step; no names are all names.
         ops: record every operation of some steps.
+        look_seconds, look_steps, follow: end the run earlier; see `RecordSpec`.
         paced_from: record so many steps, then take further ones only when asked to (`agent.pacer`).
     """
 
@@ -44,6 +45,9 @@ class RunPlan:
     keep_streams: tuple[str, ...] = ()
     keep_names: tuple[str, ...] = ()
     ops: OpWindow | None = None
+    look_seconds: float | None = None
+    look_steps: int = 0
+    follow: str | None = None
     paced_from: int | None = None
 
     def named(self, mode: str) -> list[str]:

@@ -34,6 +34,9 @@ class RecordSpec:
         keep_streams: of these streams.
         keep_names: those with these names; empty for all of them.
         ops: record operations too.
+        look_seconds: end the process so long after its first step, once it has taken `look_steps` steps; None does not.
+        look_steps: see there.
+        follow: folder of another run: end the process soon after it diverged from that one.
     """
 
     stop_after: int | None = None
@@ -41,3 +44,6 @@ class RecordSpec:
     keep_streams: tuple[str, ...] = ()
     keep_names: tuple[str, ...] = ()
     ops: OpWindow | None = None
+    look_seconds: float | None = None
+    look_steps: int = 0
+    follow: str | None = None

@@ -106,8 +106,8 @@ class Writer:
             meta |= _meta_of(lane_id)
             self._db.executemany("INSERT INTO meta VALUES(?, ?)", [(k, str(v)) for k, v in meta.items()])
 
-    def write(self, step: int, kind: str, columns: Mapping[str, Column]) -> None:
-        """Append one step. `kind` is `step`, or `end` for what came after the last one."""
+    def write(self, step: int, kind: str, columns: Mapping[str, Column]) -> bytes:
+        """Append one step; returns its root. `kind` is `step`, or `end` for what came after the last one."""
         packed, compared = [], []
         for stream in STREAMS:
             column = columns.get(stream)
@@ -119,6 +119,7 @@ class Writer:
         self._root = _chained(self._root, kind, compared)
         self._note_streams(columns)
         self.insert("INSERT INTO steps VALUES(?, ?, ?, ?)", step, kind, self._root, b"".join(packed))
+        return self._root
 
     def _note_streams(self, columns: Mapping[str, Column]) -> None:
         if not self._streams.issuperset(columns):

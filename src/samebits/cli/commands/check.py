@@ -26,7 +26,7 @@ from samebits.launch.config import read_config
 from samebits.report.forms import Form
 from samebits.report.json import check_json, dumped
 from samebits.report.progress import progress
-from samebits.report.text import plan_text
+from samebits.report.text import plan_text, so_far_text
 from samebits.runfolder.folder import new_home
 
 
@@ -39,6 +39,7 @@ from samebits.runfolder.folder import new_home
 @click.option("--level", type=click.Choice(["step", "op"]), help="`op`: name the operation, too (default step).")
 @click.option("--all", "all_origins", is_flag=True, help="With --level op: name further operations, too.")
 @click.option("--max-steps", type=int, help="Look at the first so many steps only.")
+@click.option("--quick", is_flag=True, help="Look at the first seconds of training only.")
 @click.option(
     "--timeout",
     type=float,
@@ -61,6 +62,7 @@ def command(form: Form, command: tuple[str, ...], dry_run: bool, out: Path | Non
 
     \b
     samebits check train.py --lr 3
+    samebits check --quick train.py
     samebits check --max-steps 50 --jobs 2 train.py
     samebits check -- torchrun --nproc-per-node 2 train.py
     samebits check train.py --out {run}
@@ -76,7 +78,10 @@ def command(form: Form, command: tuple[str, ...], dry_run: bool, out: Path | Non
         answer(plan_text(request, first_runs(request)))
         return
     home = new_home(out, config.keep)
-    verdict = check_in(home, request, partial(click.echo, err=True), asked.wants_copies(config), progress())
+    note = partial(click.echo, err=True)
+    verdict = check_in(
+        home, request, note, asked.wants_copies(config), progress(), lambda known: note(so_far_text(known))
+    )
     keep_answer(home, dumped(check_json(verdict)))
     answer_or_fail(form, form.check(verdict), verdict.error, is_partial=verdict.signal is not None)
     sys.exit(verdict.exit_code)

@@ -1,0 +1,93 @@
+"""Where a run ends before its script does: a first look, and a run that reads along in another one's recording."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from samebits.launch.command import parse_command
+from samebits.launch.process import Outcome, run_recorded
+from samebits.runfolder.notes import Ended, read_notes
+from samebits.runfolder.plan import RunPlan
+
+PATIENCE_SECONDS = 120
+SCRIPT = """
+import os, sys, time
+import torch
+
+changed, steps = int(sys.argv[1]), int(sys.argv[2])
+ranks = int(os.environ.get("WORLD_SIZE", 1))
+if ranks > 1:
+    torch.distributed.init_process_group("gloo")
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 2)
+if ranks > 1:
+    model = torch.nn.parallel.DistributedDataParallel(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(steps):
+    optimizer.zero_grad()
+    scale = 2.0 if step == changed and int(os.environ.get("RANK", 0)) == 0 else 1.0
+    model(scale * torch.ones(3, 4)).sum().backward()
+    optimizer.step()
+    time.sleep(0.005)
+print("the end")
+"""
+
+
+def run(folder: Path, name: str, changed: int, steps: int, plan: RunPlan, *launcher: str) -> Outcome:
+    script = folder / "train.py"
+    script.write_text(SCRIPT)
+    words = [*(launcher or (sys.executable,)), str(script), str(changed), str(steps)]
+    outcome = run_recorded(parse_command(words), plan, folder / name, PATIENCE_SECONDS)
+    assert outcome.succeeded, outcome.folder.stderr.read_text()
+    return outcome
+
+
+def lasts(outcome: Outcome) -> set[int | None]:
+    """The step after which each process was ended."""
+    return {note.stopped_after for note in read_notes(outcome.folder.path, Ended)}
+
+
+def test_a_look_ends_and_a_run_that_follows_goes_on_until_it_differs(tmp_path: Path) -> None:
+    """After so many steps and seconds; soon after the runs diverge; and not at all where they agree."""
+    look = run(tmp_path, "look", -1, 400, RunPlan(look_seconds=0.1, look_steps=30))
+    (recording,) = look.folder.recordings()
+    (last,) = lasts(look)
+    follow = RunPlan(follow=str(look.folder.path))
+    same = run(tmp_path, "same", -1, 60, follow)
+    whole = run(tmp_path, "whole", -1, 400, RunPlan())
+    other = run(tmp_path, "other", 20, 400, RunPlan(follow=str(whole.folder.path)))
+    (stopped,) = lasts(other)
+
+    assert last is not None
+    assert 30 <= recording.steps == last + 1 < 400
+    assert "the end" not in look.folder.stdout.read_text()
+    assert lasts(same) == {None}
+    assert "the end" in same.folder.stdout.read_text()
+    assert stopped is not None
+    assert 20 <= stopped < 390
+    assert "the end" not in other.folder.stdout.read_text()
+
+
+def test_a_short_script_is_whole(tmp_path: Path) -> None:
+    """It ends by itself before the look does."""
+    outcome = run(tmp_path, "look", -1, 5, RunPlan(look_seconds=30.0, look_steps=20))
+
+    assert lasts(outcome) == {None}
+    assert outcome.folder.recordings()[0].complete
+
+
+@pytest.mark.slow
+def test_all_ranks_end_after_the_same_step(tmp_path: Path) -> None:
+    """Whichever decides first, in a look and where one rank leaves what it follows; none waits for another."""
+    launcher = (str(Path(sys.executable).with_name("torchrun")), "--standalone", "--nproc-per-node", "2")
+    look = run(tmp_path, "look", -1, 400, RunPlan(look_seconds=0.1, look_steps=30), *launcher)
+    whole = run(tmp_path, "whole", -1, 200, RunPlan(), *launcher)
+    other = run(tmp_path, "other", 20, 200, RunPlan(follow=str(whole.folder.path)), *launcher)
+
+    for outcome, most in ((look, 399), (other, 199)):
+        (last,) = lasts(outcome) - {None}
+        assert last is not None
+        assert last < most
+        assert [one.steps for one in outcome.folder.recordings()] == [last + 1] * 2
+    assert [one.steps for one in whole.folder.recordings()] == [200, 200]
