@@ -99,7 +99,7 @@ class Request:
 
 def look_run(request: Request) -> RunPlan:
     """The first run: it ends when it has shown how many steps a look has."""
-    return replace(request.base("first look"), look_seconds=LOOK_SECONDS, look_steps=LOOK_STEPS)
+    return replace(request.base("control"), look_seconds=LOOK_SECONDS, look_steps=LOOK_STEPS)
 
 
 def first_runs(request: Request) -> list[RunPlan]:
