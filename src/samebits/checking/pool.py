@@ -82,7 +82,7 @@ class RunPool:
         """Where two runs first differ; each pair is looked at once."""
         key = a.id, b.id
         if key not in self._compared:
-            self._compared[key] = parts(a, b)
+            self._compared[key] = divergence_of(a, b)
         return self._compared[key]
 
     def drop_values(self) -> None:
@@ -156,7 +156,7 @@ def limit_after(seconds: float) -> float:
     return float(max(LEAST_LIMIT_SECONDS, math.ceil(LIMIT_RATIO * seconds)))
 
 
-def parts(a: Run, b: Run) -> Divergence | None:
+def divergence_of(a: Run, b: Run) -> Divergence | None:
     """Where two runs differ: in what they recorded, else in how they ended."""
     ends = [end for run in (a, b) for end in (run.plan.stop_after, run.facts.stopped_after)]
     stops = [end for end in ends if end is not None]

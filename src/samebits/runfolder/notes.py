@@ -236,7 +236,7 @@ class Cut(Note):
 class OpDiverged(Note):
     """The operation at which this run diverges from the one that it follows."""
 
-    sort = "op_parted"
+    sort = "op_diverged"
 
     rank: int
     step: int
