@@ -161,7 +161,6 @@ def test_a_site_tells_its_source_and_its_key() -> None:
     assert site.source == "line = here()"
     assert site.key == Site(__file__, line, "g").key
     assert Site("/nowhere.py", 1).source == ""
-    assert site.as_dict() == {"path": __file__, "line": line, "function": "f"}
 
 
 def test_the_site_of_an_error_is_the_innermost_line_of_the_users() -> None:

@@ -10,6 +10,7 @@ import torch
 from samebits.bits.ulp import raw_of, ulp_between, ulp_worth_reporting
 from samebits.comparison.growth import loss_difference
 from samebits.comparison.values import Distance, distance
+from samebits.report.places import distance_words
 from samebits.runfolder.tensors import Kept
 
 INTEGERS = {"float64": torch.int64, "float32": torch.int32, "float16": torch.int16, "bfloat16": torch.int16}
@@ -75,13 +76,13 @@ def test_units_are_told_where_they_mean_something(ulp: int | None, relative: flo
 
 
 def test_unrelated_tensors_have_no_units() -> None:
-    """Neither as text nor as data; the twin, one rounding loss_difference, has."""
+    """Neither as text nor as data; the twin, one rounding apart, has."""
     other = distance(kept([1.0, 2.0], "float32"), kept([-1.0, 2.0], "float32"))
     near = distance(kept([1.0, 2.0], "float32"), kept([1.0 + 2**-23, 2.0], "float32"))
 
     assert (other, near) == (Distance(1, 2, None, 2.0), Distance(1, 2, 1, 2**-23 / (1 + 2**-23)))
-    assert "ULP" not in str(other)
-    assert "by at most 1 ULP" in str(near)
+    assert "ULP" not in distance_words(other)
+    assert "by at most 1 ULP" in distance_words(near)
 
 
 def test_the_largest_numbers_stay_finite() -> None:

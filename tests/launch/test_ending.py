@@ -107,25 +107,22 @@ def test_what_was_recorded_before_the_end_is_kept(tmp_path: Path) -> None:
     assert "is incomplete: its process did not end by itself; 3 steps were read" in diff.out
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_a_check_and_every_process_of_it(number: int, jobs: str, tmp_path: Path) -> None:
+def test_a_signal_ends_a_check_and_every_process_of_it(number: int, tmp_path: Path) -> None:
     """Also when it comes twice; the folder can be read, and the status is the shell's for that signal."""
     write(tmp_path, {"it.py": STUBBORN})
 
-    with started("check", "--no-fresh-copy", "--jobs", jobs, "it.py", cwd=tmp_path) as check:
-        until(lambda: len(pids(tmp_path)) == 3 * int(jobs))
+    with started("check", "it.py", cwd=tmp_path) as check:
+        until(lambda: len(pids(tmp_path)) == 3)
         check.send_signal(number)
         time.sleep(0.5)
         check.send_signal(number)
         out, err = check.communicate(timeout=PATIENCE_SECONDS)
 
-    runs = " and ".join(f"run {n} ({role})" for n, role in zip((1, 2), ("control", "control again"), strict=True))
-    cut = runs if jobs == "2" else "run 1 (control)"
     assert check.returncode == 128 + number
     assert out.decode().splitlines()[:2] == [
         "undecided: interrupted before the first run was complete",
-        f"  untested  interrupted in {cut}, and nothing was run after that",
+        "  untested  interrupted in run 1 (control), and nothing was run after that",
     ]
     # The blank line is for the terminal, which shows ^C where it stands.
     assert err.decode() == (
@@ -134,6 +131,22 @@ def test_a_signal_ends_a_check_and_every_process_of_it(number: int, jobs: str, t
     assert not [pid for pid in pids(tmp_path) if lives(pid)]
     assert RunFolder(only_run(tmp_path) / "1-control").manifest()["status"] == "interrupted"
     assert not (only_run(tmp_path) / ".busy").exists()
+
+
+def test_a_signal_ends_runs_that_go_on_side_by_side(tmp_path: Path) -> None:
+    """All of them, and the answer names each."""
+    guard = "from pathlib import Path\nif not Path('done').exists():\n    Path('done').touch()\n"
+    first = "".join(f"    {line}\n" for line in TRAIN.strip().splitlines())
+    write(tmp_path, {"it.py": f"{guard}{first}    raise SystemExit\n{STUBBORN}"})
+
+    with started("check", "--no-fresh-copy", "--jobs", "2", "it.py", cwd=tmp_path) as check:
+        until(lambda: len(pids(tmp_path)) == 6)
+        check.send_signal(signal.SIGINT)
+        out, _ = check.communicate(timeout=PATIENCE_SECONDS)
+
+    assert check.returncode == 128 + signal.SIGINT
+    assert "interrupted in run 2 (control again) and run 3 (varied), and nothing was run after that" in out.decode()
+    assert not [pid for pid in pids(tmp_path) if lives(pid)]
 
 
 def test_an_interrupted_check_answers_in_json_when_asked_to(tmp_path: Path) -> None:
