@@ -41,6 +41,7 @@ from samebits.runfolder.notes import Unseen, read_notes
 from samebits.runfolder.plan import RunPlan
 
 MAX_ORIGINS = 8
+ONE_STEP = "only the first step was looked at"
 
 
 def run_check(request: Request, pool: RunPool, so_far: Callable[[Verdict], None] | None = None) -> Verdict:
@@ -255,7 +256,9 @@ def _at_the_bound(request: Request) -> str:
 
 
 def _bounds(request: Request) -> tuple[str, ...]:
-    return () if request.max_steps is None else (f"only the first {request.max_steps} steps were looked at",)
+    if request.max_steps is None:
+        return ()
+    return (f"only the first {request.max_steps} steps were looked at" if request.max_steps > 1 else ONE_STEP,)
 
 
 def _run(pool: RunPool, number: int) -> Run:

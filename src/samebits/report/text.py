@@ -81,7 +81,8 @@ def _same_headline(verdict: Verdict) -> str:
     steps = verdict.steps_checked
     full = [run for run in verdict.runs if run.steps == steps]
     if not verdict.is_complete:
-        return f"same bits for the first {counted(steps, 'step')}: {len(full)} runs agree in {agreed(verdict.streams)}"
+        first = f"{steps} steps" if steps > 1 else "step"
+        return f"same bits for the first {first}: {len(full)} runs agree in {agreed(verdict.streams)}"
     return f"same bits: {len(full)} runs of {counted(steps, 'step')} agree in {agreed(verdict.streams)}"
 
 
