@@ -94,7 +94,7 @@ CASES = [
     case("process_id_seed", "process-id"),
     case("python_rng_accumulate", "python-rng"),
     case("torch_rng_gan", "torch-rng"),
-    case("torch_rng_lines", "torch-rng", is_sample=True),
+    case("torch_rng_lines", "torch-rng"),
     case("torch_rng_model", "torch-rng"),
     case("torch_rng_shuffle", "torch-rng"),
     case("two_numpy_clock", "numpy-rng", "clock"),
