@@ -16,6 +16,7 @@ from samebits.checking.leftovers import obstacles
 from samebits.checking.origin import MAX_PAIRS, RecordingEndedError, find_origins
 from samebits.checking.plan import Request
 from samebits.checking.pool import RunPool
+from samebits.checking.printed import first_difference
 from samebits.checking.search import Found, look
 from samebits.checking.treatments import Inquiry
 from samebits.checking.verdict import (
@@ -41,6 +42,7 @@ from samebits.runfolder.notes import Unseen, read_notes
 from samebits.runfolder.plan import RunPlan
 
 MAX_ORIGINS = 8
+RANKS = "ranks"
 ONE_STEP = "only the first step was looked at"
 
 
@@ -54,13 +56,14 @@ def run_check(request: Request, pool: RunPool, so_far: Callable[[Verdict], None]
 
 def _verdict_of(request: Request, pool: RunPool, so_far: Callable[[Verdict], None]) -> Verdict:
     inquiry, found = Inquiry(request, pool.compare, lambda: pool.left), Found()
-    known: list[object] = [(None, ())]
+    known: list[object] = [(None, [])]
 
     def run_all(plans: Sequence[RunPlan]) -> Sequence[Run]:
-        now = found.divergent, tuple(cause for cause in found.causes if cause.confirmed)
+        causes = tuple(cause for cause in found.causes if cause.confirmed)
+        now = found.divergent, [(cause.factor, cause.site) for cause in causes]
         if now != known[-1]:
             known.append(now)
-            so_far(_verdict(request, pool, "different", divergent=now[0], causes=now[1]))
+            so_far(_verdict(request, pool, "different", divergent=found.divergent, causes=causes))
         return pool.run_all(plans)
 
     answered(look(inquiry, found), run_all)
@@ -78,7 +81,7 @@ def _verdict_of(request: Request, pool: RunPool, so_far: Callable[[Verdict], Non
         # What agrees is what was recorded; a process that was not recorded may have done anything.
         agreed = not found.stopped and any(unentered(run.outcome.folder) for run in pool.runs)
         kind: VerdictKind = "undecided" if found.stopped or agreed else "same"
-        notes = () if found.stopped else (*_about_files(asked, inquiry, pool), *_bounds(request))
+        notes = () if found.stopped else (*_about_printed(pool), *_about_files(asked, inquiry, pool), *_bounds(request))
         return _verdict(request, pool, kind, notes=notes, agreed=agreed, **common)
     more = _More()
     try:
@@ -106,6 +109,7 @@ def _verdict_of(request: Request, pool: RunPool, so_far: Callable[[Verdict], Non
             *more.notes,
             *_unexplained(found),
             *_about_files(asked, inquiry, pool),
+            *_about_the_remedy(found, remedy),
             *_seed_notes(found, pool.runs),
             *_bounds(request),
         ),
@@ -198,6 +202,40 @@ def _about_files(asked: Request, inquiry: Inquiry, pool: RunPool) -> list[str]:
     if asked.jobs > 1 and not any(name in asked.pins for name in held_by_copies()):
         notes.append("runs that went on side by side shared the working folder")
     return notes
+
+
+def _about_printed(pool: RunPool) -> list[str]:
+    """What runs printed is not compared; where those that were left alone print other text, that is worth a look."""
+    alone = [run for run in pool.runs if _is_whole(run) and not run.plan.settings]
+    if len(alone) < 2:
+        return []
+    found = first_difference(*(run.outcome.folder.stdout for run in alone[:2]))
+    if found is None:
+        return []
+    number, left, right = found
+    ids = f"runs {alone[0].id} and {alone[1].id}"
+    return [f"{ids} print different text, which is not compared; first in line {number}: {left!r} and {right!r}"]
+
+
+def _about_the_remedy(found: Found, remedy: Remedy | None) -> list[str]:
+    """What a user should know before taking a remedy that works."""
+    last = found.rounds[-1] if found.rounds else None
+    whole = last.trials[-1].whole if last is not None and last.trials else []
+    if last is None or remedy is None or not remedy.verified or not whole:
+        return []
+    cured, notes = whole[0], []
+    plain = next((run for run in last.inquiry.made if _is_whole(run) and not run.plan.settings), None)
+    if plain is not None and _is_whole(cured) and cured.steps != plain.steps:
+        notes.append(f"with the remedy the script takes {cured.steps} steps; in run {plain.id} it took {plain.steps}")
+    if RANKS in (cured.facts.used or ()) and any(find(cause.factor).fixed_once for cause in found.causes):
+        notes.append(
+            "with the remedy all ranks draw the same numbers; where theirs are to differ, add the rank to the seed"
+        )
+    return notes
+
+
+def _is_whole(run: Run) -> bool:
+    return run.succeeded and run.facts.stopped_after is None
 
 
 def _unexplained(found: Found) -> list[str]:

@@ -43,7 +43,9 @@ def read_verdict(kind: type[AnyVerdict], home: Path) -> AnyVerdict:
         RecordingError: the folder holds no answer of a check, or one that cannot be read.
     """
     path = home / ANSWER
-    if home.is_dir() and not path.exists():
+    if not home.is_dir():
+        raise RecordingError(f"there is no folder {home}", "name the folder of a check, such as .samebits/2026...")
+    if not path.exists():
         raise RecordingError(f"{home} holds no answer of a check", "name the folder of one, such as .samebits/2026...")
     document = read_answer(path)
     if document["schema"] != "samebits.check/1":

@@ -71,6 +71,7 @@ def command(form: Form, command: tuple[str, ...], dry_run: bool, out: Path | Non
     Runs share the current folder unless they get copies of it; {run} in COMMAND is a folder of the run's own.
     Standard input is passed on when it is a file. Exit status: 0 same bits, 1 different bits, 2 undecided.
     """  # noqa: D301 - click wants the character itself
+    _warn_of_options_behind(command)
     config = read_config()
     asked = Asked(**options)
     request = asked.request(command, config)
@@ -85,3 +86,15 @@ def command(form: Form, command: tuple[str, ...], dry_run: bool, out: Path | Non
     keep_answer(home, dumped(check_json(verdict)))
     answer_or_fail(form, form.check(verdict), verdict.error, is_partial=verdict.signal is not None)
     sys.exit(verdict.exit_code)
+
+
+# Options of ours that hardly any script has.
+_OURS = ("--quick", "--max-steps", "--max-runs", "--fresh-copy", "--dry-run", "--vary")
+
+
+def _warn_of_options_behind(words: tuple[str, ...]) -> None:
+    """An option of ours behind the script is the script's: it may have been meant for us."""
+    if "--" not in sys.argv:
+        for word in _OURS:
+            if word in words[1:]:
+                click.echo(f"note: {word} stands behind {words[0]}, so the command gets it, and not samebits", err=True)

@@ -1,0 +1,33 @@
+"""What runs printed: a result that differs is found, times that differ are not."""
+
+from pathlib import Path
+
+import pytest
+
+from samebits.checking.printed import first_difference
+
+SAME = [
+    ("took 3.2 s", "took 4 s"),
+    ("2026-11-22 10:00:01,123 INFO begin", "2026-11-23 11:05:09,001 INFO begin"),
+    ("epoch 1: 12.3it/s, loss 0.5", "epoch 1: 9.9it/s, loss 0.5"),
+    ("<object at 0x7f01>", "<object at 0x7f99>"),
+    ("saved /tmp/abc/model.pt", "saved /tmp/xyz/model.pt"),
+    ("time: 1.25", "time: 1.5"),
+    ("", ""),
+]
+OTHER = [("{'acc': 0.95, 'low': 0.93}", "{'acc': 0.95, 'low': 0.925}"), ("loss 0.1", ""), ("epoch 1", "epoch 2")]
+
+
+@pytest.mark.parametrize(("left", "right"), SAME + OTHER)
+def test_only_what_is_no_time_is_a_difference(left: str, right: str, tmp_path: Path) -> None:
+    """With the number of the line, and both lines."""
+    a, b = tmp_path / "a", tmp_path / "b"
+    a.write_text(f"begin\n{left}\n")
+    b.write_text(f"begin\n{right}\n")
+
+    assert first_difference(a, b) == ((2, left, right) if (left, right) in OTHER else None)
+
+
+def test_what_was_not_kept_is_no_difference(tmp_path: Path) -> None:
+    """Where runs printed to a terminal, or nothing, there is no file."""
+    assert first_difference(tmp_path / "a", tmp_path / "b") is None
