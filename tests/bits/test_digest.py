@@ -23,6 +23,7 @@ from samebits.bits.digest.blocks import pieces
 from samebits.bits.digest.keys import ROW_WORDS as BLOCK
 from tests.bits import definition
 
+OLD = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 7)
 DEFINED = {"host": definition.on_host, "elsewhere": definition.elsewhere}
 DTYPES = [
     getattr(torch, name)
@@ -547,6 +548,8 @@ def test_a_collective_under_way_is_waited_for(process_group: None) -> None:
 def process_group() -> Iterator[None]:
     if not torch.distributed.is_available():
         pytest.skip("torch was built without distributed")
+    if OLD:
+        pytest.skip("in torch 2.6 destroying a group of one process may wait for ever")
     torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
     yield
     torch.distributed.destroy_process_group()

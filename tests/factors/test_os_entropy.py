@@ -136,7 +136,9 @@ def test_the_cure_is_one_for_what_was_called(ask: Callable[[], Any], name: str, 
     with watched("os-entropy", "pinned") as seen:
         ask()
 
-    assert [w.what for w in seen] == [name]
+    # Python 3.10 makes a Random without a call of ours in between.
+    is_older = name == "random.Random()" and sys.version_info < (3, 11)
+    assert [w.what for w in seen] == (["random"] if is_older else [name])
     site = seen[0].site
     assert site is not None
     assert find("os-entropy").fix_for(site, "train.py", name) == fix.format(site.place)

@@ -14,6 +14,9 @@ from samebits.launch.process import run_recorded
 from samebits.runfolder.notes import Failed, read_notes
 from samebits.runfolder.plan import RunPlan
 
+pytest.importorskip("pandas")
+pytest.importorskip("matplotlib")
+
 COMMAND = [sys.executable, str(Path(__file__).with_name("packages.py"))]
 PATIENCE_SECONDS = 300
 

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import subprocess
+import sys
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,7 +83,7 @@ CASES = {
     "a folder with __main__": Case((PYTHON, "app", "x"), {"app/__main__.py": VIEW, "app/near.py": ""}),
     "flags": Case((PYTHON, "-X", "dev", "-O", "-W", "error", "-bb", "-u", "it.py"), {"it.py": VIEW}),
     "warnings about encodings": Case((PYTHON, "-X", "warn_default_encoding", "-Werror", "it.py"), {"it.py": VIEW}),
-    "a safe path": Case((PYTHON, "-P", "it.py"), {"it.py": VIEW}),
+    **({"a safe path": Case((PYTHON, "-P", "it.py"), {"it.py": VIEW})} if sys.version_info >= (3, 11) else {}),
     "no docstrings": Case((PYTHON, "-OO", "it.py"), {"it.py": VIEW}),
     "another PYTHONPATH": script(VIEW + "    import near\n", env={"PYTHONPATH": "lib:/nowhere:"}),
     "a zip": Case((PYTHON, "it.zip", "x")),

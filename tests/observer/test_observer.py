@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from samebits.launch.command import Command
 from samebits.launch.process import run_recorded
@@ -17,6 +18,7 @@ from samebits.runfolder.spec import OpWindow
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"
+OLD = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 7)
 SAMPLE = ("names_rnn", "transformer", "many")
 SCRIPTS = [*sorted(EXAMPLES.glob("*.py")), HERE / "transformer.py", HERE / "many.py"]
 
@@ -69,8 +71,11 @@ def test_compiled_code_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyP
     without = alone(script, tmp_path)
 
     assert watched(script, tmp_path) == without
-    assert watched(script, tmp_path / "ops", OpWindow()) == without
-    for folder in (tmp_path, tmp_path / "ops"):
+    # torch 2.6 does not look past a mode: with operations recorded, it leaves the region uncompiled.
+    folders = (tmp_path,) if OLD else (tmp_path, tmp_path / "ops")
+    if not OLD:
+        assert watched(script, tmp_path / "ops", OpWindow()) == without
+    for folder in folders:
         assert "1 compiled region" in next(read_notes(folder / "run", Unseen)).what
 
 

@@ -15,7 +15,11 @@ KNOWN = (
     *("bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64"),
     *("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"),
 )
-UNKNOWN = ("complex32", "complex64", "complex128", "float8_e8m0fnu", "float8_e4m3fnuz")
+UNKNOWN = tuple(
+    name
+    for name in ("complex32", "complex64", "complex128", "float8_e8m0fnu", "float8_e4m3fnuz")
+    if hasattr(torch, name)  # torch 2.6 does not have all of them
+)
 
 
 def some(dtype: str) -> torch.Tensor:
