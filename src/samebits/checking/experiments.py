@@ -56,17 +56,7 @@ def run_check(request: Request, pool: RunPool, so_far: Callable[[Verdict], None]
 
 def _verdict_of(request: Request, pool: RunPool, so_far: Callable[[Verdict], None]) -> Verdict:
     inquiry, found = Inquiry(request, pool.compare, lambda: pool.left), Found()
-    known: list[object] = [(None, [])]
-
-    def run_all(plans: Sequence[RunPlan]) -> Sequence[Run]:
-        causes = tuple(cause for cause in found.causes if cause.confirmed)
-        now = found.divergent, [(cause.factor, cause.site) for cause in causes]
-        if now != known[-1]:
-            known.append(now)
-            so_far(_verdict(request, pool, "different", divergent=found.divergent, causes=causes))
-        return pool.run_all(plans)
-
-    answered(look(inquiry, found), run_all)
+    answered(look(inquiry, found), _running(request, pool, found, so_far))
     if found.signal is not None and found.divergent is None:
         # Of runs side by side some were complete already, and were not looked at yet.
         found.divergent = earliest([run for run in pool.runs if run.succeeded], pool.compare)
@@ -115,6 +105,23 @@ def _verdict_of(request: Request, pool: RunPool, so_far: Callable[[Verdict], Non
         ),
         **common,
     )
+
+
+def _running(
+    request: Request, pool: RunPool, found: Found, so_far: Callable[[Verdict], None]
+) -> Callable[[Sequence[RunPlan]], Sequence[Run]]:
+    """What makes runs of plans; before, it says what is known if that is more than the last time."""
+    known: list[object] = [(None, [])]
+
+    def run_all(plans: Sequence[RunPlan]) -> Sequence[Run]:
+        causes = tuple(cause for cause in found.causes if cause.confirmed)
+        now = found.divergent, [(cause.factor, cause.site) for cause in causes]
+        if now != known[-1]:
+            known.append(now)
+            so_far(_verdict(request, pool, "different", divergent=found.divergent, causes=causes))
+        return pool.run_all(plans)
+
+    return run_all
 
 
 @dataclass
