@@ -188,3 +188,19 @@ for fold in range(12):
 
     assert (verdict["verdict"], verdict["causes"]) == ("same", [])
     assert {"loss", "grad", "param", "end"} <= set(verdict["streams"])
+
+
+@pytest.mark.slow
+def test_a_quick_check_looks_at_the_beginning_alone(tmp_path: Path) -> None:
+    """What differs late is not looked at, and that is said; what differs at once is explained there."""
+    slow = "import time, random\nfor number in range(600):\n    time.sleep(0.01)\n"
+    slow += "    if number == 500:\n        scale()\n    step()\n"
+    late = TRAIN + "def scale():\n    with torch.no_grad():\n        model.weight.mul_(random.random())\n" + slow
+    same = check(tmp_path, late, "--quick")
+    early = check(tmp_path, late.replace("torch.manual_seed(0)", ""), "--quick")
+
+    assert (same["verdict"], same["complete"]) == ("same", False)
+    assert 20 <= same["steps_checked"] < 500
+    assert same["headline"].startswith(f"same bits for the first {same['steps_checked']} steps")
+    assert [cause["factor"] for cause in early["causes"]] == ["torch-rng"]
+    assert max(run["steps"] for run in early["runs"]) < 500
