@@ -92,6 +92,7 @@ def prices_agree(shown: str, printed: str) -> bool:
 # What another machine, another day or another roll of the dice may change, and no reader would mind.
 FIGURES = (
     (r"\bloss \d\S*", "loss N"),
+    (r"\btook \d+ runs, \d+ s", "took N runs, N s"),
     (r"\bruns \d+ and \d+", "runs N and N"),
     (r"\brun \d+", "run N"),
     (r"\b\d+ of \d+ (runs\s+agree|differ)", r"N of N \1"),

@@ -135,7 +135,7 @@ class Simulation:
         is_cut = not fails and steps < self.script.steps
         folder = RunFolder(Path(f"/runs/{number}"))
         facts = replace(self._facts(plan, number), stopped_after=steps - 1 if is_cut else None)
-        run = Run(number, Outcome(folder, plan, int(fails), 1.0), steps, facts)
+        run = Run(number, Outcome(folder, plan, int(fails), 1.0), steps, facts=facts)
         self.runs.append(run)
         return run
 

@@ -51,7 +51,12 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
 def run_that_found(folder: Path, *found: tuple[str, str, int]) -> Run:
     left = tuple(Left(how, str(folder / name), 1, Site("/train.py", line)) for how, name, line in found)
     outcome = Outcome(RunFolder(folder), RunPlan("control again"), 0, 1.0)
-    return Run(2, outcome, 1, Facts(left=left))
+    return Run(2, outcome, 1, facts=Facts(left=left))
+
+
+def test_what_runs_wrote_in_the_folder_is_known(places: Places) -> None:
+    """What they took away again is not there, and nobody else's file is."""
+    assert places.written() == ["changed", "ckpt", "made"]
 
 
 def copy_of(places: Places, setting: Setting, *runs: Run) -> dict[str, str]:

@@ -147,7 +147,26 @@ def test_the_earliest_rank_is_reported(tmp_path: Path) -> None:
     place = first_divergence(a, [late, early])
 
     assert place is not None
-    assert (place.step, place.rank) == (2, 1)
+    assert (place.step, place.rank, place.ranks) == (2, 1, (1,))
+    assert where(place) == "at step 2, in the gradients of rank 1"
+
+
+def test_all_ranks_that_diverge_at_one_place_are_named(tmp_path: Path) -> None:
+    """Also the first one, where there are others; with one rank there is nothing to tell apart."""
+    ranks = range(3)
+    a = [recorded(tmp_path / "a", [plain()], rank) for rank in ranks]
+    b = [recorded(tmp_path / "b", [plain(loss=8)], rank) for rank in ranks]
+
+    told = [first_divergence(a[:count], b[:count]) for count in (1, 2, 3)]
+
+    assert [where(place) for place in told if place is not None] == [
+        "at step 0, in the loss",
+        "at step 0, in the loss of ranks 0 and 1",
+        "at step 0, in the loss of 3 ranks",
+    ]
+    first = first_divergence(a[:2], [b[0], a[1]])
+    assert first is not None
+    assert where(first) == "at step 0, in the loss of rank 0"
 
 
 def test_a_rank_without_counterpart_is_a_divergence(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ from samebits.lint.rules.seeds import find_seed_arguments
 from samebits.runfolder.notes import Unseen, read_notes
 from samebits.runfolder.plan import RunPlan
 
-MAX_ORIGINS = 8
+MAX_ORIGINS, MOST_NAMED = 8, 3
 RANKS = "ranks"
 ONE_STEP = "only the first step was looked at"
 
@@ -206,8 +206,14 @@ def _about_files(asked: Request, inquiry: Inquiry, pool: RunPool) -> list[str]:
     if inquiry.is_afresh:
         entry = inquiry.left_behind[0]
         notes.append(f"{entry.what}, {entry.site.place}: so two more runs started in fresh copies of the folder")
-    if asked.jobs > 1 and not any(name in asked.pins for name in held_by_copies()):
-        notes.append("runs that went on side by side shared the working folder")
+    if not any(name in asked.pins for name in held_by_copies()):
+        written = pool.places.written()
+        if written:
+            more = f" and {len(written) - MOST_NAMED} more" if len(written) > MOST_NAMED else ""
+            named = ", ".join(written[:MOST_NAMED])
+            notes.append(f"the runs wrote {named}{more} in the working folder; with --fresh-copy they would not")
+        if asked.jobs > 1:
+            notes.append("runs that went on side by side shared the working folder")
     return notes
 
 

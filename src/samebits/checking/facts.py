@@ -9,7 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from samebits.base.sites import Site, is_user_file
-from samebits.factors.catalog import CATALOG
+from samebits.factors.base import GeneratorFactor
+from samebits.factors.catalog import CATALOG, find
 from samebits.factors.context import SiteKey
 from samebits.runfolder.notes import (
     AnyNote,
@@ -117,6 +118,7 @@ class Facts:
         script: path of the script that was run, as far as it is a file.
         files: the user's own ones that were imported.
         seeds: calls that seeded a generator, in the order of time; only the first ones of many.
+        late_seeds: factor → where a generator was seeded that had been drawn from already, in the same process.
         left: what it found that an earlier run had left, in the order of time.
         stopped_after: the step after which samebits ended it; None where it went to its own end.
     """
@@ -132,6 +134,7 @@ class Facts:
     script: str = ""
     files: tuple[str, ...] = ()
     seeds: tuple[SeedCall, ...] = ()
+    late_seeds: Mapping[str, tuple[Shown, ...]] = field(default_factory=dict)
     left: tuple[Left, ...] = ()
     stopped_after: int | None = None
 
@@ -159,6 +162,7 @@ def read_facts(folder: Path) -> Facts:
         next((note.script for note in _of(Observed, notes) if note.script), ""),
         tuple(sorted(path for path in files if is_user_file(path))),
         tuple(SeedCall(note.what, str(note.value), note.site, note.site.noted) for note in _of(Seeded, notes)),
+        {name: (Shown("seeded too late", site),) for notes in reversed(processes) for name, site in _late(notes)},
         tuple(_left(note) for note in _of(LeftBehind, notes)),
         max((note.stopped_after for note in _of(Ended, notes) if note.stopped_after is not None), default=None),
     )
@@ -204,6 +208,20 @@ def _shown(witnessed: Iterable[tuple[Witnessed, str]]) -> dict[tuple[str, SiteKe
             shown = Shown(note.what, note.site, f"{note.fix} ({note.site.place})" if note.fix else "")
             found.setdefault((note.factor, note.within), set()).add(shown)
     return {key: tuple(sorted(lines, key=lambda one: one.site.key)) for key, lines in found.items()}
+
+
+def _late(notes: Iterable[Note]) -> Iterator[tuple[str, Site]]:
+    """Generators that one process drew from and then seeded, each with the first line that did."""
+    drawn = dict[str, tuple[str, ...]]()
+    for note in notes:
+        if isinstance(note, Witnessed):
+            factor = find(note.factor)
+            if isinstance(factor, GeneratorFactor):
+                drawn.setdefault(note.factor, factor.seeded_by)
+        elif isinstance(note, Seeded):
+            for name in [name for name, calls in drawn.items() if note.what in calls]:
+                drawn[name] = ()
+                yield name, note.site
 
 
 def _left(note: LeftBehind) -> Left:

@@ -78,6 +78,11 @@ class Places:
         changed = self.ledger.read() if found else {}
         return tuple(replace(left, obstacle=self._obstacle(left.path, changed.get(left.path))) for left in found)
 
+    def written(self) -> list[str]:
+        """What runs have made or changed in the working folder, relative to it, and what is there still."""
+        found = (os.path.relpath(path, self.folder) for path in self.ledger.read() if os.path.lexists(path))
+        return sorted(path for path in found if not path.startswith(os.pardir + os.sep))
+
     def close(self) -> None:
         """Take away what was kept to put copies back to the start."""
         shutil.rmtree(self.ledger.folder, ignore_errors=True)

@@ -107,11 +107,15 @@ class RunPool:
             limit = partial(self._limits.of, plan)
             outcome = run_recorded(self.request.command, plan, path, limit, waiting, place)
         self._announce(number, plan, outcome, path)
-        steps = max((recording.steps for recording in outcome.folder.recordings()), default=0)
+        recordings = outcome.folder.recordings()
+        steps = max((recording.steps for recording in recordings), default=0)
+        ranks = len({recording.rank for recording in recordings}) or 1
         facts = read_facts(path)
         facts = replace(facts, left=self.places.judged(facts.left))
         self._limits.learn(outcome.wall_seconds, is_whole=facts.stopped_after is None)
-        run = Run(number, outcome, steps, facts, unjudgeable.broken(path, steps), unjudgeable.silence(outcome, steps))
+        run = Run(
+            number, outcome, steps, ranks, facts, unjudgeable.broken(path, steps), unjudgeable.silence(outcome, steps)
+        )
         with self._lock:
             self.runs = sorted([*self.runs, run], key=lambda run: run.id)
         return run

@@ -26,6 +26,7 @@ from samebits.checking.verdict import Cause, DivergentRuns, Remedy, Run, Unknown
 from samebits.factors.catalog import find, in_order
 
 MAX_ROUNDS = 4
+SEEDED_LATE, LIBRARY = "drawn before it was seeded", "a library"
 
 
 @dataclass
@@ -67,12 +68,13 @@ class Found:
         if lucky:
             read = [Place(lucky[0], tuple(lucky[1:]))]
         evidence = round_.evidence(suspect)
+        late = facts.late_seeds.get(suspect.name, ())
         return [
             Cause(
                 suspect.name,
                 None if place.entry is None else place.entry.site,
                 factor.varies_between_runs,
-                factor.explanation.format(what=(place.entry and place.entry.what) or "a library"),
+                SEEDED_LATE if late else factor.explanation.format(what=place.entry.what if place.entry else LIBRARY),
                 evidence,
                 called=place.entry.what if place.entry else "",
                 script=place.entry.script if place.entry else "",
@@ -80,7 +82,7 @@ class Found:
                 likely=bool(lucky),
                 others=tuple(entry.site for entry in place.company),
                 fixed_together=factor.fixed_once,
-                shown_by=facts.shown.get((suspect.name, place.entry.site.key), ()) if place.entry else (),
+                shown_by=late or (facts.shown.get((suspect.name, place.entry.site.key), ()) if place.entry else ()),
                 divergent=suspect.divergent,
             )
             for place in (read if lucky else self.places.get(suspect.name) or places_of(round_, suspect))

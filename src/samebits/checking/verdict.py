@@ -33,6 +33,7 @@ class Run:
     Attributes:
         outcome: how it ended.
         steps: it took.
+        ranks: it had.
         facts: what it noted besides its recording.
         trouble: why it cannot be judged, whatever the other runs say: samebits did not get in, the disk is full.
         silence: why nothing was recorded, where nothing was.
@@ -41,6 +42,7 @@ class Run:
     id: int
     outcome: Outcome
     steps: int
+    ranks: int = 1
     facts: Facts = field(default_factory=Facts)
     trouble: SamebitsError | None = None
     silence: SamebitsError | None = None
@@ -72,6 +74,7 @@ class Run:
             own.exit_code,
             own.timed_out,
             own.stopped,
+            self.ranks,
         )
 
 
@@ -89,6 +92,7 @@ class RunRecord:
         exit_code: the command's status; negative for the signal that ended it.
         timed_out: ended by us because it ran too long.
         stopped: ended by us after the step it was asked to stop after.
+        ranks: it had.
     """
 
     id: int
@@ -101,6 +105,7 @@ class RunRecord:
     exit_code: int = 0
     timed_out: bool = False
     stopped: bool = False
+    ranks: int = 1
 
     @property
     def succeeded(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypedDict
 
 from samebits.comparison.align import Pair, align, first_unequal, rows_until
@@ -30,6 +30,7 @@ class Divergence:
         ending: how the run that failed ended, as a clause.
         generators: the generators that stood elsewhere at the end of the step before (explains, is not compared).
         process: which process, thread or training of that rank, in words; empty where the rank has only one.
+        ranks: those that diverge there; empty where the runs have only one.
     """
 
     step: int
@@ -44,6 +45,7 @@ class Divergence:
     ending: str = ""
     generators: tuple[str, ...] = ()
     process: str = ""
+    ranks: tuple[int, ...] = ()
 
     @property
     def position(self) -> Position:
@@ -64,7 +66,11 @@ def first_divergence(a: Sequence[Recording], b: Sequence[Recording], until: int 
     pairs = align(a, b, until)
     found = [place for pair in pairs if (place := _first_in(pair, until)) is not None]
     lone = [place for pair in pairs if (place := _alone(pair, pairs, until)) is not None]
-    return min(found + lone, key=lambda place: (*place.position, place.rank), default=None)
+    first = min(found + lone, key=lambda place: (*place.position, place.rank), default=None)
+    if first is None or len({pair.rank for pair in pairs}) < 2:
+        return first
+    beside = (place.rank for place in found + lone if place.position == first.position)
+    return replace(first, ranks=tuple(sorted(set(beside))))
 
 
 def _alone(pair: Pair, pairs: Sequence[Pair], until: int | None) -> Divergence | None:

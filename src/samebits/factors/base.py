@@ -166,10 +166,12 @@ class GeneratorFactor(Factor):
 
     Attributes:
         seeding: the call that seeds it.
+        seeded_by: the names of such calls, as they are witnessed.
     """
 
     seeding: str
-    explanation = "drawn before it was seeded"
+    seeded_by: tuple[str, ...]
+    explanation = "drawn without a seed"
     has_sites = True
     fixed_once = True
 

@@ -21,8 +21,8 @@ class FilesLeftBehind(Factor):
     summary = "runs share the working folder: what one leaves there, the next one finds"
     explanation = "{what}"
     too_late = "the start of the script"
-    fix = "give every run a folder of its own, and let {place} look for nothing that an earlier run left"
-    fix_unplaced = "give every run a folder of its own"
+    fix = "start every training in a folder of its own, or let {place} not pick up what an earlier one left"
+    fix_unplaced = "start every training in a folder of its own"
     pinned_by_default = False
     has_sites = True
     by_copy = True

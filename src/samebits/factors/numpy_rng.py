@@ -25,6 +25,7 @@ class NumpyRng(GeneratorFactor):
         "NumPy starts its global generator (np.random.rand, sklearn's random_state=None) from OS entropy in every run"
     )
     seeding = "np.random.seed(0)"
+    seeded_by = ("np.random.seed",)
 
     def pin(self, context: FactorContext) -> None:
         context.when_loaded("numpy.random", lambda module: self._start(module, context, context.derive(bits=32)))

@@ -46,6 +46,7 @@ class PythonRng(GeneratorFactor):
     name = "python-rng"
     summary = "Python starts its global generator (random.random, random.shuffle) from OS entropy in every run"
     seeding = "random.seed(0)"
+    seeded_by = ("random.seed",)
 
     def pin(self, context: FactorContext) -> None:
         self._start(context, context.derive())

@@ -29,6 +29,7 @@ class TorchRng(GeneratorFactor):
     name = "torch-rng"
     summary = "torch starts its generators (nn.init, dropout, DataLoader shuffling) from OS entropy in every run"
     seeding = "torch.manual_seed(0)"
+    seeded_by = ("torch.manual_seed",)
 
     def pin(self, context: FactorContext) -> None:
         context.when_loaded("torch", lambda torch: self._start(torch, context, context.derive(bits=32)))

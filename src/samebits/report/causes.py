@@ -42,15 +42,15 @@ def evidence(cause: Cause) -> str:
     """How many runs of how many say so, and how rarely a coin would."""
     own = cause.evidence
     held, released = len(own.held), len(own.released)
-    base = f"with everything else pinned {held} of {held} runs agree"
+    base = f"with {cause.factor} pinned {held} of {held} runs agree"
     if own.diverged:
-        rest = f"with {cause.factor} left alone {own.strays} of {released} runs differ from the most common result"
+        rest = f"left alone {own.strays} of {released} runs differ from the most common result"
     else:
-        same = ", all in the same way" if own.strays == released else ""
-        rest = f"with {cause.factor} changed {own.strays} of {released} differ from them{same}"
+        one = " and agree with one another" if own.strays == released > 1 else ""
+        rest = f"changed {own.strays} of {released} differ from them{one}"
     if own.last_words:
         rest += f" (they fail: {own.last_words})"
-    return f"{base}; {rest}"
+    return f"{base}; with nothing but {cause.factor} {rest}"
 
 
 def state_of(cause: Cause) -> str:
@@ -69,9 +69,9 @@ def chance_words(chance: float) -> str:
 
 
 def coin(cause: Cause) -> str:
-    """What a coin outside the catalogue would have had to do."""
+    """How often something else, that differs from run to run as a coin does, would have looked the same."""
     chance = chance_words(cause.evidence.chance)
-    return f"something outside the catalogue would show the same by luck in at most {chance} of checks"
+    return f"an unknown cause would look like this by chance in at most {chance} of checks"
 
 
 def remedy_state(remedy: Remedy, is_complete: bool = True) -> str:
@@ -82,9 +82,12 @@ def remedy_state(remedy: Remedy, is_complete: bool = True) -> str:
         return f"not enough: with it runs {remedy.diverged[0]} and {remedy.diverged[1]} diverge"
     if not remedy.verified:
         return "not verified"
-    rest = "" if remedy.varied is None else f", run {remedy.varied} with the rest varied"
-    until = "to the end" if is_complete else "as far as was looked"
-    return f"verified: {counted(len(remedy.runs), 'run')} agree, {len(remedy.whole)} of them {until}{rest}"
+    runs, until = counted(len(remedy.runs), "run"), "to the end" if is_complete else "for the steps looked at"
+    whole = f"{runs} agree {until}"
+    if len(remedy.whole) < len(remedy.runs):
+        whole = f"{runs} agree, {len(remedy.whole)} of them {until}"
+    rest = "" if remedy.varied is None else f", and run {remedy.varied} had everything else varied"
+    return f"verified: {whole}{rest}"
 
 
 def unknown_line(unknown: Unknown) -> str:
@@ -153,11 +156,23 @@ def rests_on(verdict: Verdict) -> str:
     runs = len(verdict.whole)
     if runs < 2:
         return "too few runs to say anything"
-    more = runs_for_rate(UNLIKELY)
+    rate, more = _percent(detectable_rate(runs)), runs_for_rate(UNLIKELY)
     return (
-        f"{counted(runs, 'run')}: with 95 % confidence they would have shown a difference in "
-        f"{_percent(detectable_rate(runs))} of runs or more; --runs {more} would show {_percent(UNLIKELY)}"
+        f"{counted(runs, 'run')}: what shows up in {rate} of runs or more would have been seen, with 95 % confidence; "
+        f"to see what shows up in {_percent(UNLIKELY)}, use --runs {more}"
     )
+
+
+def took(verdict: Verdict) -> str:
+    """`23 runs, 48 s`: what a check has cost."""
+    seconds = sum(run.wall_seconds for run in verdict.runs)
+    return f"{counted(len(verdict.runs), 'run')}, {f'{seconds:.0f} s' if seconds < 600 else f'{seconds / 60:.0f} min'}"
+
+
+def roles_of(verdict: Verdict, numbers: Sequence[int]) -> str:
+    """`run 1: control, run 16: cpu-threads released`: what runs were for that an answer speaks of."""
+    roles = {run.id: run.role for run in verdict.runs}
+    return ", ".join(f"run {number}: {roles[number]}" for number in numbers if number in roles)
 
 
 def _percent(share: float) -> str:

@@ -82,12 +82,14 @@ class DivergenceDocument(_AnyPass, _DivergenceProcess):
         process: which process, thread or training of that rank, in words; empty where the rank has only one
         op: filled at level op
         generators: generators that stood elsewhere at the end of the step before
+        ranks: those that diverge there; empty where the runs have only one
     """
 
     step: int
     stream: DivergentStream
     name: str
     rank: int
+    ranks: list[int]
     op: str | None
     location: LocationDocument | None
     tensors: TensorsDocument
@@ -112,6 +114,7 @@ class RunDocument(TypedDict):
     Attributes:
         id: counts from 1
         stopped: ended on purpose after the step it was asked for
+        ranks: how many processes of a distributed training were recorded; 1 without one
     """
 
     id: int
@@ -120,6 +123,7 @@ class RunDocument(TypedDict):
     varied: list[str]
     exit_code: int
     steps: int
+    ranks: int
     wall_seconds: float
     timed_out: bool
     stopped: bool

@@ -52,9 +52,16 @@ def where(divergence: Divergence) -> str:
     if divergence.stream in ("length", "outcome"):
         process = f" ({divergence.process})" if divergence.process and divergence.only_in is None else ""
         return f"at step {divergence.step}: {detail_of(divergence)}{process}"
-    rank = f"rank {divergence.rank}" if divergence.rank else ""
-    whose = "".join(f" of {one}" for one in (divergence.process, rank) if one)
+    whose = "".join(f" of {one}" for one in (divergence.process, ranks_of(divergence)) if one)
     return f"at step {divergence.step}, in {_STREAMS[divergence.stream]}{whose}"
+
+
+def ranks_of(divergence: Divergence) -> str:
+    """`rank 1`, `ranks 0 and 1`, `8 ranks`: those that diverge there; empty where the runs have only one."""
+    ranks = divergence.ranks or ((divergence.rank,) if divergence.rank else ())
+    if len(ranks) < 2:
+        return "".join(f"rank {rank}" for rank in ranks)
+    return f"ranks {ranks[0]} and {ranks[1]}" if len(ranks) == 2 else f"{len(ranks)} ranks"
 
 
 def which(divergence: Divergence) -> str:

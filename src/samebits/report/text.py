@@ -23,7 +23,9 @@ from samebits.report.causes import (
     remedy_state,
     reseeded,
     rests_on,
+    roles_of,
     state_of,
+    took,
     unknown_line,
     unknown_what,
     witnessed,
@@ -37,9 +39,8 @@ from samebits.runfolder.plan import RunPlan
 def check_text(verdict: Verdict) -> str:
     """The answer of `samebits check`."""
     if verdict.kind == "same":
-        return laid_out(
-            _same_headline(verdict), [*_treated(verdict), ("rests on", rests_on(verdict)), *_left_out(verdict)]
-        )
+        rests = [("rests on", rests_on(verdict)), ("took", took(verdict))]
+        return laid_out(_same_headline(verdict), [*_treated(verdict), *rests, *_left_out(verdict)])
     if verdict.kind == "undecided" and verdict.agreed:
         headline = f"undecided: a process could not be entered; of the others, {_same_headline(verdict)}"
         return laid_out(headline, [*_treated(verdict), *_left_out(verdict)])
@@ -49,7 +50,7 @@ def check_text(verdict: Verdict) -> str:
         return laid_out("undecided: no two runs could be compared", _left_out(verdict))
     assert verdict.divergent is not None
     a, b, place = verdict.divergent.a, verdict.divergent.b, verdict.divergent.divergence
-    headline = f"different bits: runs {a} and {b} diverge {where(place)}"
+    headline, compared = f"different bits: runs {a} and {b} diverge {where(place)}", [a, b]
     rows: list[tuple[str, str]] = []
     if which(place):
         rows.append(("first", which(place)))
@@ -57,9 +58,11 @@ def check_text(verdict: Verdict) -> str:
         headline = (
             f"different bits: runs {verdict.origin.a} and {verdict.origin.b} diverge {origin_place(verdict.origin)}"
         )
+        compared = [verdict.origin.a, verdict.origin.b]
         rows = [*origin_rows(verdict.origin), *(("also", other_origin(origin)) for origin in verdict.origins[1:])]
     rows += _cause_rows(verdict)
     rows += _remedy_rows(verdict)
+    rows += [("runs", roles_of(verdict, compared)), ("took", took(verdict))]
     return laid_out(headline, [*rows, *_left_out(verdict)])
 
 
@@ -83,7 +86,9 @@ def _same_headline(verdict: Verdict) -> str:
     if not verdict.is_complete:
         first = f"{steps} steps" if steps > 1 else "step"
         return f"same bits for the first {first}: {len(full)} runs agree in {agreed(verdict.streams)}"
-    return f"same bits: {len(full)} runs of {counted(steps, 'step')} agree in {agreed(verdict.streams)}"
+    ranks = max((run.ranks for run in full), default=1)
+    steps_of = f"{counted(steps, 'step')} on {ranks} ranks" if ranks > 1 else counted(steps, "step")
+    return f"same bits: {len(full)} runs of {steps_of} agree in {agreed(verdict.streams)}"
 
 
 def so_far_text(verdict: Verdict) -> str:
@@ -105,7 +110,7 @@ def _left_out(verdict: Verdict) -> list[tuple[str, str]]:
     rows = [("left out", left_out(one)) for one in verdict.left_out]
     rows += [("untested", text) for text in verdict.untested]
     rows += [("note", text) for text in verdict.notes]
-    rows += [("not seen", text) for text in verdict.not_observed or ("nothing",)]
+    rows += [("not seen", text) for text in verdict.not_observed or ("nothing that samebits knows of",)]
     return rows
 
 
@@ -248,13 +253,13 @@ def _bounds(request: Request) -> str:
 def factors_text(status: Status) -> str:
     """The answer of `samebits factors`."""
     held = sum(1 for factor in status if factor.observation.held is True)
-    lines = [f"{held} of {len(status.factors)} factors are held still here; `samebits run` pins those marked *"]
+    lines = [f"{held} of {len(status.factors)} factors are pinned in this process; `samebits run` pins those marked *"]
     column = max(len(factor.name) for factor in status)
     for factor in status:
         seen = factor.observation
-        state = {True: "held", False: "free", None: "-"}[seen.held]
+        state = {True: "pinned", False: "free", None: "-"}[seen.held]
         late = "" if seen.can_pin else f" (too late here: {seen.reason})" if seen.reason else " (too late here)"
         mark = "*" if find(factor.name).pinned_by_default else " "
-        lines.append(f"  {mark} {factor.name:<{column}}  {state:<4}  {seen.value}{late}")
-        lines.append(f"    {'':<{column}}        {factor.summary}")
+        lines.append(f"  {mark} {factor.name:<{column}}  {state:<6}  {seen.value}{late}")
+        lines.append(f"    {'':<{column}}          {factor.summary}")
     return "\n".join(lines)

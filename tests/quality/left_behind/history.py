@@ -10,7 +10,7 @@ while os.path.exists(f"runs/{number}"):  # <- files-left-behind
     number += 1
 os.makedirs(f"runs/{number}")
 model, optimizer = make()
-optimizer.param_groups[0]["lr"] = 0.1 / number
+optimizer.param_groups[0]["lr"] = 0.01 / number
 with open("history.csv", "a+", newline="", encoding="utf-8") as file:  # <- files-left-behind
     file.seek(0)
     losses = [float(row[0]) for row in csv.reader(file)]

@@ -1,0 +1,48 @@
+"""What is made of the notes of a run."""
+
+import os
+from pathlib import Path
+
+from samebits.base.sites import Site
+from samebits.checking.facts import read_facts
+from samebits.runfolder.notes import Journal, Note, Seeded, Witnessed
+
+DRAWN, SEEDED = Site("/train.py", 4), Site("/train.py", 6)
+
+
+def noted(folder: Path, number: int, *notes: Note) -> None:
+    """A process's journal."""
+    journal = Journal(folder)
+    for note in notes:
+        journal.note(note)
+    own = folder / f"journal.other.{number}.jsonl"
+    next(folder.glob(f"journal.*.{os.getpid()}.jsonl")).rename(own)
+
+
+def test_a_seed_that_comes_too_late_is_known(tmp_path: Path) -> None:
+    """In the process that drew, after it drew, and for the generator that was drawn from."""
+    drawn, seeded = Witnessed("torch-rng", DRAWN, "torch.randn"), Seeded("torch.manual_seed", 0, SEEDED)
+    other = Seeded("random.seed", 0, SEEDED)
+    cases = {
+        "late": ([drawn, other, seeded],),
+        "in time": ([seeded, drawn],),
+        "another generator": ([drawn, other],),
+        "another process": ([drawn], [seeded]),
+    }
+
+    found = {}
+    for name, processes in cases.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        for number, notes in enumerate(processes):
+            noted(folder, number, *notes)
+        found[name] = read_facts(folder).late_seeds
+
+    assert {
+        name: {factor: [one.site for one in shown] for factor, shown in late.items()} for name, late in found.items()
+    } == {
+        "late": {"torch-rng": [SEEDED]},
+        "in time": {},
+        "another generator": {},
+        "another process": {},
+    }
