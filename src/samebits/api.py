@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
 from samebits.agent.session import path_given, record
 from samebits.base.errors import DivergenceError, RecordingError, UnseenWarning, UsageError
@@ -46,7 +46,7 @@ def check(
     seed: int | None = None,
     runs: int | None = None,
     max_runs: int | None = None,
-    jobs: int | None = None,
+    jobs: int | Literal["auto"] | None = None,
     max_steps: int | None = None,
     timeout: float | None = None,
     level: str | None = None,
@@ -74,7 +74,7 @@ def check(
         seed: root of all pinned streams.
         runs: runs before anything is judged: two controls, the rest varied.
         max_runs: the budget: at most so many runs altogether.
-        jobs: so many runs side by side.
+        jobs: so many runs side by side; `"auto"`, as many as cores and memory allow.
         max_steps: look at the first so many steps only.
         timeout: seconds after which a run is ended.
         level: `op` names the operation, too; otherwise `step`.

@@ -83,12 +83,15 @@ def apart(a: Outcome, b: Outcome, until: int | None = None) -> Divergence | None
     return first_divergence(recordings(a), recordings(b), until)
 
 
+QUICK = ("threads",)
+
+
 @pytest.mark.parametrize(
     "way",
     [
         pytest.param(
             way,
-            marks=[pytest.mark.slow] if way in ("a pool", "an executor of threads", "an executor of processes") else [],
+            marks=[] if way in QUICK else [pytest.mark.slow],
         )
         for way in WAYS
     ],

@@ -9,7 +9,8 @@ import shutil
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,19 +64,22 @@ SAID = {
 }
 
 
+PageOf = Callable[[str], Path]
+DEAR = {"op"}
+
+
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with a page for each answer."""
-    return made_once(tmp_path_factory, "pages", make_pages)
+def page_of(tmp_path_factory: pytest.TempPathFactory) -> PageOf:
+    """The page of an answer, made when it is first asked for."""
+    return lambda name: made_once(tmp_path_factory, f"page-{name}", partial(make_page, name)) / f"{name}.html"
 
 
-def make_pages(folder: Path) -> None:
-    for name, parts in SCRIPTS.items():
-        given = {"before": "", "loss": "model(torch.ones(2, 4)).sum()", "steps": 8, **parts}
-        (folder / f"{name}.py").write_text(textwrap.dedent(TRAIN.format(**given)))
-        status, words = COMMANDS[name]
-        samebits(folder, status, *words, "--out", name, f"{name}.py")
-        samebits(folder, 0, "report", name, "-o", f"{name}.html")
+def make_page(name: str, folder: Path) -> None:
+    given = {"before": "", "loss": "model(torch.ones(2, 4)).sum()", "steps": 8, **SCRIPTS[name]}
+    (folder / f"{name}.py").write_text(textwrap.dedent(TRAIN.format(**given)))
+    status, words = COMMANDS[name]
+    samebits(folder, status, *words, "--out", name, f"{name}.py")
+    samebits(folder, 0, "report", name, "-o", f"{name}.html")
 
 
 def samebits(folder: Path, status: int, *words: str) -> None:
@@ -107,11 +111,11 @@ def requests(driver: Any) -> list[str]:
     return [one["params"]["request"]["url"] for one in events if one["method"] == "Network.requestWillBeSent"]
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n in DEAR else []) for n in SCRIPTS])
 @pytest.mark.parametrize("width", WIDTHS)
-def test_a_page_opens(pages: Path, browser: Any, name: str, width: int) -> None:
+def test_a_page_opens(page_of: PageOf, browser: Any, name: str, width: int) -> None:
     """It says what was found, asks for itself only, and nothing sticks out of a narrow screen."""
-    address = (pages / f"{name}.html").as_uri()
+    address = page_of(name).as_uri()
     browser.set_window_size(width, 900)
     browser.get_log("browser"), browser.get_log("performance")
     browser.get(address)
@@ -130,12 +134,12 @@ def test_a_page_opens(pages: Path, browser: Any, name: str, width: int) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_can_be_read(pages: Path, browser: Any, scheme: str) -> None:
+def test_text_can_be_read(page_of: PageOf, browser: Any, scheme: str) -> None:
     """Every colour of text has a contrast of 4.5 to 1 or more to what lies behind it (WCAG 2.1, AA)."""
     browser.execute_cdp_cmd(
         "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
     )
-    browser.get((pages / "factor.html").as_uri())
+    browser.get(page_of("factor").as_uri())
     pairs = browser.execute_script(COLOURS)
 
     assert len(pairs) > 5
@@ -169,11 +173,11 @@ def luminance(colour: list[float]) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_the_remedy_can_be_copied_by_keyboard(pages: Path, browser: Any) -> None:
+def test_the_remedy_can_be_copied_by_keyboard(page_of: PageOf, browser: Any) -> None:
     """The button takes the focus and answers to a key."""
     from selenium.webdriver.common.keys import Keys
 
-    browser.get((pages / "factor.html").as_uri())
+    browser.get(page_of("factor").as_uri())
     button = browser.find_element("css selector", "button[data-copy]")
     for _ in range(5):  # what scrolls takes the focus, too
         browser.switch_to.active_element.send_keys(Keys.TAB)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from samebits.base.errors import UsageError
+from samebits.checking.abreast import fitting_cores
 from samebits.checking.experiments import run_check
 from samebits.checking.places import MOST_UNASKED_BYTES
 from samebits.checking.plan import Request
@@ -33,7 +35,8 @@ class Asked:
     Attributes:
         pins: factors held still in every run, each `NAME` or `NAME=VALUE`.
         vary: factors to vary besides those varied by default.
-        seed, runs, max_runs, jobs, max_steps, timeout, level, all_origins, quick, share: as in `Request`.
+        jobs: how many runs side by side; `auto`, as many as fit.
+        seed, runs, max_runs, max_steps, timeout, level, all_origins, quick, share: as in `Request`.
         fresh_copy: start every run in a copy of the working folder of its own.
     """
 
@@ -42,7 +45,7 @@ class Asked:
     seed: int | None = None
     runs: int | None = None
     max_runs: int | None = None
-    jobs: int | None = None
+    jobs: int | Literal["auto"] | None = None
     max_steps: int | None = None
     timeout: float | None = None
     level: str | None = None
@@ -57,7 +60,9 @@ class Asked:
         Raises:
             UsageError: what was asked for makes no sense together.
         """
-        jobs = _or(self.jobs, config.jobs)
+        asked_jobs = _or(self.jobs, config.jobs)
+        as_fits = asked_jobs == "auto"
+        jobs = fitting_cores(os.environ) if asked_jobs == "auto" else asked_jobs
         level = _or(self.level, config.level)
         pins = [*(self.pins or config.pin)]
         fresh_copy = config.fresh_copy or jobs > 1 if self.fresh_copy is None else self.fresh_copy
@@ -75,6 +80,7 @@ class Asked:
             self.all_origins,
             tuple(self.share) or config.share,
             self.quick,
+            as_fits,
         )
         if self.all_origins and level != "op":
             raise UsageError("--all names operations", "add --level op")
@@ -112,6 +118,11 @@ def check_in(
     """
     with working_in(home), watching or nullcontext() as watch:
         pool = RunPool(request, home, watch)
+        if request.as_fits and not wants_copies and _is_large(pool):
+            # Nobody asked for copies: one run after the other shares the folder.
+            own = {name: setting for name, setting in request.pins.items() if name not in held_by_copies()}
+            request = replace(request, jobs=1, pins=own)
+            pool = RunPool(request, home, watch)
         try:
             _announce(pool, announce, wants_copies)
             return run_check(request, pool, so_far)
@@ -119,12 +130,17 @@ def check_in(
             pool.close()
 
 
+def _is_large(pool: RunPool) -> bool:
+    survey = pool.places.asked_survey()
+    return survey is not None and survey.bytes > MOST_UNASKED_BYTES
+
+
 def _announce(pool: RunPool, announce: Callable[[str], None], wants_copies: bool) -> None:
     survey = pool.places.asked_survey()
     if survey is None or survey.bytes <= LARGE_BYTES:
         return
     size = volume(survey.bytes)
-    if not wants_copies and survey.bytes > MOST_UNASKED_BYTES:
+    if not wants_copies and _is_large(pool):
         raise UsageError(
             f"--jobs {pool.request.jobs} gives every run a copy of this folder, which holds {size}",
             "leave data where it is with --share PATH, or add --fresh-copy or --no-fresh-copy",

@@ -42,6 +42,8 @@ from samebits.runfolder.notes import Unseen, read_notes
 from samebits.runfolder.plan import RunPlan
 
 MAX_ORIGINS, MOST_NAMED = 8, 3
+# A suspect is named while a check goes on as soon as chance explains it that rarely.
+WORTH_SAYING = 0.1
 RANKS = "ranks"
 ONE_STEP = "only the first step was looked at"
 
@@ -114,8 +116,8 @@ def _running(
     known: list[object] = [(None, [])]
 
     def run_all(plans: Sequence[RunPlan]) -> Sequence[Run]:
-        causes = tuple(cause for cause in found.causes if cause.confirmed)
-        now = found.divergent, [(cause.factor, cause.site) for cause in causes]
+        causes = tuple(cause for cause in found.causes if cause.confirmed or cause.evidence.chance < WORTH_SAYING)
+        now = found.divergent, [(cause.factor, cause.site, cause.confirmed) for cause in causes]
         if now != known[-1]:
             known.append(now)
             so_far(_verdict(request, pool, "different", divergent=found.divergent, causes=causes))

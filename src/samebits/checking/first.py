@@ -36,6 +36,7 @@ def first_divergence(inquiry: Inquiry) -> Asking[DivergentRuns | SamebitsError |
     last, runs = first.facts.stopped_after, [first]
     if last is not None and last != request.last_step:
         if not request.quick:
+            inquiry.is_long = True
             return (yield from _looked_at(inquiry, first, last)) or (yield from _whole(inquiry, first))
         inquiry.request = request = replace(request, max_steps=last + 1)
     found = yield from _judged(inquiry, runs, plans.first_runs(request)[1:])
@@ -66,7 +67,10 @@ def _judged(
     inquiry: Inquiry, runs: list[Run], wanted: Sequence[RunPlan], look: Run | None = None
 ) -> Asking[DivergentRuns | SamebitsError | None]:
     """Further runs, each added to `runs`, as long as all agree; one after the other, each ends where it diverges."""
-    for batch in [wanted] if inquiry.request.jobs > 1 else [[plan] for plan in wanted]:
+    # The first one that goes to the end goes alone: the others end where they leave it.
+    rest = wanted[1:] if look is not None else wanted
+    alone = [] if look is None else [wanted[:1]]
+    for batch in [*alone, *([rest] if inquiry.request.jobs > 1 else [[plan] for plan in rest])]:
         known = runs[0] if runs else look
         runs += yield [following(plan, known) for plan in batch]
         inquiry.made = [*([] if look is None else [look]), *runs]

@@ -31,6 +31,7 @@ class Request:
         runs: how many runs before anything is judged: two controls, the rest varied.
         max_runs: how many runs altogether.
         jobs: how many side by side.
+        as_fits: `jobs` is what cores allow; fewer where the first run shows that no more fit.
         max_steps: look at so many steps only; None looks at all.
         timeout: seconds for one run; None derives a limit from the first one.
         level: `op` locates the operation wherever runs diverge; `step` only where the operation alone is to blame.
@@ -52,6 +53,7 @@ class Request:
     all_origins: bool = False
     share: tuple[str, ...] = ()
     quick: bool = False
+    as_fits: bool = False
 
     def __post_init__(self) -> None:
         for name, value, least in (

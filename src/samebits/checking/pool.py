@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from samebits.checking import unjudgeable
+from samebits.checking.abreast import fitting_run
 from samebits.checking.asking import BudgetSpentError
 from samebits.checking.facts import read_facts
 from samebits.checking.places import Places
@@ -49,6 +50,7 @@ class RunPool:
         self._limits = Limits(request.timeout)
         self._lock = threading.Lock()
         self.places = Places(request, home)
+        self._abreast = request.jobs
         self._compared: dict[tuple[int, int], Divergence | None] = {}
 
     @property
@@ -69,9 +71,9 @@ class RunPool:
             raise BudgetSpentError
         numbered = [(self._number(), plan) for plan in plans]
         try:
-            if self.request.jobs == 1 or len(plans) == 1:
+            if self._abreast == 1 or len(plans) == 1:
                 return [self._one(number, plan) for number, plan in numbered]
-            with ThreadPoolExecutor(self.request.jobs) as pool:
+            with ThreadPoolExecutor(self._abreast) as pool:
                 return list(pool.map(lambda job: self._one(*job), numbered))
         except KeyboardInterrupt as interrupt:
             complete = {run.id for run in self.runs}
@@ -117,6 +119,8 @@ class RunPool:
             number, outcome, steps, ranks, facts, unjudgeable.broken(path, steps), unjudgeable.silence(outcome, steps)
         )
         with self._lock:
+            if not self.runs and self.request.as_fits:
+                self._abreast = fitting_run(self.request.jobs, run)
             self.runs = sorted([*self.runs, run], key=lambda run: run.id)
         return run
 

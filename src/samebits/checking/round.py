@@ -4,9 +4,10 @@
     released    one factor changed on purpose, always in the same way; factors that choose algorithms are left alone
     remedy      the causes known so far pinned, and nothing else: first up to the divergent step, then to the end
 
-Runs end just after the divergent step, but for two that show that the remedy holds to the end. Held and released runs
-are made in turns, so that what changes with time is no evidence. Runs that were treated alike and diverge all the
-same end the search there: from that place on no factor can be accused.
+Runs end just after the divergent step, but for two that show that the remedy holds to the end. Where those take longer
+than a first look, they come last, when the cause is known with its line; elsewhere they count as evidence, too. Held
+and released runs are made in turns, so that what changes with time is no evidence. Runs that were treated alike and
+diverge all the same end the search there: from that place on no factor can be accused.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class Trial:
 
 
 class Round:
-    """Experiments around one base. `next_suspect` and `weigh` are asked in turns, until a remedy holds.
+    """Experiments around one base. `next_suspect` and `weigh` are asked in turns, until a remedy is shown to hold.
 
     Args:
         inquiry: the check.
@@ -249,19 +250,28 @@ class Round:
     # ---- how sure that is
 
     def weigh(self, suspect: Suspect) -> Asking[bool]:
-        """Make the runs that decide about a suspect, its remedy among them; False when it cannot be accused."""
+        """Make the runs that decide about a suspect, its remedy among them; False when it cannot be accused.
+
+        Of a long script the remedy's whole runs are left to `show`.
+        """
         self.accused.append(suspect)
         trial = Trial(tuple(in_order([*self.pins, *(one.name for one in self.accused)])))
         self.trials.append(trial)
         for batch in self._wanted(suspect, trial):
-            runs = yield from self.inquiry.runs_of([plan for _, plan in batch])
-            for (kind, _), run in zip(batch, runs, strict=True):
-                self._take(kind, run, suspect, trial)
+            yield from self._made(batch, suspect, trial)
             if not self.stands(suspect):
                 self.accused.remove(suspect)
                 self.trials.remove(trial)
                 return False
         return True
+
+    def show(self, suspect: Suspect) -> Asking[bool]:
+        """Whether the remedy tried last holds: shown by whole runs, unless there are some already."""
+        trial = self.trials[-1]
+        for batch in [] if trial.whole else _batches(self._whole(trial), self.inquiry.request.jobs):
+            if trial.holds:
+                yield from self._made(batch, suspect, trial)
+        return bool(trial.holds)
 
     def evidence(self, suspect: Suspect) -> Evidence:
         """The runs that speak about a suspect, and what they prove together."""
@@ -303,14 +313,28 @@ class Round:
             place = self.differ(one, other)
             trial.holds = place is None
             trial.later = None if place is None else DivergentRuns(one.id, other.id, place, varied=_varied(one, other))
-        whole = [("whole", plans.remedy_run(request, pins)), ("whole", plans.remedy_varied_run(request, pins))]
-        for batch in _batches([released, whole[0], released, whole[1]], jobs):
-            if trial.holds:
-                # The second one ends where it leaves the first.
-                known = trial.whole[0] if trial.whole else None
-                yield [(kind, following(plan, known) if kind == "whole" else plan) for kind, plan in batch]
+        if not self.inquiry.is_long:
+            whole = self._whole(trial)
+            for batch in _batches([released, whole[0], released, whole[1]], jobs):
+                if trial.holds:
+                    yield batch
         while not self.evidence(suspect).is_enough and self._about(suspect) < MOST_RUNS_ABOUT_ONE:
             yield from _batches(self._missing(suspect, released, held), jobs)
+
+    def _whole(self, trial: Trial) -> list[tuple[str, RunPlan]]:
+        request = self.inquiry.request
+        return [
+            ("whole", plans.remedy_run(request, trial.pins)),
+            ("whole", plans.remedy_varied_run(request, trial.pins)),
+        ]
+
+    def _made(self, batch: Sequence[tuple[str, RunPlan]], suspect: Suspect, trial: Trial) -> Asking[None]:
+        """Make these runs; the second one that goes to the end ends where it leaves the first."""
+        known = trial.whole[0] if trial.whole else None
+        wanted = [following(plan, known) if kind == "whole" else plan for kind, plan in batch]
+        runs = yield from self.inquiry.runs_of(wanted)
+        for (kind, _), run in zip(batch, runs, strict=True):
+            self._take(kind, run, suspect, trial)
 
     def _missing(
         self, suspect: Suspect, released: tuple[str, RunPlan], held: tuple[str, RunPlan]

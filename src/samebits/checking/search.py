@@ -2,8 +2,8 @@
 
     first      control, control again, varied                              do they agree?
     round      everything held still, one factor at a time let go          which factor is it, and how sure is that?
-    remedy     the guilty factors held still, nothing else                 does that cure it, to the end?
     lines      that factor changed at some of its lines only               which line is it?
+    remedy     the guilty factors held still, nothing else                 does that cure it, to the end?
 
 Where the remedy's runs diverge later on, or as soon as the rest is varied, the next round explains that, with those
 pins held.
@@ -160,7 +160,7 @@ def _remedied(round_: Round, found: Found) -> Asking[Trial | None]:
             continue
         trial = round_.trials[-1]
         found.places[suspect.name] = yield from guilty_places(round_, suspect)
-        if trial.holds:
+        if trial.holds and (yield from round_.show(suspect)):
             return trial
 
 

@@ -22,6 +22,16 @@ F = TypeVar("F", bound=Callable[..., object])
 COMMAND_LINE: dict[str, object] = {"ignore_unknown_options": False, "allow_interspersed_args": False}
 
 
+def jobs_given(word: str) -> int | str:
+    """A number of runs, or `auto`."""
+    if word == "auto":
+        return word
+    try:
+        return int(word)
+    except ValueError:
+        raise click.BadParameter(f"{word!r} is neither a number of runs nor auto") from None
+
+
 def command_argument(function: F) -> F:
     """The user's command: everything from the first word that is not an option of ours."""
     return click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND...")(function)

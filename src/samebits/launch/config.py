@@ -7,7 +7,7 @@ import importlib
 import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from samebits.base.errors import ConfigError, StorageError, UnknownFactorError
 from samebits.factors.catalog import find
@@ -28,7 +28,7 @@ class Config:
     seed: int = 0
     runs: int = 3
     max_runs: int = 40
-    jobs: int = 1
+    jobs: int | Literal["auto"] = 1
     max_steps: int | None = None
     timeout: float | None = None
     level: str = "step"
@@ -89,6 +89,7 @@ def _toml() -> Any:
 
 
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "jobs": ((int, str), 'a whole number or "auto"'),
     "level": ((str,), '"step" or "op"'),
     "timeout": ((int, float), "a number of seconds"),
     "pin": ((list,), "a list of factors"),
@@ -107,6 +108,8 @@ def _checked(path: Path, key: str, value: object) -> Any:
         raise ConfigError(f"unknown key {key!r} in {where}", hint)
     kinds, wanted = _KINDS.get(key, ((int,), "a whole number"))
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        raise ConfigError(f"{key} = {value!r} in {where} should be {wanted}")
+    if key == "jobs" and isinstance(value, str) and value != "auto":
         raise ConfigError(f"{key} = {value!r} in {where} should be {wanted}")
     if key == "keep" and isinstance(value, int) and value < 1:
         raise ConfigError(f"keep = {value!r} in {where} should be at least 1")

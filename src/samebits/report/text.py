@@ -96,7 +96,8 @@ def so_far_text(verdict: Verdict) -> str:
     assert verdict.divergent is not None
     divergent = verdict.divergent
     found = [f"runs {divergent.a} and {divergent.b} diverge {where(divergent.divergence)}"]
-    return f"so far: different bits: {'; '.join([*found, *(cause_line(cause) for cause in verdict.causes)])}"
+    found += [f"{'confirmed' if cause.confirmed else 'suspected'}: {cause_line(cause)}" for cause in verdict.causes]
+    return f"so far: different bits: {'; '.join(found)}"
 
 
 def _treated(verdict: Verdict) -> list[tuple[str, str]]:
@@ -247,7 +248,8 @@ def _bounds(request: Request) -> str:
     )
     limit = f"{request.timeout:g} s each" if request.timeout else own
     steps = f", the first {request.max_steps} steps" if request.max_steps else ""
-    return f"at most {request.max_runs} runs, {request.jobs} at a time, {limit}{steps}"
+    at_a_time = f"{'up to ' if request.as_fits and request.jobs > 1 else ''}{request.jobs} at a time"
+    return f"at most {request.max_runs} runs, {at_a_time}, {limit}{steps}"
 
 
 def factors_text(status: Status) -> str:

@@ -17,6 +17,7 @@ from samebits.cli.options import (
     answer_or_fail,
     command_argument,
     format_option,
+    jobs_given,
     keep_answer,
     out_option,
     pin_option,
@@ -35,7 +36,9 @@ from samebits.runfolder.folder import new_home
 @click.option("--vary", multiple=True, metavar="FACTOR", help="Vary this factor too (repeatable).")
 @click.option("--runs", type=int, help="Runs before anything is judged: two controls, the rest varied (default 3).")
 @click.option("--max-runs", type=int, help="At most so many runs altogether (default 40).")
-@click.option("--jobs", type=int, help="So many runs side by side (default 1).")
+@click.option(
+    "--jobs", type=jobs_given, metavar="N|auto", help="So many runs side by side, or as many as fit (default 1)."
+)
 @click.option("--level", type=click.Choice(["step", "op"]), help="`op`: name the operation, too (default step).")
 @click.option("--all", "all_origins", is_flag=True, help="With --level op: name further operations, too.")
 @click.option("--max-steps", type=int, help="Look at the first so many steps only.")
