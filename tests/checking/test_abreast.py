@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.checking import abreast
-from samebits.checking.abreast import fitting_cores, fitting_run
+from samebits.checking.abreast import Need, cores, fitting, free_bytes
 from samebits.checking.facts import Facts
 from samebits.checking.verdict import Run
 from samebits.launch.process import Outcome
@@ -16,50 +15,37 @@ MIB = 1024**2
 
 
 def alone(used: tuple[str, ...] | None = (), ranks: int = 1) -> Run:
+    """A run of ten seconds."""
     facts = Facts(used=None if used is None else frozenset(used))
-    return Run(1, Outcome(RunFolder(Path("/run")), RunPlan("control"), 0, 1.0), 1, ranks, facts)
+    return Run(1, Outcome(RunFolder(Path("/run")), RunPlan("control"), 0, 10.0), 1, ranks, facts)
 
 
 @pytest.mark.parametrize(
-    ("variables", "count"),
+    ("run", "busy", "free", "count"),
     [
-        ({}, 1),
-        ({"OMP_NUM_THREADS": "2"}, 4),
-        ({"OMP_NUM_THREADS": "3,2"}, 2),
-        ({"OMP_NUM_THREADS": "many", "MKL_NUM_THREADS": "1"}, 8),
-        ({"OMP_NUM_THREADS": "64"}, 1),
-        ({"OMP_NUM_THREADS": "0"}, 1),
+        (alone(), 0.2, 100_000, 8),
+        (alone(), 1.1, 100_000, 8),
+        (alone(), 1.5, 100_000, 4),
+        (alone(), 5.0, 100_000, 1),
+        (alone(), 7.9, 100_000, 1),
+        (alone(), 1.0, 4000, 3),
+        (alone(), 1.0, 100, 1),
+        (alone(), 1.0, None, 8),
+        (alone(ranks=4), 4.0, 100_000, 2),
+        (alone(ranks=4), 1.0, 10_000, 2),
+        (alone(("cuda",)), 1.0, 100_000, 1),
+        (alone(None), 1.0, 100_000, 1),
     ],
 )
-def test_every_run_keeps_its_threads(variables: dict[str, str], count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nothing is said, a run takes all cores, and goes alone."""
-    monkeypatch.setattr(abreast, "cores", lambda: 8)
+def test_as_many_as_fit(run: Run, busy: float, free: int | None, count: int) -> None:
+    """Cores and memory for all; and one at a time on an accelerator, or where that is not known."""
+    need = Need(busy * 10, 1000 * MIB)
 
-    assert fitting_cores(variables) == count
-
-
-@pytest.mark.parametrize(
-    ("run", "free", "count"),
-    [
-        (alone(), 100_000, 8),
-        (alone(), 4000, 3),
-        (alone(), 100, 1),
-        (alone(), None, 8),
-        (alone(ranks=4), 100_000, 2),
-        (alone(ranks=16), 100_000, 1),
-        (alone(("cuda",)), 100_000, 1),
-        (alone(None), 100_000, 1),
-    ],
-)
-def test_what_the_first_run_took_counts(run: Run, free: int | None, count: int) -> None:
-    """Memory for all, cores for all ranks, and one at a time on an accelerator or where that is not known."""
-    known = free if free is None else free * MIB
-
-    assert fitting_run(8, run, peak=1000 * MIB, free=known) == count
+    assert fitting(8, run, need, None if free is None else free * MIB) == count
 
 
 def test_the_machine_says_what_it_has() -> None:
-    """A process that ended took some memory, and some is free."""
-    assert abreast.cores() >= 1
-    free = abreast.free_bytes()
+    free = free_bytes()
+
+    assert cores() >= 1
     assert free is None or free > MIB

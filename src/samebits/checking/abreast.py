@@ -1,47 +1,62 @@
-"""How many runs fit side by side: each keeps the threads that it would have alone, and there is memory for all.
+"""How many runs fit side by side: cores and memory for all, as one run alone was seen to need them.
 
-Known before the first run are the cores and how many threads a run is told to take; after it, how many ranks it had,
-how much memory it took, and whether it used an accelerator.
+Nobody's number of threads is changed for it: a run that keeps all cores busy goes alone. What one run needs is known
+when it has ended, with all its ranks and workers.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 import sys
-from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from samebits.checking.verdict import Run
 
-# What torch asks for the number of its threads, in this order; without one it takes all cores.
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 MEMORY = Path("/proc/meminfo")
 # Of the memory that is free: the system and the page cache live on the rest.
 SHARE_OF_MEMORY = 0.8
+# A run that is a little above one core does not need two.
+SLACK_CORES = 0.15
 ACCELERATOR = "cuda"
 
 
-def fitting_cores(environ: Mapping[str, str]) -> int:
-    """How many runs have cores of their own, each for one process; 1 where runs take all cores."""
-    return max(1, cores() // threads(environ))
+@dataclass(frozen=True)
+class Need:
+    """What the processes took that have ended below this one.
+
+    Attributes:
+        cpu_seconds: all together.
+        peak_bytes: of memory, the largest of them.
+    """
+
+    cpu_seconds: float
+    peak_bytes: int
 
 
-def fitting_run(most: int, run: Run, peak: int | None = None, free: int | None = None) -> int:
-    """How many runs like this one fit, `most` at most.
+def needed() -> Need:
+    """Since this process began."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return Need(used.ru_utime + used.ru_stime, used.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
+
+
+def fitting(most: int, run: Run, need: Need, free: int | None) -> int:
+    """How many runs like this one fit.
 
     Args:
-        most: how many have cores of their own.
+        most: cores.
         run: that was made alone.
-        peak: bytes that the largest of its processes took; as measured without it.
-        free: bytes that can be taken; as measured without it.
+        need: of all its processes.
+        free: bytes of memory that can be taken; None where that is not known.
     """
     if run.facts.used is None or ACCELERATOR in run.facts.used:
         return 1
-    by_cores = most // run.ranks
-    peak, free = peak_bytes() if peak is None else peak, free_bytes() if free is None else free
-    by_memory = most if free is None or not peak else int(free * SHARE_OF_MEMORY // (peak * run.ranks))
-    return max(1, min(most, by_cores, by_memory))
+    busy = max(1, math.ceil(need.cpu_seconds / max(run.outcome.wall_seconds, 1e-3) - SLACK_CORES))
+    peak = max(1, need.peak_bytes) * run.ranks
+    by_memory = most if free is None else int(free * SHARE_OF_MEMORY // peak)
+    return max(1, min(most // busy, by_memory))
 
 
 def cores() -> int:
@@ -49,21 +64,6 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def threads(environ: Mapping[str, str]) -> int:
-    """How many threads torch will take in a process with these variables."""
-    for name in THREAD_VARIABLES:
-        first = environ.get(name, "").partition(",")[0].strip()
-        if first.isdecimal() and int(first) > 0:
-            return int(first)
-    return cores()
-
-
-def peak_bytes() -> int:
-    """The most that any process took that has ended below this one."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit
 
 
 def free_bytes() -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from samebits.base.errors import UsageError
-from samebits.checking.abreast import fitting_cores
+from samebits.checking.abreast import cores
 from samebits.checking.experiments import run_check
 from samebits.checking.places import MOST_UNASKED_BYTES
 from samebits.checking.plan import Request
@@ -62,7 +61,7 @@ class Asked:
         """
         asked_jobs = _or(self.jobs, config.jobs)
         as_fits = asked_jobs == "auto"
-        jobs = fitting_cores(os.environ) if asked_jobs == "auto" else asked_jobs
+        jobs = cores() if asked_jobs == "auto" else asked_jobs
         level = _or(self.level, config.level)
         pins = [*(self.pins or config.pin)]
         fresh_copy = config.fresh_copy or jobs > 1 if self.fresh_copy is None else self.fresh_copy

@@ -31,7 +31,7 @@ class Request:
         runs: how many runs before anything is judged: two controls, the rest varied.
         max_runs: how many runs altogether.
         jobs: how many side by side.
-        as_fits: `jobs` is what cores allow; fewer where the first run shows that no more fit.
+        as_fits: `jobs` is the number of cores; fewer where the first run shows that no more fit.
         max_steps: look at so many steps only; None looks at all.
         timeout: seconds for one run; None derives a limit from the first one.
         level: `op` locates the operation wherever runs diverge; `step` only where the operation alone is to blame.

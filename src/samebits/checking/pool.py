@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from samebits.checking import unjudgeable
-from samebits.checking.abreast import fitting_run
+from samebits.checking.abreast import fitting, free_bytes, needed
 from samebits.checking.asking import BudgetSpentError
 from samebits.checking.facts import read_facts
 from samebits.checking.places import Places
@@ -50,7 +50,7 @@ class RunPool:
         self._limits = Limits(request.timeout)
         self._lock = threading.Lock()
         self.places = Places(request, home)
-        self._abreast = request.jobs
+        self._abreast, self._before = request.jobs, needed()
         self._compared: dict[tuple[int, int], Divergence | None] = {}
 
     @property
@@ -120,7 +120,9 @@ class RunPool:
         )
         with self._lock:
             if not self.runs and self.request.as_fits:
-                self._abreast = fitting_run(self.request.jobs, run)
+                now = needed()
+                need = replace(now, cpu_seconds=now.cpu_seconds - self._before.cpu_seconds)
+                self._abreast = fitting(self.request.jobs, run, need, free_bytes())
             self.runs = sorted([*self.runs, run], key=lambda run: run.id)
         return run
 

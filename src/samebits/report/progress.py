@@ -1,4 +1,4 @@
-"""What is shown on a terminal while a check is running: which run, which step, how long. Nothing elsewhere."""
+"""What is shown on a terminal while a check is running: what each run is to answer, and how far it is."""
 
 from __future__ import annotations
 
@@ -48,11 +48,14 @@ class _Board:
         self.live = live
         self.running: dict[int, tuple[RunPlan, Path, float]] = {}
         self.done: list[str] = []
+        self.whole: int | None = None
 
     def show(self, number: int, plan: RunPlan, outcome: Outcome | None, path: Path) -> None:
         if outcome is not None:
             self.running.pop(number, None)
-            self.done.append(f"  run {number:<3} {plan.role}: {outcome.wall_seconds:.1f} s")
+            self.done.append(f"  run {number:<3} {question(plan)}  {outcome.wall_seconds:.1f} s")
+            if outcome.succeeded and not outcome.stopped:
+                self.whole = steps_done(path)
         else:
             self.running.setdefault(number, (plan, path, time.monotonic()))
         lines = [*self.done[-4:], *(self._line(number) for number in sorted(self.running))]
@@ -62,15 +65,49 @@ class _Board:
 
     def _line(self, number: int) -> str:
         plan, path, start = self.running[number]
-        return f"> run {number:<3} {plan.role}: {_step(path)}, {time.monotonic() - start:.1f} s"
+        last = self.whole if plan.stop_after is None else plan.stop_after + 1
+        return f"> run {number:<3} {question(plan)}  {how_far(steps_done(path), last, time.monotonic() - start)}"
 
 
-def _step(path: Path) -> str:
-    """How far a run is, read without taking a lock that the run would have to wait for."""
+def question(plan: RunPlan) -> str:
+    """What a run is made to find out."""
+    name, _, rest = plan.role.partition(" ")
+    if rest.startswith("released at"):
+        return f"does {name} enter at {rest.removeprefix('released at ')}?"
+    if rest in ("released", "left alone"):
+        return f"is it {name}?"
+    return {
+        "control": "how does it run if left alone?",
+        "control again": "does it do the same again?",
+        "fresh copy": "does it do the same in a fresh copy of the folder?",
+        "varied": "does it do the same with everything varied that must not matter?",
+        "pinned": "does it repeat with everything pinned?",
+        "remedy": "does the remedy hold?",
+        "remedy, rest varied": "does the remedy hold with the rest varied?",
+        "operations": "which operation is the first to differ?",
+        "operations again": "which operation is the first to differ?",
+        "operands kept": "what was that operation given?",
+        "operands of the other kept": "what was that operation given?",
+        "treatments told apart": "which treatment does the script not survive?",
+    }.get(plan.role, f"{plan.role}?")
+
+
+def how_far(step: int | None, last: int | None, seconds: float) -> str:
+    """`step 120 of 3000, 12 s, 290 s left`: steps that are done, of how many if that is known."""
+    if not step:
+        return f"starting, {seconds:.0f} s"
+    if last is None:
+        return f"step {step}, {seconds:.0f} s"
+    left = f", {seconds / step * (last - step):.0f} s left" if step < last else ""
+    return f"step {step} of {last}, {seconds:.0f} s{left}"
+
+
+def steps_done(path: Path) -> int | None:
+    """How far a run is, read without taking a lock that the run would have to wait for; None where it has not begun."""
     try:
         source = f"file:{quote(str(path / 'recording.sqlite'))}?mode=ro&nolock=1"
         with contextlib.closing(sqlite3.connect(source, uri=True)) as db:
-            (step,) = db.execute("SELECT MAX(step) FROM steps").fetchone()
+            (step,) = db.execute("SELECT MAX(step) FROM steps WHERE kind='step'").fetchone()
     except sqlite3.Error:
-        return "starting"
-    return "starting" if step is None else f"step {step}"
+        return None
+    return None if step is None else int(step) + 1
