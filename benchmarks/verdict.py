@@ -3,6 +3,7 @@
 python benchmarks/verdict.py                  # 3,000 steps of 10 ms, about half an hour
 python benchmarks/verdict.py --steps 600      # quicker, and start-up weighs more
 python benchmarks/verdict.py --only quick
+python benchmarks/verdict.py --jobs auto      # options of `samebits check`
 
 Steps sleep, so that a busy machine does not matter; start-up does not.
 """
@@ -86,7 +87,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=3000)
     parser.add_argument("--only", default="")
-    options = parser.parse_args()
+    options, more = parser.parse_known_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for file, text in (("train.py", SCRIPT), ("twenty.py", TWENTY), ("two.py", TWO)):
@@ -96,10 +97,10 @@ def main() -> None:
             if options.only in label:
                 script = ["train.py", kind, str(options.steps)]
                 length = _plain(folder, script)
-                _print(label, length, _check(folder, [*words, *script], status))
+                _print(label, length, _check(folder, [*more, *words, *script], status))
         for label, script in (("twenty lines", ["twenty.py"]), ("two causes, four lines", ["two.py"])):
             if options.only in label:
-                _print(label, _plain(folder, script), _check(folder, script, 1))
+                _print(label, _plain(folder, script), _check(folder, [*more, *script], 1))
 
 
 def _plain(folder: Path, script: list[str]) -> float:

@@ -244,7 +244,8 @@ def test_what_differs_at_once_is_explained_within_the_first_look() -> None:
     assert places(found.causes) == [("numpy-rng", 70)]
     assert found.remedy is not None
     assert found.remedy.verified
-    assert sorted(run.steps for run in simulation.runs)[-3:] == [5, 50, 50]
+    # What is dear comes last: by then the cause is confirmed.
+    assert [run.steps for run in simulation.runs] == [5, *[2] * 13, 50, 50]
 
 
 def test_what_differs_later_is_found_in_whole_runs() -> None:
@@ -254,6 +255,9 @@ def test_what_differs_later_is_found_in_whole_runs() -> None:
 
     assert places(found.causes) == [("numpy-rng", 70)]
     assert [run.steps for run in simulation.runs[:4]] == [5, 5, 50, 21]
+    # Whole runs with the remedy are evidence, too.
+    assert sum(run.steps == 50 for run in simulation.runs) == 3
+    assert len(simulation.runs) == 15
 
 
 def test_runs_that_agree_are_looked_at_first_and_then_whole() -> None:

@@ -19,6 +19,8 @@ from samebits.runfolder.plan import RunPlan
 LOOK_AGAIN_STEPS = 10
 LOOK_AGAIN_RUNS = 2
 AFRESH_RUNS = 2
+# Where runs diverge so early in whole ones, runs that end there cost next to nothing.
+LONG_RATIO = 10
 
 
 def first_divergence(inquiry: Inquiry) -> Asking[DivergentRuns | SamebitsError | None]:
@@ -36,7 +38,6 @@ def first_divergence(inquiry: Inquiry) -> Asking[DivergentRuns | SamebitsError |
     last, runs = first.facts.stopped_after, [first]
     if last is not None and last != request.last_step:
         if not request.quick:
-            inquiry.is_long = True
             return (yield from _looked_at(inquiry, first, last)) or (yield from _whole(inquiry, first))
         inquiry.request = request = replace(request, max_steps=last + 1)
     found = yield from _judged(inquiry, runs, plans.first_runs(request)[1:])
@@ -52,15 +53,17 @@ def _looked_at(inquiry: Inquiry, first: Run, last: int) -> Asking[DivergentRuns 
         trouble = why_unjudgeable(runs, final=False)
         if trouble is not None or (runs[1].succeeded and inquiry.compare(first, runs[1]) is None):
             return trouble
+    inquiry.is_long = True
     return (yield from _divergent(inquiry, runs))
 
 
 def _whole(inquiry: Inquiry, look: Run) -> Asking[DivergentRuns | SamebitsError | None]:
     """The same for runs that go to the end; the first of them has yet to agree with what was looked at."""
     runs: list[Run] = []
-    return (yield from _judged(inquiry, runs, plans.first_runs(inquiry.request), look)) or (
-        yield from _doubted(inquiry, runs)
-    )
+    found = yield from _judged(inquiry, runs, plans.first_runs(inquiry.request), look)
+    if isinstance(found, DivergentRuns):
+        inquiry.is_long = runs[0].steps > LONG_RATIO * (found.divergence.step + 1)
+    return found or (yield from _doubted(inquiry, runs))
 
 
 def _judged(

@@ -4,10 +4,10 @@
     released    one factor changed on purpose, always in the same way; factors that choose algorithms are left alone
     remedy      the causes known so far pinned, and nothing else: first up to the divergent step, then to the end
 
-Runs end just after the divergent step, but for two that show that the remedy holds to the end. Where those take longer
-than a first look, they come last, when the cause is known with its line; elsewhere they count as evidence, too. Held
-and released runs are made in turns, so that what changes with time is no evidence. Runs that were treated alike and
-diverge all the same end the search there: from that place on no factor can be accused.
+Runs end just after the divergent step, but for two that show that the remedy holds to the end. Where those take much
+longer, they come last, when the cause is known with its line; elsewhere they count as evidence, too. Held and released
+runs are made in turns, so that what changes with time is no evidence. Runs that were treated alike and diverge all the
+same end the search there: from that place on no factor can be accused.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class Inquiry:
         left_out: treatments under which the script fails.
         erratic: two runs that were treated alike, of which one failed.
         made: the runs that were looked at for what earlier ones had left.
-        is_long: the script goes on after the first look, so whole runs are dear.
+        is_long: the script goes on long after the step at which runs diverge, so whole runs are dear.
         is_afresh: because of what they had left, every run starts in a copy of its own now.
         unsteady: two runs that were treated alike and diverge although nothing was free: from there on no factor can be
             accused, in whatever round.
