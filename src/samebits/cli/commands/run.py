@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -11,7 +13,7 @@ from samebits.base.errors import UsageError
 from samebits.cli.options import COMMAND_LINE, command_argument, out_option, pin_option, seed_option
 from samebits.factors.pinning import settings_for, settings_from
 from samebits.launch.command import parse_command
-from samebits.launch.config import read_config
+from samebits.launch.config import Config, read_config
 from samebits.launch.process import Outcome, run_transparent
 from samebits.launch.signals import end_like
 from samebits.runfolder.folder import mark_busy, mark_done, new_home
@@ -37,19 +39,7 @@ from samebits.runfolder.steps import COMPARED
 @click.option("-v", "--verbose", is_flag=True, help="Say afterwards what was pinned and where the recording is.")
 @out_option
 @command_argument
-def command(
-    pins: tuple[str, ...],
-    no_pin: bool,
-    seed: int | None,
-    per_rank: bool,
-    no_record: bool,
-    keep_values: int | None,
-    level: str,
-    steps: str | None,
-    verbose: bool,
-    out: Path | None,
-    command: tuple[str, ...],
-) -> None:
+def command(command: tuple[str, ...], verbose: bool, out: Path | None, **options: Any) -> None:
     """Run COMMAND once with factors pinned; its output, input and exit status are its own.
 
     Without --pin: every factor but os-entropy, clock, process-id, files-left-behind, cpu-isa, inductor-autotune,
@@ -63,55 +53,59 @@ def command(
 
     Exit status: the command's own; 125 when samebits itself failed.
     """  # noqa: D301 - click wants the character itself
-    ops = _window(level, steps)
-    outcome = _run(pins, no_pin, seed, per_rank, no_record, keep_values, ops, out, command)
+    outcome = _run(_Asked(**options), out, command)
     with contextlib.suppress(OSError):  # the other end is gone; the status counts all the same
         _say_afterwards(outcome, verbose)
     end_like(outcome.exit_code)
 
 
-def _window(level: str, steps: str | None) -> OpWindow | None:
-    if steps is None:
-        return OpWindow() if level == "op" else None
-    first, _, last = steps.partition(":")
-    if level != "op":
-        raise UsageError("--steps chooses the steps whose operations are recorded", "add --level op")
-    if not first.isdecimal() or (last and not last.isdecimal()) or int(last or first) < int(first):
-        raise UsageError(
-            f"--steps takes a step or FIRST:LAST, counted from 0, got {steps!r}", "for example --steps 3:5"
+@dataclass(frozen=True)
+class _Asked:
+    """What one run was asked for, as the options are called."""
+
+    pins: tuple[str, ...]
+    no_pin: bool
+    seed: int | None
+    per_rank: bool
+    no_record: bool
+    keep_values: int | None
+    level: str
+    steps: str | None
+
+    def plan(self, config: Config) -> RunPlan:
+        if self.no_pin and self.pins:
+            raise UsageError("--no-pin and --pin contradict one another", "leave one of them out")
+        chosen = self.pins or config.pin
+        # The final state belongs to no step.
+        kept = () if self.keep_values is None else tuple(one for one in COMPARED if one not in ("artifact", "end"))
+        return RunPlan(
+            "run",
+            {} if self.no_pin else settings_from(chosen) if chosen else settings_for(None),
+            config.seed if self.seed is None else self.seed,
+            record=not self.no_record,
+            per_rank=self.per_rank,
+            keep_step=self.keep_values,
+            keep_streams=kept,
+            ops=self.window(),
         )
-    return OpWindow(int(first), int(last or first))
+
+    def window(self) -> OpWindow | None:
+        """The steps whose operations are recorded."""
+        if self.steps is None:
+            return OpWindow() if self.level == "op" else None
+        first, _, last = self.steps.partition(":")
+        if self.level != "op":
+            raise UsageError("--steps chooses the steps whose operations are recorded", "add --level op")
+        if not first.isdecimal() or (last and not last.isdecimal()) or int(last or first) < int(first):
+            raise UsageError(
+                f"--steps takes a step or FIRST:LAST, counted from 0, got {self.steps!r}", "for example --steps 3:5"
+            )
+        return OpWindow(int(first), int(last or first))
 
 
-def _run(
-    pins: tuple[str, ...],
-    no_pin: bool,
-    seed: int | None,
-    per_rank: bool,
-    no_record: bool,
-    keep_values: int | None,
-    ops: OpWindow | None,
-    out: Path | None,
-    words: tuple[str, ...],
-) -> Outcome:
-    if no_pin and pins:
-        raise UsageError("--no-pin and --pin contradict one another", "leave one of them out")
+def _run(asked: _Asked, out: Path | None, words: tuple[str, ...]) -> Outcome:
     config = read_config()
-    understood = parse_command(words)
-    chosen = pins or config.pin
-    settings = {} if no_pin else settings_from(chosen) if chosen else settings_for(None)
-    # The final state belongs to no step.
-    streams = () if keep_values is None else tuple(stream for stream in COMPARED if stream not in ("artifact", "end"))
-    plan = RunPlan(
-        "run",
-        settings,
-        config.seed if seed is None else seed,
-        record=not no_record,
-        per_rank=per_rank,
-        keep_step=keep_values,
-        keep_streams=streams,
-        ops=ops,
-    )
+    plan, understood = asked.plan(config), parse_command(words)
     home = new_home(out, config.keep)
     mark_busy(home)
     try:
