@@ -1,12 +1,15 @@
 """The states of global generators, as digests: equal states are equal, a draw shows, and nothing is drawn."""
 
 import random
+import sys
 from collections.abc import Callable, Iterator
+from unittest import mock
 
 import numpy as np
 import pytest
 import torch
 
+from samebits.rng import digests
 from samebits.rng.digests import generator_states
 
 SEEDS: dict[str, Callable[[int], object]] = {"python": random.seed, "numpy": np.random.seed, "torch": torch.manual_seed}
@@ -69,3 +72,19 @@ def test_numpys_global_generator_may_be_another(kind: Callable[[int], np.random.
         np.random.set_bit_generator(before)
 
     assert first == again != second
+
+
+def test_the_state_in_memory_is_the_state() -> None:
+    """Where an interpreter lays it out otherwise, the same digest is made of what `getstate` says."""
+    digests._lies_behind_its_head.cache_clear()
+    assert sys.implementation.name != "cpython" or digests._lies_behind_its_head()
+    looked = []
+    for draws in (0, 1, 623, 1):
+        for _ in range(draws):
+            random.random()
+        random.gauss(0, 1)
+        looked.append(digests._python_state())
+        with mock.patch.object(digests, "_lies_behind_its_head", return_value=False):
+            assert digests._python_state() == looked[-1]
+
+    assert len(set(looked)) == 4

@@ -11,6 +11,7 @@ import torch
 from samebits.agent.listening import gradients, graph_leaves, listen, unwrapped
 
 if TYPE_CHECKING:
+    from samebits.agent.lanes import Lane
     from samebits.agent.recorder import Recorder
 
 
@@ -31,34 +32,36 @@ class GradientHooks:
             undo(listen(functorch, "_jvp_with_argnums", after=safely(self.after_jvp)))
 
     def before_backward(self, *args: object, **kwargs: object) -> None:
-        if self.recorder.is_active():
-            losses = self._backward_begins(args[0] if args else kwargs.get("tensors"))
-            training = self.recorder.training
+        lane = self.recorder.active_lane()
+        if lane is not None:
+            losses = self._backward_begins(lane, args[0] if args else kwargs.get("tensors"))
+            training = lane.training
             if not training.is_cut_at_steps and training.has_leaves is not False:
-                found = [leaf for leaf in graph_leaves(losses) if self.recorder.models.name_of(leaf) is None]
+                found = [leaf for leaf in graph_leaves(losses) if lane.models.name_of(leaf) is None]
                 training.has_leaves = bool(found)
                 training.note_leaves([(f"leaf{i}", leaf) for i, leaf in enumerate(found)])
 
     def before_grad(self, *args: object, **kwargs: object) -> None:
-        if self.recorder.is_active():
+        lane = self.recorder.active_lane()
+        if lane is not None:
             inputs = args[1] if len(args) > 1 else kwargs.get("inputs")
             self.recorder.inside.inputs = [unwrapped(one) for one in _listed(inputs) if torch.is_tensor(one)]
-            self._backward_begins(args[0] if args else kwargs.get("outputs"))
+            self._backward_begins(lane, args[0] if args else kwargs.get("outputs"))
 
-    def _backward_begins(self, tensors: object) -> list[object]:
-        training = self.recorder.training
+    def _backward_begins(self, lane: Lane, tensors: object) -> list[object]:
+        training, log = lane.training, lane.log
         if training.has_optimizer and not training.has_stepped and training.has_backward:
             # A compiled step has no hooks, and an optimizer may be there without being used.
-            training.is_cut_at_backward |= any(held.is_written_to() for held in self.recorder.optimizers.all())
+            training.is_cut_at_backward |= any(held.is_written_to() for held in lane.optimizers.all())
         training.has_backward, training.forward_open, training.in_backward = True, False, True
         training.drop_outputs()
-        if self.recorder.ops is not None:
-            self.recorder.ops.places.backward_called(sys._getframe())
+        if lane.ops is not None:
+            lane.ops.places.backward_called(sys._getframe())
         losses = [unwrapped(tensor) for tensor in _listed(tensors) if torch.is_tensor(tensor)]
-        number = self.recorder.log.count("loss")
+        number = log.count("loss")
         named = [(f"{number}[{i}]" if len(losses) > 1 else f"{number}", t) for i, t in enumerate(losses)]
-        self.recorder.log.add("loss", named)
-        self.recorder.log.add_numbers(named)
+        log.add("loss", named)
+        log.add_numbers(named)
         return losses
 
     def backward_failed(self, *_: object) -> None:

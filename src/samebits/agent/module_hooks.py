@@ -64,22 +64,23 @@ class ModuleHooks:
     def _outermost_called(self, module: torch.nn.Module, args: object) -> None:
         self.recorder.inside.outermost = weakref.ref(module)
         self.recorder.begin_if_over(module)
-        training = self.recorder.training
+        lane = self.recorder.lane
+        training, log = lane.training, lane.log
         if training.forward_open and not training.has_optimizer and not training.has_backward:
             self.recorder.end_call()
-        if self.recorder.ops is not None:
+        if lane.ops is not None:
             # A forked child that trains itself begins here, and not when it is forked: it may be no such child.
-            self.recorder.ops.begin_step(self.recorder.log.step)
-        self.recorder.log.add("init", self.recorder.models.meet(module))
-        self.recorder.last_looks.look_at_copies(self.recorder.lane)
+            lane.ops.begin_step(log.step)
+        log.add("init", lane.models.meet(module))
+        self.recorder.last_looks.look_at_copies(lane)
         if not training.has_loader:
-            number = self.recorder.log.count("batch")
-            self.recorder.log.add_tree("batch", args, f"{number}")
+            log.add_tree("batch", args, f"{log.count('batch')}")
         training.forward_open = True
 
     def _outermost_returned(self, module: torch.nn.Module, result: object) -> None:
-        if not self.recorder.training.in_backward:
-            self.recorder.training.returned(module, result)
+        training = self.recorder.training
+        if not training.in_backward:
+            training.returned(module, result)
 
     def module_copied(self, result: object, module: torch.nn.Module, *_: object) -> None:
         # Compilers copy and unpickle graphs of their own, more or fewer of them as their caches are filled.

@@ -55,30 +55,32 @@ class OptimizerHooks:
             self.recorder.optimizers.meet(optimizer)
 
     def before_step(self, optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
-        if not self.recorder.is_active():
+        lane = self.recorder.active_lane()
+        if lane is None:
             return
-        if self.recorder.ops is not None:
-            self.recorder.ops.places.optimizer_called(optimizer)
-        self.recorder.training.has_stepped = self.recorder.training.has_optimizer = True
-        named, fresh = self.recorder.optimizers.named(self.recorder.optimizers.meet(optimizer))
-        self.recorder.log.add("init", fresh)
-        self.recorder.log.add("grad", gradients(named))
+        if lane.ops is not None:
+            lane.ops.places.optimizer_called(optimizer)
+        lane.training.has_stepped = lane.training.has_optimizer = True
+        named, fresh = lane.optimizers.named(lane.optimizers.meet(optimizer))
+        lane.log.add("init", fresh)
+        lane.log.add("grad", gradients(named))
 
     def after_step(self, optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
-        if not self.recorder.is_active():
+        lane = self.recorder.active_lane()
+        if lane is None:
             return
-        if self.recorder.ops is not None:
-            self.recorder.ops.places.optimizer_returned()
-        held = self.recorder.optimizers.meet(optimizer)
-        named, _ = self.recorder.optimizers.named(held)
-        if not self.recorder.log.has("grad"):
+        if lane.ops is not None:
+            lane.ops.places.optimizer_returned()
+        held, log = lane.optimizers.meet(optimizer), lane.log
+        named, _ = lane.optimizers.named(held)
+        if not log.has("grad"):
             # A closure (LBFGS) calls backward inside the step: what it left behind is the gradient of this step.
-            self.recorder.log.add("grad", gradients(named))
-        self.recorder.log.add("param", named)
+            log.add("grad", gradients(named))
+        log.add("param", named)
         held.note_versions()
         held.has_stepped = True
-        if self.recorder.log.step < STATE_FIRST_STEPS or self.recorder.log.step % STATE_EVERY == 0:
-            self.recorder.log.add_all("optimizer", held.tree())
+        if log.step < STATE_FIRST_STEPS or log.step % STATE_EVERY == 0:
+            log.add_all("optimizer", held.tree())
         self.recorder.end_step("optimizer")
 
     def graph_replayed(self, optimizers: list[Any]) -> None:

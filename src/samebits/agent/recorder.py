@@ -222,7 +222,12 @@ class Recorder:
 
     def is_active(self) -> bool:
         """Whether this process trains: not a DataLoader worker, not broken by a full disk."""
-        return not self.log.broken and get_worker_info() is None
+        return self.active_lane() is not None
+
+    def active_lane(self) -> Lane | None:
+        """What the calling thread is recorded in; None where it does not train."""
+        lane = self.lane
+        return None if lane.log.broken or get_worker_info() is not None else lane
 
     def note_once(self, what: str, sort: str = "") -> None:
         """Note what is not seen; of each sort the first."""
