@@ -309,13 +309,15 @@ class Round:
             # Is it the base that does not repeat, or is there another cause, or do pins choose other algorithms?
             yield from _batches([held, second], jobs)
         if trial.holds is None:
-            one, other = trial.runs[:2]
-            place = self.differ(one, other)
+            a, b = trial.runs[:2]
+            place = self.differ(a, b)
             trial.holds = place is None
-            trial.later = None if place is None else DivergentRuns(one.id, other.id, place, varied=_varied(one, other))
+            trial.later = None if place is None else DivergentRuns(a.id, b.id, place, varied=_varied(a, b))
         if not self.inquiry.is_long:
-            whole = self._whole(trial)
-            for batch in _batches([released, whole[0], released, whole[1]], jobs):
+            one, other = self._whole(trial)
+            # Side by side, those that go to the end go together.
+            order = [released, one, released, other] if jobs == 1 else [released, released, one, other]
+            for batch in _batches(order, jobs):
                 if trial.holds:
                     yield batch
         while not self.evidence(suspect).is_enough and self._about(suspect) < MOST_RUNS_ABOUT_ONE:
