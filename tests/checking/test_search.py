@@ -248,6 +248,18 @@ def test_what_differs_at_once_is_explained_within_the_first_look() -> None:
     assert [run.steps for run in simulation.runs] == [5, *[2] * 13, 50, 50]
 
 
+def test_a_cause_behind_the_first_is_found_before_any_whole_run() -> None:
+    """The remedy of the first is tried with the rest varied within the look, where the second one shows."""
+    effects = (Effect("numpy-rng", 70, 1), Effect("file-order", 80, 1))
+    found, simulation, _ = simulated(Script(steps=500, effects=effects, look=5), random.Random(0))
+
+    assert places(found.causes) == [("numpy-rng", 70), ("file-order", 80)]
+    assert found.remedy is not None
+    assert found.remedy.verified
+    assert [run.steps for run in simulation.runs if run.steps > 5] == [500, 500]
+    assert [run.steps for run in simulation.runs[-2:]] == [500, 500]
+
+
 def test_what_differs_later_is_found_in_whole_runs() -> None:
     """The look agrees; then the second whole run ends where it leaves the first."""
     effects = (*HARMLESS, Effect("numpy-rng", 70, 20))

@@ -193,7 +193,13 @@ class Round:
         if factor.has_sites:
             # Entered by no line of the user's: possible, for what libraries do on their own, and tried last.
             return 0 if self.entries(name) else 3
-        return 1 if factor.found_statically and not facts.read_lines.get(name) else 0
+        return 1 if factor.found_statically and (not facts.read_lines.get(name) or self._is_explained(name)) else 0
+
+    def _is_explained(self, name: str) -> bool:
+        """Whether a cause that is known already enters at every line that was read for this factor."""
+        lines = self.base.facts.read_lines
+        known = {entry.site.key for pin in self.pins for entry in lines.get(pin, ())}
+        return known.issuperset(entry.site.key for entry in lines.get(name, ()))
 
     def _released(self, names: Sequence[str]) -> Asking[list[Suspect]]:
         """Those of these factors that make runs diverge, the earliest in the catalogue's order of suspicion first."""
@@ -225,7 +231,7 @@ class Round:
         return Suspect(name, plan, [run], place, DivergentRuns(self.base.id, run.id, place), self.tried)
 
     def _tried_again(self, name: str) -> Asking[Suspect | None]:
-        if not find(name).found_statically or not self.base.facts.read_lines.get(name):
+        if not find(name).found_statically or self._is_explained(name):
             return None
         for variant in LUCKY_VARIANTS:
             (run,) = yield from self.inquiry.runs_of([plans.released_run(self.plan, name, variant)])
@@ -266,9 +272,10 @@ class Round:
         return True
 
     def show(self, suspect: Suspect) -> Asking[bool]:
-        """Whether the remedy tried last holds: shown by whole runs, unless there are some already."""
+        """Whether the remedy tried last holds: shown by whole runs, unless it is known what comes after."""
         trial = self.trials[-1]
-        for batch in [] if trial.whole else _batches(self._whole(trial), self.inquiry.request.jobs):
+        is_shown = trial.whole or trial.later is not None
+        for batch in [] if is_shown else _batches(self._whole(trial), self.inquiry.request.jobs):
             if trial.holds:
                 yield from self._made(batch, suspect, trial)
         return bool(trial.holds)
@@ -313,6 +320,9 @@ class Round:
             place = self.differ(a, b)
             trial.holds = place is None
             trial.later = None if place is None else DivergentRuns(a.id, b.id, place, varied=_varied(a, b))
+        if self.inquiry.is_long and trial.holds and self._is_alike():
+            # What would differ at once with the rest varied needs no whole run to show it.
+            yield from _batches([released, ("rest varied", varied[1])], jobs)
         if not self.inquiry.is_long:
             one, other = self._whole(trial)
             # Side by side, those that go to the end go together.
@@ -384,8 +394,15 @@ class Round:
         if first:
             trial.is_base = self.differ(self.base, run) is None
             trial.holds = True if trial.is_base else None
+        elif kind == "rest varied":
+            self._take_varied(run, trial)
         elif kind == "whole":
             self._take_whole(run, trial)
+
+    def _take_varied(self, run: Run, trial: Trial) -> None:
+        place = self.differ(trial.runs[0], run)
+        if place is not None:
+            trial.later = DivergentRuns(trial.runs[0].id, run.id, place, varied=_varied(trial.runs[0], run))
 
     def _take_whole(self, run: Run, trial: Trial) -> None:
         trial.whole.append(run)
