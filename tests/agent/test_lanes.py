@@ -110,7 +110,8 @@ def test_order_of_arrival_makes_no_difference(way: str, tmp_path: Path) -> None:
     assert SPOKEN.get(way, "thread ") in place.process
 
 
-@pytest.mark.parametrize("way", ["a pool", pytest.param("an executor of threads", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["a pool", "an executor of threads"])
 def test_a_run_that_is_stopped_stops_every_training(way: str, tmp_path: Path) -> None:
     """Nothing hangs because a worker is gone, and all trainings are compared as far as was asked for."""
     whole, short = run(tmp_path, "whole", WAYS[way]), run(tmp_path, "short", WAYS[way], "late", stop_after=1)

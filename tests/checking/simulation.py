@@ -10,7 +10,7 @@ from pathlib import Path
 from samebits.base.sites import Site
 from samebits.checking.asking import BudgetSpentError, answered
 from samebits.checking.facts import Entry, Facts, Left
-from samebits.checking.plan import Request
+from samebits.checking.plan import DEFAULT_MAX_RUNS, Request
 from samebits.checking.search import Found, look
 from samebits.checking.treatments import Inquiry
 from samebits.checking.verdict import Run
@@ -76,7 +76,7 @@ class Simulation:
 
     script: Script
     luck: random.Random
-    max_runs: int = 40
+    max_runs: int = DEFAULT_MAX_RUNS
     runs: list[Run] = field(default_factory=list)
     traces: dict[int, list[object]] = field(default_factory=dict)
 
@@ -174,7 +174,7 @@ class Simulation:
 
 
 def simulated(
-    script: Script, luck: random.Random, max_runs: int = 40, **options: object
+    script: Script, luck: random.Random, max_runs: int = DEFAULT_MAX_RUNS, **options: object
 ) -> tuple[Found, Simulation, Inquiry]:
     """What a check decides about a script."""
     simulation = Simulation(script, luck, max_runs)

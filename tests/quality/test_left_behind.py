@@ -44,25 +44,24 @@ def guilty_lines(script: str) -> dict[int, str]:
     return {number: mark[1] for number, line in enumerate(lines, start=1) if (mark := MARK.search(line))}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "told"),
     [
         # Resume if there is a checkpoint; the cache that the first run fills.
-        pytest.param(
+        (
             "resume.py",
             {"run 2 read ckpt/last.pt, which run 1 wrote", "run 2 read features.txt, which run 1 wrote"},
-            marks=pytest.mark.slow,
         ),
         # Go on where the last run stopped.
         ("go_on.py", {"run 2 read state.pt, which run 1 wrote"}),
         # A history that is read back, and numbered runs.
-        pytest.param(
+        (
             "history.py",
             {"run 2 read history.csv, which run 1 wrote", "run 2 asked for runs/1, as run 1 had left it"},
-            marks=pytest.mark.slow,
         ),
         # A folder that may not be there yet.
-        pytest.param("makes.py", {"run 2 was to make out, which run 1 had made"}, marks=pytest.mark.slow),
+        ("makes.py", {"run 2 was to make out, which run 1 had made"}),
     ],
 )
 def test_a_script_that_meets_itself_is_explained(script: str, told: set[str], tmp_path: Path) -> None:

@@ -19,8 +19,6 @@ from samebits.runfolder.plan import RunPlan
 LOOK_AGAIN_STEPS = 10
 LOOK_AGAIN_RUNS = 2
 AFRESH_RUNS = 2
-# Where runs diverge so early in whole ones, runs that end there cost next to nothing.
-LONG_RATIO = 10
 
 
 def first_divergence(inquiry: Inquiry) -> Asking[DivergentRuns | SamebitsError | None]:
@@ -62,7 +60,7 @@ def _whole(inquiry: Inquiry, look: Run) -> Asking[DivergentRuns | SamebitsError 
     runs: list[Run] = []
     found = yield from _judged(inquiry, runs, plans.first_runs(inquiry.request), look)
     if isinstance(found, DivergentRuns):
-        inquiry.is_long = runs[0].steps > LONG_RATIO * (found.divergence.step + 1)
+        inquiry.learn_length(runs[0], found.divergence)
     return found or (yield from _doubted(inquiry, runs))
 
 

@@ -12,7 +12,7 @@ from samebits.launch.command import Command
 from samebits.runfolder.plan import RunPlan
 
 DEFAULT_RUNS = 3
-DEFAULT_MAX_RUNS = 40
+DEFAULT_MAX_RUNS = 48
 # A first look: so long after the first step, and at least so many steps.
 LOOK_SECONDS, LOOK_STEPS = 3.0, 20
 # What is released takes its second other value: the first one was used by the varied run, and may have changed nothing.

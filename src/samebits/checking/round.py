@@ -320,10 +320,11 @@ class Round:
             place = self.differ(a, b)
             trial.holds = place is None
             trial.later = None if place is None else DivergentRuns(a.id, b.id, place, varied=_varied(a, b))
-        if self.inquiry.is_long and trial.holds and self._is_alike():
+        comes_last = self.inquiry.is_long
+        if comes_last and trial.holds and self._is_alike():
             # What would differ at once with the rest varied needs no whole run to show it.
             yield from _batches([released, ("rest varied", varied[1])], jobs)
-        if not self.inquiry.is_long:
+        if not comes_last:
             one, other = self._whole(trial)
             # Side by side, those that go to the end go together.
             order = [released, one, released, other] if jobs == 1 else [released, released, one, other]
@@ -406,6 +407,7 @@ class Round:
 
     def _take_whole(self, run: Run, trial: Trial) -> None:
         trial.whole.append(run)
+        self.inquiry.learn_length(trial.whole[0], self.at.divergence)
         if len(trial.whole) == 1:
             place = self.differ(trial.runs[0], run)
             if place is not None:

@@ -19,6 +19,8 @@ from samebits.runfolder.plan import RunPlan
 # What a run is besides treated: watched, to see on which lines factors enter.
 WATCHING: Final = "watching"
 WITNESSED: Final = "witnessed"
+# Where runs diverge so early in whole ones, runs that end there cost next to nothing.
+LONG_RATIO = 10
 
 
 @dataclass
@@ -49,6 +51,10 @@ class Inquiry:
     made: list[Run] = field(default_factory=list)
     is_long: bool = False
     is_afresh: bool = False
+
+    def learn_length(self, whole: Run, at: Divergence) -> None:
+        """Whether the script goes on long after a place, now that a run has shown how long it is."""
+        self.is_long = whole.steps > LONG_RATIO * (at.step + 1)
 
     def runs_of(self, plans: Sequence[RunPlan]) -> Asking[list[Run]]:
         """These plans as runs, without what the script does not survive."""

@@ -27,7 +27,7 @@ class Config:
 
     seed: int = 0
     runs: int = 3
-    max_runs: int = 40
+    max_runs: int = 48
     jobs: int | Literal["auto"] = 1
     max_steps: int | None = None
     timeout: float | None = None

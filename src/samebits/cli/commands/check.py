@@ -35,7 +35,7 @@ from samebits.runfolder.folder import new_home
 @pin_option("Hold this factor still in every run (repeatable).")
 @click.option("--vary", multiple=True, metavar="FACTOR", help="Vary this factor too (repeatable).")
 @click.option("--runs", type=int, help="Runs before anything is judged: two controls, the rest varied (default 3).")
-@click.option("--max-runs", type=int, help="At most so many runs altogether (default 40).")
+@click.option("--max-runs", type=int, help="At most so many runs altogether (default 48).")
 @click.option(
     "--jobs", type=jobs_given, metavar="N|auto", help="So many runs side by side, or as many as fit (default 1)."
 )
