@@ -11,6 +11,7 @@ from typing import Literal, TypeVar
 from samebits.base.errors import UsageError
 from samebits.checking.abreast import cores
 from samebits.checking.experiments import run_check
+from samebits.checking.patience import Patience
 from samebits.checking.places import MOST_UNASKED_BYTES
 from samebits.checking.plan import Request
 from samebits.checking.pool import RunPool, Watch
@@ -115,7 +116,8 @@ def check_in(
     Raises:
         UsageError: copies were not asked for, and would be large.
     """
-    with working_in(home), watching or nullcontext() as watch:
+    with working_in(home), watching or nullcontext() as drawing:
+        watch = Patience(announce, drawing).watch
         pool = RunPool(request, home, watch)
         if request.as_fits and not wants_copies and _is_large(pool):
             # Nobody asked for copies: one run after the other shares the folder.

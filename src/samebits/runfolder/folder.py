@@ -106,6 +106,11 @@ class RunFolder:
     def values(self) -> Path:
         return self.path / "values"
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether a process has come to the end of its first step."""
+        return any(self.path.glob("recording*.sqlite"))
+
     def write_manifest(self, content: Manifest) -> None:
         """Replace the manifest in one move, so that a reader never sees half of it."""
         text = json.dumps({"schema": f"samebits.run/{MANIFEST_SCHEMA}", **content}, indent=2) + "\n"
