@@ -12,11 +12,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+from samebits.checking import plan as plans
+from samebits.checking.facts import read_facts
+from samebits.checking.plan import Request
+from samebits.launch.command import parse_command
+from samebits.launch.process import run_recorded
 
 SCRIPT = """
 import sys, time
@@ -101,6 +109,28 @@ def main() -> None:
         for label, script in (("twenty lines", ["twenty.py"]), ("two causes, four lines", ["two.py"])):
             if options.only in label:
                 _print(label, _plain(folder, script), _check(folder, [*more, *script], 1))
+        if options.only in "start-up":
+            _start_up(folder)
+
+
+def _start_up(folder: Path, pairs: int = 15) -> None:
+    """What a run of three steps takes more than the plain script, in turns with it; and the static look at its code."""
+    os.chdir(folder)
+    script = ["train.py", "same", "3"]
+    request = Request(parse_command(script))
+    pinned = plans.pinned_run(request, request.pinnable(), None)
+    more: dict[str, list[float]] = {"left alone": [], "pinned and watched": [], "reading what it noted": []}
+    for number in range(pairs):
+        plain = _plain(folder, script)
+        for name, plan in (("left alone", request.base("control")), ("pinned and watched", pinned)):
+            path = folder / f"start-{number}-{plan.role}"
+            more[name].append(run_recorded(request.command, plan, path).wall_seconds - plain)
+        start = time.perf_counter()
+        read_facts(path)
+        more["reading what it noted"].append(time.perf_counter() - start)
+    for name, seconds in more.items():
+        low, _, high = statistics.quantiles(seconds, n=4)
+        print(f"start-up, {name:<24} {statistics.median(seconds):>6.3f} s ({low:.3f} to {high:.3f}, {pairs} pairs)")
 
 
 def _plain(folder: Path, script: list[str]) -> float:
