@@ -24,8 +24,9 @@ AFRESH_RUNS = 2
 def first_divergence(inquiry: Inquiry) -> Asking[DivergentRuns | SamebitsError | None]:
     """Where the first runs diverge; None when they agree; an error when they cannot be judged.
 
-    The first run ends early, as soon as it shows how many steps a look has. What differs there is found in seconds,
-    however long the script trains; only then whole runs are made. A script that ended by itself before is whole.
+    The first run ends early, as soon as it shows how many steps a look has. A varied one goes on where it agrees with
+    that, and ends where it does not: what differs there is found in seconds, however long the script trains. Those that
+    are left alone to the end follow. A script that ended by itself within the look is whole.
     """
     request = inquiry.request
     (first,) = yield [plans.look_run(request)]
@@ -36,50 +37,59 @@ def first_divergence(inquiry: Inquiry) -> Asking[DivergentRuns | SamebitsError |
     last, runs = first.facts.stopped_after, [first]
     if last is not None and last != request.last_step:
         if not request.quick:
-            return (yield from _looked_at(inquiry, first, last)) or (yield from _whole(inquiry, first))
+            return (yield from _beyond(inquiry, first, last))
         inquiry.request = request = replace(request, max_steps=last + 1)
-    found = yield from _judged(inquiry, runs, plans.first_runs(request)[1:])
+    found = yield from _judged(inquiry, runs, _batches(inquiry, plans.first_runs(request)[1:]))
     return found or (yield from _doubted(inquiry, runs))
 
 
-def _looked_at(inquiry: Inquiry, first: Run, last: int) -> Asking[DivergentRuns | SamebitsError | None]:
-    """The same within the first steps: what is varied there, and only where that differs, what is left alone."""
-    request, runs = inquiry.request, [first]
-    for plan in (plans.varied_run(request), request.base("control again")):
-        runs += yield [following(stopping_after(plan, last), first)]
+def _beyond(inquiry: Inquiry, look: Run, last: int) -> Asking[DivergentRuns | SamebitsError | None]:
+    """The same for a script that goes on after the look."""
+    request = inquiry.request
+    wanted = plans.first_runs(request)
+    alone, (first_varied, *others) = _left_alone(wanted), [plan for plan in wanted if plan.named("varied")]
+    (varied,) = yield [following(first_varied, look)]
+    inquiry.made = [look, varied]
+    trouble = why_unjudgeable([look, varied], final=False)
+    if trouble is not None:
+        return trouble
+    if inquiry.compare(look, varied) is not None:
+        inquiry.is_long = True
+        runs = [look, varied, *(yield [following(stopping_after(request.base("control again"), last), look)])]
         inquiry.made = [*runs]
-        trouble = why_unjudgeable(runs, final=False)
-        if trouble is not None or (runs[1].succeeded and inquiry.compare(first, runs[1]) is None):
+        return why_unjudgeable(runs, final=False) or (yield from _divergent(inquiry, runs))
+    # Each ends where it leaves the one before; left alone twice, they are asked before the varied one is.
+    runs = []
+    for batch in [alone] if request.jobs > 1 else [[plan] for plan in alone]:
+        runs += yield [following(plan, runs[0] if runs else varied if varied.succeeded else look) for plan in batch]
+        inquiry.made = [look, varied, *runs]
+        trouble = why_unjudgeable([*runs, varied], final=len(runs) == len(alone))
+        if trouble is not None:
             return trouble
-    inquiry.is_long = True
-    return (yield from _divergent(inquiry, runs))
-
-
-def _whole(inquiry: Inquiry, look: Run) -> Asking[DivergentRuns | SamebitsError | None]:
-    """The same for runs that go to the end; the first of them has yet to agree with what was looked at."""
-    runs: list[Run] = []
-    found = yield from _judged(inquiry, runs, plans.first_runs(inquiry.request), look)
+    runs.append(varied)
+    first = earliest([look, *_controls(runs)], inquiry.compare) or (yield from _divergent(inquiry, runs))
+    found = first or (yield from _judged(inquiry, runs, _batches(inquiry, others)))
     if isinstance(found, DivergentRuns):
-        inquiry.learn_length(runs[0], found.divergence)
+        inquiry.learn_length(max(runs, key=lambda run: run.steps), found.divergence)
     return found or (yield from _doubted(inquiry, runs))
+
+
+def _batches(inquiry: Inquiry, wanted: Sequence[RunPlan]) -> list[Sequence[RunPlan]]:
+    return [wanted] if inquiry.request.jobs > 1 else [[plan] for plan in wanted]
 
 
 def _judged(
-    inquiry: Inquiry, runs: list[Run], wanted: Sequence[RunPlan], look: Run | None = None
+    inquiry: Inquiry, runs: list[Run], batches: Sequence[Sequence[RunPlan]]
 ) -> Asking[DivergentRuns | SamebitsError | None]:
-    """Further runs, each added to `runs`, as long as all agree; one after the other, each ends where it diverges."""
-    # The first one that goes to the end goes alone: the others end where they leave it.
-    rest = wanted[1:] if look is not None else wanted
-    alone = [] if look is None else [wanted[:1]]
-    for batch in [*alone, *([rest] if inquiry.request.jobs > 1 else [[plan] for plan in rest])]:
-        known = runs[0] if runs else look
-        runs += yield [following(plan, known) for plan in batch]
-        inquiry.made = [*([] if look is None else [look]), *runs]
-        trouble = why_unjudgeable(runs, final=len(runs) >= len(wanted))
+    """Further runs, each added to `runs`, as long as all agree; each ends where it leaves the first one."""
+    for number, batch in enumerate(batches, 1):
+        made = yield [following(plan, runs[0]) for plan in batch]
+        runs += made
+        inquiry.made += made
+        trouble = why_unjudgeable(runs, final=number == len(batches))
         if trouble is not None:
             return trouble
-        divergent = None if look is None else earliest([look, *_controls(runs)], inquiry.compare)
-        divergent = divergent or (yield from _divergent(inquiry, runs))
+        divergent = yield from _divergent(inquiry, runs)
         if divergent is not None:
             return divergent
     return None
@@ -92,6 +102,10 @@ def _doubted(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns | No
 
 def _controls(runs: Sequence[Run]) -> list[Run]:
     return [run for run in runs if not run.plan.named("varied")]
+
+
+def _left_alone(wanted: Sequence[RunPlan]) -> list[RunPlan]:
+    return [plan for plan in wanted if not plan.named("varied")]
 
 
 def earliest(runs: Sequence[Run], compare: Compare) -> DivergentRuns | None:

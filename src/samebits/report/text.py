@@ -214,8 +214,8 @@ def plan_text(request: Request, first: Sequence[RunPlan]) -> str:
         treated = [f"{mode} {', '.join(plan.named(mode))}" for mode in ("pinned", "varied") if plan.named(mode)]
         rows.append((f"run {number}", f"{plan.role}: {'; '.join(treated) or 'nothing pinned, nothing varied'}"))
     look = f"ends {LOOK_SECONDS:g} s after its first step, but not before {LOOK_STEPS} steps"
-    rest = "that is all" if request.quick else "what diverges up to there is found before whole runs are made"
-    rows.append(("look", f"a first run {look}, and a varied one with it: {rest}"))
+    rest = "the others end there, too" if request.quick else "the varied one goes on where it agrees with that"
+    rows.append(("look", f"a first run {look}; {rest}"))
     rows.append(("folder", _where_runs_happen(request)))
     pinnable = ", ".join(request.pinnable())
     read = ", ".join(name for name in request.pinnable() if find(name).found_statically)
