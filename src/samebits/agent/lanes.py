@@ -10,15 +10,17 @@ import multiprocessing
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from samebits.agent.log import Log
 from samebits.agent.models import Holder, Models
-from samebits.agent.ops.mode import OpRecorder
 from samebits.agent.optimizers import Held, Optimizers
 from samebits.agent.training import Training
 from samebits.base.ranks import current_rank
 from samebits.base.sites import is_user_file
+
+if TYPE_CHECKING:
+    from samebits.agent.ops.mode import OpRecorder
 
 
 @dataclass(eq=False)

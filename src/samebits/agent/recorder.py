@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils.data import get_worker_info
@@ -29,7 +29,6 @@ from samebits.agent.listening import listen
 from samebits.agent.log import Log
 from samebits.agent.models import Models
 from samebits.agent.module_hooks import ModuleHooks
-from samebits.agent.ops.mode import OpRecorder
 from samebits.agent.optimizer_hooks import OptimizerHooks, remove_left_over
 from samebits.agent.optimizers import Optimizers
 from samebits.agent.training import Training
@@ -37,6 +36,9 @@ from samebits.agent.used import what_was_used
 from samebits.runfolder.lane_ids import current_lane_id
 from samebits.runfolder.notes import Ended, Journal, Stopped, Unseen, Used
 from samebits.runfolder.spec import OpWindow, RecordSpec
+
+if TYPE_CHECKING:
+    from samebits.agent.ops.mode import OpRecorder
 
 
 def _nothing() -> None:
@@ -101,6 +103,9 @@ class Recorder:
             else:
                 # Only the first training of a process is followed and kept from: which one comes second is arrival.
                 first = self.spec.ops if number == 1 else OpWindow(self.spec.ops.first, self.spec.ops.last)
+                # Only where operations are recorded: the schemas of all of them take a tenth of a second.
+                from samebits.agent.ops.mode import OpRecorder
+
                 lane.ops = OpRecorder(log, first)
         return lane
 
