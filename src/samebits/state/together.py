@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from samebits.base.errors import SamebitsError, StateError
+from samebits.base.errors import SamebitsError, StateError, error_from_data
 from samebits.base.ranks import rank_and_world_size
 
 
@@ -50,14 +50,13 @@ class Together:
         return bool(number)
 
     def raise_together(self, error: Exception | None) -> None:
-        """Raise the error of this rank; where only others have one, raise that those had it."""
-        texts = self.said(None if error is None else str(error))
+        """Raise the error of this rank; where only another has one, raise that, with its rank."""
+        answers = self.said(None if error is None else error_of(error).as_data())
         if error is not None:
             raise error
-        for rank, text in enumerate(texts):
-            if text is not None:
-                message, _, hint = text.partition("\n\nhint: ")
-                raise StateError(f"rank {rank}: {message}", hint)
+        for rank, answer in enumerate(answers):
+            if answer is not None:
+                raise error_from_data({**answer, "message": f"rank {rank}: {answer['message']}"})
 
     def _distributed(self) -> Any:
         distributed: Any = sys.modules.get("torch.distributed")
