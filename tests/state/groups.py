@@ -278,6 +278,25 @@ def preempted(home: Path) -> Any:
     }
 
 
+def through_dcp(home: Path) -> Any:
+    """Each rank's generators are its own also in what torch.distributed.checkpoint writes."""
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
+
+    def begun() -> None:
+        dcp.save({"training": Together(own_draws=True).run(5).training}, checkpoint_id=home / "ckpt")
+
+    def resumed() -> dict[str, Any]:
+        loop = Together(own_draws=True)
+        torch.manual_seed(1234)
+        get_optimizer_state_dict(loop.model, loop.optimizer)
+        dcp.load({"training": loop.training}, checkpoint_id=home / "ckpt")
+        return {"digest": loop.run(STEPS - 5).digest()}
+
+    group_of(2, home, "begun", begun)
+    return group_of(2, home, "resumed", resumed)
+
+
 def prices(home: Path) -> Any:
     """Microseconds that agreeing on a step takes."""
 
@@ -296,7 +315,7 @@ SCENARIOS: dict[str, Callable[[Path], Any]] = {
     one.__name__: one
     for one in (
         *(other_numbers, same_number, waiting_gradients, damaged_file, full_disk, unfit_on_one, shares, preempted),
-        prices,
+        *(through_dcp, prices),
     )
 }
 

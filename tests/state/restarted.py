@@ -72,7 +72,7 @@ class Distributed:
 def main() -> None:
     folder, seed = Path(sys.argv[1]), int(sys.argv[2])
     rank, restarts = int(os.environ["RANK"]), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
-    # A store of its own for every attempt: through that of torchrun, gloo (torch 2.13) meets the addresses of the first.
+    # A store for each attempt: through that of torchrun, gloo (torch 2.13) meets the addresses of the one before.
     store = torch.distributed.FileStore(str(folder / f"store-{restarts}"), 2)
     torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=2)
     killed_at = random.Random(seed).randrange(EVERY, STEPS) if restarts == 0 else -1

@@ -134,6 +134,11 @@ def test_ranks_end_after_the_same_step(found: Any) -> None:
     assert digests(answers["resumed"]) == digests(answers["whole"])
 
 
+def test_distributed_checkpoints_keep_what_is_each_ranks_own(found: Any) -> None:
+    """Ranks that draw on their own go on with the same bits."""
+    assert digests(found["through_dcp"]) == digests(found["same_number"]["whole"])
+
+
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3, 4))])
 def test_torchrun_begins_again_what_was_killed(tmp_path: Path, seed: int) -> None:
     """Two ranks under DistributedDataParallel; one is killed in a step, and torchrun starts both anew."""
