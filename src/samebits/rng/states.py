@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from samebits.rng.handles import States, accelerator_generators, accelerators, handle_of
-from samebits.rng.held import find_generators, is_keyable
+from samebits.rng.held import KnownData, find_generators, is_keyable
 from samebits.rng.packing import bytes_of, leaves, pack, unpack
 
 
@@ -32,19 +32,22 @@ def process_generators() -> dict[str, Any]:
     return found | {f"torch {device}": one for device, one in accelerator_generators(torch).items()}
 
 
-def every_generator(*roots: tuple[str, object], beside: tuple[object, ...] = ()) -> dict[str, Any]:
+def every_generator(
+    *roots: tuple[str, object], beside: tuple[object, ...] = (), data: KnownData | None = None
+) -> dict[str, Any]:
     """Name → generator, of the process's own and of those that objects hold.
 
     Args:
         roots: name and object.
         beside: objects that are not looked into.
+        data: as for `find_generators`.
     """
     own = process_generators()
     numpy_random: Any = own.get("numpy")
     held_globals = [random.__dict__["_inst"], *own.values()]
     if numpy_random is not None:
         held_globals.append(numpy_random.mtrand._rand)
-    held = find_generators(*roots, beside=(*held_globals, *beside))
+    held = find_generators(*roots, beside=(*held_globals, *beside), data=data)
     return own | {way: one for way, one in held if is_keyable(one)}
 
 

@@ -109,7 +109,8 @@ def parameters_of(parts: Mapping[str, Part]) -> dict[str, torch.Tensor]:
     found: dict[int, tuple[str, torch.Tensor]] = {}
     for name, part in parts.items():
         for inner, parameter in _parameters(part.one):
-            found.setdefault(id(parameter), (f"{name}.{inner}" if inner else name, parameter))
+            if id(parameter) not in found:
+                found[id(parameter)] = (f"{name}.{inner}" if inner else name, parameter)
     return dict(found.values())
 
 

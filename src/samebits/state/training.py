@@ -14,6 +14,7 @@ import torch.utils.data
 from samebits.base.errors import StateError, StateWarning, UsageError
 from samebits.base.ranks import rank_and_world_size
 from samebits.data.loader import DataLoader
+from samebits.rng.held import KnownData
 from samebits.rng.packing import leaves
 from samebits.rng.states import every_generator
 from samebits.state.checkpoints import Folder
@@ -84,6 +85,7 @@ class Training:
         self.parts = parts_of(given)
         self.steps_done = 0
         self._ranks: Together | None = None
+        self._data = KnownData()
         _warn_of_loaders(self.objects)
 
     def state_dict(self, gradients: bool = True) -> dict[str, Any]:
@@ -142,6 +144,8 @@ class Training:
         if keep < 1:
             raise UsageError(f"keep={keep} would keep no checkpoint at all", "give 1 or more")
         self.steps_done = step
+        # What is written is worth a look at everything.
+        self._data = KnownData()
         return Folder(Path(folder), self._together()).save(step, lambda: self.state_dict(gradients), keep)
 
     def resume(self, folder: str | Path, ranks: OfRanks = "same") -> int | None:
@@ -228,7 +232,7 @@ class Training:
         }
 
     def _generators(self) -> dict[str, Any]:
-        return every_generator(*self.objects.items(), beside=tuple(_workings(self.objects)))
+        return every_generator(*self.objects.items(), beside=tuple(_workings(self.objects)), data=self._data)
 
     # ---- what load_state_dict is made of
 
