@@ -50,7 +50,7 @@ class Preemption:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Within, SIGTERM is only noted."""
+        # Within, the signal is only noted.
         if threading.current_thread() is not threading.main_thread():
             raise UsageError(
                 "signals come to the main thread, and this is another one",

@@ -19,7 +19,7 @@ def preserved(*objects: Any) -> Iterator[None]:
     For an evaluation in mid-training, or for anything else that draws and must not change what comes after it.
 
     >>> import torch
-    >>> torch.manual_seed(0) and None
+    >>> _ = torch.manual_seed(0)
     >>> with preserved():
     ...     evaluation = torch.rand(3)
     >>> torch.equal(torch.rand(3), evaluation)

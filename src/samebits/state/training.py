@@ -42,8 +42,8 @@ OfRanks = Literal["same", "any"]
 class Training:
     """Everything that a training consists of: kept as one state, and restored so that it ends in the same bits.
 
-    >>> training = Training(model=model, optimizer=optimizer, scheduler=scheduler, loader=loader)   # doctest: +SKIP
-    >>> for step in training.steps(10_000, "checkpoints", every=500):                               # doctest: +SKIP
+    >>> training = Training(model=model, optimizer=optimizer, scheduler=scheduler, loader=loader)
+    >>> for step in training.steps(10_000, "checkpoints", every=500):
     ...     train_one_step()
 
     Held are the states of all parts, every generator of the process (Python's, NumPy's and torch's global ones, on
@@ -115,8 +115,8 @@ class Training:
         Args:
             state: what `state_dict` returned.
             ranks: `any` also takes a state of another number of ranks. What all ranks share comes from the state, as
-                does the position of a loader of samebits; generators go on as those of the first rank in it, unless
-                the state shows that ranks had different ones: then each starts anew, from a seed of its own.
+                does the position of a loader of samebits. Generators go on as those of the first rank in it; those
+                that are seen to have differed between ranks start anew, each rank's from a seed of its own.
 
         Raises:
             StateError: something is missing, too much, or of another shape, dtype, number of devices or of ranks. The
@@ -201,7 +201,7 @@ class Training:
     def preemptible(self, folder: str | Path, keep: int = 3) -> Iterator[Preemption]:
         """Within, SIGTERM ends the process only at `end_if_asked`, and not before a checkpoint was written.
 
-        >>> with training.preemptible("checkpoints") as preemption:            # doctest: +SKIP
+        >>> with training.preemptible("checkpoints") as preemption:
         ...     for step in range(begin, total):
         ...         train_one_step()
         ...         preemption.end_if_asked(step + 1)
