@@ -24,7 +24,7 @@ from torch import nn
 
 import samebits
 from samebits.base.errors import SamebitsError
-from samebits.state import Training
+from samebits.state import Preemption, Training
 from tests.state.trainings import Noisy, digest_of
 
 STEPS = 8
@@ -36,15 +36,16 @@ class Together:
 
     Args:
         own_draws: each rank draws on its own, too, so that only as many ranks end in the same bits.
+        workers: of the loader.
     """
 
-    def __init__(self, own_draws: bool = False) -> None:
+    def __init__(self, own_draws: bool = False, workers: int = 0) -> None:
         rank = torch.distributed.get_rank()
         torch.manual_seed(0)
         self.model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Dropout(0.5 if own_draws else 0.0), nn.Linear(8, 3))
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.05)
         self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 3, 0.5)
-        self.loader = samebits.data.DataLoader(Noisy(24), batch_size=6, shuffle=True, seed=7)
+        self.loader = samebits.data.DataLoader(Noisy(24), batch_size=6, shuffle=True, seed=7, num_workers=workers)
         self.batches: Any = None
         for seed in (random.seed, np.random.seed, torch.manual_seed):
             seed(100 * rank if own_draws else 0)
@@ -278,6 +279,37 @@ def preempted(home: Path) -> Any:
     }
 
 
+def group_is_asked(home: Path) -> Any:
+    """SIGTERM comes to the whole process group, with the workers of the loader in it, as torchrun sends it."""
+
+    def training(is_asked: bool, is_told: bool = True, more: int = 0) -> Work:
+        def work() -> dict[str, Any]:
+            os.setpgid(0, 0)
+            loop = Together(workers=2)
+            folder = home / f"ckpt-{more}-{is_told}"
+            if not is_told:
+                # What happens to workers that nobody told.
+                Preemption._noted.only_notes = False  # type: ignore[attr-defined]
+            for step in loop.training.steps(STEPS, folder, every=100):
+                if is_asked and step == 2:
+                    os.killpg(0, signal.SIGTERM)
+                    time.sleep(0.2)
+                    # More than lies ready.
+                    for _ in range(more):
+                        loop.batch()
+                loop.step()
+            return {"digest": loop.digest()}
+
+        return work
+
+    return {
+        "asked": group_of(1, home, "asked", training(is_asked=True)),
+        "resumed": group_of(1, home, "resumed", training(is_asked=False)),
+        "told": group_of(1, home, "told", training(is_asked=True, more=8)),
+        "not told": group_of(1, home, "not-told", training(is_asked=True, is_told=False, more=8)),
+    }
+
+
 def through_dcp(home: Path) -> Any:
     """Each rank's generators are its own also in what torch.distributed.checkpoint writes."""
     import torch.distributed.checkpoint as dcp
@@ -315,7 +347,7 @@ SCENARIOS: dict[str, Callable[[Path], Any]] = {
     one.__name__: one
     for one in (
         *(other_numbers, same_number, waiting_gradients, damaged_file, full_disk, unfit_on_one, shares, preempted),
-        *(through_dcp, prices),
+        *(group_is_asked, through_dcp, prices),
     )
 }
 

@@ -134,6 +134,15 @@ def test_ranks_end_after_the_same_step(found: Any) -> None:
     assert digests(answers["resumed"]) == digests(answers["whole"])
 
 
+def test_workers_are_there_until_the_checkpoint_is(found: Any) -> None:
+    """Also where their whole process group is signalled; workers that were not told die of it in mid-step."""
+    answers = found["group_is_asked"]
+
+    assert answers["asked"] == answers["told"] == [143]
+    assert digests(answers["resumed"]) == digests(found["other_numbers"]["1"])
+    assert answers["not told"][0]["error"] == "WorkerDiedError"
+
+
 def test_distributed_checkpoints_keep_what_is_each_ranks_own(found: Any) -> None:
     """Ranks that draw on their own go on with the same bits."""
     assert digests(found["through_dcp"]) == digests(found["same_number"]["whole"])

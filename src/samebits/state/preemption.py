@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 from samebits.base.errors import UsageError
+from samebits.base.signals import only_notes
 from samebits.state.together import Together
 
 
@@ -62,5 +63,6 @@ class Preemption:
         finally:
             signal.signal(signal.SIGTERM, self._before or signal.SIG_DFL)
 
+    @only_notes
     def _noted(self, number: int, frame: FrameType | None) -> None:
         self._is_asked = True
