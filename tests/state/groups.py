@@ -5,6 +5,7 @@ python -m tests.state.groups FOLDER
 torch is imported once; every rank is a fork. Prints what each scenario came to, as JSON.
 """
 
+import copy
 import json
 import os
 import random
@@ -258,7 +259,7 @@ def preempted(home: Path) -> Any:
     def training(is_asked: bool) -> Work:
         def work() -> dict[str, Any]:
             loop = Together(own_draws=True)
-            for step in loop.training.steps(STEPS, home / "ckpt", every=100):
+            for step in loop.training.steps(STEPS, home / "ckpt", every=5):
                 if is_asked and step == 4 and torch.distributed.get_rank() == 1:
                     os.kill(os.getpid(), signal.SIGTERM)
                 loop.step()
@@ -276,6 +277,54 @@ def preempted(home: Path) -> Any:
         "saved": saved,
         "resumed": group_of(2, home, "resumed", training(is_asked=False)),
         "whole": group_of(2, home, "whole", whole(own_draws=True)),
+    }
+
+
+class Bucketed:
+    """DistributedDataParallel with many buckets, which it cuts anew after the first step of a process.
+
+    Args:
+        is_warm: that first step is made before anything counts.
+    """
+
+    def __init__(self, is_warm: bool) -> None:
+        torch.manual_seed(0)
+        layers = [nn.Sequential(nn.Linear(96, 96), nn.Tanh()) for _ in range(6)]
+        self.model = nn.parallel.DistributedDataParallel(nn.Sequential(*layers), bucket_cap_mb=0.05)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-2)
+        self.training = Training(model=self.model, optimizer=self.optimizer)
+        if is_warm:
+            before = copy.deepcopy(self.training.state_dict())
+            self.step(0)
+            self.training.load_state_dict(before)
+
+    def step(self, step: int) -> None:
+        generator = torch.Generator().manual_seed(1000 * step + torch.distributed.get_rank())
+        self.model(torch.randn(16, 96, generator=generator)).square().mean().backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+    def run(self, folder: Path, until: int) -> str:
+        for step in self.training.steps(until, folder, every=100):
+            self.step(step)
+        return digest_of(self.training.state_dict()["parts"])
+
+
+def buckets(home: Path) -> Any:
+    """Three ranks, resumed and not, with and without a step before that."""
+
+    def run(name: str, is_warm: bool, *ends: int) -> Any:
+        for number, until in enumerate(ends):
+            answers = group_of(
+                3, home, f"{name}-{number}", lambda until=until: Bucketed(is_warm).run(home / name, until)
+            )
+        return answers
+
+    return {
+        "whole": run("whole", False, 6),
+        "resumed": run("resumed", False, 3, 6),
+        "warm whole": run("warm-whole", True, 6),
+        "warm resumed": run("warm-resumed", True, 3, 6),
     }
 
 
@@ -347,7 +396,7 @@ SCENARIOS: dict[str, Callable[[Path], Any]] = {
     one.__name__: one
     for one in (
         *(other_numbers, same_number, waiting_gradients, damaged_file, full_disk, unfit_on_one, shares, preempted),
-        *(group_is_asked, through_dcp, prices),
+        *(buckets, group_is_asked, through_dcp, prices),
     )
 }
 

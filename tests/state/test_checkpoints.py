@@ -249,6 +249,18 @@ def test_a_state_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
     assert digest_of(live.state_dict()) == before
 
 
+class Spread(torch.Tensor):
+    """A tensor that torch.load would not build."""
+
+
+def test_what_could_not_be_read_back_is_not_written(tmp_path: Path) -> None:
+    """Named before a byte of it is written; a parameter is a tensor like any other."""
+    with pytest.raises(StateError, match=r"parts\.weights\.state is a .*Spread, which torch\.load"):
+        Training(weights=torch.ones(2).as_subclass(Spread)).save(tmp_path / "ckpt", 1)
+    assert not (tmp_path / "ckpt").exists()
+    Training(weights=torch.nn.Parameter(torch.ones(2))).save(tmp_path / "ckpt", 1)
+
+
 def test_saving_changes_nothing(tmp_path: Path) -> None:
     """A training that saves after every step goes on as one that never does."""
     plain = Loop().run(4)

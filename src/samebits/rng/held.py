@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -146,11 +147,12 @@ class _Kinds:
 
     Attributes:
         is_closed: type → whether nothing is held by objects of it.
+        form: type → how its objects are looked into.
         slots: type → names of attributes that are in no dictionary, as they are shown and as they are stored.
     """
 
     def __init__(self) -> None:
-        self.is_closed = _Closed()
+        self.is_closed, self.form = _Closed(), _Forms()
         self.slots: dict[type, list[tuple[str, str]]] = {}
 
     def slots_of(self, kind: type) -> list[tuple[str, str]]:
@@ -163,6 +165,16 @@ class _Kinds:
 class _Closed(dict[type, bool]):
     def __missing__(self, kind: type) -> bool:
         found = self[kind] = issubclass(kind, _CLOSED) or kind in (set, frozenset)
+        return found
+
+
+class _Forms(dict[type, str]):
+    def __missing__(self, kind: type) -> str:
+        kinds = {"library": ModuleType, "function": FunctionType, "method": MethodType, "type": type}
+        found = next((name for name, one in kinds.items() if issubclass(kind, one)), "object")
+        if issubclass(kind, torch.nn.Module) and not issubclass(kind, _CONTAINERS):
+            found = "module"
+        self[kind] = found
         return found
 
 
@@ -200,22 +212,23 @@ def _generator_types() -> tuple[type, ...]:
     return (*own, numpy_random.Generator, numpy_random.RandomState, numpy_random.BitGenerator)
 
 
-def _inside(one: Any, kinds: _Kinds) -> Iterator[tuple[str, object]]:
+def _inside(one: Any, kinds: _Kinds) -> Iterable[tuple[str, object]]:
     kind = type(one)
-    if issubclass(kind, ModuleType):
-        return
-    if issubclass(kind, FunctionType):
-        yield from _of_function(one)
-    elif issubclass(kind, MethodType):
-        yield "", one.__self__
-        yield ".<function>", one.__func__
-    elif issubclass(kind, type):
-        yield from _of_class(one)
-    else:
-        yield from _items(one, kind)
-        if kind not in _CONTAINERS:
-            yield from _attributes(one, kinds)
-            yield ".<class>", kind
+    form = kinds.form[kind]
+    if form == "module":
+        # There are hundreds of them, and they hold nothing in any other way.
+        return [*_attributes(one, kinds), (".<class>", kind)]
+    if form == "library":
+        return ()
+    if form == "function":
+        return _of_function(one)
+    if form == "method":
+        return [("", one.__self__), (".<function>", one.__func__)]
+    if form == "type":
+        return _of_class(one)
+    if kind in _CONTAINERS:
+        return _items(one, kind)
+    return itertools.chain(_items(one, kind), _attributes(one, kinds), [(".<class>", kind)])
 
 
 def _items(one: Any, kind: type) -> Iterator[tuple[str, object]]:
@@ -231,21 +244,21 @@ def _items(one: Any, kind: type) -> Iterator[tuple[str, object]]:
                 yield f"[{number}]", item
 
 
-def _attributes(one: object, kinds: _Kinds) -> Iterator[tuple[str, object]]:
+def _attributes(one: object, kinds: _Kinds) -> list[tuple[str, object]]:
     kind = type(one)
+    found = []
     for name in ("func", "args", "keywords") if kind.__name__ == "partial" else ():
-        yield f".{name}", getattr(one, name, None)
+        found.append((f".{name}", getattr(one, name, None)))
     try:
         own = object.__getattribute__(one, "__dict__")
     except (AttributeError, ReferenceError):
         own = {}
     if isinstance(own, dict):
-        yield from _of_dictionary(own, issubclass(kind, torch.nn.Module), kinds.is_closed)
+        found += _of_dictionary(own, issubclass(kind, torch.nn.Module), kinds.is_closed)
     for name, stored in kinds.slots_of(kind):
-        try:
-            yield f".{name}", object.__getattribute__(one, stored)
-        except (AttributeError, ReferenceError):
-            continue
+        with suppress(AttributeError, ReferenceError):
+            found.append((f".{name}", object.__getattribute__(one, stored)))
+    return found
 
 
 def _of_dictionary(own: dict[str, Any], is_module: bool, is_closed: _Closed) -> list[tuple[str, object]]:

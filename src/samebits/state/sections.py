@@ -104,29 +104,39 @@ def _fits(generator: Any, state: Any) -> bool:
 # ---- gradients
 
 
-def parameters_of(parts: Mapping[str, Part]) -> dict[str, torch.Tensor]:
-    """Name → parameter, of modules, of optimizers beyond them, and of tensors."""
+def parameters_of(parts: Mapping[str, Part], only_waiting: bool = False) -> dict[str, torch.Tensor]:
+    """Name → parameter, of modules, of optimizers beyond them, and of tensors.
+
+    Args:
+        parts: of the training.
+        only_waiting: those with a gradient.
+    """
     found: dict[int, tuple[str, torch.Tensor]] = {}
     for name, part in parts.items():
-        for inner, parameter in _parameters(part.one):
-            if id(parameter) not in found:
-                found[id(parameter)] = (f"{name}.{inner}" if inner else name, parameter)
+        for way, parameter in _parameters(part.one):
+            if not (only_waiting and parameter.grad is None) and id(parameter) not in found:
+                found[id(parameter)] = (".".join(filter(None, (name, *way))), parameter)
     return dict(found.values())
 
 
-def _parameters(one: Any) -> Iterable[tuple[str, torch.Tensor]]:
+def _parameters(one: Any) -> Iterable[tuple[tuple[str, ...], torch.Tensor]]:
+    """Parts of the name, and parameter; names are put together only where they are needed."""
     if isinstance(one, torch.nn.Module):
-        yield from one.named_parameters()
+        for way, module in one.named_modules():
+            for name, parameter in module._parameters.items():
+                if parameter is not None:
+                    yield (way, name), parameter
     elif isinstance(one, torch.optim.Optimizer):
         flat = [parameter for group in one.param_groups for parameter in group["params"]]
-        yield from ((str(number), parameter) for number, parameter in enumerate(flat))
+        yield from (((str(number),), parameter) for number, parameter in enumerate(flat))
     elif isinstance(one, torch.Tensor) and one.is_leaf:
-        yield "", one
+        yield (), one
 
 
-def gradients_of(parameters: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Name → gradient, of those that have one; torch's own tensors, not copies."""
-    return {name: one.grad.detach() for name, one in parameters.items() if one.grad is not None}
+def gradients_of(parts: Mapping[str, Part]) -> dict[str, torch.Tensor]:
+    """Name → gradient, of parameters that have one; torch's own tensors, not copies."""
+    waiting = parameters_of(parts, only_waiting=True)
+    return {name: one.grad.detach() for name, one in waiting.items() if one.grad is not None}
 
 
 def restoring_gradients(

@@ -146,7 +146,7 @@ class Training:
         self.steps_done = step
         # What is written is worth a look at everything.
         self._data = KnownData()
-        return Folder(Path(folder), self._together()).save(step, lambda: self.state_dict(gradients), keep)
+        return Folder(Path(folder), self._together()).save(step, lambda: self._for_a_file(gradients), keep)
 
     def resume(self, folder: str | Path, ranks: OfRanks = "same") -> int | None:
         """Restore the newest checkpoint that is intact; with several ranks, all have to call this.
@@ -193,9 +193,9 @@ class Training:
             for step in range(begin, total):
                 yield step
                 self.steps_done = step + 1
-                if not preemption.is_asked() and (self.steps_done % every == 0 or self.steps_done == total):
-                    self.save(folder, self.steps_done, keep)
                 preemption.end_if_asked(self.steps_done)
+                if self.steps_done % every == 0 or self.steps_done == total:
+                    self.save(folder, self.steps_done, keep)
 
     @contextmanager
     def preemptible(self, folder: str | Path, keep: int = 3) -> Iterator[Preemption]:
@@ -216,13 +216,24 @@ class Training:
 
     # ---- what state_dict is made of
 
+    def _for_a_file(self, gradients: bool) -> dict[str, Any]:
+        state = self.state_dict(gradients)
+        for way, value in leaves(state):
+            if isinstance(value, torch.Tensor) and type(value) is not torch.Tensor:
+                raise StateError(
+                    f"{way} is a {type(value).__module__}.{type(value).__qualname__}, which torch.load with "
+                    "weights_only=True would refuse to read",
+                    "write a training that is spread over devices with torch.distributed.checkpoint",
+                )
+        return state
+
     def _packed(self, is_shared: bool) -> dict[str, Any]:
         states = {name: part.packed() for name, part in self.parts.items() if part.is_shared == is_shared}
         return {name: sealed(state, _ways(state)) for name, state in states.items()}
 
     def _of_rank(self, gradients: bool) -> dict[str, Any]:
         generators = packed_generators(self._generators())
-        found = gradients_of(parameters_of(self.parts)) if gradients else {}
+        found = gradients_of(self.parts) if gradients else {}
         modes = modes_of(self.objects)
         return {
             "parts": self._packed(is_shared=False),
