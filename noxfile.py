@@ -14,6 +14,7 @@ PAIRS = [("3.10", "2.6.0"), ("3.11", "2.9.1"), ("3.12", "2.13.0"), ("3.13", "2.1
 SUITE = (
     *("tests/base", "tests/bits", "tests/rng", "tests/runfolder", "tests/factors", "tests/agent", "tests/comparison"),
     *("tests/data/test_loader.py", "tests/quality/ops", "tests/observer", "tests/test_api.py", "tests/launch"),
+    "tests/state",
 )
 
 nox.options.default_venv_backend = "venv"

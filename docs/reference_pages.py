@@ -20,6 +20,7 @@ import click
 
 import samebits
 import samebits.data
+import samebits.state
 from samebits.cli.main import cli
 from samebits.cli.registry import helps
 from samebits.launch.config import Config
@@ -227,6 +228,9 @@ def library() -> str:
         "## samebits.data\n",
         "Data that depends on nothing but seed, epoch and index: [how it works](../explanation/data.md).\n",
         *(_entry(f"{home}.{name}", f"samebits.data.{name}", "###") for name, home in samebits.data._EXPORTS.items()),
+        "## samebits.state\n",
+        "A training as one state, and a resume that is right: [how to use it](../how-to/resume.md).\n",
+        *(_entry(f"{home}.{name}", f"samebits.state.{name}", "###") for name, home in samebits.state._EXPORTS.items()),
         "## What status() and pin() return\n",
         *(_entry(path, path.rpartition(".")[2], "###") for path in RETURNED),
         "## Errors and warnings\n",

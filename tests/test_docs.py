@@ -175,7 +175,11 @@ def test_a_broken_link_is_noticed() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["samebits.base.seeds", "samebits.factors.pinning", "samebits.agent.trees", "samebits.runfolder.place"]
+    "name",
+    [
+        *("samebits.base.seeds", "samebits.factors.pinning", "samebits.agent.trees", "samebits.runfolder.place"),
+        "samebits.state.preserving",
+    ],
 )
 def test_examples_in_docstrings_are_true(name: str) -> None:
     """Doctests run, and there are some."""

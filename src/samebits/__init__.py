@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from samebits import data as data
+    from samebits import state as state
     from samebits.agent.session import record as record
     from samebits.api import Comparison as Comparison
     from samebits.api import Verdict as Verdict
@@ -50,7 +51,7 @@ _EXPORTS = {
 }
 
 # Rooms whose own names are public: `samebits.data.DataLoader`.
-_SUBPACKAGES = ("data",)
+_SUBPACKAGES = ("data", "state")
 
 __all__ = [*_EXPORTS, *_SUBPACKAGES, "__version__"]
 

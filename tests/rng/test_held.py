@@ -84,7 +84,7 @@ class Strokes:
     """More data than is looked through, and a transform behind it."""
 
     def __init__(self) -> None:
-        self.data = [[[number, number, number] * 3 for number in range(150)] for _ in range(1000)]
+        self.data = [[[number, [number]] for number in range(150)] for _ in range(1000)]
         self.transform = Slots()
 
     def __call__(self) -> float:
@@ -221,10 +221,24 @@ def test_a_class_and_its_object_have_streams_of_their_own() -> None:
 def test_more_than_can_be_looked_through_is_said() -> None:
     """By a warning; and what holds no data was looked at before."""
     holder = Strokes()
-    with pytest.warns(UserWarning, match="stopped: one that lies deeper is not keyed"):
+    with pytest.warns(UserWarning, match="stopped: one that lies deeper is not found"):
         found = find_generators(("it", holder))
 
     assert [path for path, _ in found] == ["it.transform.rng"]
+
+
+def test_data_is_known_for_what_it_is() -> None:
+    """Long lists of numbers, text and pairs of them are passed over as a whole; a generator among them is not."""
+    pairs: list[Any] = [(f"{number}.jpg", number) for number in range(9_000)]
+    flat: list[Any] = list(range(9_000))
+    table: dict[str, Any] = {f"{number}": (number, "a") for number in range(100)}
+    assert find_generators(("it", [pairs, flat, table])) == []
+
+    pairs[8_000] = ("8000.jpg", random.Random(0))
+    flat[17] = random.Random(1)
+    table["50"] = [random.Random(2)]
+    ways = [way for way, _ in find_generators(("it", [pairs, flat, table]))]
+    assert ways == ["it[1][17]", "it[0][8000][1]", "it[2]['50'][0]"]
 
 
 def test_rings_large_and_strange_objects_are_passed() -> None:

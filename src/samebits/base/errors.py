@@ -130,6 +130,12 @@ class DataStateError(SamebitsError, ValueError):
     kind = "data_state"
 
 
+class StateError(SamebitsError, ValueError):
+    """A state of a training does not fit: something is missing, too much, of another shape, or of other ranks."""
+
+    kind = "state"
+
+
 class WorkerDiedError(SamebitsError, RuntimeError):
     """A DataLoader worker was killed or exited while it fetched."""
 
@@ -182,3 +188,7 @@ class TooLateWarning(UserWarning):
 
 class UnseenWarning(UserWarning):
     """Something ran that could not be looked at."""
+
+
+class StateWarning(UserWarning):
+    """A checkpoint was passed over, or something goes on otherwise than where it was saved."""

@@ -22,6 +22,7 @@ from torch.utils.data import IterableDataset
 
 from samebits.base.errors import DataStateError, WorkerDiedError
 from samebits.base.seeds import KeyDeriver
+from samebits.base.signals import ends_later
 from samebits.data.fetching import Fetched, Fetcher, Skipped, prepare_worker
 from samebits.data.order import BatchRequest, order_of
 from samebits.data.ranks import LastBatch, Ranks
@@ -196,7 +197,7 @@ def _inner_loader(loader: Any, fetcher: Fetcher, request_sampler: RequestSampler
         pin_memory=loader.pin_memory,
         pin_memory_device=loader.pin_memory_device,
         timeout=loader.timeout,
-        worker_init_fn=partial(prepare_worker, loader.worker_init_fn),
+        worker_init_fn=partial(prepare_worker, loader.worker_init_fn, ends_later()),
         multiprocessing_context=loader.multiprocessing_context if has_workers else None,
         # torch draws a seed for its workers, from here instead of from the global generator.
         generator=torch.Generator().manual_seed(

@@ -213,12 +213,21 @@ def _made_again(kind: type[Fetcher], options: dict[str, Any]) -> Fetcher:
     return kind(**options)
 
 
-def prepare_worker(worker_init_fn: Callable[[int], object] | None, worker_id: int) -> None:
+def prepare_worker(worker_init_fn: Callable[[int], object] | None, is_needed_longer: bool, worker_id: int) -> None:
     """Show the user's dataset in a worker's `get_worker_info()`, and call the user's own function.
 
     Every worker reads a stream as a whole. A function that shares it out among workers, as torch's documentation has
     it, knows that there is one, and leaves it whole.
+
+    Args:
+        worker_init_fn: the user's.
+        is_needed_longer: the training ends a while after it was asked to.
+        worker_id: counts from 0.
     """
+    if is_needed_longer and hasattr(os, "setpgid"):
+        # torchrun and schedulers signal whole process groups: the worker would be gone in the middle of the last step.
+        # It still ends with its parent, and by its parent's signal.
+        os.setpgid(0, 0)
     info: Any = get_worker_info()
     shown = {"dataset": info.dataset.dataset}
     is_stream = isinstance(shown["dataset"], IterableDataset)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import sys
 import warnings
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -23,9 +25,13 @@ _CLOSED = (
     *(torch.Tensor, torch.dtype, torch.device, BuiltinFunctionType),
 )
 _CONTAINERS = (list, tuple, dict, deque)
+_PLAIN_CONTAINERS = (*_CONTAINERS, OrderedDict)
+_OF_MODULES = ("._modules", "._parameters", "._buffers")
 
 
-def find_generators(*roots: tuple[str, object], beside: Iterable[object] = ()) -> list[tuple[str, object]]:
+def find_generators(
+    *roots: tuple[str, object], beside: Iterable[object] = (), data: KnownData | None = None
+) -> list[tuple[str, object]]:
     """The generators that can be reached, each under the first way that leads to it.
 
     Looked through: attributes, slots, items of lists, tuples and dicts, what a partial or a method is bound to, and for
@@ -36,12 +42,13 @@ def find_generators(*roots: tuple[str, object], beside: Iterable[object] = ()) -
     Args:
         roots: name and object; the names begin the ways.
         beside: objects that are not looked into.
+        data: what an earlier search of the same roots found to be data; this one corrects it.
 
     Returns:
         Way (`dataset.transform.rng`) and generator: `random.Random`, NumPy's `Generator`, `RandomState` and bit
         generators, `torch.Generator`. Ways are the same in every process that holds the same objects.
     """
-    return _Search(beside).run(roots)
+    return _Search(beside, data or KnownData()).run(roots)
 
 
 def is_keyable(generator: object) -> bool:
@@ -49,9 +56,42 @@ def is_keyable(generator: object) -> bool:
     return not isinstance(generator, random.SystemRandom)
 
 
+class KnownData:
+    """Long containers that held plain data when they were last looked through.
+
+    One that is as long as it was then is taken to hold data still, so that ten thousand file names cost nothing the
+    second time. They are kept as long as searches meet them.
+    """
+
+    LONG = 1000
+
+    def __init__(self) -> None:
+        self._before: dict[int, tuple[object, int]] = {}
+        self._met: dict[int, tuple[object, int]] = {}
+
+    def begin(self) -> None:
+        """Another search: what it does not meet is let go."""
+        self._before, self._met = self._met, {}
+
+    def has(self, one: Any) -> bool:
+        """Whether it was there before, and as long."""
+        if self._before.get(id(one), (None, -1))[1] != len(one):
+            return False
+        self._met[id(one)] = (one, len(one))
+        return True
+
+    def add(self, one: Any) -> None:
+        """It is data; short ones are not worth remembering."""
+        if len(one) >= self.LONG:
+            self._met[id(one)] = (one, len(one))
+
+
 class _Search:
-    def __init__(self, beside: Iterable[object]) -> None:
+    def __init__(self, beside: Iterable[object], data: KnownData) -> None:
+        data.begin()
+        self.data = data
         self.wanted = _generator_types()
+        self.kinds = _Kinds()
         # Objects are kept while their ids are.
         self.known: dict[int, object] = {id(one): one for one in beside}
         self.found: dict[str, object] = {}
@@ -66,20 +106,21 @@ class _Search:
         while self.objects or self.containers:
             if len(self.known) > OBJECTS_LOOKED_AT:
                 warnings.warn(
-                    f"samebits looked through {OBJECTS_LOOKED_AT} objects that the dataset holds for generators, and "
-                    "stopped: one that lies deeper is not keyed",
+                    f"samebits looked through {OBJECTS_LOOKED_AT} objects for generators, and stopped: one that lies "
+                    "deeper is not found",
                     stacklevel=2,
                 )
                 break
             path, one = self.objects.popleft() if self.objects else self.containers.popleft()
-            for step, inner in _inside(one):
-                self._meet(path + step, inner)
+            for step, inner in _inside(one, self.kinds):
+                if id(inner) not in self.known:
+                    self._meet(path + step, inner)
         return list(self.found.items())
 
     def _meet(self, path: str, one: object) -> None:
         # Not isinstance: that would ask the object what it is, and a proxy of something gone would raise.
         kind = type(one)
-        if issubclass(kind, _CLOSED) or id(one) in self.known or _holds_values_only(one, kind):
+        if self.kinds.is_closed[kind] or id(one) in self.known or self._is_data(one, kind):
             return
         self.known[id(one)] = one
         if issubclass(kind, self.wanted):
@@ -90,10 +131,77 @@ class _Search:
         else:
             self.objects.append((path, one))
 
+    def _is_data(self, one: Any, kind: type) -> bool:
+        if kind not in _PLAIN_CONTAINERS:
+            return False
+        if self.data.has(one):
+            return True
+        is_data = _holds_values_only(one, self.kinds)
+        if is_data:
+            self.data.add(one)
+        return is_data
 
-def _holds_values_only(one: Any, kind: type) -> bool:
-    """Whether it is one of the many short tuples and lists that datasets are made of: a point, a file and its class."""
-    return kind in (tuple, list) and len(one) <= 8 and all(issubclass(type(item), _CLOSED) for item in one)
+
+class _Kinds:
+    """What is to know of types, looked up once for each.
+
+    Attributes:
+        is_closed: type → whether nothing is held by objects of it.
+        form: type → how its objects are looked into.
+        slots: type → names of attributes that are in no dictionary, as they are shown and as they are stored.
+    """
+
+    def __init__(self) -> None:
+        self.is_closed, self.form = _Closed(), _Forms()
+        self.slots: dict[type, list[tuple[str, str]]] = {}
+
+    def slots_of(self, kind: type) -> list[tuple[str, str]]:
+        """The slots of a type and of its bases."""
+        if kind not in self.slots:
+            self.slots[kind] = list(_slots(kind))
+        return self.slots[kind]
+
+
+class _Closed(dict[type, bool]):
+    def __missing__(self, kind: type) -> bool:
+        found = self[kind] = issubclass(kind, _CLOSED) or kind in (set, frozenset)
+        return found
+
+
+class _Forms(dict[type, str]):
+    def __missing__(self, kind: type) -> str:
+        kinds = {"library": ModuleType, "function": FunctionType, "method": MethodType, "type": type}
+        found = next((name for name, one in kinds.items() if issubclass(kind, one)), "object")
+        if issubclass(kind, torch.nn.Module) and not issubclass(kind, _CONTAINERS):
+            found = "module"
+        self[kind] = found
+        return found
+
+
+def _slots(kind: type) -> Iterator[tuple[str, str]]:
+    for base in kind.__mro__:
+        slots = vars(base).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            yield name, _mangled(base, name)
+
+
+def _holds_values_only(one: Any, kinds: _Kinds) -> bool:
+    """Whether it is plain data: nothing, numbers and text, or what datasets are made of, files with their classes."""
+    items = one.values() if isinstance(one, dict) else one
+    inner = set(map(type, itertools.islice(items, ITEMS_LOOKED_AT)))
+    pairs = inner & {list, tuple}
+    if not all(kinds.is_closed[one] for one in inner - pairs):
+        return False
+    if not pairs:
+        return True
+    if len(items) <= 8:
+        return False
+    found = itertools.islice(items, ITEMS_LOOKED_AT)
+    inner_items = itertools.chain.from_iterable(
+        found if inner == pairs else (one for one in found if type(one) in pairs)
+    )
+    kinds_within = set(map(type, itertools.islice(inner_items, 8 * ITEMS_LOOKED_AT)))
+    return all(kinds.is_closed[one] for one in kinds_within) and next(inner_items, None) is None
 
 
 def _generator_types() -> tuple[type, ...]:
@@ -104,22 +212,23 @@ def _generator_types() -> tuple[type, ...]:
     return (*own, numpy_random.Generator, numpy_random.RandomState, numpy_random.BitGenerator)
 
 
-def _inside(one: Any) -> Iterator[tuple[str, object]]:
+def _inside(one: Any, kinds: _Kinds) -> Iterable[tuple[str, object]]:
     kind = type(one)
-    if issubclass(kind, ModuleType):
-        return
-    if issubclass(kind, FunctionType):
-        yield from _of_function(one)
-    elif issubclass(kind, MethodType):
-        yield "", one.__self__
-        yield ".<function>", one.__func__
-    elif issubclass(kind, type):
-        yield from _of_class(one)
-    else:
-        yield from _items(one, kind)
-        if kind not in _CONTAINERS:
-            yield from _attributes(one, kind)
-            yield ".<class>", kind
+    form = kinds.form[kind]
+    if form == "module":
+        # There are hundreds of them, and they hold nothing in any other way.
+        return [*_attributes(one, kinds), (".<class>", kind)]
+    if form == "library":
+        return ()
+    if form == "function":
+        return _of_function(one)
+    if form == "method":
+        return [("", one.__self__), (".<function>", one.__func__)]
+    if form == "type":
+        return _of_class(one)
+    if kind in _CONTAINERS:
+        return _items(one, kind)
+    return itertools.chain(_items(one, kind), _attributes(one, kinds), [(".<class>", kind)])
 
 
 def _items(one: Any, kind: type) -> Iterator[tuple[str, object]]:
@@ -135,28 +244,35 @@ def _items(one: Any, kind: type) -> Iterator[tuple[str, object]]:
                 yield f"[{number}]", item
 
 
-def _attributes(one: object, kind: type) -> Iterator[tuple[str, object]]:
-    is_module = issubclass(kind, torch.nn.Module)
+def _attributes(one: object, kinds: _Kinds) -> list[tuple[str, object]]:
+    kind = type(one)
+    found = []
     for name in ("func", "args", "keywords") if kind.__name__ == "partial" else ():
-        yield f".{name}", getattr(one, name, None)
+        found.append((f".{name}", getattr(one, name, None)))
     try:
         own = object.__getattribute__(one, "__dict__")
     except (AttributeError, ReferenceError):
         own = {}
-    if is_module:
-        # A module's parameters are tensors; its children are what may hold anything.
-        for name, child in own.get("_modules", {}).items():
-            yield f".{name}", child
-    for name, value in list(own.items()) if isinstance(own, dict) else ():
-        if not (is_module and name in ("_modules", "_parameters", "_buffers")):
-            yield f".{name}", value
-    for base in kind.__mro__:
-        slots = vars(base).get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            try:
-                yield f".{name}", object.__getattribute__(one, _mangled(base, name))
-            except (AttributeError, ReferenceError):
-                continue
+    if isinstance(own, dict):
+        found += _of_dictionary(own, issubclass(kind, torch.nn.Module), kinds.is_closed)
+    for name, stored in kinds.slots_of(kind):
+        with suppress(AttributeError, ReferenceError):
+            found.append((f".{name}", object.__getattribute__(one, stored)))
+    return found
+
+
+def _of_dictionary(own: dict[str, Any], is_module: bool, is_closed: _Closed) -> list[tuple[str, object]]:
+    # Most attributes are numbers and texts, and of modules a dozen dicts without a hook: this is where the time goes.
+    open_ones = [
+        (f".{name}", value)
+        for name, value in own.items()
+        if not is_closed[type(value)] and (type(value) is not OrderedDict or value)
+    ]
+    if not is_module:
+        return open_ones
+    # A module's parameters are tensors; its children are what may hold anything.
+    children = [(f".{name}", child) for name, child in own.get("_modules", {}).items()]
+    return children + [pair for pair in open_ones if pair[0] not in _OF_MODULES]
 
 
 def _mangled(kind: type, name: str) -> str:

@@ -1,0 +1,207 @@
+"""A state as plain data: tensors, numbers, strings, lists and dicts, which any loader of tensors reads back.
+
+`torch.load(weights_only=True)` takes nothing else, and `torch.distributed.checkpoint` turns every key into a string; so
+whatever is something else is packed into a dict with a single key that says what it was: `{"<tuple>": [1, 2]}`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any
+
+import torch
+
+from samebits.bits.digest.raw import memory
+
+Functions = Mapping[str, Callable[..., object]]
+
+_PLAIN = (bool, float, str, type(None))
+_FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType)
+# What a number in a pickle may be without becoming a long one, and what a 64-bit reader takes.
+_SMALL = 1 << 63
+
+
+class PackingError(ValueError):
+    """A value that is no state.
+
+    Attributes:
+        way: where it lies, as `state.0.momentum`.
+        reason: what it is.
+    """
+
+    def __init__(self, way: str, reason: str) -> None:
+        super().__init__(f"{way}: {reason}" if way else reason)
+        self.way, self.reason = way, reason
+
+
+def pack(value: Any, way: str = "") -> Any:
+    """The same as plain data; tensors stay the very same tensors.
+
+    Args:
+        value: tensors, numbers, text, NumPy's arrays, and lists, tuples, dicts, sets and the like of them. Functions
+            are packed by their names: they are code, and are found again in what a state is unpacked for.
+        way: where it lies, for the error.
+
+    Raises:
+        PackingError: something else is in it.
+    """
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if isinstance(value, torch.Tensor):
+        return value.detach() if isinstance(value, torch.nn.Parameter) else value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int(value) if -_SMALL <= value < _SMALL else {"<int>": str(int(value))}
+    if kind is list:
+        return [pack(item, f"{way}.{number}") for number, item in enumerate(value)]
+    if isinstance(value, Mapping):
+        return _packed_mapping(value, way)
+    return _packed_rest(value, way)
+
+
+def unpack(plain: Any, functions: Functions | None = None, copies: bool = False) -> Any:
+    """What `pack` made plain data of.
+
+    Args:
+        plain: the data.
+        functions: by their names, those that may stand in it.
+        copies: give tensors of their own, that whoever gets them may write to.
+
+    Raises:
+        PackingError: a function that is not known, or no data of `pack`.
+    """
+    if isinstance(plain, torch.Tensor):
+        return plain.clone() if copies else plain
+    if isinstance(plain, list):
+        return [unpack(item, functions, copies) for item in plain]
+    if not isinstance(plain, dict):
+        return plain
+    tag = next(iter(plain), "")
+    if not tag.startswith("<"):
+        return {key: unpack(item, functions, copies) for key, item in plain.items()}
+    if tag == "<function>":
+        return _found(plain[tag], functions or {})
+    reader = _READERS.get(tag)
+    if reader is None:
+        raise PackingError("", f"{tag} is nothing that this samebits knows")
+    return reader(plain, lambda item: unpack(item, functions, copies))
+
+
+def leaves(plain: Any, way: str = "") -> Iterator[tuple[str, Any]]:
+    """Way and value of everything in packed data that is not a dict or a list, or an empty one."""
+    if isinstance(plain, dict) and plain:
+        for key, item in plain.items():
+            yield from leaves(item, f"{way}.{key}" if way else key)
+    elif isinstance(plain, list) and plain:
+        for number, item in enumerate(plain):
+            yield from leaves(item, f"{way}.{number}")
+    else:
+        yield way, plain
+
+
+def functions_in(value: Any) -> dict[str, Callable[..., object]]:
+    """The functions in a state, by name."""
+    if isinstance(value, Mapping):
+        items: Any = value.values()
+    elif isinstance(value, (list, tuple)):
+        items = value
+    else:
+        return {_name_of(value): value} if isinstance(value, _FUNCTIONS) else {}
+    return {name: function for item in items for name, function in functions_in(item).items()}
+
+
+def _packed_mapping(value: Mapping[Any, Any], way: str) -> dict[str, Any]:
+    if isinstance(value, Counter):
+        return {"<counter>": _pairs(value, way)}
+    kinds = set(map(type, value))
+    if kinds <= {str} and not any(key.startswith("<") for key in value):
+        return {key: pack(item, f"{way}.{key}" if way else key) for key, item in value.items()}
+    if kinds == {int}:
+        return {"<int keys>": {str(key): pack(item, f"{way}.{key}") for key, item in value.items()}}
+    return {"<dict>": _pairs(value, way)}
+
+
+def _pairs(value: Mapping[Any, Any], way: str) -> list[Any]:
+    return [[pack(key, f"{way} key"), pack(item, f"{way}.{key}")] for key, item in value.items()]
+
+
+def _packed_rest(value: Any, way: str) -> dict[str, Any]:
+    if isinstance(value, torch.Size):
+        return {"<size>": list(value)}
+    if isinstance(value, tuple):
+        return {"<tuple>": pack(list(value), way)}
+    if isinstance(value, deque):
+        return {"<deque>": pack(list(value), way), "maxlen": value.maxlen}
+    if isinstance(value, (set, frozenset)):
+        return {"<set>": pack(sorted(value, key=repr), way)}
+    if isinstance(value, (bytes, bytearray)):
+        return {"<bytes>": _tensor_of(bytes(value))}
+    if isinstance(value, complex):
+        return {"<complex>": [value.real, value.imag]}
+    if isinstance(value, (torch.dtype, torch.device)):
+        return {f"<{type(value).__name__}>": str(value).removeprefix("torch.")}
+    if isinstance(value, _FUNCTIONS):
+        return {"<function>": _name_of(value)}
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
+        return _packed_array(numpy, value, way)
+    if isinstance(value, float):
+        return {"<float>": float(value)}
+    raise PackingError(way, f"a {type(value).__module__}.{type(value).__qualname__} is neither tensor, number nor text")
+
+
+def _packed_array(numpy: Any, value: Any, way: str) -> dict[str, Any]:
+    if value.dtype.hasobject:
+        raise PackingError(way, f"an array of dtype {value.dtype} holds objects")
+    data = _tensor_of(numpy.ascontiguousarray(value).tobytes())
+    is_scalar = isinstance(value, numpy.generic)
+    return {"<array>": data, "dtype": value.dtype.str, "shape": list(value.shape), "scalar": is_scalar}
+
+
+def _tensor_of(data: bytes) -> torch.Tensor:
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
+
+
+def bytes_of(tensor: torch.Tensor) -> bytes:
+    """The bytes that lie packed in a tensor of bytes."""
+    host = tensor.cpu().contiguous()
+    return bytes(memory(host.data_ptr(), host.nbytes)) if host.nbytes else b""
+
+
+def _array_of(plain: dict[str, Any], _: object) -> Any:
+    import numpy
+
+    array = numpy.frombuffer(bytes_of(plain["<array>"]), dtype=plain["dtype"]).reshape(plain["shape"])
+    return array[()] if plain["scalar"] else array.copy()
+
+
+def _name_of(function: Any) -> str:
+    return f"{function.__module__}.{function.__qualname__}"
+
+
+def _found(name: str, functions: Functions) -> Callable[..., object]:
+    if name not in functions:
+        raise PackingError("", f"it was saved with the function {name}, which is not in use here")
+    return functions[name]
+
+
+Reader = Callable[[dict[str, Any], Callable[[Any], Any]], Any]
+_READERS: dict[str, Reader] = {
+    "<int>": lambda plain, _: int(plain["<int>"]),
+    "<float>": lambda plain, _: plain["<float>"],
+    "<int keys>": lambda plain, inner: {int(key): inner(item) for key, item in plain["<int keys>"].items()},
+    "<dict>": lambda plain, inner: {inner(key): inner(item) for key, item in plain["<dict>"]},
+    "<counter>": lambda plain, inner: Counter({inner(key): inner(item) for key, item in plain["<counter>"]}),
+    "<size>": lambda plain, _: torch.Size(plain["<size>"]),
+    "<tuple>": lambda plain, inner: tuple(map(inner, plain["<tuple>"])),
+    "<deque>": lambda plain, inner: deque(map(inner, plain["<deque>"]), plain["maxlen"]),
+    "<set>": lambda plain, inner: set(map(inner, plain["<set>"])),
+    "<bytes>": lambda plain, _: bytes_of(plain["<bytes>"]),
+    "<complex>": lambda plain, _: complex(*plain["<complex>"]),
+    "<dtype>": lambda plain, _: getattr(torch, plain["<dtype>"]),
+    "<device>": lambda plain, _: torch.device(plain["<device>"]),
+    "<array>": _array_of,
+}

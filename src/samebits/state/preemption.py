@@ -1,0 +1,68 @@
+"""Preemption: a process that is asked to end writes a checkpoint first."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from samebits.base.errors import UsageError
+from samebits.base.signals import only_notes
+from samebits.state.together import Together
+
+
+class Preemption:
+    """Listens to SIGTERM, and ends the process where that does no harm.
+
+    Args:
+        together: the ranks, which end together and in the same step.
+        save: writes a checkpoint, given how many steps are done.
+    """
+
+    def __init__(self, together: Together, save: Callable[[int], object]) -> None:
+        self.together, self.save = together, save
+        self._is_asked = False
+        self._before: Any = None
+
+    def is_asked(self) -> bool:
+        """Whether this process was asked to end; other ranks may not have been yet."""
+        return self._is_asked
+
+    def end_if_asked(self, step: int) -> None:
+        """Go on, or, if any rank was asked to end, save and end the process with status 143.
+
+        To be called once a step, on every rank. Ranks find out in one reduction of a single number on the CPU.
+
+        Args:
+            step: how many steps are done.
+
+        Raises:
+            SystemExit: after the checkpoint was written. A handler that was there before is called first.
+        """
+        if not self.together.is_any(self._is_asked):
+            return
+        self.save(step)
+        if callable(self._before):
+            self._before(signal.SIGTERM, None)
+        raise SystemExit(128 + signal.SIGTERM)
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        # Within, the signal is only noted.
+        if threading.current_thread() is not threading.main_thread():
+            raise UsageError(
+                "signals come to the main thread, and this is another one",
+                "train in the main thread, or save without preemptible()",
+            )
+        self._before = signal.signal(signal.SIGTERM, self._noted)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, self._before or signal.SIG_DFL)
+
+    @only_notes
+    def _noted(self, number: int, frame: FrameType | None) -> None:
+        self._is_asked = True

@@ -1,0 +1,75 @@
+"""What the ranks of one training settle together; alone, every question answers itself."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from samebits.base.errors import SamebitsError, StateError, error_from_data
+from samebits.base.ranks import rank_and_world_size
+
+
+class Together:
+    """The ranks that train together.
+
+    All of them have to ask the same questions in the same order. What they say goes through a gloo group of its own
+    where there is gloo, so that no accelerator is waited for.
+    """
+
+    def __init__(self) -> None:
+        self.rank, self.world_size = rank_and_world_size()
+        self._group: Any = None
+
+    def is_current(self) -> bool:
+        """Whether these are still the ranks of this process."""
+        return (self.rank, self.world_size) == rank_and_world_size()
+
+    def said(self, own: Any) -> list[Any]:
+        """What every rank says, in the order of ranks.
+
+        Raises:
+            StateError: there are several ranks, and torch.distributed is not initialised.
+        """
+        if self.world_size == 1:
+            return [own]
+        distributed = self._distributed()
+        answers: list[Any] = [None] * self.world_size
+        distributed.all_gather_object(answers, own, group=self._group)
+        return answers
+
+    def is_any(self, flag: bool) -> bool:
+        """Whether it is so on any rank: one reduction of a number."""
+        if self.world_size == 1:
+            return flag
+        import torch
+
+        distributed = self._distributed()
+        device = "cpu" if distributed.is_gloo_available() else torch.accelerator.current_accelerator()
+        number = torch.tensor(int(flag), device=device)
+        distributed.all_reduce(number, op=distributed.ReduceOp.MAX, group=self._group)
+        return bool(number)
+
+    def raise_together(self, error: Exception | None) -> None:
+        """Raise the error of this rank; where only another has one, raise that, with its rank."""
+        answers = self.said(None if error is None else error_of(error).as_data())
+        if error is not None:
+            raise error
+        for rank, answer in enumerate(answers):
+            if answer is not None:
+                raise error_from_data({**answer, "message": f"rank {rank}: {answer['message']}"})
+
+    def _distributed(self) -> Any:
+        distributed: Any = sys.modules.get("torch.distributed")
+        if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+            raise StateError(
+                f"this is rank {self.rank} of {self.world_size}, and torch.distributed is not initialised",
+                "call torch.distributed.init_process_group() first: ranks have to agree on a checkpoint",
+            )
+        if self._group is None and distributed.is_gloo_available():
+            self._group = distributed.new_group(backend="gloo")
+        return distributed
+
+
+def error_of(error: Exception) -> SamebitsError:
+    """An error as one of ours."""
+    return error if isinstance(error, SamebitsError) else StateError(f"{type(error).__name__}: {error}")

@@ -1,0 +1,368 @@
+"""Training: everything that a training consists of, as one state."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import torch
+import torch.utils.data
+
+from samebits.base.errors import StateError, StateWarning, UsageError
+from samebits.base.ranks import rank_and_world_size
+from samebits.data.loader import DataLoader
+from samebits.rng.held import KnownData
+from samebits.rng.packing import leaves
+from samebits.rng.states import every_generator
+from samebits.state.checkpoints import Folder
+from samebits.state.parts import Part, Restoring, differences, is_positionless, objects_of, parts_of
+from samebits.state.preemption import Preemption
+from samebits.state.reranking import differing_generators, joined, section_for_any, starting, warn_of_ranks
+from samebits.state.sections import (
+    gradients_of,
+    modes_of,
+    opened,
+    packed_generators,
+    parameters_of,
+    restoring_generators,
+    restoring_gradients,
+    restoring_modes,
+    sealed,
+    wake,
+)
+from samebits.state.together import Together, error_of
+
+VERSION = 1
+OfRanks = Literal["same", "any"]
+
+
+class Training:
+    """Everything that a training consists of: kept as one state, and restored so that it ends in the same bits.
+
+    >>> training = Training(model=model, optimizer=optimizer, scheduler=scheduler, loader=loader)
+    >>> for step in training.steps(10_000, "checkpoints", every=500):
+    ...     train_one_step()
+
+    Held are the states of all parts, every generator of the process (Python's, NumPy's and torch's global ones, on
+    every device in use) and every generator that the parts hold, gradients that wait for their step, train and eval
+    mode of every module, and the number of steps done.
+
+    Args:
+        model: a module. DistributedDataParallel and torch.compile are looked through.
+        optimizer: of torch, or with its methods.
+        scheduler: of the learning rate.
+        loader: of samebits, which knows its position; one of torch has generators only, and resumes with an epoch.
+        scaler: of the loss, for mixed precision.
+        averaged: averaged weights: a module, or tensors.
+        others: whatever else changes while the training goes on: anything with `state_dict()` and
+            `load_state_dict()`, tensors, and generators, also those that a dataset or a sampler holds. Every part may
+            also be a list or a dict of such objects. None is no part.
+
+    Attributes:
+        steps_done: how many steps are done; `save`, `resume` and `steps` set it.
+
+    Raises:
+        UsageError: a part has no state, and no generators either.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: Any = None,
+        optimizer: Any = None,
+        scheduler: Any = None,
+        loader: Any = None,
+        scaler: Any = None,
+        averaged: Any = None,
+        **others: Any,
+    ) -> None:
+        own = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "loader": loader, "scaler": scaler}
+        given = {**own, "averaged": averaged, **others}
+        self.objects = dict(objects_of(given))
+        self.parts = parts_of(given)
+        self.steps_done = 0
+        self._ranks: Together | None = None
+        self._data = KnownData()
+        _warn_of_loaders(self.objects)
+
+    def state_dict(self, gradients: bool = True) -> dict[str, Any]:
+        """Everything, as tensors, numbers, strings, lists and dicts; draws nothing, and changes nothing.
+
+        It is what `torch.load(weights_only=True)` reads back, and what `torch.distributed.checkpoint` can save. As
+        with torch's own state dicts, tensors are those of the training: save or copy it before the training goes on.
+
+        Args:
+            gradients: keep those that are there. After `zero_grad()` there are none.
+
+        Raises:
+            StateError: a part's state holds something that is neither tensor, number nor text.
+        """
+        rank, world_size = rank_and_world_size()
+        return {
+            "version": VERSION,
+            "steps_done": self.steps_done,
+            "world_size": world_size,
+            "parts": self._packed(is_shared=True),
+            "ranks": {str(rank): self._of_rank(gradients)},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any], ranks: OfRanks = "same") -> None:
+        """Restore everything, or, where something does not fit, nothing.
+
+        Args:
+            state: what `state_dict` returned.
+            ranks: `any` also takes a state of another number of ranks. What all ranks share comes from the state, as
+                does the position of a loader of samebits. Generators go on as those of the first rank in it; those
+                that are seen to have differed between ranks start anew, each rank's from a seed of its own.
+
+        Raises:
+            StateError: something is missing, too much, or of another shape, dtype, number of devices or of ranks. The
+                message names it.
+        """
+        self._restored(self._checked(state, ranks, copies=True))
+        self.steps_done = int(state["steps_done"])
+
+    def save(self, folder: str | Path, step: int, keep: int = 3, gradients: bool = True) -> Path:
+        """Write a checkpoint, whole or not at all; with several ranks, all have to call this.
+
+        Args:
+            folder: where checkpoints lie; what else lies there is left alone.
+            step: how many steps are done, which is the step to go on with.
+            keep: so many checkpoints stay, the last ones.
+            gradients: as for `state_dict`.
+
+        Returns:
+            The folder of this checkpoint.
+
+        Raises:
+            StorageError: it could not be written; earlier checkpoints are as they were.
+            StateError: as for `state_dict`; or ranks are to save, and torch.distributed is not initialised.
+        """
+        if keep < 1:
+            raise UsageError(f"keep={keep} would keep no checkpoint at all", "give 1 or more")
+        self.steps_done = step
+        # What is written is worth a look at everything.
+        self._data = KnownData()
+        return Folder(Path(folder), self._together()).save(step, lambda: self._for_a_file(gradients), keep)
+
+    def resume(self, folder: str | Path, ranks: OfRanks = "same") -> int | None:
+        """Restore the newest checkpoint that is intact; with several ranks, all have to call this.
+
+        What is passed over, since it is damaged or was never finished, is named in a `StateWarning`.
+
+        Args:
+            folder: where checkpoints lie.
+            ranks: as for `load_state_dict`.
+
+        Returns:
+            The step to go on with; None if there is no checkpoint.
+
+        Raises:
+            StateError: as for `load_state_dict`; or there are checkpoints, and none of them is intact.
+        """
+        together = self._together()
+        states = Folder(Path(folder), together).newest_states()
+        if not states:
+            return None
+        restorings, error = self._tried(states, ranks)
+        together.raise_together(error)
+        self._restored(restorings)
+        self.steps_done = int(states[0]["steps_done"])
+        return self.steps_done
+
+    def steps(
+        self, total: int, folder: str | Path, every: int = 1000, keep: int = 3, ranks: OfRanks = "same"
+    ) -> Iterator[int]:
+        """The steps that are left of a training, from 0: resumes, saves in between and at the end, and on SIGTERM.
+
+        A checkpoint is written after every so many steps, after the last one, and when the process is asked to end
+        (see `preemptible`). A loop that is left by `break` or by an exception saves nothing.
+
+        Args:
+            total: how many steps the training has.
+            folder: where checkpoints lie.
+            every: so many steps lie between two checkpoints.
+            keep: so many checkpoints stay.
+            ranks: as for `load_state_dict`.
+        """
+        begin = self.resume(folder, ranks) or 0
+        with self.preemptible(folder, keep) as preemption:
+            for step in range(begin, total):
+                yield step
+                self.steps_done = step + 1
+                preemption.end_if_asked(self.steps_done)
+                if self.steps_done % every == 0 or self.steps_done == total:
+                    self.save(folder, self.steps_done, keep)
+
+    @contextmanager
+    def preemptible(self, folder: str | Path, keep: int = 3) -> Iterator[Preemption]:
+        """Within, SIGTERM ends the process only at `end_if_asked`, and not before a checkpoint was written.
+
+        >>> with training.preemptible("checkpoints") as preemption:
+        ...     for step in range(begin, total):
+        ...         train_one_step()
+        ...         preemption.end_if_asked(step + 1)
+
+        Args:
+            folder: where the checkpoint is written.
+            keep: so many checkpoints stay.
+        """
+        preemption = Preemption(self._together(), lambda step: self.save(folder, step, keep))
+        with preemption.listening():
+            yield preemption
+
+    # ---- what state_dict is made of
+
+    def _for_a_file(self, gradients: bool) -> dict[str, Any]:
+        state = self.state_dict(gradients)
+        for way, value in leaves(state):
+            if isinstance(value, torch.Tensor) and type(value) is not torch.Tensor:
+                raise StateError(
+                    f"{way} is a {type(value).__module__}.{type(value).__qualname__}, which torch.load with "
+                    "weights_only=True would refuse to read",
+                    "write a training that is spread over devices with torch.distributed.checkpoint",
+                )
+        return state
+
+    def _packed(self, is_shared: bool) -> dict[str, Any]:
+        states = {name: part.packed() for name, part in self.parts.items() if part.is_shared == is_shared}
+        return {name: sealed(state, _ways(state)) for name, state in states.items()}
+
+    def _of_rank(self, gradients: bool) -> dict[str, Any]:
+        generators = packed_generators(self._generators())
+        found = gradients_of(self.parts) if gradients else {}
+        modes = modes_of(self.objects)
+        return {
+            "parts": self._packed(is_shared=False),
+            "generators": sealed(generators, generators),
+            "gradients": sealed(found, found),
+            "modes": sealed(modes, modes),
+        }
+
+    def _generators(self) -> dict[str, Any]:
+        return every_generator(*self.objects.items(), beside=tuple(_workings(self.objects)), data=self._data)
+
+    # ---- what load_state_dict is made of
+
+    def _tried(self, states: list[Any], ranks: OfRanks) -> tuple[list[Restoring], Exception | None]:
+        try:
+            state = joined(states, self.parts) if len(states) > 1 else states[0]
+            return self._checked(state, ranks, copies=False), None
+        except Exception as error:
+            return [], error_of(error)
+
+    def _checked(self, state: Any, ranks: OfRanks, copies: bool) -> list[Restoring]:
+        """Everything that is to be done, in the order in which it is done; what may still fail comes first."""
+        _check_head(state, ranks)
+        section = self._section(state, ranks)
+        saved = {**state["parts"], **section["parts"]}
+        if saved.keys() != self.parts.keys():
+            raise StateError(
+                f"the parts do not fit the state: {'; '.join(differences(set(saved), set(self.parts)))}",
+                "give Training the parts that it had in the run that saved",
+            )
+        restorings = [
+            part.restoring(opened(name, saved[name], _ways), copies) for name, part in self._in_order_of_doubt()
+        ]
+        return [*restorings, *(Restoring(one) for one in self._own(state, section))]
+
+    def _in_order_of_doubt(self) -> list[tuple[str, Part]]:
+        return sorted(self.parts.items(), key=lambda item: item[1].is_shared)
+
+    def _section(self, state: Mapping[str, Any], ranks: OfRanks) -> Mapping[str, Any]:
+        rank, world_size = rank_and_world_size()
+        if state["world_size"] != world_size:
+            if ranks == "same":
+                raise StateError(
+                    f"the state is of world_size={state['world_size']}, here it is {world_size}",
+                    "resume with as many ranks, or with ranks='any' if nothing but samebits.data draws",
+                )
+            return section_for_any(state, self._keyed())
+        section: Mapping[str, Any] | None = state["ranks"].get(str(rank))
+        if section is None:
+            raise StateError(
+                f"the state is of rank {', '.join(state['ranks'])}, this is rank {rank}", "load the state of this rank"
+            )
+        return section
+
+    def _own(self, state: Mapping[str, Any], section: Mapping[str, Any]) -> list[Callable[[], object]]:
+        generators = opened("generators", section["generators"], list)
+        gradients = opened("gradients", section["gradients"], list)
+        modes = opened("modes", section["modes"], list)
+        return [
+            *restoring_gradients(gradients, parameters_of(self.parts)),
+            *restoring_modes(modes, self.objects),
+            # Last: whatever is restored before may draw.
+            *self._restoring_generators(state, generators),
+        ]
+
+    def _restoring_generators(self, state: Mapping[str, Any], saved: Mapping[str, Any]) -> list[Callable[[], object]]:
+        wake(saved)
+        live = self._generators()
+        restorings = restoring_generators(saved, live, tuple(f"{name}." for name in self._keyed()))
+        rank, world_size = rank_and_world_size()
+        if state["world_size"] == world_size:
+            return restorings
+        anew = [name for name in differing_generators(state) if name in live]
+        if rank == 0:
+            warn_of_ranks(state, world_size, anew)
+        return [*restorings, *(starting(name, saved[name], live[name], rank, world_size) for name in anew)]
+
+    def _keyed(self) -> tuple[str, ...]:
+        return tuple(name for name, one in self.objects.items() if isinstance(one, DataLoader))
+
+    def _restored(self, restorings: list[Restoring]) -> None:
+        done: list[Restoring] = []
+        try:
+            for restoring in restorings:
+                done.append(restoring)
+                restoring.do()
+        except BaseException:
+            for restoring in reversed(done):
+                if restoring.undo is not None:
+                    restoring.undo()
+            raise
+
+    def _together(self) -> Together:
+        if self._ranks is None or not self._ranks.is_current():
+            self._ranks = Together()
+        return self._ranks
+
+
+def _ways(state: Any) -> list[str]:
+    return [way for way, _ in leaves(state)]
+
+
+def _workings(objects: Mapping[str, Any]) -> Iterator[object]:
+    """What loaders have for their own workings: it comes into being with their first batch, and has no state."""
+    for one in objects.values():
+        if isinstance(one, torch.utils.data.DataLoader):
+            yield from (vars(one)[name] for name in ("_epochs", "_iterator") if vars(one).get(name) is not None)
+
+
+def _check_head(state: Any, ranks: OfRanks) -> None:
+    if ranks not in get_args(OfRanks):
+        raise UsageError(f"ranks must be one of {', '.join(get_args(OfRanks))}, got {ranks!r}")
+    if not isinstance(state, Mapping):
+        raise StateError(f"a state is a dict, got {type(state).__name__}", "give what state_dict() returned")
+    for name, kind in (("version", int), ("steps_done", int), ("world_size", int), ("parts", dict), ("ranks", dict)):
+        if not isinstance(state.get(name), kind):
+            raise StateError(f"this is no state of a training: {name!r} is {state.get(name)!r}")
+    if state["version"] > VERSION:
+        raise StateError(
+            f"the state has version {state['version']}, this samebits reads up to {VERSION}", "update samebits"
+        )
+
+
+def _warn_of_loaders(objects: Mapping[str, Any]) -> None:
+    for name, one in objects.items():
+        if is_positionless(one):
+            warnings.warn(
+                f"{name} is torch's and does not know how far its epoch is, so that a training resumes with a new one: "
+                "save between epochs, or use samebits.data.DataLoader",
+                StateWarning,
+                stacklevel=3,
+            )

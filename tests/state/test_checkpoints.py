@@ -1,0 +1,294 @@
+"""A checkpoint is there whole or not at all; what was damaged is passed over, and said."""
+
+import contextlib
+import random
+import shutil
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from samebits.base.errors import StateError, StorageError, UsageError
+from samebits.state import Training
+from samebits.state.checkpoints import MANIFEST, Manifest
+from tests.sharing import made_once
+from tests.state.trainings import Loop, digest_of
+
+ROOT = Path(__file__).parents[2]
+
+
+def training(value: float = 0.0) -> Training:
+    """A small one."""
+    return Training(weights=torch.full((64,), float(value)), many=[torch.arange(30.0) + value])
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(one.name for one in folder.iterdir())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two checkpoints: of step 1 with ones, of step 2 with twos."""
+    for step in (1, 2):
+        training(step).save(tmp_path / "ckpt", step)
+    return tmp_path / "ckpt"
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, for tests that damage a copy again and again."""
+
+    def make(home: Path) -> None:
+        for step in (1, 2):
+            training(step).save(home, step)
+
+    return made_once(tmp_path_factory, "two-checkpoints", make)
+
+
+def resumed(folder: Path) -> tuple[int | None, float, list[str]]:
+    """The step, the weights, and what was said."""
+    live = training()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        step = live.resume(folder)
+    return step, float(live.objects["weights"][0]), [str(one.message) for one in caught]
+
+
+def test_nothing_is_there_at_first(tmp_path: Path) -> None:
+    """A folder that is not there, an empty one, and one with other files have no checkpoint, and stay as they are."""
+    assert training().resume(tmp_path / "none") is None
+    assert not (tmp_path / "none").exists()
+    (tmp_path / "step-3").mkdir()
+    (tmp_path / "step-3" / "notes.txt").write_text("mine")
+    (tmp_path / "step-x").mkdir()
+
+    assert resumed(tmp_path) == (None, 0.0, [])
+
+
+def test_the_last_few_are_kept_and_nothing_else_is_touched(tmp_path: Path) -> None:
+    """Also of a run that went back, where the last are not those of the highest steps."""
+    (tmp_path / "step-1").mkdir()
+    (tmp_path / "step-1" / "notes.txt").write_text("mine")
+    (tmp_path / "model.pt").write_text("mine")
+    for step in (1, 2, 3, 30, 4):
+        training(step).save(tmp_path, step, keep=3)
+
+    assert names(tmp_path) == ["model.pt", "step-1", "step-3", "step-30", "step-4"]
+    assert names(tmp_path / "step-1") == ["notes.txt"]
+    assert resumed(tmp_path) == (4, 4.0, [])
+
+
+def test_a_step_is_saved_again(folder: Path) -> None:
+    """The newer one counts, and leaves nothing of the older."""
+    training(9).save(folder, 2)
+
+    assert resumed(folder) == (2, 9.0, [])
+    assert len(names(folder / "step-2")) == 2
+
+
+def test_keeping_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"keep=0 would keep no checkpoint"):
+        training().save(tmp_path, 1, keep=0)
+    training().save(tmp_path, 1, keep=1)
+    training(2).save(tmp_path, 2, keep=1)
+    assert names(tmp_path) == ["step-2"]
+
+
+def test_the_file_is_one_that_torch_reads(folder: Path) -> None:
+    """Without samebits, by its strictest reader."""
+    (path,) = (folder / "step-2").glob("rank-0-*.pt")
+
+    state = torch.load(path, weights_only=True)
+    assert torch.equal(state["parts"]["weights"]["state"], torch.full((64,), 2.0))
+    assert state["steps_done"] == 2
+
+
+def the_files(home: Path) -> list[Path]:
+    return sorted(home.iterdir())
+
+
+@contextlib.contextmanager
+def changed(path: Path, data: bytes) -> Iterator[None]:
+    before = path.read_bytes()
+    path.write_bytes(data)
+    try:
+        yield
+    finally:
+        path.write_bytes(before)
+
+
+def cuts() -> list[tuple[int, float]]:
+    draw = random.Random(1)
+    return [(number % 2, draw.random()) for number in range(100)]
+
+
+def test_what_is_truncated_is_passed_over(damaged: Path) -> None:
+    """At 100 places, of the state and of the manifest: never loaded, always said, and the one before is used."""
+    for which, where in cuts():
+        path = the_files(damaged / "step-2")[which]
+        data = path.read_bytes()
+        with changed(path, data[: int(where * len(data))]):
+            step, value, said = resumed(damaged)
+        assert (step, value) == (1, 1.0)
+        assert len(said) == 1
+        assert "step-2: " in said[0]
+        assert ("manifest.json is damaged" if path.name == MANIFEST else f"{path.name} is truncated") in said[0]
+    assert resumed(damaged) == (2, 2.0, [])
+
+
+def test_what_has_a_flipped_bit_is_passed_over(damaged: Path) -> None:
+    """One bit of the state or of the manifest, at 100 places."""
+    draw = random.Random(2)
+    for which, where in cuts():
+        path = the_files(damaged / "step-2")[which]
+        data = bytearray(path.read_bytes())
+        data[int(where * len(data))] ^= 1 << draw.randrange(8)
+        with changed(path, bytes(data)):
+            step, value, said = resumed(damaged)
+        assert (step, value) == (1, 1.0), (path.name, int(where * len(data)))
+        assert len(said) == 1
+        assert "is damaged" in said[0]
+    assert resumed(damaged) == (2, 2.0, [])
+
+
+def test_what_is_gone_is_passed_over(folder: Path) -> None:
+    """The state, with its manifest still there; and the other way round, which is a save that was not finished."""
+    (path,) = (folder / "step-2").glob("rank-0-*.pt")
+    text = (folder / "step-2" / MANIFEST).read_text()
+    (folder / "step-2" / MANIFEST).unlink()
+    step, value, said = resumed(folder)
+    assert (step, value) == (1, 1.0)
+    assert "step-2: unfinished" in said[0]
+
+    (folder / "step-2" / MANIFEST).write_text(text)
+    path.unlink()
+    step, value, said = resumed(folder)
+    assert (step, value) == (1, 1.0)
+    assert f"{path.name} is missing" in said[0]
+
+
+def test_where_none_is_intact_it_is_an_error(folder: Path) -> None:
+    """Beginning anew without a word would throw the training away."""
+    for path in folder.glob("*/rank-0-*.pt"):
+        path.write_bytes(path.read_bytes()[:-1])
+    live = training(5)
+    before = digest_of(live.state_dict())
+
+    with pytest.raises(StateError, match=r"none of the 2 checkpoints .* step-2: .* truncated.*; step-1: .* truncated"):
+        live.resume(folder)
+    assert digest_of(live.state_dict()) == before
+
+
+def test_what_a_killed_save_left_is_cleared_away(folder: Path) -> None:
+    """By the next save; it is a checkpoint at no time."""
+    shutil.copytree(folder / "step-2", folder / "step-3")
+    (folder / "step-3" / MANIFEST).rename(folder / "step-3" / ".manifest.json.77.writing")
+    assert resumed(folder)[0] == 2
+    training(4).save(folder, 4)
+
+    assert names(folder) == ["step-1", "step-2", "step-4"]
+
+
+def test_a_manifest_says_exactly_what_it_says(folder: Path) -> None:
+    """Read and written again, it is the same; what was edited by hand is refused."""
+    path = folder / "step-2" / MANIFEST
+    assert Manifest.read(path).text() == path.read_text()
+    path.write_text(path.read_text().replace('"step": 2', '"step": 3'))
+
+    with pytest.raises(ValueError, match=r"manifest\.json is damaged"):
+        Manifest.read(path)
+
+
+FULL_DISK = """
+import resource, sys
+from tests.state.test_checkpoints import training
+folder = sys.argv[1]
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), int(sys.argv[2])))
+try:
+    training(3).save(folder, 3)
+except OSError as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.parametrize("room", [0, 1500])
+def test_a_full_disk_leaves_the_former_checkpoint(folder: Path, room: int) -> None:
+    """Wherever there is no more room: a clear error, nothing left behind, and the former checkpoint is used."""
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(folder), str(room)], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.startswith(
+        f"StorageError the checkpoint {folder / 'step-3'} could not be written: File too large"
+    )
+    assert done.stderr == ""
+    assert names(folder) == ["step-1", "step-2"]
+    assert resumed(folder) == (2, 2.0, [])
+
+
+def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(StorageError, match=r"could not be written: Not a directory"):
+        training().save(tmp_path / "file", 1)
+    assert training().save(tmp_path / "folder", 1).is_dir()
+
+
+def test_a_state_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
+    """From a folder as from a dict."""
+    Loop().run(2).training.save(tmp_path, 2)
+    live = training(5)
+    before = digest_of(live.state_dict())
+
+    with pytest.raises(StateError, match=r"the parts do not fit the state"):
+        live.resume(tmp_path)
+    assert digest_of(live.state_dict()) == before
+
+
+class Spread(torch.Tensor):
+    """A tensor that torch.load would not build."""
+
+
+def test_what_could_not_be_read_back_is_not_written(tmp_path: Path) -> None:
+    """Named before a byte of it is written; a parameter is a tensor like any other."""
+    with pytest.raises(StateError, match=r"parts\.weights\.state is a .*Spread, which torch\.load"):
+        Training(weights=torch.ones(2).as_subclass(Spread)).save(tmp_path / "ckpt", 1)
+    assert not (tmp_path / "ckpt").exists()
+    Training(weights=torch.nn.Parameter(torch.ones(2))).save(tmp_path / "ckpt", 1)
+
+
+def test_saving_changes_nothing(tmp_path: Path) -> None:
+    """A training that saves after every step goes on as one that never does."""
+    plain = Loop().run(4)
+    saving = Loop()
+    for step in range(4):
+        saving.step()
+        saving.training.save(tmp_path, step + 1)
+
+    assert saving.digest() == plain.digest()
+
+
+def steps_of(folder: Path, total: int, stop: int | None = None) -> tuple[Loop, list[int]]:
+    loop, seen = Loop(), []
+    for step in loop.training.steps(total, folder, every=2):
+        seen.append(step)
+        if step == stop:
+            break
+        loop.step()
+    return loop, seen
+
+
+def test_steps_resume_save_and_end(tmp_path: Path) -> None:
+    """From where the last checkpoint is to the end; once at the end, there is nothing left to do."""
+    whole: Any = Loop().run(7)
+    first = steps_of(tmp_path, 7, stop=3)
+    second = steps_of(tmp_path, 7)
+    third = steps_of(tmp_path, 7)
+
+    assert [one[1] for one in (first, second, third)] == [[0, 1, 2, 3], [2, 3, 4, 5, 6], []]
+    assert second[0].digest() == third[0].digest() == whole.digest()
+    assert names(tmp_path) == ["step-4", "step-6", "step-7"]

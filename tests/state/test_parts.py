@@ -1,0 +1,596 @@
+"""Every part comes back bit for bit, and what does not fit is refused by name and changes nothing."""
+
+import copy
+import io
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import samebits
+from samebits.base.errors import SamebitsError, StateError, StateWarning, UsageError
+from samebits.rng.packing import PackingError, pack, unpack
+from samebits.state import Training
+from tests.state.trainings import ACCUMULATED, Loop, Noisy, digest_of, leaves
+
+
+def through_a_file(state: Any) -> Any:
+    """What is read back of a state by the strictest reader there is."""
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
+
+
+def same(one: Any, other: Any) -> bool:
+    return digest_of(pack(one)) == digest_of(pack(other))
+
+
+# ---- round trips
+
+
+def test_a_training_goes_on_with_the_same_bits() -> None:
+    """Saved in mid-epoch and restored into one that was made with another seed, it ends as the uninterrupted one."""
+    whole = Loop().run(9)
+    state = through_a_file(Loop().run(4).training.state_dict())
+    resumed = Loop(seed=99)
+    resumed.training.load_state_dict(state)
+    resumed.run(5)
+
+    assert resumed.losses == whole.losses[4 * ACCUMULATED :]
+    assert resumed.digest() == whole.digest()
+    assert Loop(seed=99).run(9).digest() != whole.digest()
+
+
+def test_half_of_an_accumulation_is_kept() -> None:
+    """Gradients that wait for their step are part of the state, and only where they are there."""
+    whole = Loop().run(3)
+    broken = Loop().run(2)
+    broken.micro_step()
+    state = through_a_file(broken.training.state_dict())
+    resumed = Loop(seed=99)
+    resumed.training.load_state_dict(state)
+    resumed.micro_step()
+    resumed.finish_step()
+
+    assert resumed.digest() == whole.digest()
+    assert state["ranks"]["0"]["gradients"]["state"].keys() == {
+        f"model.{name}" for name, _ in broken.model.named_parameters()
+    }
+    assert broken.training.state_dict(gradients=False)["ranks"]["0"]["gradients"]["state"] == {}
+
+
+def test_gradients_that_were_not_there_are_taken_away() -> None:
+    """A state without gradients leaves none, whatever was computed in between."""
+    loop = Loop()
+    state = through_a_file(loop.training.state_dict())
+    loop.micro_step()
+    loop.training.load_state_dict(state)
+
+    assert [one.grad for one in loop.model.parameters()] == [None] * 6
+
+
+def held(make: Callable[[], Any]) -> tuple[Any, Any]:
+    """Two of a kind, the second of them moved on."""
+    one, other = make(), make()
+    draw(other)
+    return one, other
+
+
+def draw(one: Any) -> Any:
+    if isinstance(one, torch.Generator):
+        return torch.rand(3, generator=one)
+    if isinstance(one, random.Random):
+        return [one.gauss(0, 1) for _ in range(3)]
+    if isinstance(one, np.random.Generator):
+        return [one.random(dtype=np.float32), one.normal()]
+    return [one.normal(), one.rand(), one.normal()]
+
+
+GENERATORS: dict[str, Callable[[], Any]] = {
+    "python": lambda: random.Random(1),
+    "torch": lambda: torch.Generator().manual_seed(1),
+    "PCG64": lambda: np.random.Generator(np.random.PCG64(1)),
+    "PCG64DXSM": lambda: np.random.Generator(np.random.PCG64DXSM(1)),
+    "Philox": lambda: np.random.Generator(np.random.Philox(1)),
+    "SFC64": lambda: np.random.Generator(np.random.SFC64(1)),
+    "MT19937": lambda: np.random.Generator(np.random.MT19937(1)),
+    "RandomState": lambda: np.random.RandomState(1),
+}
+
+
+@pytest.mark.parametrize("kind", GENERATORS)
+def test_every_kind_of_generator_comes_back(kind: str) -> None:
+    """With what it keeps for the next call; one given by itself, in a list, in a dict, and held by a dataset."""
+    make = GENERATORS[kind]
+    dataset = Noisy()
+    dataset.rng = make()
+    saved = Training(own=make(), several=[make()], named={"a": make()}, dataset=dataset)
+    for one in saved.objects.values():
+        draw(one.rng if isinstance(one, Noisy) else one)
+    state = through_a_file(saved.state_dict())
+    expected = [draw(one.rng if isinstance(one, Noisy) else one) for one in saved.objects.values()]
+
+    other = Noisy()
+    other.rng = make()
+    live = Training(own=make(), several=[make()], named={"a": make()}, dataset=other)
+    live.load_state_dict(state)
+
+    got = [draw(one.rng if isinstance(one, Noisy) else one) for one in live.objects.values()]
+    assert same(got, expected)
+    assert {"own", "several[0]", "named.a", "dataset.rng"} <= state["ranks"]["0"]["generators"]["state"].keys()
+
+
+def test_the_generators_of_the_process_come_back() -> None:
+    """Python's with its second Gaussian, NumPy's with its, and torch's."""
+    training = Training()
+    random.gauss(0, 1)
+    np.random.normal()
+    state = through_a_file(training.state_dict())
+    expected = [random.gauss(0, 1), np.random.normal(), np.random.rand(), torch.randn(3)]
+    random.seed(3)
+    np.random.seed(3)
+    torch.manual_seed(3)
+    training.load_state_dict(state)
+
+    assert same([random.gauss(0, 1), np.random.normal(), np.random.rand(), torch.randn(3)], expected)
+
+
+def schedulers(optimizer: Any) -> list[Any]:
+    module = torch.optim.lr_scheduler
+    return [
+        module.StepLR(optimizer, 2),
+        module.MultiStepLR(optimizer, [2, 4]),
+        module.LambdaLR(optimizer, lambda step: 0.9**step),
+        module.CosineAnnealingWarmRestarts(optimizer, 3),
+        module.CyclicLR(optimizer, 0.01, 0.1, 2, cycle_momentum=False),
+        module.ReduceLROnPlateau(optimizer, patience=1),
+        module.SequentialLR(optimizer, [module.ConstantLR(optimizer), module.ExponentialLR(optimizer, 0.9)], [2]),
+        torch.optim.swa_utils.SWALR(optimizer, 0.01, anneal_epochs=3),
+    ]
+
+
+@pytest.mark.parametrize("number", range(8))
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_schedulers_of_torch_come_back(number: int) -> None:
+    """Also those whose states hold counters, schedulers and functions."""
+
+    def make() -> tuple[Any, Any, Training]:
+        optimizer = torch.optim.SGD([nn.Parameter(torch.ones(2))], lr=0.1)
+        scheduler = schedulers(optimizer)[number]
+        return optimizer, scheduler, Training(optimizer=optimizer, scheduler=scheduler)
+
+    def steps(optimizer: Any, scheduler: Any) -> list[float]:
+        rates = []
+        for _ in range(3):
+            optimizer.step()
+            scheduler.step(*([1.0] if number == 5 else []))
+            rates.append(optimizer.param_groups[0]["lr"])
+        return rates
+
+    optimizer, scheduler, saved = make()
+    steps(optimizer, scheduler)
+    state = through_a_file(copy.deepcopy(saved.state_dict()))
+    expected = steps(optimizer, scheduler)
+    optimizer, scheduler, live = make()
+    live.load_state_dict(state)
+
+    assert steps(optimizer, scheduler) == expected
+
+
+OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
+    "SGD": lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
+    "AdamW": lambda parameters: torch.optim.AdamW(parameters, lr=0.1, amsgrad=True),
+    "groups": lambda parameters: torch.optim.Adam([{"params": parameters[:1]}, {"params": parameters[1:], "lr": 1.0}]),
+    "LBFGS": lambda parameters: torch.optim.LBFGS(parameters, history_size=3, max_iter=3),
+    "Rprop": lambda parameters: torch.optim.Rprop(parameters),
+}
+
+
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+def test_optimizers_come_back(kind: str) -> None:
+    """Whatever they keep, and in as many groups."""
+
+    def make() -> tuple[Any, Any, Training]:
+        torch.manual_seed(0)
+        model = nn.Linear(3, 2)
+        optimizer = OPTIMIZERS[kind](list(model.parameters()))
+        return model, optimizer, Training(model=model, optimizer=optimizer)
+
+    def step(model: Any, optimizer: Any) -> None:
+        def closure() -> torch.Tensor:
+            optimizer.zero_grad()
+            loss: torch.Tensor = model(torch.ones(4, 3)).square().sum()
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+
+    model, optimizer, saved = make()
+    for _ in range(3):
+        step(model, optimizer)
+    state = through_a_file(copy.deepcopy(saved.state_dict()))
+    step(model, optimizer)
+    again, optimizer, live = make()
+    live.load_state_dict(state)
+    step(again, optimizer)
+
+    assert digest_of(live.state_dict()) == digest_of(saved.state_dict())
+
+
+class Counter:
+    """Anything with the two methods."""
+
+    def __init__(self, value: Any = 0) -> None:
+        self.value = value
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"value": self.value}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if set(state) != {"value"}:
+            raise KeyError("value")
+        self.value = state["value"]
+
+
+VALUES = [
+    *(None, True, -3, 1 << 200, 0.1, float("inf"), -0.0, "text", b"bytes\x00", 2 + 3j, (1, (2, [3])), {1: "a", 2: "b"}),
+    *({"a": {(1, 2): 3.0}}, {3, 1}, torch.arange(3, dtype=torch.int16), np.float32(0.1), np.arange(6.0).reshape(2, 3)),
+    *(
+        torch.float16,
+        torch.device("cpu"),
+        torch.Size([1, 2]),
+        np.zeros((0, 3)),
+        {"<odd>": 1},
+        {},
+        [],
+        {"a": [], "b": {}},
+    ),
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_whatever_a_state_holds_comes_back(value: Any) -> None:
+    """With its type; through a reader that builds nothing but tensors, numbers, strings, lists and dicts."""
+    live = Counter()
+    Training(counter=live).load_state_dict(through_a_file(Training(counter=Counter(value)).state_dict()))
+
+    assert type(live.value) is type(value)
+    assert same(live.value, value)
+
+
+def test_what_is_no_state_is_refused() -> None:
+    """An object within a state is named, with the part that has it; a number in its place is kept."""
+    with pytest.raises(StateError, match=r"state of counter holds .* value\.inner: a builtins\.object"):
+        Training(counter=Counter({"inner": object()})).state_dict()
+    with pytest.raises(PackingError):
+        unpack({"<unheard of>": 1})
+    assert Training(counter=Counter({"inner": 1})).state_dict()
+
+
+def test_averages_kept_by_hand_come_back() -> None:
+    """Tensors in a dict or a list are filled where they are."""
+    averaged = {"weight": torch.zeros(2), "list": [torch.zeros(3, dtype=torch.float64)]}
+    state = through_a_file(
+        Training(averaged={"weight": torch.ones(2), "list": [torch.ones(3, dtype=torch.float64)]}).state_dict()
+    )
+    weight = averaged["weight"]
+    Training(averaged=averaged).load_state_dict(state)
+
+    assert torch.equal(weight, torch.ones(2))  # type: ignore[arg-type]
+    assert torch.equal(averaged["list"][0], torch.ones(3, dtype=torch.float64))
+
+
+def test_modes_come_back() -> None:
+    """Module by module: a part that is frozen in eval mode stays so."""
+    model = nn.Sequential(nn.Dropout(), nn.Sequential(nn.BatchNorm1d(2), nn.Dropout()))
+    model[1].eval()
+    state = through_a_file(Training(model=model).state_dict())
+    model.eval()
+    model[1][0].train()
+    Training(model=model).load_state_dict(state)
+
+    assert [one.training for one in model.modules()] == [True, True, False, False, False]
+
+
+def test_wrapped_models_have_the_same_state() -> None:
+    """torch.compile and DataParallel are looked through."""
+    model = nn.Linear(2, 2)
+    plain = digest_of(Training(model=model).state_dict())
+
+    assert digest_of(Training(model=torch.nn.DataParallel(model)).state_dict()) == plain
+    assert digest_of(Training(model=torch.compile(model, backend="eager")).state_dict()) == plain
+
+
+def test_a_loader_of_torch_resumes_with_an_epoch() -> None:
+    """Its generators are kept, and it is said that its position is not."""
+
+    def make(seed: int) -> tuple[Any, Training]:
+        generator = torch.Generator().manual_seed(seed)
+        loader = torch.utils.data.DataLoader(list(range(20)), batch_size=4, shuffle=True, generator=generator)
+        with pytest.warns(StateWarning, match=r"loader is torch's and does not know how far"):
+            return loader, Training(loader=loader)
+
+    loader, saved = make(0)
+    torch.cat(list(loader))
+    state = through_a_file(saved.state_dict())
+    expected = torch.cat(list(loader))
+    loader, live = make(1)
+    live.load_state_dict(state)
+
+    assert torch.equal(torch.cat(list(loader)), expected)
+
+
+# ---- what does not fit
+
+
+def make(**other: Any) -> Training:
+    """A training of the usual parts, some of them other ones."""
+    torch.manual_seed(1)
+    model = other.pop("model", None) or nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
+    optimizer = other.pop("optimizer", None) or torch.optim.AdamW(model.parameters(), lr=other.pop("lr", 0.1))
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    if other.pop("steps", True):
+        optimizer.step()
+    optimizer.zero_grad()
+    parts: dict[str, Any] = {
+        "model": model,
+        "optimizer": optimizer,
+        "scheduler": torch.optim.lr_scheduler.StepLR(optimizer, 3),
+        "loader": samebits.data.DataLoader(list(range(10)), batch_size=2, seed=0),
+        "averaged": {"w": torch.ones(2)},
+        "rng": np.random.default_rng(0),
+        "counter": Counter(3),
+    }
+    return Training(**{**parts, **other})
+
+
+class Extra:
+    def __init__(self) -> None:
+        self.more = random.Random(0)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"value": 3}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        pass
+
+
+MODEL = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
+UNFIT: dict[str, tuple[dict[str, Any], str]] = {
+    "a part more": ({"scaler": torch.amp.GradScaler("cpu")}, r"parts do not fit .* lacks scaler, which is here"),
+    "a part less": ({"counter": None}, r"parts do not fit the state: the state has counter, which is not here"),
+    "another layer": (
+        {"model": nn.Sequential(nn.Linear(4, 3), nn.LayerNorm(3))},
+        r"model does not fit .* has 1\.num_batches_tracked, 1\.running_mean, 1\.running_var, which is not here",
+    ),
+    "another shape": (
+        {"model": nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3))},
+        r"0\.weight was float32 of shape \(3, 4\), is float32 of shape \(3, 5\)",
+    ),
+    "another dtype": (
+        {"model": nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)).double()},
+        r"0\.weight was float32 of shape \(3, 4\), is float64",
+    ),
+    "another optimizer": (
+        {"model": MODEL, "optimizer": torch.optim.SGD(MODEL.parameters(), lr=0.1)},
+        r"optimizer does not fit its state: it was saved as AdamW, here is SGD",
+    ),
+    "fewer parameters": (
+        {"model": MODEL, "optimizer": torch.optim.AdamW(list(MODEL.parameters())[:2])},
+        r"optimizer does not fit its state: its groups had \[4\] parameters, here they have \[2\]",
+    ),
+    "other parameters": (
+        {"model": MODEL, "optimizer": torch.optim.AdamW(list(MODEL.parameters())[::-1])},
+        r"parameter 0 was float32 of shape \(3, 4\), is float32 of shape \(3,\)",
+    ),
+    "another scheduler": (
+        {"scheduler": torch.optim.lr_scheduler.ReduceLROnPlateau(torch.optim.SGD(MODEL.parameters()))},
+        r"scheduler does not fit its state: the state has .*gamma",
+    ),
+    "another dataset": (
+        {"loader": samebits.data.DataLoader(list(range(11)), batch_size=2, seed=0)},
+        r"loader does not take its state: the state belongs to a dataset of 10 samples, this one has 11 samples",
+    ),
+    "another seed": (
+        {"loader": samebits.data.DataLoader(list(range(10)), batch_size=2, seed=1)},
+        r"loader does not take its state: the state was saved with seed=0",
+    ),
+    "another average": ({"averaged": {"w": torch.ones(3)}}, r"averaged\.w was float32 of shape \(2,\), is"),
+    "another average's name": ({"averaged": {"v": torch.ones(2)}}, r"has averaged\.w, .* lacks averaged\.v"),
+    "another generator": (
+        {"rng": np.random.RandomState(0)},
+        r"generator rng does not fit .* PCG64 generator, here is a numpy MT",
+    ),
+    "no generator": ({"rng": None}, r"generators do not fit their states: the state has rng, which is not here"),
+    "a generator more": ({"counter": Extra()}, r"the state lacks counter\.more, which is here"),
+    "no counter of ours": ({"counter": Loop().scaler}, r"counter does not fit"),
+}
+
+
+@pytest.mark.parametrize("kind", UNFIT)
+def test_what_does_not_fit_is_refused_by_name_and_nothing_is_changed(kind: str) -> None:
+    """Missing, surplus, of another shape, dtype or class: said, and not a bit moves."""
+    other, words = UNFIT[kind]
+    state = through_a_file(make().state_dict())
+    live = make(**other)
+    random.random()
+    before = digest_of(live.state_dict())
+
+    with pytest.raises(StateError, match=words) as caught:
+        live.load_state_dict(state)
+    assert caught.value.hint
+    assert isinstance(caught.value, SamebitsError)
+    assert isinstance(caught.value, ValueError)
+    assert digest_of(live.state_dict()) == before
+
+
+@pytest.mark.parametrize("other", [{}, {"lr": 0.5}, {"steps": False}, {"counter": Counter(7)}], ids=str)
+def test_what_fits_is_taken(other: dict[str, Any]) -> None:
+    """The nearest legal ones: another rate, an optimizer that has not begun, another count."""
+    state = through_a_file(make().state_dict())
+    live = make(**other)
+    live.load_state_dict(state)
+
+    assert digest_of(live.state_dict()) == digest_of(state)
+
+
+MISFORMED: dict[str, tuple[Callable[[Any], object], str]] = {
+    "a weight is lost": (
+        lambda state: state["parts"]["model"]["state"].pop("0.bias"),
+        r"model was not loaded whole: .* 0\.bias",
+    ),
+    "a moment is lost": (
+        lambda state: state["parts"]["optimizer"]["state"]["state"]["<int keys>"]["0"].pop("exp_avg"),
+        r"optimizer was not loaded whole: the state has state\.<int keys>\.0\.exp_avg, which was not loaded",
+    ),
+    "a generator is lost": (
+        lambda state: state["ranks"]["0"]["generators"]["state"].pop("numpy"),
+        r"generators was not loaded whole: the state has numpy",
+    ),
+    "a part is lost": (lambda state: state["parts"].pop("optimizer"), r"lacks optimizer, which is here"),
+    "it is of another rank": (
+        lambda state: state["ranks"].update({"1": state["ranks"].pop("0")}),
+        r"the state is of rank 1, this is rank 0",
+    ),
+    "it is of more ranks": (lambda state: state.update(world_size=2), r"the state is of world_size=2, here it is 1"),
+    "it is newer": (lambda state: state.update(version=2), r"has version 2, this samebits reads up to 1"),
+    "it is no state": (lambda state: state.clear(), r"this is no state of a training: 'version' is None"),
+    "a device is missing": (
+        lambda state: [
+            state["ranks"]["0"]["generators"]["state"].update(
+                {"torch cuda:7": {"kind": "torch", "state": torch.zeros(16)}}
+            ),
+            state["ranks"]["0"]["generators"]["contents"].append("torch cuda:7"),
+        ],
+        r"the state has torch cuda:7, which is not here",
+    ),
+    "a generator's state is cut": (
+        lambda state: state["ranks"]["0"]["generators"]["state"]["torch"].update(
+            state=torch.zeros(5, dtype=torch.uint8)
+        ),
+        r"the generator torch does not fit its state: the state has \[5\] bytes",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", MISFORMED)
+def test_a_state_that_lost_something_is_refused(kind: str) -> None:
+    """Whatever a reader or a script dropped is named, and nothing is changed."""
+    change, words = MISFORMED[kind]
+    state = copy.deepcopy(make().state_dict())
+    change(state)
+    live = make()
+    before = digest_of(live.state_dict())
+
+    with pytest.raises(StateError, match=words):
+        live.load_state_dict(state)
+    assert digest_of(live.state_dict()) == before
+
+
+def test_a_part_that_fails_while_it_is_restored_takes_nothing_with_it() -> None:
+    """What was restored before it is brought back."""
+
+    class Failing(Counter):
+        def load_state_dict(self, state: dict[str, Any]) -> None:
+            if state["value"] == 8:
+                self.value = -1
+                raise RuntimeError("it is full")
+            super().load_state_dict(state)
+
+    state = copy.deepcopy(make(counter=Counter(4), other=Counter(8)).state_dict())
+    live = make(counter=Counter(5), other=Failing(5))
+    before = digest_of(live.state_dict())
+
+    with pytest.raises(StateError, match=r"other does not fit its state: RuntimeError: it is full"):
+        live.load_state_dict(state)
+    assert digest_of(live.state_dict()) == before
+
+
+def test_what_has_no_state_is_refused() -> None:
+    """At once, by name and type; what has generators only is taken."""
+    with pytest.raises(UsageError, match=r"loader\[1\] is a builtins\.list_iterator, which has no state_dict"):
+        Training(loader=[Counter(), iter([])])
+    assert Training(loader=[Counter(), Noisy()]).parts.keys() == {"loader[0]"}
+
+
+# ---- what looking does not do
+
+
+def test_taking_a_state_changes_nothing() -> None:
+    """No generator moves, no bit of the training, with or without states taken in between."""
+    plain = Loop().run(4)
+    watched = Loop()
+    for _ in range(4):
+        watched.training.state_dict()
+        watched.step()
+        watched.training.state_dict()
+
+    assert watched.digest() == plain.digest()
+    assert watched.losses == plain.losses
+
+
+def test_a_state_can_be_loaded_twice() -> None:
+    """Training on does not write into the state that was loaded."""
+    state = through_a_file(Loop().run(2).training.state_dict())
+    before = digest_of(state)
+    loop = Loop(seed=3)
+    loop.training.load_state_dict(state)
+    first = loop.run(2).digest()
+    loop.batches = None
+    loop.training.load_state_dict(state)
+
+    assert digest_of(state) == before
+    assert loop.run(2).digest() == first
+
+
+def test_a_generator_that_appears_late_is_kept() -> None:
+    """Whatever the parts hold when the state is taken counts, not what they held when the training was made."""
+    dataset, model = Noisy(), nn.Linear(2, 2)
+    training = Training(dataset=dataset, model=model)
+    training.state_dict()
+    dataset.rng = np.random.default_rng(8)
+    dataset.late = random.Random(1)  # type: ignore[attr-defined]
+    model.noise = torch.Generator().manual_seed(4)
+    state = training.state_dict()["ranks"]["0"]["generators"]["state"]
+    expected = pack(dataset.rng.bit_generator.state)
+
+    assert {"dataset.late", "model.noise", "dataset.rng"} <= state.keys()
+    assert digest_of(state["dataset.rng"]["state"]) == digest_of(expected)
+
+
+def test_what_a_loader_of_ours_keys_may_come_late() -> None:
+    """A dataset makes its generator with the first sample; it starts from each sample's key, so no state is missed."""
+
+    class Late(Noisy):
+        def __getitem__(self, index: int) -> Any:
+            if not hasattr(self, "made"):
+                self.made = np.random.default_rng(0)
+            return self.made.random()
+
+    def make() -> tuple[Any, Training]:
+        loader = samebits.data.DataLoader(Late(), batch_size=5, seed=0)
+        return loader, Training(loader=loader)
+
+    loader, saved = make()
+    iterator = iter(loader)
+    next(iterator)
+    state = through_a_file(saved.state_dict())
+    expected = list(iterator)
+    loader, live = make()
+    live.load_state_dict(state)
+
+    assert "loader.dataset.made" in state["ranks"]["0"]["generators"]["state"]
+    assert same(list(loader), expected)
+
+
+def test_leaves_of_a_state_are_plain() -> None:
+    """Nothing but tensors, numbers, strings and None, in lists and dicts with strings for keys."""
+    state = Loop().run(2).training.state_dict()
+
+    assert {type(value) for _, value in leaves(state)} <= {torch.Tensor, int, float, str, bool, type(None)}

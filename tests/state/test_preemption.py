@@ -1,0 +1,97 @@
+"""SIGTERM ends a training only where a checkpoint was written, and as it would have ended otherwise."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from samebits.base.errors import UsageError
+from samebits.state import Training
+from tests.state.trainings import Loop
+
+
+@pytest.fixture(autouse=True)
+def _handler() -> Iterator[None]:
+    """Whatever a test does, the signal does afterwards what it did before."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def terminated(folder: Path, at: int) -> Loop:
+    """A training that is asked to end in the middle of a step."""
+    loop = Loop()
+
+    def train() -> None:
+        for step in loop.training.steps(8, folder, every=100):
+            loop.micro_step()
+            if step == at:
+                os.kill(os.getpid(), signal.SIGTERM)
+            loop.micro_step()
+            loop.finish_step()
+
+    with pytest.raises(SystemExit) as ended:
+        train()
+    assert ended.value.code == 143
+    return loop
+
+
+@pytest.mark.parametrize("at", [0, 3, 7])
+def test_it_saves_and_ends_after_the_step(tmp_path: Path, at: int) -> None:
+    """And goes on to the bits of the uninterrupted training."""
+    assert terminated(tmp_path, at).training.steps_done == at + 1
+    assert [one.name for one in tmp_path.iterdir()] == [f"step-{at + 1}"]
+    resumed = Loop(seed=9)
+    for _ in resumed.training.steps(8, tmp_path, every=100):
+        resumed.step()
+
+    assert resumed.digest() == Loop().run(8).digest()
+
+
+def test_nobody_asks_and_nothing_happens(tmp_path: Path) -> None:
+    """No checkpoint; afterwards the signal does what it did before."""
+    before = signal.getsignal(signal.SIGTERM)
+    with Training().preemptible(tmp_path / "ckpt") as preemption:
+        assert signal.getsignal(signal.SIGTERM) is not before
+        assert not preemption.is_asked()
+        preemption.end_if_asked(1)
+
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert not (tmp_path / "ckpt").exists()
+
+
+def test_a_handler_that_was_there_is_called_after_the_checkpoint(tmp_path: Path) -> None:
+    """That of a launcher, which asks to be queued again."""
+    seen: list[Any] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: seen.append((number, (tmp_path / "step-1").is_dir())))
+
+    def train() -> None:
+        with Training().preemptible(tmp_path) as preemption:
+            os.kill(os.getpid(), signal.SIGTERM)
+            preemption.end_if_asked(1)
+
+    with pytest.raises(SystemExit):
+        train()
+
+    assert seen == [(signal.SIGTERM, True)]
+
+
+def test_only_the_main_thread_hears_signals(tmp_path: Path) -> None:
+    errors: list[BaseException] = []
+
+    def train() -> None:
+        try:
+            with Training().preemptible(tmp_path):
+                pass
+        except UsageError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    thread.join()
+
+    assert "signals come to the main thread" in str(errors[0])
