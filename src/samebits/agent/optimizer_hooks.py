@@ -77,7 +77,8 @@ class OptimizerHooks:
         self.recorder.log.add("param", named)
         held.note_versions()
         held.has_stepped = True
-        if self.recorder.log.step < STATE_FIRST_STEPS or self.recorder.log.step % STATE_EVERY == 0:
+        step, is_resume = self.recorder.log.step, self.recorder.spec.resume is not None
+        if is_resume or step < STATE_FIRST_STEPS or step % STATE_EVERY == 0:
             self.recorder.log.add_all("optimizer", held.tree())
         self.recorder.end_step("optimizer")
 

@@ -1,0 +1,168 @@
+"""What is asked of a resume, and the runs that follow from it. Plain data; nothing is run here."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from samebits.base.errors import UsageError
+from samebits.base.seeds import derive
+from samebits.checking import plan as checks
+from samebits.checking.plan import LOOK_SECONDS, LOOK_STEPS
+from samebits.factors.catalog import held_by_copies
+from samebits.factors.context import Setting
+from samebits.launch.command import Command
+from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import Restored, ResumeSpec, StopSignal
+
+# So many steps are looked at after the first save, and the run is killed so many after a save.
+STEPS_AFTER_SAVE, STEPS_BEFORE_KILL = 10, 3
+# No bound for a user: more trials than anybody asks for.
+MOST_RUNS = 10_000
+
+
+@dataclass(frozen=True)
+class Request:
+    """One test of a resume.
+
+    Attributes:
+        command: what to run.
+        again: what to run after the kill; the same, or with further arguments.
+        at: kill after these steps; empty chooses a step after a save.
+        kills: kill after so many steps chosen at random instead.
+        signal: by which the training is stopped.
+        during_save: stop it within a save instead, and leave half of the file.
+        pins: factors held still in every run, besides all that move by themselves.
+        seed: root of every derived value, and of the steps chosen at random.
+        timeout: seconds for one run; None derives a limit from the first one.
+        share: paths that copies of the working folder hold as links only.
+    """
+
+    command: Command
+    again: Command
+    at: tuple[int, ...] = ()
+    kills: int = 0
+    signal: StopSignal = "KILL"
+    during_save: bool = False
+    pins: dict[str, Setting] = field(default_factory=dict)
+    seed: int = 0
+    timeout: float | None = None
+    share: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if any(step < 0 for step in self.at):
+            raise UsageError(f"--at must be a step, 0 or more, got {min(self.at)}")
+        if self.kills < 0:
+            raise UsageError(f"--kills must be 1 or more, got {self.kills}")
+        if self.at and self.kills:
+            raise UsageError("--at says after which steps to kill, and --kills asks for random ones", "leave one out")
+        if self.during_save and self.signal == "TERM":
+            raise UsageError("--during-save kills at once, and --signal TERM lets the script end", "leave one out")
+        if self.timeout is not None and self.timeout <= 0:
+            raise UsageError(f"--timeout must be more than 0 seconds, got {self.timeout:g}")
+
+    @property
+    def check(self) -> checks.Request:
+        """The same runs as a check would ask for them: each in a copy of the folder, all that moves held still."""
+        copied = {name: Setting("pinned") for name in held_by_copies()}
+        return checks.Request(
+            self.command, {**copied, **self.pins}, seed=self.seed, max_runs=MOST_RUNS, timeout=self.timeout,
+            share=self.share,
+        )  # fmt: skip
+
+    @property
+    def pinned(self) -> RunPlan:
+        """A run of which nothing moves by itself."""
+        check = self.check
+        moving = [name for name in check.pinnable() if name not in check.varied]
+        return replace(checks.pinned_run(check, moving, None), witness=False)
+
+
+def uninterrupted_run(request: Request) -> RunPlan:
+    """The first run: it ends when it has shown how it saves, and some steps later."""
+    steps = max([LOOK_STEPS, *(step + 1 + STEPS_AFTER_SAVE for step in request.at)])
+    spec = ResumeSpec(end_after_save=STEPS_AFTER_SAVE)
+    return replace(
+        request.pinned, role="uninterrupted", look_seconds=LOOK_SECONDS, look_steps=steps, resume=spec
+    )  # fmt: skip
+
+
+def again_run(request: Request, last: int) -> RunPlan:
+    """The same once more, up to a step: does the script repeat at all?"""
+    return replace(request.pinned, role="uninterrupted again", stop_after=last, resume=ResumeSpec())
+
+
+def killed_run(request: Request, kill: Kill, follow: str) -> RunPlan:
+    """The run that is killed; it ends early where it does not even repeat."""
+    spec = ResumeSpec(
+        stop_after=None if request.during_save else kill.after,
+        signal=request.signal,
+        torn_save=kill.torn,
+        keep_at=kill.saved,
+    )
+    return replace(request.pinned, role="killed", follow=follow, resume=spec)
+
+
+def resumed_run(request: Request, last_row: int, restored: Restored | None = None) -> RunPlan:
+    """The run that goes on, with something given back to it where that is asked."""
+    role = "resumed" if restored is None else f"resumed, {restored.what} given back"
+    return replace(request.pinned, role=role, stop_after=last_row, resume=ResumeSpec(restored=restored))
+
+
+@dataclass(frozen=True)
+class Kill:
+    """Where a run is killed.
+
+    Attributes:
+        after: the last step that it does.
+        saved: steps that were done when it saved last before.
+        torn: it is killed in the first save from then on for which so many steps are done.
+    """
+
+    after: int
+    saved: int
+    torn: int | None = None
+
+
+def kills(request: Request, saves: Sequence[int], steps: int, epoch_ends: Sequence[int]) -> list[Kill]:
+    """Where to kill, from what the uninterrupted run showed.
+
+    Args:
+        saves: steps done at each save, more than 0.
+        steps: that the run took.
+        epoch_ends: those of the saves that were made when an epoch had just ended.
+    """
+    known = sorted(set(saves))
+    if request.during_save:
+        # The first save is whole, so that there is one to go back to.
+        torn = known[1] if len(known) > 1 else known[0]
+        return [Kill(torn - 1, known[0], torn)]
+    if request.at:
+        return [Kill(step, _last(known, step)) for step in request.at]
+    if request.kills:
+        possible = range(known[0], steps - 1)
+        chosen = random.Random(derive(request.seed, "kills")).sample(possible, min(request.kills, len(possible)))
+        return [Kill(step, _last(known, step)) for step in sorted(chosen)]
+    return _chosen(known, steps, set(epoch_ends))
+
+
+def _last(saves: Sequence[int], step: int) -> int:
+    """The last save that comes before the end of a step: what is done by then is not saved yet."""
+    return max((one for one in saves if one <= step), default=0)
+
+
+def _chosen(saves: Sequence[int], steps: int, epoch_ends: set[int]) -> list[Kill]:
+    """A few steps after a save; in the middle of an epoch and at the end of one, where both are seen."""
+    # After the kill at least one more step is compared, and where there is another save, that too.
+    usable = [one for one in saves if one < steps] or list(saves[:1])
+    early = [one for one in usable if any(one < other < steps for other in saves)] or usable[:1]
+    within = [one for one in early if one not in epoch_ends]
+    at_end = [one for one in usable if one in epoch_ends]
+    chosen = [*within[-1:], *at_end[-1:]] or usable[-1:]
+    found = []
+    for one in sorted(chosen):
+        following = next((other for other in saves if other > one), steps)
+        after = min(one + STEPS_BEFORE_KILL, following, steps - 1) - 1
+        found.append(Kill(max(after, one), one))
+    return found

@@ -1,0 +1,73 @@
+"""What a run noted of its checkpoints and its batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from samebits.runfolder.notes import Fetched, Interrupted, Loaded, Saved, read_notes
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The notes of one run, of all ranks.
+
+    Attributes:
+        saves, loads: in the order of time.
+        fetched: every batch.
+        stops: where samebits stopped a process.
+    """
+
+    saves: tuple[Saved, ...] = ()
+    loads: tuple[Loaded, ...] = ()
+    fetched: tuple[Fetched, ...] = ()
+    stops: tuple[Interrupted, ...] = ()
+
+    def of_rank(self, rank: int) -> tuple[Fetched, ...]:
+        """The batches of one rank."""
+        return tuple(one for one in self.fetched if one.rank == rank)
+
+    @property
+    def steps_saved(self) -> list[int]:
+        """Steps that were done when something was saved, after the first."""
+        return sorted({one.steps for one in self.saves if one.steps > 0})
+
+    def epoch_ends(self) -> list[int]:
+        """Those of the saves before which an epoch ended: the next batch of the training is the first of another."""
+        own = self.of_rank(0)
+        firsts = {one.step for one in own if one.position == 0 and one.epoch > 0}
+        return [steps for steps in self.steps_saved if steps in firsts]
+
+
+def read_seen(folder: Path) -> Seen:
+    """What the processes of a run noted."""
+    return Seen(
+        tuple(read_notes(folder, Saved)),
+        tuple(read_notes(folder, Loaded)),
+        tuple(read_notes(folder, Fetched)),
+        tuple(read_notes(folder, Interrupted)),
+    )
+
+
+def what_was_loaded(killed: Seen, resumed: Seen) -> tuple[Saved | None, Loaded | None]:
+    """The checkpoint that the resumed run goes on from: what the killed run saved, and where it was loaded.
+
+    A file is known by its number and time, so that it may have been moved meanwhile, else by its path.
+    """
+    before = [load for load in resumed.loads if load.steps == 0]
+    found = [(save, load) for load in before if (save := _saved_as(killed.saves, load)) is not None]
+    # Of several files the newest one says how far the training was.
+    return max(found, key=lambda pair: pair[0].steps) if found else (None, before[-1] if before else None)
+
+
+def _saved_as(saves: Sequence[Saved], load: Loaded) -> Saved | None:
+    for is_it in (
+        lambda save: bool(load.file) and save.file == load.file,
+        lambda save: bool(load.path) and save.path == load.path,
+        lambda save: bool(load.file) and save.file.partition(":")[0] == load.file.partition(":")[0],
+    ):
+        same = [save for save in saves if save.steps > 0 and is_it(save)]
+        if same:
+            return same[-1]
+    return None
