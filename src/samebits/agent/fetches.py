@@ -12,6 +12,8 @@ from weakref import WeakKeyDictionary
 import torch
 
 from samebits.agent.listening import listen
+from samebits.base.sites import user_site
+from samebits.rng.digests import generator_states
 from samebits.runfolder.notes import Fetched
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ class _Epoch:
 
     Attributes:
         waiting: digests of indices whose batches were not handed over yet.
+        draws: the order was drawn from a global generator; None before it was drawn.
     """
 
     loader: int = 0
@@ -31,6 +34,7 @@ class _Epoch:
     position: int = 0
     ahead: int = 0
     waiting: deque[str] = field(default_factory=deque)
+    draws: bool | None = None
 
 
 class Fetches:
@@ -45,15 +49,16 @@ class Fetches:
         self.recorder = recorder
         self.count = self.iterated = 0
         self._epochs: WeakKeyDictionary[Any, _Epoch] = WeakKeyDictionary()
-        # Loader → its number, and how often it was iterated.
-        self._loaders: WeakKeyDictionary[Any, tuple[int, int]] = WeakKeyDictionary()
+        # What a loader is known by → its number, and how often it was iterated.
+        self._loaders: dict[object, tuple[int, int]] = {}
+        self._states: dict[str, int] = {}
 
     def install(self, stack: ExitStack) -> None:
         """Be called when a loader is iterated, when indices are drawn, and when a batch is handed over."""
         data, safely = torch.utils.data, self.recorder.safely
         iterator = data.dataloader._BaseDataLoaderIter
         stack.callback(listen(data.DataLoader, "__iter__", safely(self.begins), safely(self.begun)))
-        stack.callback(listen(iterator, "_next_index", after=safely(self.drawn)))
+        stack.callback(listen(iterator, "_next_index", safely(self.draws), safely(self.drawn)))
         stack.callback(listen(iterator, "__next__", after=safely(self.handed_over)))
 
     def begins(self, loader: Any) -> None:
@@ -66,14 +71,23 @@ class Fetches:
         self.iterated += 1
         if iterator.__class__.__module__ != "torch.utils.data.dataloader":
             return
-        number, times = self._loaders.get(loader, (len(self._loaders), 0))
-        self._loaders[loader] = number, times + 1
+        key = _known_by(loader)
+        number, times = self._loaders.get(key, (len(self._loaders), 0))
+        self._loaders[key] = number, times + 1
         epoch = self._epochs.setdefault(iterator, _Epoch())
         epoch.loader, epoch.number, epoch.position = number, times, 0
         epoch.ahead = loader.num_workers * (loader.prefetch_factor or 0)
 
+    def draws(self, iterator: object) -> None:
+        # Samplers draw when they are asked for the first time.
+        if self._epochs.setdefault(iterator, _Epoch()).draws is None:
+            self._states = generator_states()
+
     def drawn(self, indices: object, iterator: object) -> None:
-        self._epochs.setdefault(iterator, _Epoch()).waiting.append(_digest(indices))
+        epoch = self._epochs.setdefault(iterator, _Epoch())
+        epoch.waiting.append(_digest(indices))
+        if epoch.draws is None:
+            epoch.draws = generator_states() != self._states
 
     def handed_over(self, batch: object, iterator: object) -> None:
         self.count += 1
@@ -81,11 +95,18 @@ class Fetches:
         indices = epoch.waiting.popleft() if epoch.waiting else ""
         if self.recorder.is_active():
             log = self.recorder.main.log
-            place = epoch.loader, epoch.number, epoch.position, epoch.ahead
+            place = epoch.loader, epoch.number, epoch.position, epoch.ahead, bool(epoch.draws)
             self.recorder.journal.note(
                 Fetched(log.step, max(0, log.counts.get("batch", 0) - 1), indices, *place, log.rank)
             )
         epoch.position += 1
+
+
+def _known_by(loader: Any) -> object:
+    """The line that iterates it, and what it loads: a loader that is made anew for every epoch is the same one."""
+    site, dataset = user_site(), loader.dataset
+    size = len(dataset) if hasattr(type(dataset), "__len__") else 0
+    return (None if site is None else site.key), type(dataset).__qualname__, size, loader.batch_size
 
 
 def _digest(indices: object) -> str:

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from torch.nn.parameter import is_lazy
 
 from samebits.agent.checkpoints import Checkpoints, Passage
 from samebits.agent.fetches import Fetches
 from samebits.agent.giving_back import GivingBack, keep
+from samebits.agent.lanes import Lane
+from samebits.agent.listening import Named
 from samebits.agent.log import Log
+from samebits.agent.models import CALLED
 from samebits.base.errors import SamebitsError
 from samebits.base.ranks import rank_and_world_size
 from samebits.base.sites import at_home
 from samebits.runfolder.notes import Interrupted
-from samebits.runfolder.spec import ResumeSpec
+from samebits.runfolder.spec import AVERAGED, ResumeSpec
 
 if TYPE_CHECKING:
     from samebits.agent.recorder import Recorder
 
+# How the models module calls copies, models that were loaded, and models beside the first one.
+_COPY = re.compile(r"\w+\.(copy|loaded)\d+\.|[A-Z]\w*\d+\.")
 # A program that was asked to end has so many steps to save and to leave.
 STEPS_TO_LEAVE = 10
 # A rank waits so long for the others to come to the step after which all are stopped.
@@ -57,6 +65,26 @@ class Interruption:
     def loaded(self, passage: Passage) -> None:
         if self.giving_back is not None:
             self.giving_back.at("load")
+
+    def states(self, lane: Lane) -> list[Named]:
+        """Whatever models hold that no optimizer trains, changed or not: what an operation writes need not be told.
+
+        Copies are called alike whether they were loaded or not.
+        """
+        trained = {id(tensor) for held in lane.optimizers.all() for tensor in held.tensors}
+        found: dict[str, Any] = {}
+        for holder in lane.models.holders():
+            copied = _COPY.match(holder.name)
+            if copied is None and holder.stage == CALLED:
+                found |= {f"{holder.name}{key}": one for key, one in holder.buffers.items() if one is not None}
+                continue
+            path = holder.name if copied is None else holder.name[copied.end() :]
+            for name, tensor in holder.state():
+                if id(tensor) not in trained:
+                    label = f"{AVERAGED}{path}{name.removeprefix(holder.name)}"
+                    number = sum(known.partition("#")[0] == label for known in found)
+                    found[f"{label}#{number}" if number else label] = tensor
+        return [(name, tensor) for name, tensor in found.items() if not is_lazy(tensor)]
 
     def step_ended(self, log: Log) -> None:
         """Called when the row of a step was closed."""

@@ -26,7 +26,7 @@ from samebits.agent.gradient_hooks import GradientHooks
 from samebits.agent.interruption import Interruption
 from samebits.agent.lanes import Lane, new_lane
 from samebits.agent.last_looks import LastLooks
-from samebits.agent.listening import listen
+from samebits.agent.listening import Named, listen
 from samebits.agent.log import Log
 from samebits.agent.models import Models
 from samebits.agent.module_hooks import ModuleHooks
@@ -250,7 +250,7 @@ class Recorder:
         """Write a row; True when this was the last step that was asked for."""
         lane.training.forward_open = False
         lane.training.keep_outputs()
-        lane.log.add("buffer", lane.models.changed_buffers())
+        lane.log.add("buffer", self._buffers(lane))
         self.last_looks.look_at_copies(lane)
         if lane.ops is not None:
             lane.ops.end_step()
@@ -259,6 +259,9 @@ class Recorder:
             # A pool ends its workers with a signal when it is left.
             lane.log.commit()
         return is_last
+
+    def _buffers(self, lane: Lane) -> list[Named]:
+        return lane.models.changed_buffers() if self.interruption is None else self.interruption.states(lane)
 
     def end_call(self) -> None:
         """Where nothing is trained, a call of the outermost module is a step; workers call in unknown order."""

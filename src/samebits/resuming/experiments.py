@@ -14,7 +14,7 @@ from samebits.checking.pool import RunPool
 from samebits.checking.unjudgeable import why_unjudgeable
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import first_divergence as divergence_of
-from samebits.resuming.missing import missing_states
+from samebits.resuming.missing import missing_states, not_resumed
 from samebits.resuming.plan import Kill, Request, again_run, killed_run, kills, resumed_run, uninterrupted_run
 from samebits.resuming.seen import Seen, read_seen, what_was_loaded
 from samebits.resuming.tracks import (
@@ -31,8 +31,6 @@ from samebits.runfolder.notes import Loaded, Saved, Unseen, read_notes
 from samebits.runfolder.place import Place
 from samebits.runfolder.spec import Moment, Restored
 
-# Of one trial; each gives back one state and shows what is missing besides.
-MOST_CURES = 3
 # Which of the kept states gives back what is missing.
 _CURED_BY = {
     "order": "generators",
@@ -106,7 +104,7 @@ class _Testing:
         self.tracks = tracks_of(self.whole.outcome.folder.recordings())
         self.steps = min(track.steps for track in self.tracks.values())
         self._need_saves()
-        for kill in kills(self.request, self.seen.steps_saved, self.steps, self.seen.epoch_ends()):
+        for kill in kills(self.request, self.seen.saved_in(), self.steps):
             self.trials.append(self._trial(kill))
 
     def _need_saves(self) -> None:
@@ -141,7 +139,7 @@ class _Testing:
             self._need_stop(killed, seen, kill)
             with _kept(place, self.pool.home) as kept:
                 stopped = _Stopped(killed, seen, place, kept)
-                return self._resumed(stopped, kill)
+                return self._resumed(stopped, kill.most)
 
     def _need_repeat(self, killed: Run) -> None:
         assert self.whole is not None
@@ -159,8 +157,9 @@ class _Testing:
                 f"the whole output is in {killed.outcome.folder.stderr}",
             )
 
-    def _resumed(self, stopped: _Stopped, kill: Kill) -> Trial:
-        last = max(0, self.steps - 1 - max((one.steps for one in stopped.seen.saves if one.steps > 0), default=0))
+    def _resumed(self, stopped: _Stopped, most: int | None) -> Trial:
+        left = self.steps - max((one.steps for one in stopped.seen.saves if one.steps > 0), default=0)
+        last = max(1, left if most is None else min(left, most)) - 1
         run = self.pool.run_at(stopped.place, resumed_run(self.request, last), self.request.again)
         torn = next((stop.torn for stop in stopped.seen.stops if stop.torn), "")
         after = max(stop.step for stop in stopped.seen.stops)
@@ -184,6 +183,8 @@ class _Testing:
             compared=min(side.rows for side in looked.sides),
             checkpoint=looked.checkpoint,
         )
+        if start.is_from_the_start:
+            return replace(trial, missing=tuple(looked.missing()))
         first = looked.first()
         if first is None:
             return self._ended_alike(trial, looked, run)
@@ -225,7 +226,8 @@ class _Testing:
         """Every step agrees: does it also take as many?"""
         side = looked.sides[0]
         left = self.steps - side.start.step
-        is_short = side.b.is_complete and side.b.steps < left
+        # A run that was ended by us is no shorter than it was to be.
+        is_short = side.b.is_complete and side.b.steps < left and run.facts.stopped_after is None
         if not is_short:
             return trial
         evidence = f"ends after {side.b.steps} steps, and {left} were left"
@@ -245,36 +247,35 @@ class _Testing:
 
     def _confirmed(self, trial: Trial, looked: _Looked, stopped: _Stopped, last: int) -> Trial:
         """Give back what seems to be missing; where that helps it was missing, and what still differs is next."""
-        now = looked
-        for _ in range(MOST_CURES):
-            first = now.first()
-            suspect = next((one for one in trial.missing if not one.confirmed and one.state in _CURED_BY), None)
-            if first is None or suspect is None or now is not looked:
-                break
-            restored = now.cure(first, suspect, stopped.run.path)
-            if restored is None:
-                break
-            _put_back(stopped.kept, stopped.place)
-            run = self.pool.run_at(stopped.place, resumed_run(self.request, last, restored), self.request.again)
-            trial = replace(trial, runs=(*trial.runs, run.id))
-            cured = _Looked.at(self, stopped, run) if run.succeeded else None
-            if cured is None:
-                break
-            after = cured.first()
-            if after is not None and position(after[1], after[2]) <= position(first[1], first[2]):
-                break
-            trial = replace(trial, missing=_with_confirmed(trial.missing, suspect, cured))
-            now = cured
-        return trial
+        first = looked.first()
+        suspect = next((one for one in trial.missing if one.state in _CURED_BY), None)
+        restored = None if first is None or suspect is None else looked.cure(first, suspect, stopped.run.path)
+        if first is None or suspect is None or restored is None:
+            return trial
+        _put_back(stopped.kept, stopped.place)
+        run = self.pool.run_at(stopped.place, resumed_run(self.request, last, restored), self.request.again)
+        trial = replace(trial, runs=(*trial.runs, run.id))
+        cured = _Looked.at(self, stopped, run) if run.succeeded else None
+        if cured is None:
+            return trial
+        after = cured.first()
+        if after is not None and position(after[1], after[2]) <= position(first[1], first[2]):
+            return trial
+        return replace(trial, missing=_with_confirmed(trial.missing, suspect, cured))
 
 
 def _with_confirmed(missing: Sequence[Missing], suspect: Missing, cured: _Looked) -> tuple[Missing, ...]:
     """The suspect confirmed, and what still differs added."""
     # An order that comes from the global generators is cured by them, whatever epoch it looked like.
     state = "order" if suspect.state == "epoch" else suspect.state
-    found = [replace(one, confirmed=True, state=state) if one is suspect else one for one in missing]
-    states = {one.state for one in found}
-    return (*found, *(one for one in cured.missing() if one.state not in states))
+    still = [one for one in cured.missing() if (suspect.state, one.state) != ("sample-generators", "generators")]
+    states = {one.state for one in still}
+    # Of what was seen besides, that counts which is seen without the suspect, too.
+    before = missing[: missing.index(suspect) + 1]
+    found = [replace(one, confirmed=True, state=state) if one is suspect else one for one in before]
+    found += [one for one in missing[len(before) :] if one.state in states]
+    known = {one.state for one in found}
+    return (*found, *(one for one in still if one.state not in known))
 
 
 @dataclass(frozen=True)
@@ -322,12 +323,14 @@ class _Looked:
 
     def missing(self) -> list[Missing]:
         """What explains it."""
-        first = self.first()
-        if first is None:
-            return []
-        side, row, difference = first
         path = Path(self.checkpoint.path).name if self.is_loaded else ""
-        found = missing_states(side, row, difference, {one.a.rank: one for one in self.sides}, path)
+        first = self.first()
+        if self.sides[0].start.is_from_the_start:
+            found = [not_resumed(self.sides[0], path)]
+        elif first is None:
+            return []
+        else:
+            found = missing_states(*first, {one.a.rank: one for one in self.sides})
         location = self.checkpoint.saved_at or self.checkpoint.loaded_at
         return [replace(one, location=location) for one in found]
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from samebits.resuming.tracks import Difference, Side, Track, count_of
 from samebits.resuming.verdict import Missing, State
 from samebits.runfolder.notes import Fetched
+from samebits.runfolder.spec import AVERAGED
 
 _AVERAGED = re.compile(r"ema|averag|swa|shadow|polyak|teacher", re.IGNORECASE)
 _SCHEDULER = re.compile(r"sched|last_epoch|_last_lr|base_lrs", re.IGNORECASE)
@@ -19,13 +20,12 @@ _POSITION = re.compile(r"sampler|loader|batch_idx|position|offset|cursor", re.IG
 _EPOCH = re.compile(r"epoch$", re.IGNORECASE)
 _OPTIMIZER = re.compile(r"optim|exp_avg|momentum_buffer|param_groups", re.IGNORECASE)
 _RATES = re.compile(r"group\d+\.(lr|initial_lr|weight_decay|momentum|betas\b.*)$")
+_GROUP = re.compile(r"group\d+\.")
 _COUNTER = re.compile(r"\.step$")
 _GLOBAL = "the global generators stand elsewhere at the end of that step"
 
 
-def missing_states(
-    side: Side, row: int, difference: Difference, sides: Mapping[int, Side], first_of: str = ""
-) -> list[Missing]:
+def missing_states(side: Side, row: int, difference: Difference, sides: Mapping[int, Side]) -> list[Missing]:
     """What explains that a rank differs there, the first cause first; then what is seen besides.
 
     Args:
@@ -33,25 +33,21 @@ def missing_states(
         row: of the resumed run.
         difference: what differs first.
         sides: all ranks.
-        first_of: how the checkpoint came in: empty where nothing was loaded.
     """
-    found = [*_explained(side, row, difference, sides, first_of)]
-    if found and found[0].state == "not-resumed":
-        return found[:1]
-    found += [one for one in _besides(side, row, difference, found) if one.state not in {own.state for own in found}]
-    return found
+    found = {one.state: one for one in reversed([*_explained(side, row, difference, sides)])}
+    seen = list(reversed(found.values()))
+    return [*seen, *(one for one in _besides(side, row, seen) if one.state not in found)]
 
 
-def _explained(
-    side: Side, row: int, difference: Difference, sides: Mapping[int, Side], first_of: str
-) -> Iterator[Missing]:
+def not_resumed(side: Side, loaded: str) -> Missing:
+    """It starts from the beginning; `loaded` is what it loads all the same."""
+    what = f"{loaded} is loaded, and yet its" if loaded else "no checkpoint is loaded, and its"
+    evidence = f"ignores its checkpoint: starts from step 0; {what} parameters are the initial ones"
+    return Missing("not-resumed", evidence, side.a.rank)
+
+
+def _explained(side: Side, row: int, difference: Difference, sides: Mapping[int, Side]) -> Iterator[Missing]:
     rank = side.a.rank
-    if side.start.is_from_the_start:
-        loaded = f"{first_of} is loaded, and yet its" if first_of else "no checkpoint is loaded, and its"
-        yield Missing(
-            "not-resumed", f"ignores its checkpoint: starts from step 0; {loaded} parameters are the initial ones", rank
-        )
-        return
     swapped = _of_another_rank(side, row, sides)
     if swapped is not None:
         yield swapped
@@ -62,8 +58,7 @@ def _explained(
         yield Missing("buffers", f"{_some(wrong)} as they are before the first resumed step", rank)
     if row == 0 and not side.start.has_parameters:
         return
-    state, evidence = _by_stream(side, row, difference)
-    if state is not None:
+    for state, evidence in _by_stream(side, row, difference):
         yield Missing(state, evidence, rank)
 
 
@@ -81,8 +76,8 @@ def _buffers(side: Side) -> list[str]:
     begun, step = side.b.column(0, "init"), side.start.step
     known = dict(side.a.column(0, "init"))
     names = [name for name in begun if name in known and name not in side.a.column(0, "param")]
-    for row in range(step):
-        known.update((name, one) for name, one in side.a.column(row, "buffer").items() if name in known)
+    if step:
+        known |= side.a.column(step - 1, "buffer")
     # What changed between the last step and the save stands in the row of the next step, and may be right.
     later = side.a.column(step, "buffer")
     return [
@@ -116,60 +111,81 @@ def _compared(side: Side, row: int, stream: str) -> tuple[dict[str, int], dict[s
 # ---- by what differs first -------------------------------------------------------------------------------------------
 
 
-def _by_stream(side: Side, row: int, difference: Difference) -> tuple[State | None, str]:
+_Said = tuple[State, str]
+
+
+def _by_stream(side: Side, row: int, difference: Difference) -> Iterator[_Said]:
     a, b = side.pair(row)
     losses = count_of(a.get("loss")), count_of(b.get("loss"))
     if losses[0] != losses[1]:
-        return "accumulation", f"{losses[1]} losses before that step, and {losses[0]} in the uninterrupted run"
-    if difference.stream == "batch":
-        return _data(side, row)
-    if difference.stream in ("loss", "output"):
-        return _losses(side, row)
-    if difference.stream == "grad":
-        half = side.counts.get("loss", 0) if row == 0 else 0
-        if half:
-            return (
-                "accumulation",
-                f"saved when {half} of the losses of that step were accumulated; their gradients are lost",
-            )
-        return "accumulation", "the losses are the same, and the gradients are not: what had been accumulated is lost"
-    if difference.stream == "param":
-        return _updates(side, row)
-    if difference.stream == "buffer":
-        return _of_buffers(difference)
-    if difference.stream == "optimizer":
-        return _of_optimizer(difference.names)
-    return _of_saved(difference)
+        yield "accumulation", f"{losses[1]} losses before that step, and {losses[0]} in the uninterrupted run"
+    elif difference.stream == "batch":
+        yield from _data(side, row)
+    elif difference.stream in ("loss", "output"):
+        yield from _losses(side, row)
+    elif difference.stream == "grad":
+        yield _gradients(side, row)
+    elif difference.stream == "param":
+        yield _updates(side, row)
+    elif difference.stream == "buffer":
+        yield _of_buffers(difference)
+    elif difference.stream == "optimizer":
+        yield _of_optimizer(difference.names)
+    else:
+        yield _of_saved(difference)
 
 
-def _data(side: Side, row: int) -> tuple[State | None, str]:
+def _gradients(side: Side, row: int) -> _Said:
+    half = side.counts.get("loss", 0) if row == 0 else 0
+    if half:
+        return "accumulation", f"saved with {half} of the losses of that step accumulated; their gradients are lost"
+    return "accumulation", "the losses are the same, and the gradients are not: what had been accumulated is lost"
+
+
+def _data(side: Side, row: int) -> Iterator[_Said]:
     a, b = side.fetched(row)
     known = [(x, y) for x, y in zip(a, b, strict=False) if x.indices and y.indices]
     if known:
-        return _indexed(side, row, known)
-    return _unindexed(side, row)
+        yield from _indexed(side, row, known)
+    else:
+        yield _unindexed(side, row)
 
 
-def _indexed(side: Side, row: int, known: Sequence[tuple[Fetched, Fetched]]) -> tuple[State | None, str]:
+def _indexed(side: Side, row: int, known: Sequence[tuple[Fetched, Fetched]]) -> Iterator[_Said]:
     step = side.step(row)
     other = next(((x, y) for x, y in known if x.indices != y.indices), None)
     if other is None:
-        return "sample-generators", f"the batch of step {step} is made of the same indices, and has other contents"
+        yield "sample-generators", f"the batch of step {step} is made of the same indices, and has other contents"
+        return
     own, now = other
+    drawn = "the order is drawn from a global generator, which stands elsewhere"
     elsewhere = _nearest(side.a_fetched, own, now)
     if elsewhere is None:
-        if now.position != own.position:
-            return "position", f"gets batch {now.position} of an epoch, and not batch {own.position}"
-        return "order", f"batch {own.position} of the epoch is made of other indices"
+        if now.position != own.position and not now.draws:
+            yield "position", f"gets batch {now.position} of an epoch, and not batch {own.position}"
+        else:
+            yield (
+                "order",
+                f"batch {own.position} of the epoch is made of other indices{f': {drawn}' if now.draws else ''}",
+            )
+        return
     twice = _again(elsewhere.step, step)
     if elsewhere.epoch != own.epoch:
-        if elsewhere.position == own.position and _generators_as(side, row, elsewhere.step):
-            return "order", f"gets batch {now.position} of epoch {elsewhere.epoch} again: the order starts anew"
-        return "epoch", f"gets batch {elsewhere.position} of epoch {elsewhere.epoch}, {twice}"
+        if not now.draws:
+            yield "epoch", f"gets batch {elsewhere.position} of epoch {elsewhere.epoch}, {twice}"
+            return
+        if elsewhere.position != own.position:
+            yield "position", f"gets batch {elsewhere.position} of an epoch, and not batch {own.position}: {twice}"
+        yield "order", f"gets the order of epoch {elsewhere.epoch} in epoch {own.epoch}: {drawn}"
+        return
     ahead = elsewhere.position - own.position
     if 0 < ahead <= max(own.ahead, now.ahead):
-        return "look-ahead", f"{ahead} batches that workers had fetched ahead were never trained: {twice}"
-    return "position", f"gets batch {elsewhere.position} of the epoch, and not batch {own.position}: {twice}"
+        batches = (
+            "batch that workers had fetched ahead was" if ahead == 1 else "batches that workers had fetched ahead were"
+        )
+        yield "look-ahead", f"{ahead} {batches} never trained: {twice}"
+    else:
+        yield "position", f"gets batch {elsewhere.position} of the epoch, and not batch {own.position}: {twice}"
 
 
 def _nearest(fetched: Sequence[Fetched], own: Fetched, now: Fetched) -> Fetched | None:
@@ -189,7 +205,7 @@ def _again(elsewhere: int, step: int) -> str:
     )
 
 
-def _unindexed(side: Side, row: int) -> tuple[State | None, str]:
+def _unindexed(side: Side, row: int) -> _Said:
     """Batches of which no indices are known: of an iterable dataset, or drawn by the script itself."""
     step = side.step(row)
     _, now = _compared(side, row, "batch")
@@ -208,14 +224,14 @@ def _has(track: Track, row: int, batch: Mapping[str, int]) -> bool:
     return bool(batch) and set(batch.values()) <= set(track.column(row, "batch").values())
 
 
-def _losses(side: Side, row: int) -> tuple[State | None, str]:
+def _losses(side: Side, row: int) -> Iterator[_Said]:
     ratio = _power_of_two(side, row)
     if ratio is not None:
-        return "scaler", f"the losses are the same but for a factor of {ratio:g}, as they are scaled"
+        yield "scaler", f"the losses are the same but for a factor of {ratio:g}, as they are scaled"
+        return
     wrong = _wrong_generators(side, row)
     if wrong:
-        return "generators", f"the same data give another loss, and {_GLOBAL} ({', '.join(wrong)})"
-    return None, ""
+        yield "generators", f"the same data give another loss, and {_GLOBAL} ({', '.join(wrong)})"
 
 
 def _power_of_two(side: Side, row: int) -> float | None:
@@ -236,33 +252,28 @@ def _number(name: str, bits: int) -> float | None:
     return None if form is None else float(struct.unpack_from(form, bits.to_bytes(8, "little"))[0])
 
 
-def _updates(side: Side, row: int) -> tuple[State | None, str]:
+def _updates(side: Side, row: int) -> _Said:
     names = _differing(side, row, "optimizer")
     rates = [name for name in names if _RATES.search(name)]
-    states = [name for name in names if not re.search(r"group\d+\.", name)]
-    if rates and (not states or _states_follow(side, row, states)):
+    states = [name for name in names if not _GROUP.search(name)]
+    if rates and not states:
         return "scheduler", f"the gradients are the same, and {_some(rates)}"
     return "optimizer", f"the gradients are the same, and {_some(states or names) if names else 'the updates are not'}"
 
 
-def _states_follow(side: Side, row: int, states: Sequence[str]) -> bool:
-    """Whether the states differ only because of what else differs."""
-    return row > 0 and not states
-
-
-def _of_buffers(difference: Difference) -> tuple[State | None, str]:
-    if all(".copy" in name or _AVERAGED.search(name) for name in difference.names):
+def _of_buffers(difference: Difference) -> _Said:
+    if all(name.startswith(AVERAGED) for name in difference.names):
         return "averaged", f"{_some(difference.names)} after the step"
     return "buffers", f"{_some(difference.names)} after the step"
 
 
-def _of_optimizer(names: Sequence[str]) -> tuple[State | None, str]:
+def _of_optimizer(names: Sequence[str]) -> _Said:
     if all(_RATES.search(name) for name in names):
         return "scheduler", f"{_some(names)} after the step"
     return "optimizer", f"{_some(names)} after the step"
 
 
-def _of_saved(difference: Difference) -> tuple[State | None, str]:
+def _of_saved(difference: Difference) -> _Said:
     """Only what is saved next differs; what the leaves are called says what they are."""
     names = difference.names
     known: tuple[tuple[State, re.Pattern[str]], ...] = (
@@ -284,7 +295,7 @@ def _of_saved(difference: Difference) -> tuple[State | None, str]:
 # ---- what is seen besides --------------------------------------------------------------------------------------------
 
 
-def _besides(side: Side, row: int, difference: Difference, found: Sequence[Missing]) -> Iterator[Missing]:
+def _besides(side: Side, row: int, found: Sequence[Missing]) -> Iterator[Missing]:
     """States that no difference in the data or the parameters can explain."""
     states = {one.state for one in found}
     rank = side.a.rank

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from samebits.base.errors import UsageError
@@ -13,6 +13,7 @@ from samebits.checking.plan import LOOK_SECONDS, LOOK_STEPS
 from samebits.factors.catalog import held_by_copies
 from samebits.factors.context import Setting
 from samebits.launch.command import Command
+from samebits.resuming.seen import SavedIn
 from samebits.runfolder.plan import RunPlan
 from samebits.runfolder.spec import Restored, ResumeSpec, StopSignal
 
@@ -118,22 +119,24 @@ class Kill:
         after: the last step that it does.
         saved: steps that were done when it saved last before.
         torn: it is killed in the first save from then on for which so many steps are done.
+        most: compare so many steps; None compares all.
     """
 
     after: int
     saved: int
     torn: int | None = None
+    most: int | None = None
 
 
-def kills(request: Request, saves: Sequence[int], steps: int, epoch_ends: Sequence[int]) -> list[Kill]:
+def kills(request: Request, saves: Mapping[int, SavedIn], steps: int) -> list[Kill]:
     """Where to kill, from what the uninterrupted run showed.
 
     Args:
-        saves: steps done at each save, more than 0.
+        request: what was asked for.
+        saves: steps done at each save, more than 0, and where in its epoch that was.
         steps: that the run took.
-        epoch_ends: those of the saves that were made when an epoch had just ended.
     """
-    known = sorted(set(saves))
+    known = sorted(saves)
     if request.during_save:
         # The first save is whole, so that there is one to go back to.
         torn = known[1] if len(known) > 1 else known[0]
@@ -144,7 +147,7 @@ def kills(request: Request, saves: Sequence[int], steps: int, epoch_ends: Sequen
         possible = range(known[0], steps - 1)
         chosen = random.Random(derive(request.seed, "kills")).sample(possible, min(request.kills, len(possible)))
         return [Kill(step, _last(known, step)) for step in sorted(chosen)]
-    return _chosen(known, steps, set(epoch_ends))
+    return _chosen(saves, steps)
 
 
 def _last(saves: Sequence[int], step: int) -> int:
@@ -152,17 +155,21 @@ def _last(saves: Sequence[int], step: int) -> int:
     return max((one for one in saves if one <= step), default=0)
 
 
-def _chosen(saves: Sequence[int], steps: int, epoch_ends: set[int]) -> list[Kill]:
+def _chosen(saves: Mapping[int, SavedIn], steps: int) -> list[Kill]:
     """A few steps after a save; in the middle of an epoch and at the end of one, where both are seen."""
-    # After the kill at least one more step is compared, and where there is another save, that too.
-    usable = [one for one in saves if one < steps] or list(saves[:1])
+    usable = [one for one in sorted(saves) if one < steps] or sorted(saves)[:1]
+    # Where another save follows, what is only saved is compared, too.
     early = [one for one in usable if any(one < other < steps for other in saves)] or usable[:1]
-    within = [one for one in early if one not in epoch_ends]
-    at_end = [one for one in usable if one in epoch_ends]
-    chosen = [*within[-1:], *at_end[-1:]] or usable[-1:]
+    # What begins anew does not show in the first epoch; the earliest after it leaves the most to compare.
+    ranked = sorted(early, key=lambda one: (saves[one].epoch == 0, one))
+    within = [one for one in ranked if not saves[one].is_end]
+    at_end = [one for one in ranked if saves[one].is_end]
+    chosen = sorted([*within[:1], *at_end[:1]])
     found = []
-    for one in sorted(chosen):
-        following = next((other for other in saves if other > one), steps)
+    for one in chosen:
+        following = min((other for other in saves if other > one), default=steps)
         after = min(one + STEPS_BEFORE_KILL, following, steps - 1) - 1
-        found.append(Kill(max(after, one), one))
+        # Of several, each is compared up to what is saved next; one alone to the end.
+        most = None if len(chosen) == 1 else max(STEPS_AFTER_SAVE, following - one + 2)
+        found.append(Kill(max(after, one), one, most=most))
     return found

@@ -10,6 +10,19 @@ from samebits.runfolder.notes import Fetched, Interrupted, Loaded, Saved, read_n
 
 
 @dataclass(frozen=True)
+class SavedIn:
+    """Where in the training something was saved.
+
+    Attributes:
+        epoch: of the last batch before, counted from 0.
+        is_end: the next batch is one of another epoch.
+    """
+
+    epoch: int = 0
+    is_end: bool = False
+
+
+@dataclass(frozen=True)
 class Seen:
     """The notes of one run, of all ranks.
 
@@ -33,11 +46,24 @@ class Seen:
         """Steps that were done when something was saved, after the first."""
         return sorted({one.steps for one in self.saves if one.steps > 0})
 
-    def epoch_ends(self) -> list[int]:
-        """Those of the saves before which an epoch ended: the next batch of the training is the first of another."""
+    def saved_in(self) -> dict[int, SavedIn]:
+        """Steps done at each save → where in the epochs of the first rank that was."""
         own = self.of_rank(0)
-        firsts = {one.step for one in own if one.position == 0 and one.epoch > 0}
-        return [steps for steps in self.steps_saved if steps in firsts]
+        trained = {one.step: one for one in own}  # the last batch of each step
+        found = {}
+        for steps in self.steps_saved:
+            before, after = trained.get(steps - 1), trained.get(steps)
+            is_end = (
+                before is not None
+                and after is not None
+                and (after.loader, after.epoch)
+                != (
+                    before.loader,
+                    before.epoch,
+                )
+            )
+            found[steps] = SavedIn(0 if before is None else before.epoch, is_end)
+        return found
 
 
 def read_seen(folder: Path) -> Seen:
@@ -62,12 +88,12 @@ def what_was_loaded(killed: Seen, resumed: Seen) -> tuple[Saved | None, Loaded |
 
 
 def _saved_as(saves: Sequence[Saved], load: Loaded) -> Saved | None:
-    for is_it in (
-        lambda save: bool(load.file) and save.file == load.file,
-        lambda save: bool(load.path) and save.path == load.path,
-        lambda save: bool(load.file) and save.file.partition(":")[0] == load.file.partition(":")[0],
-    ):
-        same = [save for save in saves if save.steps > 0 and is_it(save)]
-        if same:
-            return same[-1]
-    return None
+    """The last save of that file: by its number and time, else by its path, else by its number alone."""
+    later = [save for save in saves if save.steps > 0]
+    number = load.file.partition(":")[0]
+    ways = (
+        [save for save in later if load.file and save.file == load.file],
+        [save for save in later if load.path and save.path == load.path],
+        [save for save in later if number and save.file.partition(":")[0] == number],
+    )
+    return next((same[-1] for same in ways if same), None)

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from samebits.comparison.locate import Divergence, Position, in_stream
 from samebits.runfolder.notes import Fetched
+from samebits.runfolder.spec import AVERAGED
 from samebits.runfolder.steps import COMPARED, Column, Recording, Stream
 
 Columns = Mapping[str, Column]
@@ -148,6 +149,8 @@ class Side:
             # What is saved when the run begins was saved before in the other one.
             a.pop("artifact", None)
             b.pop("artifact", None)
+        if "buffer" in a and "buffer" in b:
+            a["buffer"], b["buffer"] = _without_lone_copies(a["buffer"], b["buffer"])
         return {name: one for name, one in a.items() if one.names}, {n: one for n, one in b.items() if one.names}
 
     def difference(self, row: int) -> Difference | None:
@@ -243,6 +246,14 @@ def _tails(stream: str, a: dict[str, Column], b: dict[str, Column]) -> tuple[dic
             columns = {**columns, stream: _without(column, count_of(column) - most)}
         found.append(columns)
     return found[0], found[1]
+
+
+def _without_lone_copies(a: Column, b: Column) -> tuple[Column, Column]:
+    """Copies are met when they are loaded, too: those that one run alone has met say nothing."""
+    left, right = a.as_dict(), b.as_dict()
+    lone = {name for name in left.keys() ^ right.keys() if name.startswith(AVERAGED)}
+    found = [{name: digest for name, digest in one.items() if name not in lone} for one in (left, right)]
+    return Column(tuple(found[0]), [*found[0].values()]), Column(tuple(found[1]), [*found[1].values()])
 
 
 def _saved(column: Column | None) -> Column | None:

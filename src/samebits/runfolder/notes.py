@@ -290,9 +290,10 @@ class Fetched(Note):
         step: optimizer steps that were done by then.
         number: of the batch within the step.
         indices: digest of the indices that it was made of; empty where there are none.
-        loader: loaders count from 0 as they are first iterated.
+        loader: loaders count from 0 as they are first iterated; those are one that a line makes anew for each epoch.
         epoch: how often that one was iterated before.
         position: of the batch in that epoch.
+        draws: the order of that epoch was drawn from a global generator.
         ahead: how many batches its workers fetch ahead.
         rank: of the process.
     """
@@ -306,6 +307,7 @@ class Fetched(Note):
     epoch: int = 0
     position: int = 0
     ahead: int = 0
+    draws: bool = False
     rank: int = 0
 
 

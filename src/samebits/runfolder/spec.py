@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+# What the names of models begin with that no optimizer trains, where a resume is watched: averages, copies.
+AVERAGED = "averaged "
 # How a training is stopped, what of it is put back to see whether that was missing, and when.
 StopSignal = Literal["KILL", "TERM"]
 Put = Literal["generators", "optimizer"]
