@@ -1,9 +1,9 @@
 """Where a run ends before its script does: decided at the end of every step, by all ranks alike.
 
 A run ends after the last step that was asked for; a first look, once enough steps have fitted into its time, and where
-checkpoints are watched, some steps after the first one; and a run that reads along in another one's recording, soon after the two diverged. A rank that would stop alone leaves the others
-waiting for it in a collective. So the first one to decide writes down a step that no other one can have finished yet,
-and all end after that one.
+checkpoints are watched, some steps after the first one; and a run that reads along in another one's recording, soon
+after the two diverged. A rank that would stop alone leaves the others waiting for it in a collective. So the first one
+to decide writes down a step that no other one can have finished yet, and all end after that one.
 """
 
 from __future__ import annotations

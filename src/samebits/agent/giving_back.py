@@ -72,7 +72,7 @@ class GivingBack:
             return
         self.is_done = True
         path = kept_at(Path(asked.folder), self.recorder.main.log.rank)
-        kept = pickle.loads(path.read_bytes())  # noqa: S301 - written by `keep`
+        kept = pickle.loads(path.read_bytes())
         if asked.what == "generators":
             for name, handle in _generators().items():
                 if name in kept["generators"]:

@@ -133,6 +133,7 @@ class InStream(TypedDict, total=False):
 
 
 def in_stream(a: Column | None, b: Column | None) -> InStream | None:
+    """What one stream of two rows says of a divergence; None where it is the same in both."""
     if a is None and b is None:
         return None
     if a is None or b is None:

@@ -36,13 +36,18 @@ _REMEDIES: dict[State, str] = {
     "optimizer": "save optimizer.state_dict(), and load it after the optimizer was made",
     "scheduler": "save scheduler.state_dict(), and load it together with the optimizer's",
     "scaler": "save scaler.state_dict(), and load it",
-    "accumulation": "save only after an optimizer step, or save the gradients and the number of batches that are in them",
+    "accumulation": "save after an optimizer step, or save the gradients and how many batches are in them",
     "rank-state": "save the state of every rank in a file of its own, and load that on the same rank",
     "look-ahead": "save the position of the batch that was trained last, not of the one that was fetched last",
     "epoch": "save which epoch is under way and whether it is over, and begin the next one only then",
 }  # fmt: skip
 # What `samebits.state.Training` holds, besides what every script saves.
-_HELD = frozenset(("sample-generators", "generators", "optimizer", "scheduler", "scaler", "averaged", "accumulation", "rank-state"))  # fmt: skip
+_HELD: frozenset[State] = frozenset(
+    (
+        *("sample-generators", "generators", "optimizer", "scheduler"),
+        *("scaler", "averaged", "accumulation", "rank-state"),
+    )
+)
 
 
 def remedy(state: State) -> str:
@@ -71,7 +76,8 @@ def _headline(found: Resumption) -> str:
     if first.differs:
         return f"different bits: {_differs(first)}"
     if found.kind == "undecided":
-        return f"undecided: one of {counted(len(found.trials), 'resume')} could not be judged; of the others, {_agrees(found)}"
+        resumes = counted(len(found.trials), "resume")
+        return f"undecided: not each of {resumes} could be judged; of the others, {_agrees(found)}"
     return f"same bits: {_agrees(found)}"
 
 
@@ -123,7 +129,7 @@ def _trial_rows(trial: Trial, is_one_of_many: bool) -> list[tuple[str, str]]:
 def _state_of(missing: Missing) -> str:
     if missing.confirmed:
         return "confirmed: with that state given back, the training goes on with the same bits there"
-    return "suspected: from what differs first; it was not given back"
+    return "seen in what was recorded; it was not given back to make sure"
 
 
 def _killed(trial: Trial) -> str:

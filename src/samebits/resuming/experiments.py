@@ -208,8 +208,9 @@ class _Testing:
             else f"killed after step {trial.killed_after}"
         )
         what = "could not start from an intact checkpoint" if trial.torn else "failed"
+        ended = f"it {run.outcome.described}; the end of its output:\n{lines}"
         return ScriptFailedError(
-            f"{where} and started again, the command {what}: it {run.outcome.described}; the end of its output:\n{lines}",
+            f"{where} and started again, the command {what}: {ended}",
             _hint_for_failure(run.facts.last_words, trial.torn),
         )
 
@@ -285,6 +286,7 @@ class _Looked:
     sides: Sequence[Side]
     checkpoint: Checkpoint
     is_loaded: bool
+    torn: str = ""
 
     @classmethod
     def at(cls, testing: _Testing, stopped: _Stopped, run: Run) -> _Looked | None:
@@ -305,7 +307,8 @@ class _Looked:
             )
         if saved is None or saved.steps != sides[0].start.step:
             saved = next((one for one in reversed(stopped.seen.saves) if one.steps == sides[0].start.step), saved)
-        return cls(sides, _checkpoint(saved, loaded, stopped.seen), loaded is not None)
+        torn = next((Path(stop.torn).name for stop in stopped.seen.stops if stop.torn), "")
+        return cls(sides, _checkpoint(saved, loaded, stopped.seen), loaded is not None, torn)
 
     def first(self) -> tuple[Side, int, Difference] | None:
         """The first place at which it differs."""
@@ -326,7 +329,7 @@ class _Looked:
         path = Path(self.checkpoint.path).name if self.is_loaded else ""
         first = self.first()
         if self.sides[0].start.is_from_the_start:
-            found = [not_resumed(self.sides[0], path)]
+            found = [not_resumed(self.sides[0], path, self.torn)]
         elif first is None:
             return []
         else:

@@ -39,9 +39,17 @@ def missing_states(side: Side, row: int, difference: Difference, sides: Mapping[
     return [*seen, *(one for one in _besides(side, row, seen) if one.state not in found)]
 
 
-def not_resumed(side: Side, loaded: str) -> Missing:
-    """It starts from the beginning; `loaded` is what it loads all the same."""
+def not_resumed(side: Side, loaded: str, torn: str = "") -> Missing:
+    """It starts from the beginning.
+
+    Args:
+        side: the first rank.
+        loaded: what it loads all the same; empty where that is nothing.
+        torn: the file of which half was left; it then starts from there without a word.
+    """
     what = f"{loaded} is loaded, and yet its" if loaded else "no checkpoint is loaded, and its"
+    if torn:
+        what = f"{torn} was torn, that is passed over in silence, and the"
     evidence = f"ignores its checkpoint: starts from step 0; {what} parameters are the initial ones"
     return Missing("not-resumed", evidence, side.a.rank)
 
@@ -161,13 +169,7 @@ def _indexed(side: Side, row: int, known: Sequence[tuple[Fetched, Fetched]]) -> 
     drawn = "the order is drawn from a global generator, which stands elsewhere"
     elsewhere = _nearest(side.a_fetched, own, now)
     if elsewhere is None:
-        if now.position != own.position and not now.draws:
-            yield "position", f"gets batch {now.position} of an epoch, and not batch {own.position}"
-        else:
-            yield (
-                "order",
-                f"batch {own.position} of the epoch is made of other indices{f': {drawn}' if now.draws else ''}",
-            )
+        yield "order", f"batch {own.position} of the epoch is made of other indices{f': {drawn}' if now.draws else ''}"
         return
     twice = _again(elsewhere.step, step)
     if elsewhere.epoch != own.epoch:
@@ -238,18 +240,16 @@ def _power_of_two(side: Side, row: int) -> float | None:
     a, b = _compared(side, row, "number")
     ratios = set()
     for name, bits in a.items():
-        x, y = _number(name, bits), _number(name, b[name])
-        if x is None or y is None or not x or not y or not math.isfinite(x) or not math.isfinite(y):
+        x, y = _number(bits), _number(b[name])
+        if not x or not math.isfinite(x) or not math.isfinite(y):
             return None
         ratios.add(y / x)
     ratio = ratios.pop() if len(ratios) == 1 else 1.0
     return ratio if ratio > 0 and ratio != 1 and math.frexp(ratio)[0] == 0.5 else None
 
 
-def _number(name: str, bits: int) -> float | None:
-    """A loss as a number; in what precision it is, its name says."""
-    form = {"float32": "<f", "float64": "<d"}.get(name.rpartition(" ")[2])
-    return None if form is None else float(struct.unpack_from(form, bits.to_bytes(8, "little"))[0])
+def _number(bits: int) -> float:
+    return float(struct.unpack("<d", struct.pack("<Q", bits))[0])
 
 
 def _updates(side: Side, row: int) -> _Said:

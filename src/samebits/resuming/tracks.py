@@ -143,7 +143,9 @@ class Side:
         if row == 0:
             for stream in _NUMBERED:
                 if stream in a:
-                    a[stream] = _without(a[stream], self.counts.get(stream, 0))
+                    # Losses as numbers are named as the losses are.
+                    counted = "loss" if stream == "number" else stream
+                    a[stream] = _without(a[stream], self.counts.get(counted, 0))
             for stream in ("batch", "output"):
                 a, b = _tails(stream, a, b)
             # What is saved when the run begins was saved before in the other one.

@@ -42,7 +42,7 @@ class Order(Sampler):
     def __init__(self, epoch: int, start: int) -> None:
         self.epoch, self.start = epoch, start
 
-    def __iter__(self):  # noqa: ANN204
+    def __iter__(self):
         if args.defect == "order":  # <- order
             return iter(torch.randperm(SAMPLES).tolist()[self.start * BATCH :])
         generator = torch.Generator().manual_seed(100 + self.epoch)
