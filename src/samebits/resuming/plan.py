@@ -10,7 +10,7 @@ from samebits.base.errors import UsageError
 from samebits.base.seeds import derive
 from samebits.checking import plan as checks
 from samebits.checking.plan import LOOK_SECONDS, LOOK_STEPS
-from samebits.factors.catalog import held_by_copies
+from samebits.factors.catalog import CATALOG, held_by_copies
 from samebits.factors.context import Setting
 from samebits.launch.command import Command
 from samebits.resuming.seen import SavedIn
@@ -75,9 +75,8 @@ class Request:
     @property
     def pinned(self) -> RunPlan:
         """A run of which nothing moves by itself."""
-        check = self.check
-        moving = [name for name in check.pinnable() if name not in check.varied]
-        return replace(checks.pinned_run(check, moving, None), witness=False)
+        moving = [factor.name for factor in CATALOG if factor.varies_between_runs and not factor.by_copy]
+        return replace(checks.pinned_run(self.check, moving, None), witness=False)
 
 
 def uninterrupted_run(request: Request) -> RunPlan:
