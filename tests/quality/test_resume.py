@@ -1,4 +1,4 @@
-"""Trainings whose resume lacks one state, three scripts times ten, and the right twin of each; and resumes that cannot be.
+"""Trainings whose resume lacks one state, the right twin of each, and resumes that cannot be judged.
 
 Each script of `resume/` resumes with the same bits, and lacks one state with `--defect`. `resume` must name that state,
 and the step at which it shows.
@@ -153,6 +153,16 @@ def test_what_cannot_be_judged_is_an_error_with_a_way_out(tmp_path: Path, words:
     assert message in done.stderr
     assert "\nhint: " in done.stderr or words[0] == "--at"
     assert not done.stdout
+
+
+@pytest.mark.slow
+def test_what_shows_later_than_the_kill(tmp_path: Path) -> None:
+    """That the script repeats up to there is shown by one more run, before anything is said of its resume."""
+    found = answer(tmp_path, "plain.py", "--mode", "late")
+
+    assert [(one["state"], one["confirmed"]) for one in found["missing"]] == [("generators", True)]
+    assert (found["resumed_step"], found["first_divergence"]["step"]) == (5, 8)
+    assert [run["role"] for run in found["runs"]][-1] == "uninterrupted again"
 
 
 @pytest.mark.slow

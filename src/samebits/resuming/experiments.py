@@ -131,6 +131,12 @@ class _Testing:
     # ---- one trial
 
     def _trial(self, kill: Kill) -> Trial:
+        trial = self._stopped_and_resumed(kill)
+        if trial.divergence is not None:
+            self._need_repeat_up_to(trial.divergence.step, proved=trial.killed_after + 1)
+        return trial
+
+    def _stopped_and_resumed(self, kill: Kill) -> Trial:
         assert self.whole is not None
         with self.pool.place_for(self.request.pinned) as place:
             killed = self.pool.run_at(place, killed_run(self.request, kill, str(self.whole.path)))
@@ -139,7 +145,11 @@ class _Testing:
             self._need_stop(killed, seen, kill)
             with _kept(place, self.pool.home) as kept:
                 stopped = _Stopped(killed, seen, place, kept)
-                return self._resumed(stopped, kill.most)
+                try:
+                    return self._resumed(stopped, kill.most)
+                finally:
+                    for state in killed.path.glob("kept.*"):
+                        state.unlink()
 
     def _need_repeat(self, killed: Run) -> None:
         assert self.whole is not None
@@ -183,12 +193,13 @@ class _Testing:
             compared=min(side.rows for side in looked.sides),
             checkpoint=looked.checkpoint,
         )
+        if not trial.compared:
+            return replace(trial, error=_none_to_compare(start.step, self.steps))
         if start.is_from_the_start:
             return replace(trial, missing=tuple(looked.missing()))
         first = looked.first()
         if first is None:
             return self._ended_alike(trial, looked, run)
-        self._need_repeat_up_to(looked.sides[0].step(first[1]), stopped.run.steps)
         divergence = as_divergence(*first, looked.ranks_at(first))
         trial = replace(trial, divergence=divergence, missing=tuple(looked.missing()))
         return self._confirmed(trial, looked, stopped, last)
@@ -373,6 +384,13 @@ def _never_repeats(step: int) -> SamebitsError:
     return SamebitsError(
         f"{NEVER_REPEATS}: two runs with everything pinned diverge at step {step}",
         "samebits check says why; a resume can be judged when that is mended",
+    )
+
+
+def _none_to_compare(start: int, steps: int) -> SamebitsError:
+    return SamebitsError(
+        f"it resumed at step {start}, and the uninterrupted run took {steps} steps: there is none to compare",
+        "give a step further from the end with --at",
     )
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import random
 import signal
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ if args.mode == "new-folder":
     args.out.mkdir()
 path = args.resume or args.out / "last.pt"
 torch.manual_seed(0)
+random.seed(0)
 weight = torch.nn.Parameter(torch.randn(4))
 optimizer = torch.optim.SGD([weight], lr=0.01, momentum=0.9)
 first = 0
@@ -66,6 +68,8 @@ path.with_name("begun").touch()
 
 for step in range(first, args.steps):
     data = torch.randn(4)
+    if args.mode == "late" and step % 4 == 0:
+        data = data * random.random()  # of a generator that is not saved
     if args.mode == "never-repeats":  # the time at which a file was made, which no pin holds
         data = data + os.stat("begun").st_ctime_ns % 1000
     optimizer.zero_grad()
