@@ -156,6 +156,17 @@ def test_what_cannot_be_judged_is_an_error_with_a_way_out(tmp_path: Path, words:
 
 
 @pytest.mark.slow
+def test_watching_checkpoints_changes_no_bit(tmp_path: Path) -> None:
+    """The script prints the same weights by itself as under `resume`."""
+    found = answer(tmp_path / "watched", "plain.py")
+    alone = shutil.copytree(FOLDER, tmp_path / "alone")
+    done = subprocess.run([sys.executable, "plain.py"], cwd=alone, capture_output=True, text=True, check=True)
+
+    assert done.stdout.startswith("[")
+    assert Path(found["folder"], "1-uninterrupted", "stdout.log").read_text() == done.stdout
+
+
+@pytest.mark.slow
 def test_what_shows_later_than_the_kill(tmp_path: Path) -> None:
     """That the script repeats up to there is shown by one more run, before anything is said of its resume."""
     found = answer(tmp_path, "plain.py", "--mode", "late")

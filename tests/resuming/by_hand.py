@@ -80,10 +80,16 @@ def fetched(first: int, last: int, at: Mapping[int, int] | None = None, **more: 
 
 
 def side(
-    folder: Path, change: Change, *, rank: int = 0, b_fetched: Sequence[Fetched] = (), a_fetched: Sequence[Fetched] = ()
+    folder: Path,
+    change: Change,
+    *,
+    rank: int = 0,
+    of_a: Change = lambda row, columns: None,
+    a_fetched: Sequence[Fetched] = (),
+    b_fetched: Sequence[Fetched] = (),
 ) -> Side:
     """A training that was saved after 12 steps and resumed, beside the uninterrupted one; `change` is what is wrong."""
-    a = track(folder / "a", rows(0, STEPS), rank)
+    a = track(folder / "a", rows(0, STEPS, of_a), rank)
     b = track(folder / "b", rows(SAVED, STEPS, change), rank)
     start: Start = start_of(a, b, SAVED, SAVED + 3)
     known = list(a_fetched) or fetched(0, STEPS)

@@ -115,6 +115,36 @@ def test_only_the_average_differs(tmp_path: Path) -> None:
     assert states(side(tmp_path, change)) == ["averaged"]
 
 
+@pytest.mark.parametrize(
+    ("leaf", "expected"),
+    [
+        ("0.ema.fc.weight", "averaged"),
+        ("0.shadows.fc.weight", "averaged"),
+        ("0.other.fc.weight", "averaged"),
+        ("0.scaler._growth_tracker", "scaler"),
+        ("0.scheduler.last_epoch", "scheduler"),
+        ("0.optimizer.state.0.exp_avg", "optimizer"),
+        ("0.torch_rng_state", "generators"),
+        ("0.epoch", "epoch"),
+        ("0.n", "epoch"),
+    ],
+)
+def test_what_only_the_next_save_shows(tmp_path: Path, leaf: str, expected: str) -> None:
+    """The name of the leaf says what it is; the states of modules beside it say nothing."""
+
+    def change(row: int, columns: Row) -> None:
+        if row == 3:
+            columns["artifact"] = {leaf: row, "0.state.Net.loaded0.weight": row}
+
+    def uninterrupted(row: int, columns: Row) -> None:
+        if row == SAVED + 3:
+            columns["artifact"] = {leaf: 1, "0.state.Net.copy0.weight": 1}
+
+    one = side(tmp_path, change, of_a=uninterrupted)
+
+    assert states(one) == [expected]
+
+
 def test_a_loss_that_is_scaled_otherwise(tmp_path: Path) -> None:
     """All losses differ by one power of two; by another factor it is something else."""
 
@@ -181,17 +211,17 @@ def test_data_without_indices_are_told_apart_by_their_contents(tmp_path: Path) -
 
 def test_a_rank_that_goes_on_as_another_one(tmp_path: Path) -> None:
     """Rank 1 draws what rank 0 should draw: it was given the state of that one, and rank 0 is right."""
+
+    def draws(row: int, columns: Row) -> None:
+        columns["rng"] = {"torch": digest("rank 1", columns["rng"]["torch"])}
+
+    def draws_and_is_wrong(row: int, columns: Row) -> None:
+        draws(row, columns)
+        spoiled("loss", "grad", "param")(row, columns)
+
     first = side(tmp_path / "0", lambda row, columns: None)
+    given = side(tmp_path / "1", spoiled("loss", "grad", "param"), rank=1, of_a=draws)
+    own = side(tmp_path / "2", draws_and_is_wrong, rank=1, of_a=draws)
 
-    def of_its_own(row: int, columns: Row) -> None:
-        columns["rng"] = {"torch": digest("own", row)}
-
-    second = side(tmp_path / "1", spoiled("loss", "grad", "param"), rank=1)
-    assert states(first, second) == []
-
-    third = side(tmp_path / "2", spoiled("loss", "grad", "param"), rank=1)
-    # Its own generator stood elsewhere in the uninterrupted run.
-    spoilt = third.a.row(SAVED)
-    assert isinstance(spoilt, dict)
-    spoilt["rng"] = type(spoilt["rng"])(("torch",), [digest("own", 0)])
-    assert states(first, third) == ["rank-state"]
+    assert [(one.state, one.rank) for one in found(first, given)] == [("rank-state", 1)]
+    assert states(first, own) == []

@@ -32,6 +32,8 @@ def test_a_few_steps_after_a_save_past_the_first_epoch() -> None:
 def test_within_an_epoch_and_at_its_end() -> None:
     """Where both are seen, both; each is then compared up to the next save."""
     assert kills(request(), saves(4, 8, 12, 16, 20), 40) == [Kill(14, 12, most=10), Kill(18, 16, most=10)]
+    # Too late to be tried within two and a half lengths.
+    assert kills(request(), saves(5, 10, 15, 20, 25, 30, 35, 40, 45), 48) == [Kill(12, 10)]
 
 
 def test_before_the_next_save() -> None:

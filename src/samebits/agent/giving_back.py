@@ -28,6 +28,13 @@ def kept_at(folder: Path, rank: int) -> Path:
 
 def keep(recorder: Recorder, steps: int) -> None:
     """Keep the global generators and all optimizers as they are now; the last time counts."""
+    try:
+        _keep(recorder, steps)
+    except Exception as error:  # states of any sort: what cannot be kept is not given back, and nothing else is lost
+        recorder.note_once(f"the state at the save, which could not be kept: {type(error).__name__}: {error}")
+
+
+def _keep(recorder: Recorder, steps: int) -> None:
     held = [one for one in recorder.optimizers.all() if one.has_stepped]
     optimizers = [
         {
@@ -112,7 +119,8 @@ def _unpacked(value: Any) -> Any:
     if isinstance(value, _Packed):
         raw, dtype, shape, device = value
         kind = getattr(torch, dtype.removeprefix("torch."))
-        return torch.frombuffer(bytearray(raw), dtype=torch.uint8).view(kind).reshape(shape).to(device)
+        flat = torch.frombuffer(bytearray(raw), dtype=torch.uint8) if raw else torch.empty(0, dtype=torch.uint8)
+        return flat.view(kind).reshape(shape).to(device)
     if isinstance(value, dict):
         return {key: _unpacked(one) for key, one in value.items()}
     return [_unpacked(one) for one in value] if type(value) is list else value

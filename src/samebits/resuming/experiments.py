@@ -352,6 +352,8 @@ class _Looked:
         """What to give back, and when, to see whether a suspected state is missing; None where that cannot be tried."""
         side, row, _ = first
         what = _CURED_BY[suspect.state]
+        if not any(killed.glob("kept.*")):
+            return None
         if what == "optimizer":
             return Restored(str(killed), "optimizer", "step") if row == 0 else None
         a, b = side.fetched(row)

@@ -140,7 +140,7 @@ def _by_stream(side: Side, row: int, difference: Difference) -> Iterator[_Said]:
     elif difference.stream == "optimizer":
         yield _of_optimizer(difference.names)
     else:
-        yield _of_saved(difference)
+        yield _of_saved(side, difference)
 
 
 def _gradients(side: Side, row: int) -> _Said:
@@ -273,7 +273,7 @@ def _of_optimizer(names: Sequence[str]) -> _Said:
     return "optimizer", f"{_some(names)} after the step"
 
 
-def _of_saved(difference: Difference) -> _Said:
+def _of_saved(side: Side, difference: Difference) -> _Said:
     """Only what is saved next differs; what the leaves are called says what they are."""
     names = difference.names
     known: tuple[tuple[State, re.Pattern[str]], ...] = (
@@ -289,7 +289,11 @@ def _of_saved(difference: Difference) -> _Said:
         own = [name for name in names if pattern.search(name)]
         if own:
             return state, f"in what is saved next, {_some(own)}"
-    return "averaged", f"in what is saved next, {_some(names)}, and nothing that is trained"
+    trained = side.a.column(0, "param")
+    weights = [name for name in names if any(name.endswith(one) for one in trained)]
+    if weights:
+        return "averaged", f"in what is saved next, {_some(weights)}, and nothing that is trained"
+    return "epoch", f"in what is saved next, {_some(names)}: something that the script counts goes on otherwise"
 
 
 # ---- what is seen besides --------------------------------------------------------------------------------------------

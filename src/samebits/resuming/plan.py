@@ -19,6 +19,8 @@ from samebits.runfolder.spec import Restored, ResumeSpec, StopSignal
 
 # So many steps are looked at after the first save, and the run is killed so many after a save.
 STEPS_AFTER_SAVE, STEPS_BEFORE_KILL = 10, 3
+# A test takes no more than so many lengths of what is looked at.
+MOST_LENGTHS = 2.5
 # No bound for a user: more trials than anybody asks for.
 MOST_RUNS = 10_000
 
@@ -163,12 +165,15 @@ def _chosen(saves: Mapping[int, SavedIn], steps: int) -> list[Kill]:
     ranked = sorted(early, key=lambda one: (saves[one].epoch == 0, one))
     within = [one for one in ranked if not saves[one].is_end]
     at_end = [one for one in ranked if saves[one].is_end]
-    chosen = sorted([*within[:1], *at_end[:1]])
-    found = []
-    for one in chosen:
-        following = min((other for other in saves if other > one), default=steps)
-        after = min(one + STEPS_BEFORE_KILL, following, steps - 1) - 1
-        # Of several, each is compared up to what is saved next; one alone to the end.
-        most = None if len(chosen) == 1 else max(STEPS_AFTER_SAVE, following - one + 2)
-        found.append(Kill(max(after, one), one, most=most))
-    return found
+    both = [_after(saves, one, steps) for one in sorted([*within[:1], *at_end[:1]])]
+    # Of several, each is compared up to what is saved next; one alone to the end.
+    if len(both) > 1 and steps + sum(kill.after + 1 + (kill.most or 0) for kill in both) <= MOST_LENGTHS * steps:
+        return both
+    return [replace(_after(saves, (within or at_end)[0], steps), most=None)]
+
+
+def _after(saves: Mapping[int, SavedIn], one: int, steps: int) -> Kill:
+    """Some steps after a save, and before the next."""
+    following = min((other for other in saves if other > one), default=steps)
+    after = min(one + STEPS_BEFORE_KILL, following, steps - 1) - 1
+    return Kill(max(after, one), one, most=max(STEPS_AFTER_SAVE, following - one + 2))

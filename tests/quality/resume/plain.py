@@ -81,3 +81,5 @@ for step in range(first, args.steps):
     due = {"never": False, "last-only": step + 1 == args.steps, "term": False}
     if due.get(args.mode, (step + 1) % 5 == 0) or (args.mode == "term" and step == 4):
         save(step + 1)
+
+print(weight.tolist())
