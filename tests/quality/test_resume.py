@@ -116,7 +116,7 @@ def test_within_an_epoch_and_at_its_end(tmp_path: Path) -> None:
         (["plain.py"], [5]),
         (["--at", "7", "--at", "21", "plain.py"], [5, 20]),
         (["--kills", "2", "plain.py"], None),
-        (["--signal", "TERM", "plain.py", "--mode", "term"], [8]),
+        (["--signal", "TERM", "plain.py", "--mode", "term", "--steps", "200"], None),
         (["--during-save", "plain.py"], [5]),
         (["--with=--resume last.pt", "plain.py", "--mode", "other-command"], [5]),
         (["plain.py", "--out", "{run}"], [5]),

@@ -127,7 +127,12 @@ class Checkpoints:
 def path_of(file: object) -> str:
     """The absolute path of a file that was named or opened; empty where it has none."""
     name = file if isinstance(file, str | os.PathLike) else getattr(file, "name", None)
-    return os.path.abspath(os.fsdecode(name)) if isinstance(name, str | bytes | os.PathLike) else ""
+    if not isinstance(name, str | bytes | os.PathLike):
+        return ""
+    try:
+        return os.path.abspath(os.fsdecode(name))
+    except (OSError, ValueError):  # the current folder is gone
+        return ""
 
 
 def identity(path: str) -> str:

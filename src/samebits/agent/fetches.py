@@ -105,8 +105,15 @@ class Fetches:
 def _known_by(loader: Any) -> object:
     """The line that iterates it, and what it loads: a loader that is made anew for every epoch is the same one."""
     site, dataset = user_site(), loader.dataset
-    size = len(dataset) if hasattr(type(dataset), "__len__") else 0
-    return (None if site is None else site.key), type(dataset).__qualname__, size, loader.batch_size
+    return (None if site is None else site.key), type(dataset).__qualname__, _size(dataset), loader.batch_size
+
+
+def _size(dataset: Any) -> int:
+    """Of a dataset that has one; torch's own sampler has asked it before."""
+    try:
+        return 0 if isinstance(dataset, torch.utils.data.IterableDataset) else len(dataset)
+    except Exception:  # it is the user's, and need not have one
+        return 0
 
 
 def _digest(indices: object) -> str:

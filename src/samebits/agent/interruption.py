@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import threading
 import time
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 
 # How the models module calls copies, models that were loaded, and models beside the first one.
 _COPY = re.compile(r"\w+\.(copy|loaded)\d+\.|[A-Z]\w*\d+\.")
-# A program that was asked to end has so many steps to save and to leave.
-STEPS_TO_LEAVE = 10
+# A program that was asked to end has so many steps to save and to leave, and so many seconds at least.
+STEPS_TO_LEAVE, SECONDS_TO_LEAVE = 10, 10.0
 # A rank waits so long for the others to come to the step after which all are stopped.
 WAIT_SECONDS = 5.0
 
@@ -42,6 +43,7 @@ class Interruption:
         self.recorder, self.spec = recorder, spec
         self.fetches = Fetches(recorder)
         self.checkpoints = Checkpoints(recorder, self.saved, self.loaded)
+        self._asked = 0.0
         self.giving_back = None if spec.restored is None else GivingBack(recorder, spec.restored, self.fetches)
 
     def install(self, stack: ExitStack) -> None:
@@ -98,9 +100,16 @@ class Interruption:
         elif last == asked:
             log.commit()
             self.recorder.journal.note(Interrupted(last, "SIGTERM", log.rank))
-            os.kill(os.getpid(), signal.SIGTERM)
-        elif last >= asked + STEPS_TO_LEAVE:
+            self._asked = time.monotonic()
+            threading.Thread(target=self._ask_to_end, daemon=True).start()
+        elif last >= asked + STEPS_TO_LEAVE and time.monotonic() > self._asked + SECONDS_TO_LEAVE:
             self._kill(log)
+
+    def _ask_to_end(self) -> None:
+        """From a thread that waits until the main one is out of our hooks: what the program's handler raises is its."""
+        with self.recorder.lock:
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
 
     def _kill(self, log: Log, torn: str = "") -> None:
         log.commit()

@@ -181,7 +181,7 @@ class _Testing:
         if looked is None:
             return self._took_none(trial, stopped, run)
         start = looked.sides[0].start
-        if start.step > after + 1:
+        if start.step > stopped.seen.most_done:
             raise SamebitsError(
                 f"it resumed at step {start.step}, later than it was killed, after step {after}",
                 "did it load what another training has saved? {run} in the command is a folder of each run's own",
@@ -306,7 +306,7 @@ class _Looked:
         if not tracks:
             return None
         saved, loaded = what_was_loaded(stopped.seen, seen)
-        most = max(stop.step for stop in stopped.seen.stops) + 1
+        most = stopped.seen.most_done
         fallback = max((one.steps for one in stopped.seen.saves if one.steps > 0), default=None)
         known = saved.steps if saved is not None else fallback if loaded is not None else None
         sides = []

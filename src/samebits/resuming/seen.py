@@ -46,6 +46,11 @@ class Seen:
         """Steps that were done when something was saved, after the first."""
         return sorted({one.steps for one in self.saves if one.steps > 0})
 
+    @property
+    def most_done(self) -> int:
+        """Steps that were done when it was stopped, or saved last after it was asked to end."""
+        return max([stop.step + 1 for stop in self.stops] + self.steps_saved, default=0)
+
     def saved_in(self) -> dict[int, SavedIn]:
         """Steps done at each save → where in the epochs of the first rank that was."""
         own = self.of_rank(0)
