@@ -48,6 +48,19 @@ def test_paths_into_the_folder_lead_into_the_copy() -> None:
     assert environment == {"PYTHONPATH": f"/lib:{there}/src", "PWD": there, "HOME": "/home/me/p"}
 
 
+def test_the_runs_own_folder_leads_into_no_copy() -> None:
+    """It lies in the working folder as a rule, and is one folder whether the run has a copy or not."""
+    files = "/home/me/p/.samebits/1/run-1/files"
+    place = Place("/home/me/p", files, copy="/home/me/p/.samebits/1/copy-1/p")
+
+    assert place.words(["python", "--out={run}", "{run}/a", "/home/me/p/b"]) == [
+        "python",
+        f"--out={files}",
+        f"{files}/a",
+        "/home/me/p/.samebits/1/copy-1/p/b",
+    ]
+
+
 def test_a_copy_has_everything_but_what_is_made_again(tmp_path: Path) -> None:
     """Times, modes and links as they were; environments and what is shared are links; sockets are told."""
     write(tmp_path / "p", {"a/b.txt": "1", "data/x": "2", ".git/HEAD": "", "__pycache__/c.pyc": "", "v/pyvenv.cfg": ""})

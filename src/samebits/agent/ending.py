@@ -1,9 +1,9 @@
 """Where a run ends before its script does: decided at the end of every step, by all ranks alike.
 
-A run ends after the last step that was asked for; a first look, once enough steps have fitted into its time; and a run
-that reads along in another one's recording, soon after the two diverged. A rank that would stop alone leaves the others
-waiting for it in a collective. So the first one to decide writes down a step that no other one can have finished yet,
-and all end after that one.
+A run ends after the last step that was asked for; a first look, once enough steps have fitted into its time, and where
+checkpoints are watched, some steps after the first one; and a run that reads along in another one's recording, soon
+after the two diverged. A rank that would stop alone leaves the others waiting for it in a collective. So the first one
+to decide writes down a step that no other one can have finished yet, and all end after that one.
 """
 
 from __future__ import annotations
@@ -38,6 +38,12 @@ class Ending:
         self._has_diverged = False
         self._first_ended: float | None = None
         self._last: int | None = None
+        # Steps that were done when something was saved.
+        self._saves: list[int] = []
+
+    def saved(self, steps: int) -> None:
+        """Something was saved when so many steps were done."""
+        self._saves.append(steps)
 
     def wrote(self, path: Path, step: int, root: bytes) -> None:
         """A row is on disk: compare it with the other run's."""
@@ -62,7 +68,18 @@ class Ending:
         if self._first_ended is None:
             self._first_ended = time.perf_counter()
         seconds = time.perf_counter() - self._first_ended
-        return step + 1 >= self._spec.look_steps and seconds >= self._spec.look_seconds
+        return step + 1 >= self._spec.look_steps and seconds >= self._spec.look_seconds and self._has_saved(step + 1)
+
+    def _has_saved(self, done: int) -> bool:
+        """Whether a look at checkpoints has seen them: the first, some steps more, and the second if one comes."""
+        more = None if self._spec.resume is None else self._spec.resume.end_after_save
+        if more is None:
+            return True
+        first = next((steps for steps in self._saves if steps > 0), None)
+        if first is None or done < first + more:
+            return False
+        # What is saved when s steps are done belongs to the row of the step after that.
+        return any(first < steps < done for steps in self._saves) or done >= 2 * first + more
 
     def _agreed(self, step: int) -> bool:
         """This process would end here: at once where it is alone, else where all can."""

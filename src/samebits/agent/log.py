@@ -120,6 +120,11 @@ class Log:
         self._counts[stream] = number + 1
         return number
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """Stream → how many came so far in this step."""
+        return dict(self._counts)
+
     def has(self, stream: str) -> bool:
         return stream in self._row.names
 

@@ -79,7 +79,8 @@ class OptimizerHooks:
         log.add("param", named)
         held.note_versions()
         held.has_stepped = True
-        if log.step < STATE_FIRST_STEPS or log.step % STATE_EVERY == 0:
+        is_resume = log.spec.resume is not None
+        if is_resume or log.step < STATE_FIRST_STEPS or log.step % STATE_EVERY == 0:
             log.add_all("optimizer", held.tree())
         self.recorder.end_step("optimizer")
 

@@ -23,9 +23,10 @@ from torch.utils.data import get_worker_info
 from samebits.agent.data_hooks import DataHooks
 from samebits.agent.ending import Ending
 from samebits.agent.gradient_hooks import GradientHooks
+from samebits.agent.interruption import Interruption
 from samebits.agent.lanes import Lane, new_lane
 from samebits.agent.last_looks import LastLooks
-from samebits.agent.listening import listen
+from samebits.agent.listening import Named, listen
 from samebits.agent.log import Log
 from samebits.agent.models import Models
 from samebits.agent.module_hooks import ModuleHooks
@@ -74,6 +75,7 @@ class Recorder:
         self.last_looks = LastLooks(self)
         self.module_hooks, self.gradient_hooks = ModuleHooks(self), GradientHooks(self)
         self.optimizer_hooks, self.data_hooks = OptimizerHooks(self), DataHooks(self)
+        self.interruption = None if spec.resume is None else Interruption(self, spec.resume)
         self._begin((thread or threading.main_thread()).ident or 0)
 
     def _begin(self, thread: int) -> None:
@@ -173,6 +175,8 @@ class Recorder:
         """Hook torch. Call once; what a process has to do at its end is done by `finish`."""
         for hooks in (self.optimizer_hooks, self.module_hooks, self.gradient_hooks, self.data_hooks):
             hooks.install(self.installed)
+        if self.interruption is not None:
+            self.interruption.install(self.installed)
         if hasattr(threading.Thread, "_delete"):
             self.installed.callback(listen(threading.Thread, "_delete", before=self.safely(self.thread_ended)))
         if self.ops is not None:
@@ -244,7 +248,10 @@ class Recorder:
 
     def end_step(self, cut: str) -> None:
         lane = self.lane
-        if self._close_row(lane, cut):
+        is_last = self._close_row(lane, cut)
+        if self.interruption is not None and lane is self.main:
+            self.interruption.step_ended(lane.log)
+        if is_last:
             self._stop()
         if lane.ops is not None and not lane.log.broken:
             lane.ops.begin_step(lane.log.step)
@@ -253,7 +260,7 @@ class Recorder:
         """Write a row; True when this was the last step that was asked for."""
         lane.training.forward_open = False
         lane.training.keep_outputs()
-        lane.log.add("buffer", lane.models.changed_buffers())
+        lane.log.add("buffer", self._buffers(lane))
         self.last_looks.look_at_copies(lane)
         if lane.ops is not None:
             lane.ops.end_step()
@@ -262,6 +269,9 @@ class Recorder:
             # A pool ends its workers with a signal when it is left.
             lane.log.commit()
         return is_last
+
+    def _buffers(self, lane: Lane) -> list[Named]:
+        return lane.models.changed_buffers() if self.interruption is None else self.interruption.states(lane)
 
     def end_call(self) -> None:
         """Where nothing is trained, a call of the outermost module is a step; workers call in unknown order."""

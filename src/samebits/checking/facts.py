@@ -134,7 +134,7 @@ class Facts:
     script: str = ""
     files: tuple[str, ...] = ()
     seeds: tuple[SeedCall, ...] = ()
-    late_seeds: Mapping[str, tuple[Shown, ...]] = field(default_factory=dict)
+    late_seeds: Mapping[str, Site] = field(default_factory=dict)
     left: tuple[Left, ...] = ()
     stopped_after: int | None = None
 
@@ -162,7 +162,7 @@ def read_facts(folder: Path) -> Facts:
         next((note.script for note in _of(Observed, notes) if note.script), ""),
         tuple(sorted(path for path in files if is_user_file(path))),
         tuple(SeedCall(note.what, str(note.value), note.site, note.site.noted) for note in _of(Seeded, notes)),
-        {name: (Shown("seeded too late", site),) for notes in reversed(processes) for name, site in _late(notes)},
+        {name: site for notes in reversed(processes) for name, site in _late(notes)},
         tuple(_left(note) for note in _of(LeftBehind, notes)),
         max((note.stopped_after for note in _of(Ended, notes) if note.stopped_after is not None), default=None),
     )

@@ -6,8 +6,9 @@ import math
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,9 @@ from samebits.checking.plan import Request
 from samebits.checking.treatments import ended
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence, first_divergence
+from samebits.launch.command import Command
 from samebits.launch.process import Outcome, run_recorded
+from samebits.runfolder.place import Place
 from samebits.runfolder.plan import RunPlan
 
 # No run of a check is waited for longer than so many times the first one, and never given less than a minute.
@@ -104,10 +107,43 @@ class RunPool:
         path = self._path(number, plan)
         self._announce(number, plan, None, path)
         with self.places.place_for(plan, path, self.runs) as place:
-            waiting = partial(self._announce, number, plan, None, path)
-            # Asked again and again: side by side, the others begin before the first run has ended.
-            limit = partial(self._limits.of, plan)
-            outcome = run_recorded(self.request.command, plan, path, limit, waiting, place)
+            return self._run_at(number, plan, place, self.request.command)
+
+    @contextmanager
+    def place_for(self, plan: RunPlan) -> Iterator[Place]:
+        """A place for several runs, one after the other, each of which finds what those before it left.
+
+        What they have in the folder `{run}` is kept beside the runs.
+        """
+        path = self.home / f"files-{self._started + 1}"
+        path.mkdir(exist_ok=True)
+        try:
+            with self.places.place_for(plan, path, self.runs) as place:
+                yield place
+        finally:
+            with suppress(OSError):
+                path.rmdir()  # where there were no files
+
+    def run_at(self, place: Place, plan: RunPlan, command: Command | None = None) -> Run:
+        """One run in a place that is there already, also of another command.
+
+        Raises:
+            BudgetSpentError: a signal ended it.
+        """
+        number = self._number()
+        try:
+            return self._run_at(number, plan, place, command or self.request.command)
+        except KeyboardInterrupt as interrupt:
+            self.cut_short = ((number, plan),)
+            raise BudgetSpentError(interrupt.args[0] if interrupt.args else signal.SIGINT) from interrupt
+
+    def _run_at(self, number: int, plan: RunPlan, place: Place, command: Command) -> Run:
+        path = self._path(number, plan)
+        self._announce(number, plan, None, path)
+        waiting = partial(self._announce, number, plan, None, path)
+        # Asked again and again: side by side, the others begin before the first run has ended.
+        limit = partial(self._limits.of, plan)
+        outcome = run_recorded(command, plan, path, limit, waiting, place)
         self._announce(number, plan, outcome, path)
         recordings = outcome.folder.recordings()
         steps = max((recording.steps for recording in recordings), default=0)

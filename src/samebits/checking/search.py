@@ -68,7 +68,7 @@ class Found:
         if lucky:
             read = [Place(lucky[0], tuple(lucky[1:]))]
         evidence = round_.evidence(suspect)
-        late = facts.late_seeds.get(suspect.name, ())
+        late = facts.late_seeds.get(suspect.name)
         return [
             Cause(
                 suspect.name,
@@ -82,7 +82,8 @@ class Found:
                 likely=bool(lucky),
                 others=tuple(entry.site for entry in place.company),
                 fixed_together=factor.fixed_once,
-                shown_by=late or (facts.shown.get((suspect.name, place.entry.site.key), ()) if place.entry else ()),
+                shown_by=facts.shown.get((suspect.name, place.entry.site.key), ()) if place.entry else (),
+                seeded_late=late,
                 divergent=suspect.divergent,
             )
             for place in (read if lucky else self.places.get(suspect.name) or places_of(round_, suspect))

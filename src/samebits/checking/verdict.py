@@ -241,6 +241,7 @@ class Cause:
         others: further lines at which it enters, fixed together with the first one, or not distinguished from it.
         fixed_together: one seed before the first line cures the others, too.
         shown_by: lines that show how it enters there.
+        seeded_late: where a generator is seeded after it was drawn from; None where it is not, or nothing is drawn.
         distance: how far the first differing tensor lies from the pinned run's.
         divergent: the runs that showed it.
     """
@@ -257,6 +258,7 @@ class Cause:
     others: tuple[Site, ...] = ()
     fixed_together: bool = False
     shown_by: tuple[Shown, ...] = ()
+    seeded_late: Site | None = None
     distance: Distance | None = None
     divergent: DivergentRuns | None = None
 

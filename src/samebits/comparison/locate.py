@@ -116,13 +116,13 @@ def _explained(pair: Pair, row: int) -> Divergence:
     left, right = pair.a.columns(row), pair.b.columns(row)
     generators = _generators(pair, row)
     for stream in COMPARED:
-        found = _in_stream(left.get(stream), right.get(stream))
+        found = in_stream(left.get(stream), right.get(stream))
         if found is not None:
             return Divergence(row, stream, rank=pair.rank, generators=generators, process=pair.process, **found)
     raise AssertionError(f"roots differ at row {row}, and no stream does")
 
 
-class _InStream(TypedDict, total=False):
+class InStream(TypedDict, total=False):
     """What of a divergence one stream says."""
 
     name: str
@@ -132,7 +132,8 @@ class _InStream(TypedDict, total=False):
     is_reordered: bool
 
 
-def _in_stream(a: Column | None, b: Column | None) -> _InStream | None:
+def in_stream(a: Column | None, b: Column | None) -> InStream | None:
+    """What one stream of two rows says of a divergence; None where it is the same in both."""
     if a is None and b is None:
         return None
     if a is None or b is None:
@@ -147,7 +148,7 @@ def _in_stream(a: Column | None, b: Column | None) -> _InStream | None:
     return {"name": differing[0], "differing": len(differing), "total": len(a.names)} if differing else None
 
 
-def _other_names(a: Column, b: Column) -> _InStream:
+def _other_names(a: Column, b: Column) -> InStream:
     left, right = a.as_dict(), b.as_dict()
     union = list(dict.fromkeys([*a.names, *b.names]))
     differing = [name for name in union if left.get(name) != right.get(name)]

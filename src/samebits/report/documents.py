@@ -13,6 +13,7 @@ from samebits.comparison.locate import DivergentStream
 from samebits.comparison.ops import OpFinding
 from samebits.factors.base import Scope
 from samebits.factors.context import Mode
+from samebits.resuming.verdict import State
 from samebits.runfolder.ops import Pass
 
 
@@ -308,6 +309,7 @@ class WitnessedDocument(TypedDict):
 
 class _MoreOfCause(TypedDict, total=False):
     shown_by: list[ShownDocument]
+    seeded_late: LocationDocument | None
     seeded: list[SeededDocument]
     witnessed: list[WitnessedDocument]
     excluded: list[str]
@@ -324,6 +326,7 @@ class CauseDocument(_MoreOfCause):
         locations: the location, and its company: lines fixed together with it, or not told apart from it
         fixed_together: one seed before the first location fixes all of them
         shown_by: lines that show how the factor enters at its location
+        seeded_late: where a generator is seeded after it was drawn from
         likely: the line was found by reading the code, not by watching it
         confirmed: shown by experiment: a coin outside the catalogue would have shown the same with a chance below
             `runs.limit`
@@ -649,6 +652,110 @@ class CostDocument(TypedDict):
     error: ErrorDocument | None
 
 
+class ResumeDivergenceDocument(TypedDict):
+    """The first place at which a resumed run differs from the uninterrupted one.
+
+    Attributes:
+        step: of the uninterrupted run, counted from 0
+        name: of the first tensor that differs
+        differing: tensors of that stream that differ
+    """
+
+    step: int
+    stream: DivergentStream
+    name: str
+    rank: int
+    differing: int
+    total: int
+
+
+class MissingDocument(TypedDict):
+    """A state that was not saved, or not restored.
+
+    Attributes:
+        confirmed: with that state given back, the resumed run has the same bits where it had not before
+        location: the line that saved the checkpoint; null where nothing was seen to be saved
+        rank: of the process that lacks it
+        remedy: what to change, in words
+    """
+
+    state: State
+    confirmed: bool
+    location: LocationDocument | None
+    evidence: str
+    rank: int
+    remedy: str
+
+
+class TrialDocument(TypedDict):
+    """One training that was stopped and started again.
+
+    Attributes:
+        signal: that stopped it
+        killed_after: the last step that it did; -1 before the first
+        torn: it was killed in a save, and half of this file was left; empty otherwise
+        saved_step: steps that were done when the checkpoint was saved that it went on from
+        resumed_step: the first step that was done again
+        steps_compared: with those of the uninterrupted run
+        checkpoint: path of what it went on from
+        runs: ids of the killed and the resumed run, and of those that confirmed a cause
+        error: why it could not be judged
+    """
+
+    signal: str
+    killed_after: int
+    torn: str
+    saved_step: int | None
+    resumed_step: int | None
+    steps_compared: int
+    first_divergence: ResumeDivergenceDocument | None
+    missing: list[MissingDocument]
+    checkpoint: str
+    runs: list[int]
+    error: ErrorDocument | None
+
+
+class ResumeDocument(TypedDict):
+    """What `samebits resume --format json` prints. Keys are only ever added.
+
+    What is not in `trials` is of the first of them that differs, or else of the first.
+
+    Attributes:
+        headline: the answer in one sentence
+        command: as it was typed
+        resumed_with: what was started after the kill
+        folder: holds a run folder for every run
+        steps: that the uninterrupted run took
+        saved_step: steps that were done when the checkpoint was saved that it went on from
+        resumed_step: the first step that was done again
+        missing: the first cause first
+        saved_at: the line that saved the checkpoint
+        loaded_at: the line that loaded it; null where nothing was seen to be loaded
+        seed: of the steps that were chosen at random; null where none were
+        interrupted: the signal that ended it before it was done
+    """
+
+    schema: Literal["samebits.resume/1"]
+    verdict: VerdictKind
+    headline: str
+    command: str | None
+    resumed_with: str | None
+    folder: str | None
+    runs: list[RunDocument]
+    steps: int
+    saved_step: int | None
+    resumed_step: int | None
+    first_divergence: ResumeDivergenceDocument | None
+    missing: list[MissingDocument]
+    saved_at: LocationDocument | None
+    loaded_at: LocationDocument | None
+    trials: list[TrialDocument]
+    seed: int | None
+    not_observed: list[str]
+    interrupted: str | None
+    error: ErrorDocument | None
+
+
 # Every document by the name in its `schema` key.
 DOCUMENTS: dict[str, type] = {
     "check": CheckDocument,
@@ -656,6 +763,7 @@ DOCUMENTS: dict[str, type] = {
     "diff": DiffDocument,
     "factors": FactorsDocument,
     "replay": ReplayDocument,
+    "resume": ResumeDocument,
 }
 # What holds no other keys than these, now or later.
 CLOSED: tuple[type, ...] = (InterruptedCheckDocument, RunUnderWayDocument, InterruptedCostDocument)

@@ -60,7 +60,7 @@ def check_json(verdict: Verdict) -> CheckDocument:
         "headline": check_text(verdict).splitlines()[0],
         "command": verdict.command,
         "folder": str(verdict.home),
-        "runs": [_run(run) for run in verdict.runs],
+        "runs": [run_json(run) for run in verdict.runs],
         "varied": list(verdict.varied),
         "pinned": list(verdict.pinned),
         "first_divergence": _first(verdict),
@@ -175,7 +175,8 @@ def factors_json(status: Status) -> FactorsDocument:
     }
 
 
-def _run(run: RunRecord) -> RunDocument:
+def run_json(run: RunRecord) -> RunDocument:
+    """One run as data."""
     return {
         "id": run.id,
         "role": run.role,
@@ -328,6 +329,7 @@ def _cause(cause: Cause) -> CauseDocument:
             {"what": shown.what, "location": _location(shown.site), "fix": shown.fix or None}
             for shown in cause.shown_by
         ],
+        "seeded_late": None if cause.seeded_late is None else _location(cause.seeded_late),
         "likely": cause.likely,
         "confirmed": cause.confirmed,
         "distance": None if cause.distance is None else _distance(cause.distance),

@@ -23,6 +23,7 @@ from samebits.report.documents import (
     OriginDocument,
     PriceDocument,
     RatioDocument,
+    ResumeDocument,
     RunDocument,
 )
 from samebits.report.places import apart
@@ -89,6 +90,27 @@ def cost_page(document: CostDocument, manifest: Manifest) -> str:
         safer=SAFER,
         bars=_bars([(price["label"], price["ratio"]) for price in prices if price["ratio"] is not None]),
         prices=[_price(price) for price in prices],
+        environment=_environment(manifest),
+    )
+
+
+def resume_page(document: ResumeDocument, manifest: Manifest, sources: bool = True) -> str:
+    """The page of a resume; `document` is `samebits.resume/1`."""
+    places = (("saved", document["saved_at"]), ("loaded", document["loaded_at"]))
+    return _rendered(
+        "resume.html",
+        title=f"samebits: resume, {document['verdict']}",
+        state=document["verdict"],
+        headline=document["headline"],
+        command=document["command"],
+        error=document["error"],
+        document=document,
+        trials=document["trials"],
+        lines=[
+            (name, f"{one['path']}:{one['line']}", one["source"] if sources else "")
+            for name, one in places
+            if one is not None
+        ],
         environment=_environment(manifest),
     )
 
@@ -168,6 +190,7 @@ def _cause(cause: CauseDocument, sources: bool, cwd: str) -> View:
     others = [_near(one, cwd) for one in cause["locations"][1:]]
     entered = [{**one, "location": _near(one["location"], cwd)} for one in cause.get("witnessed", [])]
     near = {"location": _near(cause["location"], cwd), "others": others, "witnessed": entered}
+    near["seeded_late"] = _near(cause.get("seeded_late"), cwd)
     # An answer of an older samebits lacks what came later.
     later: View = {"fixed_together": False, "runs": None, "excluded": [], "next": [], "seeded": []}
     return {**later, **cause, "lines": lines, "shown_by": shown, **near}

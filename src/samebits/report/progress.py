@@ -88,6 +88,12 @@ def question(plan: RunPlan) -> str:
         "operations again": "which operation is the first to differ?",
         "operands kept": "what was that operation given?",
         "operands of the other kept": "what was that operation given?",
+        "uninterrupted": "how does it train and save if nothing stops it?",
+        "uninterrupted again": "does it repeat up to there?",
+        "killed": "does it do the same until it is killed?",
+        "resumed": "does it go on with the same bits?",
+        "resumed, generators given back": "are the generators missing?",
+        "resumed, optimizer given back": "is the optimizer's state missing?",
         "treatments told apart": "which treatment does the script not survive?",
     }.get(plan.role, f"{plan.role}?")
 

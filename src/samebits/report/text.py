@@ -128,6 +128,9 @@ def _cause_rows(verdict: Verdict) -> list[tuple[str, str]]:
             rows += [("", f"or {place_of(site)}  {site.source}") for site in cause.others]
         for shown in cause.shown_by:
             rows += [("", f"{shown.what} at {place_of(shown.site)}"), ("", f"    {shown.site.source}")]
+        if cause.seeded_late is not None:
+            late = cause.seeded_late
+            rows += [("", f"seeded too late at {place_of(late)}"), ("", f"    {late.source}")]
         rows += [("", state_of(cause)), ("", coin(cause))]
         if cause.distance is not None and cause.distance.is_rounding:
             rows.append(("", distance_words(cause.distance)))

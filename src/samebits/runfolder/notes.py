@@ -243,6 +243,93 @@ class OpDiverged(Note):
     index: int
 
 
+@dataclass(frozen=True)
+class Saved(Note):
+    """Something was saved to a file, in a run whose checkpoints are watched.
+
+    Attributes:
+        path: absolute; empty where it went to no file with a name.
+        steps: optimizer steps that were done by then.
+        what: was called.
+        site: the user's line.
+        rank: of the process.
+        file: number and time of the file, by which it is known under another name.
+        counts: stream → how many things of it had come in that step by then.
+    """
+
+    sort = "saved"
+
+    path: str
+    steps: int
+    what: str
+    site: Site | None = None
+    rank: int = 0
+    file: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Loaded(Note):
+    """Something that was saved was loaded; the fields are those of `Saved`."""
+
+    sort = "loaded"
+
+    path: str
+    steps: int
+    what: str
+    site: Site | None = None
+    rank: int = 0
+    file: str = ""
+
+
+@dataclass(frozen=True)
+class Fetched(Note):
+    """A loader handed a batch over, in a run whose checkpoints are watched.
+
+    Attributes:
+        step: optimizer steps that were done by then.
+        number: of the batch within the step.
+        indices: digest of the indices that it was made of; empty where there are none.
+        loader: loaders count from 0 as they are first iterated; those are one that a line makes anew for each epoch.
+        epoch: how often that one was iterated before.
+        position: of the batch in that epoch.
+        draws: the order of that epoch was drawn from a global generator.
+        ahead: how many batches its workers fetch ahead.
+        rank: of the process.
+    """
+
+    sort = "fetched"
+
+    step: int
+    number: int
+    indices: str = ""
+    loader: int = 0
+    epoch: int = 0
+    position: int = 0
+    ahead: int = 0
+    draws: bool = False
+    rank: int = 0
+
+
+@dataclass(frozen=True)
+class Interrupted(Note):
+    """samebits stopped the process on purpose, as a killed training is stopped.
+
+    Attributes:
+        step: the last one that was done; -1 before the first.
+        signal: that was sent.
+        rank: of the process.
+        torn: the file of which half was left.
+    """
+
+    sort = "interrupted"
+
+    step: int
+    signal: str
+    rank: int = 0
+    torn: str = ""
+
+
 _SORTS = {kind.sort: kind for kind in Note.__subclasses__()}
 AnyNote = TypeVar("AnyNote", bound=Note)
 

@@ -45,10 +45,12 @@ class Place:
 
     def words(self, argv: Sequence[str]) -> list[str]:
         """The command as it is started here."""
-        program, *rest = with_run_folder(argv, self.files)
+        program, *rest = argv
         # A virtual environment is not copied, and knows its own place.
         is_installed = os.path.exists(os.path.join(os.path.dirname(program), os.pardir, "pyvenv.cfg"))
-        return [program if is_installed else self.led(program), *map(self._led_into_the_copy, rest)]
+        led = [program if is_installed else self.led(program), *map(self._led_into_the_copy, rest)]
+        # Last: the run's own folder lies in the working folder as a rule, and leads into no copy.
+        return with_run_folder(led, self.files)
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """The user's variables, those that say where Python and the shell look led into the copy."""

@@ -9,9 +9,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from samebits.base.records import from_data
 from samebits.factors.catalog import CATALOG
 from samebits.factors.context import Setting
-from samebits.runfolder.spec import OpWindow
+from samebits.runfolder.spec import OpWindow, ResumeSpec
 
 VARIABLE = "SAMEBITS_PLAN"
 
@@ -32,6 +33,7 @@ class RunPlan:
         ops: record every operation of some steps.
         look_seconds, look_steps, follow: end the run earlier; see `RecordSpec`.
         paced_from: record so many steps, then take further ones only when asked to (`agent.pacer`).
+        resume: watch checkpoints, and stop the run in the middle.
     """
 
     role: str = "run"
@@ -49,6 +51,7 @@ class RunPlan:
     look_steps: int = 0
     follow: str | None = None
     paced_from: int | None = None
+    resume: ResumeSpec | None = None
 
     def named(self, mode: str) -> list[str]:
         """The factors treated so, in catalogue order."""
@@ -87,7 +90,9 @@ def read_plan(path: str | Path) -> RunPlan:
     for name in ("keep_streams", "keep_names"):
         content[name] = tuple(content[name])
     spec = content.pop("ops", None)
-    return RunPlan(settings=settings, ops=None if spec is None else _op_window(spec), **content)
+    given = content.pop("resume", None)
+    resume = None if given is None else from_data(ResumeSpec, given)
+    return RunPlan(settings=settings, ops=None if spec is None else _op_window(spec), resume=resume, **content)
 
 
 def _op_window(given: dict[str, Any]) -> OpWindow:

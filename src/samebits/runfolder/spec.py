@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+# What the names of models begin with that no optimizer trains, where a resume is watched: averages, copies.
+AVERAGED = "averaged "
+# How a training is stopped, what of it is put back to see whether that was missing, and when.
+StopSignal = Literal["KILL", "TERM"]
+Put = Literal["generators", "optimizer"]
+Moment = Literal["load", "iter", "batch", "step"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +33,46 @@ class OpWindow:
 
 
 @dataclass(frozen=True)
+class Restored:
+    """What a resumed run is given back from outside, to see whether that is what it lacks.
+
+    Attributes:
+        folder: of the run that kept it.
+        what: the global generators, or the state and the groups of optimizers.
+        moment: when: after the first `load`, before the first `iter` of a loader, before a `batch` is made, or before
+            the first `step` of an optimizer.
+        batch: which batch, counted from 0 over all that the process gets.
+    """
+
+    folder: str
+    what: Put
+    moment: Moment
+    batch: int = 0
+
+
+@dataclass(frozen=True)
+class ResumeSpec:
+    """A run whose checkpoints are watched, and that may be stopped in the middle.
+
+    Attributes:
+        end_after_save: a look goes on until so many steps after the first save, and to the second one where that comes
+            when the first lets one expect it; None for a run that is not ended so.
+        stop_after: stop the process at the end of this step.
+        signal: by which signal.
+        torn_save: stop it within the first save for which so many steps are done, and leave half of the file.
+        keep_at: keep generators and optimizers as they are when so many steps are done and were saved.
+        restored: what is given back to the run.
+    """
+
+    end_after_save: int | None = None
+    stop_after: int | None = None
+    signal: StopSignal = "KILL"
+    torn_save: int | None = None
+    keep_at: int | None = None
+    restored: Restored | None = None
+
+
+@dataclass(frozen=True)
 class RecordSpec:
     """What to record.
 
@@ -37,6 +85,7 @@ class RecordSpec:
         look_seconds: end the process so long after its first step, once it has taken `look_steps` steps; None does not.
         look_steps: see there.
         follow: folder of another run: end the process soon after it diverged from that one.
+        resume: watch checkpoints, and stop the process in the middle; None does not.
     """
 
     stop_after: int | None = None
@@ -47,3 +96,4 @@ class RecordSpec:
     look_seconds: float | None = None
     look_steps: int = 0
     follow: str | None = None
+    resume: ResumeSpec | None = None

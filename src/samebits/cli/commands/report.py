@@ -1,4 +1,4 @@
-"""`samebits report`: one offline page for a check, a measurement or a run."""
+"""`samebits report`: one offline page for a check, a measurement, a resume or a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from samebits.comparison.growth import growth
 from samebits.comparison.timeline import timeline
 from samebits.report.answers import read_answer
 from samebits.report.documents import CheckDocument
-from samebits.report.page import check_page, cost_page, run_page
+from samebits.report.page import check_page, cost_page, resume_page, run_page
 from samebits.runfolder.folder import ANSWER, HOME, Manifest, RunFolder, newest_in, open_run, write_whole
 from samebits.runfolder.steps import Recording
 
@@ -25,9 +25,9 @@ from samebits.runfolder.steps import Recording
 )
 @click.option("--force", is_flag=True, help="Replace PAGE if it exists.")
 @click.option("--no-source", is_flag=True, help="Leave lines of the code out.")
-@click.argument("path", type=click.Path(path_type=Path), metavar="[CHECK|COST|RUN]", default=Path(HOME))
+@click.argument("path", type=click.Path(path_type=Path), metavar="[CHECK|COST|RESUME|RUN]", default=Path(HOME))
 def command(path: Path, out: Path, force: bool, no_source: bool) -> None:
-    """Write one self-contained HTML page about CHECK, COST or RUN; about the newest of them here if none is named.
+    """Write one self-contained HTML page about CHECK, COST, RESUME or RUN; if none is named, about the newest here.
 
     \b
     samebits report
@@ -49,6 +49,8 @@ def _page(path: Path, sources: bool) -> str:
     document = read_answer(path / ANSWER)
     if document["schema"] == "samebits.cost/1":
         return cost_page(document, _manifest(path))
+    if document["schema"] == "samebits.resume/1":
+        return resume_page(document, _manifest(path), sources)
     # The folder may have been moved since.
     folders = {run["id"]: RunFolder(path / Path(run["folder"]).name) for run in document["runs"]}
     divergent = _divergent(document, folders)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from samebits.factors.pinning import Status
     from samebits.pricing.prices import Costs
     from samebits.replay.runner import Replay
+    from samebits.resuming.verdict import Resumption
 
 DEFAULT = "text"
 
@@ -47,6 +48,9 @@ class Form(Protocol):
 
     def replay(self, operands: Path, replay: Replay, /) -> str:
         """The answer of `samebits replay`."""
+
+    def resume(self, found: Resumption, /) -> str:
+        """The answer of `samebits resume`."""
 
     def failure(self, kind: str, error: SamebitsError, /) -> str:
         """What is printed where an answer of a kind could not even be begun; empty where the error is enough."""

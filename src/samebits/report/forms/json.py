@@ -13,6 +13,8 @@ from samebits.replay.runner import Replay
 from samebits.report.costs import cost_json
 from samebits.report.diffs import diff_notes
 from samebits.report.json import HAS_ERRORS, check_json, diff_json, dumped, factors_json, replayed_json, unanswered
+from samebits.report.resumes import resume_json
+from samebits.resuming.verdict import Resumption
 
 IS_DATA = True
 
@@ -40,6 +42,11 @@ def factors(status: Status) -> str:
 def replay(operands: Path, replay: Replay) -> str:
     """`samebits.replay/1`."""
     return dumped(replayed_json(str(operands), replay))
+
+
+def resume(found: Resumption) -> str:
+    """`samebits.resume/1`."""
+    return dumped(resume_json(found))
 
 
 def failure(kind: str, error: SamebitsError) -> str:

@@ -12,7 +12,9 @@ from samebits.pricing.prices import Costs
 from samebits.replay.runner import Replay
 from samebits.report.costs import cost_text
 from samebits.report.diffs import diff_notes
+from samebits.report.resumes import resume_text
 from samebits.report.text import check_text, diff_text, factors_text, replay_text
+from samebits.resuming.verdict import Resumption
 
 IS_DATA = False
 
@@ -40,6 +42,11 @@ def factors(status: Status) -> str:
 def replay(operands: Path, replay: Replay) -> str:
     """How many results the calls gave."""
     return replay_text(operands.stem.replace(".", " "), replay)
+
+
+def resume(found: Resumption) -> str:
+    """Where a resumed training diverges, and which state it lacks."""
+    return resume_text(found)
 
 
 def failure(kind: str, error: SamebitsError) -> str:

@@ -1,0 +1,123 @@
+"""Batches as loaders hand them over: which indices each was made of, and its place in the epoch."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import torch
+
+from samebits.agent.listening import listen
+from samebits.base.sites import user_site
+from samebits.rng.digests import generator_states
+from samebits.runfolder.notes import Fetched
+
+if TYPE_CHECKING:
+    from samebits.agent.recorder import Recorder
+
+
+@dataclass
+class _Epoch:
+    """One pass through a loader.
+
+    Attributes:
+        waiting: digests of indices whose batches were not handed over yet.
+        draws: the order was drawn from a global generator; None before it was drawn.
+    """
+
+    loader: int = 0
+    number: int = 0
+    position: int = 0
+    ahead: int = 0
+    waiting: deque[str] = field(default_factory=deque)
+    draws: bool | None = None
+
+
+class Fetches:
+    """Notes every batch.
+
+    Attributes:
+        count: batches that were handed over in this process.
+        iterated: how often a loader was iterated.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.count = self.iterated = 0
+        self._epochs: WeakKeyDictionary[Any, _Epoch] = WeakKeyDictionary()
+        # What a loader is known by → its number, and how often it was iterated.
+        self._loaders: dict[object, tuple[int, int]] = {}
+        self._states: dict[str, int] = {}
+
+    def install(self, stack: ExitStack) -> None:
+        """Be called when a loader is iterated, when indices are drawn, and when a batch is handed over."""
+        data, safely = torch.utils.data, self.recorder.safely
+        iterator = data.dataloader._BaseDataLoaderIter
+        stack.callback(listen(data.DataLoader, "__iter__", safely(self.begins), safely(self.begun)))
+        stack.callback(listen(iterator, "_next_index", safely(self.draws), safely(self.drawn)))
+        stack.callback(listen(iterator, "__next__", after=safely(self.handed_over)))
+
+    def begins(self, loader: Any) -> None:
+        # Persistent workers serve one epoch after the other; what was left of the last one is not handed over.
+        kept = getattr(loader, "_iterator", None)
+        if kept is not None:
+            self._epochs.pop(kept, None)
+
+    def begun(self, iterator: object, loader: Any) -> None:
+        self.iterated += 1
+        if iterator.__class__.__module__ != "torch.utils.data.dataloader":
+            return
+        key = _known_by(loader)
+        number, times = self._loaders.get(key, (len(self._loaders), 0))
+        self._loaders[key] = number, times + 1
+        epoch = self._epochs.setdefault(iterator, _Epoch())
+        epoch.loader, epoch.number, epoch.position = number, times, 0
+        epoch.ahead = loader.num_workers * (loader.prefetch_factor or 0)
+
+    def draws(self, iterator: object) -> None:
+        # Samplers draw when they are asked for the first time.
+        if self._epochs.setdefault(iterator, _Epoch()).draws is None:
+            self._states = generator_states()
+
+    def drawn(self, indices: object, iterator: object) -> None:
+        epoch = self._epochs.setdefault(iterator, _Epoch())
+        epoch.waiting.append(_digest(indices))
+        if epoch.draws is None:
+            epoch.draws = generator_states() != self._states
+
+    def handed_over(self, batch: object, iterator: object) -> None:
+        self.count += 1
+        epoch = self._epochs.setdefault(iterator, _Epoch())
+        indices = epoch.waiting.popleft() if epoch.waiting else ""
+        if self.recorder.is_active():
+            log = self.recorder.main.log
+            place = epoch.loader, epoch.number, epoch.position, epoch.ahead, bool(epoch.draws)
+            self.recorder.journal.note(
+                Fetched(log.step, max(0, log.counts.get("batch", 0) - 1), indices, *place, log.rank)
+            )
+        epoch.position += 1
+
+
+def _known_by(loader: Any) -> object:
+    """The line that iterates it, and what it loads: a loader that is made anew for every epoch is the same one."""
+    site, dataset = user_site(), loader.dataset
+    return (None if site is None else site.key), type(dataset).__qualname__, _size(dataset), loader.batch_size
+
+
+def _size(dataset: Any) -> int:
+    """Of a dataset that has one; torch's own sampler has asked it before."""
+    try:
+        return 0 if isinstance(dataset, torch.utils.data.IterableDataset) else len(dataset)
+    except Exception:  # it is the user's, and need not have one
+        return 0
+
+
+def _digest(indices: object) -> str:
+    """Of what a sampler gave; an iterable dataset is asked for nothing in particular."""
+    if isinstance(indices, list) and all(one is None for one in indices):
+        return ""
+    return hashlib.blake2b(repr(indices).encode(), digest_size=8).hexdigest()

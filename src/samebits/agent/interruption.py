@@ -1,0 +1,127 @@
+"""A run whose checkpoints are watched, and that is stopped in the middle as a training is that somebody kills."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+import time
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Any
+
+from torch.nn.parameter import is_lazy
+
+from samebits.agent.checkpoints import Checkpoints, Passage
+from samebits.agent.fetches import Fetches
+from samebits.agent.giving_back import GivingBack, keep
+from samebits.agent.lanes import Lane
+from samebits.agent.listening import Named
+from samebits.agent.log import Log
+from samebits.agent.models import CALLED
+from samebits.base.errors import SamebitsError
+from samebits.base.ranks import rank_and_world_size
+from samebits.base.sites import at_home
+from samebits.runfolder.notes import Interrupted
+from samebits.runfolder.spec import AVERAGED, ResumeSpec
+
+if TYPE_CHECKING:
+    from samebits.agent.recorder import Recorder
+
+# How the models module calls copies, models that were loaded, and models beside the first one.
+_COPY = re.compile(r"\w+\.(copy|loaded)\d+\.|[A-Z]\w*\d+\.")
+# A program that was asked to end has so many steps to save and to leave, and so many seconds at least.
+STEPS_TO_LEAVE, SECONDS_TO_LEAVE = 10, 10.0
+# A rank waits so long for the others to come to the step after which all are stopped.
+WAIT_SECONDS = 5.0
+
+
+class Interruption:
+    """What becomes of a run that is stopped, and of one that goes on after it."""
+
+    def __init__(self, recorder: Recorder, spec: ResumeSpec) -> None:
+        self.recorder, self.spec = recorder, spec
+        self.fetches = Fetches(recorder)
+        self.checkpoints = Checkpoints(recorder, self.saved, self.loaded)
+        self._asked = 0.0
+        self.giving_back = None if spec.restored is None else GivingBack(recorder, spec.restored, self.fetches)
+
+    def install(self, stack: ExitStack) -> None:
+        """Watch what is saved, loaded and fetched."""
+        self.checkpoints.install(stack)
+        self.fetches.install(stack)
+        if self.giving_back is not None:
+            self.giving_back.install(stack)
+
+    def saved(self, passage: Passage, steps: int) -> None:
+        log = self.recorder.main.log
+        if log.ending is not None:
+            log.ending.saved(steps)
+        if steps == self.spec.keep_at:
+            keep(self.recorder, steps)
+        torn = self.spec.torn_save
+        if torn is not None and steps >= torn and os.path.isfile(passage.path):
+            os.truncate(passage.path, os.path.getsize(passage.path) // 2)
+            self._kill(log, torn=at_home(passage.path))
+
+    def loaded(self, passage: Passage) -> None:
+        if self.giving_back is not None:
+            self.giving_back.at("load")
+
+    def states(self, lane: Lane) -> list[Named]:
+        """Whatever models hold that no optimizer trains, changed or not: what an operation writes need not be told.
+
+        Copies are called alike whether they were loaded or not.
+        """
+        trained = {id(tensor) for held in lane.optimizers.all() for tensor in held.tensors}
+        found: dict[str, Any] = {}
+        for holder in lane.models.holders():
+            copied = _COPY.match(holder.name)
+            if copied is None and holder.stage == CALLED:
+                found |= {f"{holder.name}{key}": one for key, one in holder.buffers.items() if one is not None}
+                continue
+            path = holder.name if copied is None else holder.name[copied.end() :]
+            for name, tensor in holder.state():
+                if id(tensor) not in trained:
+                    label = f"{AVERAGED}{path}{name.removeprefix(holder.name)}"
+                    number = sum(known.partition("#")[0] == label for known in found)
+                    found[f"{label}#{number}" if number else label] = tensor
+        return [(name, tensor) for name, tensor in found.items() if not is_lazy(tensor)]
+
+    def step_ended(self, log: Log) -> None:
+        """Called when the row of a step was closed."""
+        last, asked = log.step - 1, self.spec.stop_after
+        if asked is None or last < asked:
+            return
+        if self.spec.signal == "KILL":
+            log.commit()
+            self._wait_for_ranks()
+            self._kill(log)
+        elif last == asked:
+            log.commit()
+            self.recorder.journal.note(Interrupted(last, "SIGTERM", log.rank))
+            self._asked = time.monotonic()
+            threading.Thread(target=self._ask_to_end, daemon=True).start()
+        elif last >= asked + STEPS_TO_LEAVE and time.monotonic() > self._asked + SECONDS_TO_LEAVE:
+            self._kill(log)
+
+    def _ask_to_end(self) -> None:
+        """From a thread that waits until the main one is out of our hooks: what the program's handler raises is its."""
+        with self.recorder.lock:
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def _kill(self, log: Log, torn: str = "") -> None:
+        log.commit()
+        self.recorder.journal.note(Interrupted(log.step - 1, "SIGKILL", log.rank, torn))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def _wait_for_ranks(self) -> None:
+        """All ranks are stopped after the same step: one that is gone keeps the others from coming to it."""
+        with suppress(SamebitsError, OSError):
+            rank, world_size = rank_and_world_size()
+            if world_size > 1:
+                (self.recorder.folder / f"stopped.{rank}").touch()
+                end = time.monotonic() + WAIT_SECONDS
+                while len(list(self.recorder.folder.glob("stopped.*"))) < world_size and time.monotonic() < end:
+                    time.sleep(0.01)

@@ -1,0 +1,126 @@
+"""`samebits resume`: killed and started again: the same bits? If not: which state is missing."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from functools import partial
+from pathlib import Path
+
+import click
+
+from samebits.base.errors import UsageError
+from samebits.checking.pool import RunPool
+from samebits.cli.options import (
+    COMMAND_LINE,
+    answer_or_fail,
+    command_argument,
+    format_option,
+    keep_answer,
+    out_option,
+    pin_option,
+    seed_option,
+)
+from samebits.factors.pinning import settings_from
+from samebits.launch.command import Command, parse_command
+from samebits.launch.config import read_config
+from samebits.launch.copies import volume
+from samebits.launch.working import working_in
+from samebits.report.forms import Form
+from samebits.report.json import dumped
+from samebits.report.progress import progress
+from samebits.report.resumes import resume_json
+from samebits.resuming.experiments import run_resume
+from samebits.resuming.plan import Request
+from samebits.runfolder.folder import new_home
+from samebits.runfolder.spec import StopSignal
+
+LARGE_BYTES = 10**9
+
+
+@click.command(context_settings=COMMAND_LINE)
+@click.option("--at", type=int, multiple=True, metavar="STEP", help="Kill after this step (repeatable).")
+@click.option(
+    "--kills", type=int, default=0, metavar="N", help="Kill after N steps chosen at random, one run for each."
+)
+@click.option(
+    "--with", "more", default="", metavar="ARGS", help="Arguments that the command needs to resume, as one word."
+)
+@click.option(
+    "--signal",
+    "stop",
+    type=click.Choice(["KILL", "TERM"]),
+    default="KILL",
+    show_default=True,
+    help="TERM lets the script save and end by itself.",
+)
+@click.option("--during-save", is_flag=True, help="Kill within a save, and leave half of its file.")
+@click.option("--share", multiple=True, metavar="PATH", help="Leave this out of the copies: data (repeatable).")
+@click.option("--timeout", type=float, metavar="S", help="End a run after so many seconds.")
+@pin_option("Hold this factor still, too (repeatable).")
+@seed_option
+@out_option
+@format_option("resume")
+@command_argument
+def command(
+    at: tuple[int, ...],
+    kills: int,
+    more: str,
+    stop: StopSignal,
+    during_save: bool,
+    share: tuple[str, ...],
+    timeout: float | None,
+    pins: tuple[str, ...],
+    seed: int | None,
+    out: Path | None,
+    form: Form,
+    command: tuple[str, ...],
+) -> None:
+    """Does COMMAND, killed and started again, go on with the same bits? If not: which state does it not restore?
+
+    \b
+    samebits resume train.py --out {run}
+    samebits resume --with "--resume {run}/last.pt" train.py --out {run}
+    samebits resume --at 120 --at 250 train.py
+    samebits resume --signal TERM -- torchrun --nproc-per-node 2 train.py
+
+    It is run once uninterrupted, once more until it is killed some steps after a save, and started again in the same
+    folder. Every factor that moves by itself is held still, and each of the two has a copy of the current folder;
+    {run} in COMMAND is a folder of the run's own. Exit status: 0 same bits, 1 different bits, 2 undecided.
+    """  # noqa: D301 - click wants the character itself
+    config = read_config()
+    request = Request(
+        parse_command(command),
+        _again(command, more),
+        at,
+        kills,
+        stop,
+        during_save,
+        settings_from([*(pins or config.pin)]),
+        config.seed if seed is None else seed,
+        config.timeout if timeout is None else timeout,
+        share or config.share,
+    )
+    home = new_home(out, config.keep)
+    note = partial(click.echo, err=True)
+    with working_in(home), progress() as watch:
+        pool = RunPool(request.check, home, watch)
+        try:
+            size = pool.places.survey.bytes
+            if size > LARGE_BYTES:
+                note(f"note: copying {volume(size)} for every run; leave data where it is with --share PATH")
+            found = run_resume(request, pool)
+        finally:
+            pool.close()
+    keep_answer(home, dumped(resume_json(found)))
+    answer_or_fail(form, form.resume(found), found.trouble, is_partial=any(trial.compared for trial in found.trials))
+    sys.exit(found.exit_code)
+
+
+def _again(words: tuple[str, ...], more: str) -> Command:
+    """The command that is started after the kill."""
+    try:
+        further = shlex.split(more)
+    except ValueError as error:
+        raise UsageError(f"--with {more!r} cannot be read: {error}", "quote it as a shell would read it") from error
+    return parse_command([*words, *further])

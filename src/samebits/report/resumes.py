@@ -1,0 +1,221 @@
+"""What `samebits resume` found, for people and for programs."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from samebits.base.sites import Site
+from samebits.comparison.locate import Divergence
+from samebits.report.documents import (
+    LocationDocument,
+    MissingDocument,
+    ResumeDivergenceDocument,
+    ResumeDocument,
+    TrialDocument,
+)
+from samebits.report.json import error_json, run_json
+from samebits.report.places import counted, place_of, where, which
+from samebits.report.rows import laid_out
+from samebits.resuming.verdict import Missing, Resumption, State, Trial
+
+_TRAINING = "samebits.state.Training"
+_REMEDIES: dict[State, str] = {
+    "not-resumed": "load the checkpoint where the script starts, and go on with the step that it was saved at",
+    "parameters": "save model.state_dict() of every model, and load it before the first step",
+    "buffers": "save the whole model.state_dict(), which holds its buffers, and not its parameters alone",
+    "averaged": "save the averaged weights with the model, and load them",
+    "position": "save how many batches of the epoch are done, and skip as many when the epoch is resumed",
+    "order": "give the sampler a generator of its own, seeded by seed and epoch (sampler.set_epoch, or "
+    "generator=torch.Generator().manual_seed(seed + epoch)), or save its state at the start of the epoch",
+    "sample-generators": "restore the generators before the first batch is made, not after: random.getstate(), "
+    "numpy.random.get_state() and torch.get_rng_state() as they were at the save; or key samples by their index "
+    "(samebits.data.DataLoader)",
+    "generators": "save torch.get_rng_state() (and of every device: torch.cuda.get_rng_state_all()), "
+    "numpy.random.get_state() and random.getstate(), and restore them last, just before training goes on",
+    "optimizer": "save optimizer.state_dict(), and load it after the optimizer was made",
+    "scheduler": "save scheduler.state_dict(), and load it together with the optimizer's",
+    "scaler": "save scaler.state_dict(), and load it",
+    "accumulation": "save after an optimizer step, or save the gradients and how many batches are in them",
+    "rank-state": "save the state of every rank in a file of its own, and load that on the same rank",
+    "look-ahead": "save the position of the batch that was trained last, not of the one that was fetched last",
+    "epoch": "save which epoch is under way and whether it is over, and begin the next one only then",
+}  # fmt: skip
+# What `samebits.state.Training` holds, besides what every script saves.
+_HELD: frozenset[State] = frozenset(
+    (
+        *("sample-generators", "generators", "optimizer", "scheduler"),
+        *("scaler", "averaged", "accumulation", "rank-state"),
+    )
+)
+
+
+def remedy(state: State) -> str:
+    """What to change, in words."""
+    return f"{_REMEDIES[state]}; {_TRAINING} holds all of it" if state in _HELD else _REMEDIES[state]
+
+
+def resume_text(found: Resumption) -> str:
+    """The answer of `samebits resume`."""
+    first = found.first
+    if first is None or (found.kind == "undecided" and not any(trial.compared for trial in found.trials)):
+        return laid_out("undecided: no resumed step could be compared", _ran(found))
+    rows: list[tuple[str, str]] = []
+    for trial in found.trials:
+        rows += _trial_rows(trial, is_one_of_many=len(found.trials) > 1)
+    if found.seed is not None:
+        rows.append(("seed", f"{found.seed}, of the steps that were chosen at random"))
+    return laid_out(_headline(found), [*rows, *_ran(found)])
+
+
+def _headline(found: Resumption) -> str:
+    first = found.first
+    if first is None or not (first.compared or first.differs):
+        trouble = found.trouble
+        return "undecided: no resumed step could be compared" if trouble is None else trouble.message.splitlines()[0]
+    if first.differs:
+        return f"different bits: {_differs(first)}"
+    if found.kind == "undecided":
+        resumes = counted(len(found.trials), "resume")
+        return f"undecided: not each of {resumes} could be judged; of the others, {_agrees(found)}"
+    return f"same bits: {_agrees(found)}"
+
+
+def _differs(trial: Trial) -> str:
+    states = [one.state for one in trial.missing]
+    if "not-resumed" in states:
+        return "the script ignores its checkpoint: it starts from step 0"
+    start = f"resumed from step {trial.resumed_step}, " if trial.resumed_step is not None else ""
+    if trial.divergence is None:
+        return f"{start}{trial.missing[0].evidence}"
+    return f"{start}the training diverges {where(trial.divergence)}"
+
+
+def _agrees(found: Resumption) -> str:
+    judged = [trial for trial in found.trials if trial.error is None]
+    steps = ", ".join(f"resumed from step {trial.resumed_step}" for trial in judged)
+    compared = min(trial.compared for trial in judged)
+    each = "each " if len(judged) > 1 else ""
+    return f"{steps}, the training agrees with the uninterrupted one, {each}for {counted(compared, 'step')}"
+
+
+def _trial_rows(trial: Trial, is_one_of_many: bool) -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = []
+    if is_one_of_many:
+        how = "agrees" if not trial.differs else _differs(trial)
+        rows.append(("resume", f"killed after step {trial.killed_after}: {'not judged' if trial.error else how}"))
+    if trial.divergence is not None and which(trial.divergence):
+        rows.append(("first", which(trial.divergence)))
+    for one in trial.missing:
+        rows.append(("missing", f"{one.state}{f' of rank {one.rank}' if one.rank else ''}: {one.evidence}"))
+        rows.append(("", _state_of(one)))
+        rows.append(("", f"cure: {remedy(one.state)}"))
+    if trial.differs and not trial.missing:
+        rows.append(("missing", "not known: no rule explains it"))
+    rows.append(("killed", _killed(trial)))
+    checkpoint = trial.checkpoint
+    if checkpoint.saved_at is not None:
+        after = "" if trial.saved_step is None else f", when {counted(trial.saved_step, 'step')} were done"
+        rows += [("saved", f"{place_of(checkpoint.saved_at)}{after}"), ("", f"    {checkpoint.saved_at.source}")]
+    if checkpoint.loaded_at is not None:
+        rows += [("loaded", place_of(checkpoint.loaded_at)), ("", f"    {checkpoint.loaded_at.source}")]
+    elif not trial.error:
+        rows.append(("loaded", "nothing that was seen"))
+    if trial.error is not None:
+        rows.append(("error", trial.error.message))
+    return rows
+
+
+def _state_of(missing: Missing) -> str:
+    if missing.confirmed:
+        return "confirmed: with that state given back, the training goes on with the same bits there"
+    return "seen in what was recorded; it was not given back to make sure"
+
+
+def _killed(trial: Trial) -> str:
+    after = f"after step {trial.killed_after}, by SIG{trial.signal}"
+    return f"while it saved {Path(trial.torn).name}, {after}" if trial.torn else after
+
+
+def _ran(found: Resumption) -> list[tuple[str, str]]:
+    rows = []
+    if found.runs:
+        roles = ", ".join(f"{run.id} {run.role} ({counted(run.steps, 'step')})" for run in found.runs)
+        seconds = sum(run.wall_seconds for run in found.runs)
+        rows += [("runs", roles), ("took", f"{counted(len(found.runs), 'run')}, {seconds:.0f} s")]
+    return [*rows, *(("not seen", text) for text in found.not_observed or ("nothing that samebits knows of",))]
+
+
+# ---- JSON ------------------------------------------------------------------------------------------------------------
+
+
+def resume_json(found: Resumption) -> ResumeDocument:
+    """`samebits.resume/1`."""
+    first = found.first
+    return {
+        "schema": "samebits.resume/1",
+        "verdict": found.kind,
+        "headline": _headline(found),
+        "command": found.command,
+        "resumed_with": found.again,
+        "folder": str(found.home),
+        "runs": [run_json(run) for run in found.runs],
+        "steps": found.steps,
+        "saved_step": None if first is None else first.saved_step,
+        "resumed_step": None if first is None else first.resumed_step,
+        "first_divergence": None if first is None else _divergence(first.divergence),
+        "missing": [] if first is None else [_missing(one) for one in first.missing],
+        "saved_at": None if first is None else _location(first.checkpoint.saved_at),
+        "loaded_at": None if first is None else _location(first.checkpoint.loaded_at),
+        "trials": [_trial(trial) for trial in found.trials],
+        "seed": found.seed,
+        "not_observed": list(found.not_observed),
+        "interrupted": None if found.signal is None else signal.Signals(found.signal).name,
+        "error": error_json(found.trouble),
+    }
+
+
+def _trial(trial: Trial) -> TrialDocument:
+    return {
+        "signal": f"SIG{trial.signal}",
+        "killed_after": trial.killed_after,
+        "torn": trial.torn,
+        "saved_step": trial.saved_step,
+        "resumed_step": trial.resumed_step,
+        "steps_compared": trial.compared,
+        "first_divergence": _divergence(trial.divergence),
+        "missing": [_missing(one) for one in trial.missing],
+        "checkpoint": trial.checkpoint.path,
+        "runs": list(trial.runs),
+        "error": error_json(trial.error),
+    }
+
+
+def _missing(missing: Missing) -> MissingDocument:
+    return {
+        "state": missing.state,
+        "confirmed": missing.confirmed,
+        "location": _location(missing.location),
+        "evidence": missing.evidence,
+        "rank": missing.rank,
+        "remedy": remedy(missing.state),
+    }
+
+
+def _divergence(divergence: Divergence | None) -> ResumeDivergenceDocument | None:
+    if divergence is None:
+        return None
+    return {
+        "step": divergence.step,
+        "stream": divergence.stream,
+        "name": divergence.name,
+        "rank": divergence.rank,
+        "differing": divergence.differing,
+        "total": divergence.total,
+    }
+
+
+def _location(site: Site | None) -> LocationDocument | None:
+    if site is None:
+        return None
+    return {"path": site.path, "line": site.line, "function": site.function, "source": site.source}

@@ -1,0 +1,179 @@
+"""What is asked of a resume, and the runs that follow from it. Plain data; nothing is run here."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from samebits.base.errors import UsageError
+from samebits.base.seeds import derive
+from samebits.checking import plan as checks
+from samebits.checking.plan import LOOK_SECONDS, LOOK_STEPS
+from samebits.factors.catalog import CATALOG, held_by_copies
+from samebits.factors.context import Setting
+from samebits.launch.command import Command
+from samebits.resuming.seen import SavedIn
+from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import Restored, ResumeSpec, StopSignal
+
+# So many steps are looked at after the first save, and the run is killed so many after a save.
+STEPS_AFTER_SAVE, STEPS_BEFORE_KILL = 10, 3
+# A test takes no more than so many lengths of what is looked at.
+MOST_LENGTHS = 2.5
+# No bound for a user: more trials than anybody asks for.
+MOST_RUNS = 10_000
+
+
+@dataclass(frozen=True)
+class Request:
+    """One test of a resume.
+
+    Attributes:
+        command: what to run.
+        again: what to run after the kill; the same, or with further arguments.
+        at: kill after these steps; empty chooses a step after a save.
+        kills: kill after so many steps chosen at random instead.
+        signal: by which the training is stopped.
+        during_save: stop it within a save instead, and leave half of the file.
+        pins: factors held still in every run, besides all that move by themselves.
+        seed: root of every derived value, and of the steps chosen at random.
+        timeout: seconds for one run; None derives a limit from the first one.
+        share: paths that copies of the working folder hold as links only.
+    """
+
+    command: Command
+    again: Command
+    at: tuple[int, ...] = ()
+    kills: int = 0
+    signal: StopSignal = "KILL"
+    during_save: bool = False
+    pins: dict[str, Setting] = field(default_factory=dict)
+    seed: int = 0
+    timeout: float | None = None
+    share: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if any(step < 0 for step in self.at):
+            raise UsageError(f"--at must be a step, 0 or more, got {min(self.at)}")
+        if self.kills < 0:
+            raise UsageError(f"--kills must be 1 or more, got {self.kills}")
+        if self.at and self.kills:
+            raise UsageError("--at says after which steps to kill, and --kills asks for random ones", "leave one out")
+        if self.during_save and self.signal == "TERM":
+            raise UsageError("--during-save kills at once, and --signal TERM lets the script end", "leave one out")
+        if self.timeout is not None and self.timeout <= 0:
+            raise UsageError(f"--timeout must be more than 0 seconds, got {self.timeout:g}")
+
+    @property
+    def check(self) -> checks.Request:
+        """The same runs as a check would ask for them: each in a copy of the folder, all that moves held still."""
+        copied = {name: Setting("pinned") for name in held_by_copies()}
+        return checks.Request(
+            self.command, {**copied, **self.pins}, seed=self.seed, max_runs=MOST_RUNS, timeout=self.timeout,
+            share=self.share,
+        )  # fmt: skip
+
+    @property
+    def pinned(self) -> RunPlan:
+        """A run of which nothing moves by itself."""
+        moving = [factor.name for factor in CATALOG if factor.varies_between_runs and not factor.by_copy]
+        return replace(checks.pinned_run(self.check, moving, None), witness=False)
+
+
+def uninterrupted_run(request: Request) -> RunPlan:
+    """The first run: it ends when it has shown how it saves, and some steps later."""
+    steps = max([LOOK_STEPS, *(step + 1 + STEPS_AFTER_SAVE for step in request.at)])
+    spec = ResumeSpec(end_after_save=STEPS_AFTER_SAVE)
+    return replace(
+        request.pinned, role="uninterrupted", look_seconds=LOOK_SECONDS, look_steps=steps, resume=spec
+    )  # fmt: skip
+
+
+def again_run(request: Request, last: int) -> RunPlan:
+    """The same once more, up to a step: does the script repeat at all?"""
+    return replace(request.pinned, role="uninterrupted again", stop_after=last, resume=ResumeSpec())
+
+
+def killed_run(request: Request, kill: Kill, follow: str) -> RunPlan:
+    """The run that is killed; it ends early where it does not even repeat."""
+    spec = ResumeSpec(
+        stop_after=None if request.during_save else kill.after,
+        signal=request.signal,
+        torn_save=kill.torn,
+        keep_at=kill.saved,
+    )
+    return replace(request.pinned, role="killed", follow=follow, resume=spec)
+
+
+def resumed_run(request: Request, last_row: int, restored: Restored | None = None) -> RunPlan:
+    """The run that goes on, with something given back to it where that is asked."""
+    role = "resumed" if restored is None else f"resumed, {restored.what} given back"
+    return replace(request.pinned, role=role, stop_after=last_row, resume=ResumeSpec(restored=restored))
+
+
+@dataclass(frozen=True)
+class Kill:
+    """Where a run is killed.
+
+    Attributes:
+        after: the last step that it does.
+        saved: steps that were done when it saved last before.
+        torn: it is killed in the first save from then on for which so many steps are done.
+        most: compare so many steps; None compares all.
+    """
+
+    after: int
+    saved: int
+    torn: int | None = None
+    most: int | None = None
+
+
+def kills(request: Request, saves: Mapping[int, SavedIn], steps: int) -> list[Kill]:
+    """Where to kill, from what the uninterrupted run showed.
+
+    Args:
+        request: what was asked for.
+        saves: steps done at each save, more than 0, and where in its epoch that was.
+        steps: that the run took.
+    """
+    known = sorted(saves)
+    if request.during_save:
+        # The first save is whole, so that there is one to go back to.
+        torn = known[1] if len(known) > 1 else known[0]
+        return [Kill(torn - 1, known[0], torn)]
+    if request.at:
+        return [Kill(step, _last(known, step)) for step in request.at]
+    if request.kills:
+        possible = range(known[0], steps - 1)
+        chosen = random.Random(derive(request.seed, "kills")).sample(possible, min(request.kills, len(possible)))
+        return [Kill(step, _last(known, step)) for step in sorted(chosen)]
+    return _chosen(saves, steps)
+
+
+def _last(saves: Sequence[int], step: int) -> int:
+    """The last save that comes before the end of a step: what is done by then is not saved yet."""
+    return max((one for one in saves if one <= step), default=0)
+
+
+def _chosen(saves: Mapping[int, SavedIn], steps: int) -> list[Kill]:
+    """A few steps after a save; in the middle of an epoch and at the end of one, where both are seen."""
+    usable = [one for one in sorted(saves) if one < steps] or sorted(saves)[:1]
+    # Where another save follows, what is only saved is compared, too.
+    early = [one for one in usable if any(one < other < steps for other in saves)] or usable[:1]
+    # What begins anew does not show in the first epoch; the earliest after it leaves the most to compare.
+    ranked = sorted(early, key=lambda one: (saves[one].epoch == 0, one))
+    within = [one for one in ranked if not saves[one].is_end]
+    at_end = [one for one in ranked if saves[one].is_end]
+    both = [_after(saves, one, steps) for one in sorted([*within[:1], *at_end[:1]])]
+    # Of several, each is compared up to what is saved next; one alone to the end.
+    if len(both) > 1 and steps + sum(kill.after + 1 + (kill.most or 0) for kill in both) <= MOST_LENGTHS * steps:
+        return both
+    return [replace(_after(saves, (within or at_end)[0], steps), most=None)]
+
+
+def _after(saves: Mapping[int, SavedIn], one: int, steps: int) -> Kill:
+    """Some steps after a save, and before the next."""
+    following = min((other for other in saves if other > one), default=steps)
+    after = min(one + STEPS_BEFORE_KILL, following, steps - 1) - 1
+    return Kill(max(after, one), one, most=max(STEPS_AFTER_SAVE, following - one + 2))

@@ -1,0 +1,104 @@
+"""What a run noted of its checkpoints and its batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from samebits.runfolder.notes import Fetched, Interrupted, Loaded, Saved, read_notes
+
+
+@dataclass(frozen=True)
+class SavedIn:
+    """Where in the training something was saved.
+
+    Attributes:
+        epoch: of the last batch before, counted from 0.
+        is_end: the next batch is one of another epoch.
+    """
+
+    epoch: int = 0
+    is_end: bool = False
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The notes of one run, of all ranks.
+
+    Attributes:
+        saves, loads: in the order of time.
+        fetched: every batch.
+        stops: where samebits stopped a process.
+    """
+
+    saves: tuple[Saved, ...] = ()
+    loads: tuple[Loaded, ...] = ()
+    fetched: tuple[Fetched, ...] = ()
+    stops: tuple[Interrupted, ...] = ()
+
+    def of_rank(self, rank: int) -> tuple[Fetched, ...]:
+        """The batches of one rank."""
+        return tuple(one for one in self.fetched if one.rank == rank)
+
+    @property
+    def steps_saved(self) -> list[int]:
+        """Steps that were done when something was saved, after the first."""
+        return sorted({one.steps for one in self.saves if one.steps > 0})
+
+    @property
+    def most_done(self) -> int:
+        """Steps that were done when it was stopped, or saved last after it was asked to end."""
+        return max([stop.step + 1 for stop in self.stops] + self.steps_saved, default=0)
+
+    def saved_in(self) -> dict[int, SavedIn]:
+        """Steps done at each save → where in the epochs of the first rank that was."""
+        own = self.of_rank(0)
+        trained = {one.step: one for one in own}  # the last batch of each step
+        found = {}
+        for steps in self.steps_saved:
+            before, after = trained.get(steps - 1), trained.get(steps)
+            is_end = (
+                before is not None
+                and after is not None
+                and (after.loader, after.epoch)
+                != (
+                    before.loader,
+                    before.epoch,
+                )
+            )
+            found[steps] = SavedIn(0 if before is None else before.epoch, is_end)
+        return found
+
+
+def read_seen(folder: Path) -> Seen:
+    """What the processes of a run noted."""
+    return Seen(
+        tuple(read_notes(folder, Saved)),
+        tuple(read_notes(folder, Loaded)),
+        tuple(read_notes(folder, Fetched)),
+        tuple(read_notes(folder, Interrupted)),
+    )
+
+
+def what_was_loaded(killed: Seen, resumed: Seen) -> tuple[Saved | None, Loaded | None]:
+    """The checkpoint that the resumed run goes on from: what the killed run saved, and where it was loaded.
+
+    A file is known by its number and time, so that it may have been moved meanwhile, else by its path.
+    """
+    before = [load for load in resumed.loads if load.steps == 0]
+    found = [(save, load) for load in before if (save := _saved_as(killed.saves, load)) is not None]
+    # Of several files the newest one says how far the training was.
+    return max(found, key=lambda pair: pair[0].steps) if found else (None, before[-1] if before else None)
+
+
+def _saved_as(saves: Sequence[Saved], load: Loaded) -> Saved | None:
+    """The last save of that file: by its number and time, else by its path, else by its number alone."""
+    later = [save for save in saves if save.steps > 0]
+    number = load.file.partition(":")[0]
+    ways = (
+        [save for save in later if load.file and save.file == load.file],
+        [save for save in later if load.path and save.path == load.path],
+        [save for save in later if number and save.file.partition(":")[0] == number],
+    )
+    return next((same[-1] for same in ways if same), None)

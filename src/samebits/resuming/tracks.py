@@ -1,0 +1,266 @@
+"""A resumed run laid beside the run that was not interrupted: which step is which, and what differs in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from samebits.comparison.locate import Divergence, Position, in_stream
+from samebits.runfolder.notes import Fetched
+from samebits.runfolder.spec import AVERAGED
+from samebits.runfolder.steps import COMPARED, Column, Recording, Stream
+
+Columns = Mapping[str, Column]
+# What is called by its number within a step.
+_NUMBERED = ("batch", "loss", "output", "artifact", "number")
+_NUMBER = re.compile(r"^(\d+)(.*)$", re.DOTALL)
+
+
+class Track:
+    """What one rank recorded.
+
+    Attributes:
+        rank: whose.
+        steps: it took.
+        is_complete: it came to its own end.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self.rank, self.steps, self.is_complete = recording.rank, recording.steps, recording.complete
+        self._recording = recording
+        self.row = lru_cache(maxsize=4096)(self._row)
+
+    def _row(self, number: int) -> Columns:
+        return self._recording.columns(number)
+
+    def column(self, row: int, stream: str) -> dict[str, int]:
+        """Name → digest; empty where there is nothing."""
+        found = self.row(row).get(stream) if 0 <= row < self.steps else None
+        return {} if found is None else found.as_dict()
+
+
+def tracks_of(recordings: Iterable[Recording]) -> dict[int, Track]:
+    """Rank → the recording of its first process."""
+    found: dict[int, Track] = {}
+    for recording in sorted(recordings, key=lambda one: (one.rank, one.sequence)):
+        if recording.rank not in found and recording.steps:
+            found[recording.rank] = Track(recording)
+    return found
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a resumed run goes on.
+
+    Attributes:
+        step: of the uninterrupted run, with which its first row is compared.
+        is_from_the_start: its parameters are the initial ones.
+        has_parameters: its parameters are those that the uninterrupted run had there.
+    """
+
+    step: int
+    is_from_the_start: bool = False
+    has_parameters: bool = True
+
+
+def start_of(a: Track, b: Track, loaded: int | None, last: int) -> Start:
+    """Where the parameters say that a resumed run goes on; what was loaded decides between several, or if none fits.
+
+    Args:
+        a: the uninterrupted run.
+        b: the resumed one.
+        loaded: steps that were done when the checkpoint was saved that it loaded.
+        last: the most steps that can be done by then.
+    """
+    begun = b.column(0, "init")
+    steps = [done for done in range(1, min(last, a.steps) + 1) if _same(a.column(done - 1, "param"), begun)]
+    if steps:
+        return Start(loaded if loaded in steps else steps[-1])
+    trained = a.column(0, "param")
+    initial = {name: digest for name, digest in a.column(0, "init").items() if name in trained}
+    if _same(initial, begun):
+        return Start(0, is_from_the_start=True)
+    return Start(loaded if loaded is not None else 0, has_parameters=False)
+
+
+def _same(a: Mapping[str, int], b: Mapping[str, int]) -> bool:
+    common = a.keys() & b.keys()
+    return bool(common) and all(a[name] == b[name] for name in common)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What differs first in one step.
+
+    Attributes:
+        stream: of the recording.
+        name: the first that differs.
+        differing, total: how many of how many.
+        names: all that differ.
+        is_other_length: one of them has others.
+    """
+
+    stream: Stream
+    name: str
+    differing: int
+    total: int
+    names: tuple[str, ...] = ()
+    is_other_length: bool = False
+
+
+@dataclass(frozen=True)
+class Side:
+    """One rank of a resumed run beside the uninterrupted one.
+
+    Attributes:
+        a, b: the uninterrupted and the resumed one.
+        start: where it goes on.
+        counts: stream → how much of the first step had come when it was saved: that is not repeated.
+        a_fetched, b_fetched: the batches of either.
+    """
+
+    a: Track
+    b: Track
+    start: Start
+    counts: Mapping[str, int] = field(default_factory=dict)
+    a_fetched: Sequence[Fetched] = ()
+    b_fetched: Sequence[Fetched] = ()
+
+    @property
+    def rows(self) -> int:
+        """Steps that both took."""
+        return max(0, min(self.b.steps, self.a.steps - self.start.step))
+
+    def step(self, row: int) -> int:
+        """Of the uninterrupted run."""
+        return self.start.step + row
+
+    def pair(self, row: int) -> tuple[dict[str, Column], dict[str, Column]]:
+        """The columns of one step of either; of the first one what comes after the save."""
+        a, b = dict(self.a.row(self.step(row))), dict(self.b.row(row))
+        if row == 0:
+            for stream in _NUMBERED:
+                if stream in a:
+                    # Losses as numbers are named as the losses are.
+                    counted = "loss" if stream == "number" else stream
+                    a[stream] = _without(a[stream], self.counts.get(counted, 0))
+            for stream in ("batch", "output"):
+                a, b = _tails(stream, a, b)
+            # What is saved when the run begins was saved before in the other one.
+            a.pop("artifact", None)
+            b.pop("artifact", None)
+        if "buffer" in a and "buffer" in b:
+            a["buffer"], b["buffer"] = _without_lone_copies(a["buffer"], b["buffer"])
+        return {name: one for name, one in a.items() if one.names}, {n: one for n, one in b.items() if one.names}
+
+    def difference(self, row: int) -> Difference | None:
+        """What differs first there."""
+        return next(iter(self.differences(row)), None)
+
+    def differences(self, row: int) -> list[Difference]:
+        """What differs there, stream by stream."""
+        a, b = self.pair(row)
+        found = []
+        for stream in COMPARED:
+            if stream in ("init", "end"):
+                continue
+            left, right = (_saved(one.get(stream)) if stream == "artifact" else one.get(stream) for one in (a, b))
+            said = in_stream(left, right)
+            if said is not None:
+                own, other = ({} if one is None else one.as_dict() for one in (left, right))
+                names = tuple(name for name in dict.fromkeys([*own, *other]) if own.get(name) != other.get(name))
+                found.append(
+                    Difference(
+                        stream, said["name"], said["differing"], said["total"], names, own.keys() != other.keys()
+                    )
+                )
+        return found
+
+    def first(self) -> tuple[int, Difference] | None:
+        """The first row in which something differs, and what."""
+        for row in range(self.rows):
+            found = self.difference(row)
+            if found is not None:
+                return row, found
+        return None
+
+    def fetched(self, row: int) -> tuple[list[Fetched], list[Fetched]]:
+        """The batches of a step of either that are compared."""
+        a = [one for one in self.a_fetched if one.step == self.step(row)]
+        b = [one for one in self.b_fetched if one.step == row]
+        if row == 0:
+            a = [one for one in a if one.number >= self.counts.get("batch", 0)]
+            most = min(len(a), len(b))
+            a, b = a[len(a) - most :], b[len(b) - most :]
+        return a, b
+
+
+def first_divergence(sides: Sequence[Side]) -> tuple[Side, int, Difference] | None:
+    """The earliest place at which a resumed run differs, over all ranks."""
+    found = [(side, *first) for side in sides if (first := side.first()) is not None]
+    return min(found, key=lambda one: (*position(one[1], one[2]), one[0].a.rank), default=None)
+
+
+def position(row: int, difference: Difference) -> Position:
+    """For telling which of two differences comes first."""
+    return row, COMPARED.index(difference.stream)
+
+
+def as_divergence(side: Side, row: int, difference: Difference, ranks: Sequence[int]) -> Divergence:
+    """The same as other commands say it; steps are those of the uninterrupted run."""
+    return Divergence(
+        side.step(row),
+        difference.stream,
+        difference.name,
+        side.a.rank,
+        difference.differing,
+        difference.total,
+        ranks=tuple(ranks) if len(ranks) > 1 else (),
+    )
+
+
+def count_of(column: Column | None) -> int:
+    """How many numbered things a column holds."""
+    if column is None:
+        return 0
+    return len({match[1] for name in column.names if (match := _NUMBER.match(name)) is not None})
+
+
+def _without(column: Column, first: int) -> Column:
+    """Without the things before number `first`, and the others counted from 0."""
+    kept = []
+    for name, digest in zip(column.names, column.digests, strict=True):
+        match = _NUMBER.match(name)
+        if match is None or int(match[1]) >= first:
+            kept.append((name if match is None else f"{int(match[1]) - first}{match[2]}", digest))
+    return Column(tuple(name for name, _ in kept), [digest for _, digest in kept])
+
+
+def _tails(stream: str, a: dict[str, Column], b: dict[str, Column]) -> tuple[dict[str, Column], dict[str, Column]]:
+    """The last ones of each, as many as both have: a run that resumes may skip batches, and need not evaluate again."""
+    most = min(count_of(a.get(stream)), count_of(b.get(stream)))
+    found = []
+    for columns in (a, b):
+        column = columns.get(stream)
+        if column is not None:
+            columns = {**columns, stream: _without(column, count_of(column) - most)}
+        found.append(columns)
+    return found[0], found[1]
+
+
+def _without_lone_copies(a: Column, b: Column) -> tuple[Column, Column]:
+    """Copies are met when they are loaded, too: those that one run alone has met say nothing."""
+    left, right = a.as_dict(), b.as_dict()
+    lone = {name for name in left.keys() ^ right.keys() if name.startswith(AVERAGED)}
+    found = [{name: digest for name, digest in one.items() if name not in lone} for one in (left, right)]
+    return Column(tuple(found[0]), [*found[0].values()]), Column(tuple(found[1]), [*found[1].values()])
+
+
+def _saved(column: Column | None) -> Column | None:
+    """What was saved itself; the states of modules beside it are called otherwise once they were loaded."""
+    if column is None:
+        return None
+    kept = [(n, d) for n, d in zip(column.names, column.digests, strict=True) if re.match(r"^\d+\.state\.", n) is None]
+    return Column(tuple(name for name, _ in kept), [digest for _, digest in kept]) if kept else None

@@ -1,0 +1,185 @@
+"""Trainings whose resume lacks one state, the right twin of each, and resumes that cannot be judged.
+
+Each script of `resume/` resumes with the same bits, and lacks one state with `--defect`. `resume` must name that state,
+and the step at which it shows.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.schemas import assert_valid
+
+FOLDER = Path(__file__).parent / "resume"
+TIMEOUT_SECONDS = 600
+RANKS = ("torchrun", "--nproc-per-node", "2")
+# Script, the step that it resumes from, and its defects, each with the step at which it shows if that is another one.
+SCRIPTS: dict[str, tuple[int, dict[str, int | None]]] = {
+    "classifier.py": (
+        10,
+        dict.fromkeys(("parameters", "buffers", "averaged", "position", "order", "sample-generators"), 10)
+        | {"not-resumed": None, "generators": 10, "optimizer": 10, "scheduler": 10, "epoch": 10},
+    ),
+    "language.py": (
+        16,
+        dict.fromkeys(("parameters", "position", "order", "generators", "optimizer", "scaler", "accumulation"), 16)
+        | {"not-resumed": None, "look-ahead": 16, "scheduler": 17},
+    ),
+    "ranks.py": (
+        10,
+        dict.fromkeys(("parameters", "buffers", "averaged", "position", "generators", "optimizer", "scheduler"), 10)
+        | {"not-resumed": None, "rank-state": 10, "epoch": 10},
+    ),
+}
+CONFIRMED = frozenset(("sample-generators", "generators", "optimizer"))
+SAMPLES = frozenset((("classifier.py", "sample-generators"),))
+
+
+def resume(folder: Path, *words: str, form: str = "json") -> subprocess.CompletedProcess[str]:
+    """`samebits resume` in a copy of the scripts' folder."""
+    shutil.copytree(FOLDER, folder, dirs_exist_ok=True)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
+    return subprocess.run(
+        [sys.executable, "-m", "samebits", "resume", "--format", form, *words],
+        cwd=folder,
+        env=environment | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        check=False,
+    )
+
+
+def answer(folder: Path, *words: str) -> dict[str, Any]:
+    """The answer as data."""
+    done = resume(folder, *words)
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert_valid(found)
+    assert done.returncode == {"same": 0, "different": 1, "undecided": 2}[found["verdict"]], done.stderr
+    return found
+
+
+def command(script: str, defect: str = "") -> list[str]:
+    start = ["--", *RANKS] if script == "ranks.py" else []
+    return [*start, script, *(["--defect", defect] if defect else [])]
+
+
+def planted() -> list[Any]:
+    cases = [(script, defect) for script, (_, defects) in SCRIPTS.items() for defect in defects]
+    return [pytest.param(*case, marks=[] if case in SAMPLES else pytest.mark.slow) for case in cases]
+
+
+@pytest.mark.parametrize(("script", "defect"), planted())
+def test_the_missing_state_is_named(tmp_path: Path, script: str, defect: str) -> None:
+    """With the step that it was saved at, the first that differs, and the lines that saved and loaded."""
+    saved, defects = SCRIPTS[script]
+    found = answer(tmp_path, *command(script, defect))
+
+    assert [one["state"] for one in found["missing"]] == [defect]
+    assert found["saved_step"] == (None if defect == "not-resumed" else saved)
+    assert (found["first_divergence"] or {}).get("step") == defects[defect]
+    if defect in CONFIRMED:
+        assert found["missing"][0]["confirmed"]
+    assert "torch.save(" in found["saved_at"]["source"]
+    assert (found["loaded_at"] is None) == (defect == "not-resumed")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_the_right_twin_is_the_same(tmp_path: Path, script: str) -> None:
+    """Nothing is missing, and the runs take no longer than two and a half of what is looked at."""
+    found = answer(tmp_path, *command(script))
+
+    assert (found["verdict"], found["missing"], found["resumed_step"]) == ("same", [], SCRIPTS[script][0])
+    assert sum(run["steps"] for run in found["runs"]) <= 2.5 * found["steps"]
+
+
+@pytest.mark.slow
+def test_within_an_epoch_and_at_its_end(tmp_path: Path) -> None:
+    """Both are tried where both are seen."""
+    found = answer(tmp_path, "classifier.py", "--every", "4")
+
+    assert [trial["saved_step"] for trial in found["trials"]] == [12, 16]
+    assert found["verdict"] == "same"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "saved"),
+    [
+        (["plain.py"], [5]),
+        (["--at", "7", "--at", "21", "plain.py"], [5, 20]),
+        (["--kills", "2", "plain.py"], None),
+        (["--signal", "TERM", "plain.py", "--mode", "term", "--steps", "200"], None),
+        (["--during-save", "plain.py"], [5]),
+        (["--with=--resume last.pt", "plain.py", "--mode", "other-command"], [5]),
+        (["plain.py", "--out", "{run}"], [5]),
+    ],
+)
+def test_a_right_resume_is_the_same_however_it_is_stopped(
+    tmp_path: Path, words: list[str], saved: list[int] | None
+) -> None:
+    """At steps that were asked for or chosen, by a signal that it handles, within a save, and with other arguments."""
+    found = answer(tmp_path, *words)
+
+    assert found["verdict"] == "same"
+    assert saved is None or [trial["saved_step"] for trial in found["trials"]] == saved
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        pytest.param(["plain.py", "--mode", "never"], "the script never saved", marks=pytest.mark.slow),
+        pytest.param(["plain.py", "--mode", "last-only"], "saves after its last step only", marks=pytest.mark.slow),
+        (["plain.py", "--mode", "other-command"], "say --resume\n\nhint: does it need other arguments to resume?"),
+        pytest.param(["plain.py", "--mode", "new-folder"], "it makes a folder that exists", marks=pytest.mark.slow),
+        pytest.param(["plain.py", "--mode", "never-repeats"], "does not repeat even when", marks=pytest.mark.slow),
+        pytest.param(["--at", "3", "plain.py"], "--at 3: nothing is saved before", marks=pytest.mark.slow),
+        pytest.param(["--at", "29", "plain.py"], "none is left after that one", marks=pytest.mark.slow),
+        pytest.param(["--during-save", "plain.py", "--mode", "torn"], "an intact checkpoint", marks=pytest.mark.slow),
+    ],
+)
+def test_what_cannot_be_judged_is_an_error_with_a_way_out(tmp_path: Path, words: list[str], message: str) -> None:
+    """In words for the user, with exit status 2, and nothing on stdout."""
+    done = resume(tmp_path, *words, form="text")
+
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "\nhint: " in done.stderr or words[0] == "--at"
+    assert not done.stdout
+
+
+@pytest.mark.slow
+def test_watching_checkpoints_changes_no_bit(tmp_path: Path) -> None:
+    """The script prints the same weights by itself as under `resume`."""
+    found = answer(tmp_path / "watched", "plain.py")
+    alone = shutil.copytree(FOLDER, tmp_path / "alone")
+    done = subprocess.run([sys.executable, "plain.py"], cwd=alone, capture_output=True, text=True, check=True)
+
+    assert done.stdout.startswith("[")
+    assert Path(found["folder"], "1-uninterrupted", "stdout.log").read_text() == done.stdout
+
+
+@pytest.mark.slow
+def test_what_shows_later_than_the_kill(tmp_path: Path) -> None:
+    """That the script repeats up to there is shown by one more run, before anything is said of its resume."""
+    found = answer(tmp_path, "plain.py", "--mode", "late")
+
+    assert [(one["state"], one["confirmed"]) for one in found["missing"]] == [("generators", True)]
+    assert (found["resumed_step"], found["first_divergence"]["step"]) == (5, 8)
+    assert [run["role"] for run in found["runs"]][-1] == "uninterrupted again"
+
+
+@pytest.mark.slow
+def test_a_torn_checkpoint_that_is_passed_over_in_silence(tmp_path: Path) -> None:
+    """It starts from the beginning without a word: that is different bits."""
+    found = answer(tmp_path, "--during-save", "plain.py", "--mode", "torn-silently")
+
+    assert [one["state"] for one in found["missing"]] == ["not-resumed"]
+    assert "last.pt was torn, that is passed over in silence" in found["missing"][0]["evidence"]

@@ -1,0 +1,107 @@
+"""What is said of a resume, in words, as data and on a page, from one verdict."""
+
+import json
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from samebits.base.errors import ScriptFailedError
+from samebits.base.sites import Site
+from samebits.comparison.locate import Divergence
+from samebits.report.documents import ResumeDocument
+from samebits.report.json import dumped
+from samebits.report.page import resume_page
+from samebits.report.resumes import remedy, resume_json, resume_text
+from samebits.resuming.verdict import Checkpoint, Missing, Resumption, State, Trial
+from tests.schemas import assert_valid
+
+SAVED = Site("/work/train.py", 31, "save", 'torch.save(state, "last.pt")')
+LOADED = Site("/work/train.py", 12, "<module>", 'state = torch.load("last.pt")')
+RIGHT = Trial("KILL", 12, saved_step=10, resumed_step=10, compared=30, checkpoint=Checkpoint("last.pt", SAVED, LOADED))
+WRONG = Trial(
+    "KILL",
+    22,
+    saved_step=20,
+    resumed_step=20,
+    compared=10,
+    divergence=Divergence(20, "param", "fc.weight", differing=2, total=4),
+    missing=(Missing("optimizer", "the gradients are the same, and fc.weight.exp_avg differs", 0, True, SAVED),),
+    checkpoint=RIGHT.checkpoint,
+)
+FAILED = Trial("KILL", 32, error=ScriptFailedError("killed after step 32, the command failed", "say --with"))
+
+
+def resumption(*trials: Trial) -> Resumption:
+    return Resumption("train.py", "train.py --resume", Path("/work/.samebits/1"), steps=40, trials=trials)
+
+
+@pytest.mark.parametrize(
+    ("trials", "kind", "status", "headline"),
+    [
+        (
+            (RIGHT,),
+            "same",
+            0,
+            "same bits: resumed from step 10, the training agrees with the uninterrupted one, for 30 steps",
+        ),
+        (
+            (RIGHT, WRONG, FAILED),
+            "different",
+            1,
+            "different bits: resumed from step 20, the training diverges at step 20, "
+            "in the parameters after the update",
+        ),
+        ((FAILED,), "undecided", 2, "killed after step 32, the command failed"),
+        ((), "undecided", 2, "undecided: no resumed step could be compared"),
+        (
+            (RIGHT, FAILED),
+            "undecided",
+            2,
+            "undecided: not each of 2 resumes could be judged; of the others, resumed from step 10, "
+            "the training agrees with the uninterrupted one, for 30 steps",
+        ),
+    ],
+)
+def test_the_first_line_answers(trials: tuple[Trial, ...], kind: str, status: int, headline: str) -> None:
+    """In text, in JSON, and by the exit status."""
+    found = resumption(*trials)
+    document = json.loads(dumped(resume_json(found)))
+
+    assert_valid(document)
+    assert (found.kind, found.exit_code, document["verdict"], document["headline"]) == (kind, status, kind, headline)
+    assert kind == "undecided" or resume_text(found).splitlines()[0] == headline
+
+
+def test_a_missing_state_comes_with_its_lines_and_its_cure() -> None:
+    """What is missing, whether that was confirmed, what to change, and where it was saved and loaded."""
+    text = resume_text(resumption(WRONG))
+
+    for line in (
+        "  first     fc.weight: 2 of 4 tensors differ",
+        "  missing   optimizer: the gradients are the same, and fc.weight.exp_avg differs",
+        "            confirmed: with that state given back, the training goes on with the same bits there",
+        "  killed    after step 22, by SIGKILL",
+        '                torch.save(state, "last.pt")',
+        '                state = torch.load("last.pt")',
+    ):
+        assert line in text.splitlines()
+    assert "cure: save optimizer.state_dict(), and load it" in text
+    assert "train.py:31, when 20 steps were done" in text
+
+
+def test_the_page_shows_the_same() -> None:
+    """Every trial, what is missing, and lines of the code only where they may be shown."""
+    document: ResumeDocument = resume_json(resumption(RIGHT, WRONG, FAILED))
+    page = resume_page(document, {})
+
+    for words in ("Killed after step 12", "Killed after step 22", "fc.weight.exp_avg differs", "Not judged"):
+        assert words in page
+    assert "torch.save(state" in page
+    assert "torch.save(state" not in resume_page(document, {}, sources=False)
+
+
+def test_every_state_has_a_cure() -> None:
+    """No state is named without saying what to do."""
+    for state in get_args(State):
+        assert len(remedy(state)) > 20

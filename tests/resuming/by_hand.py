@@ -1,0 +1,96 @@
+"""Trainings that exist as recordings only: written by hand, one number for whatever a step holds."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from samebits.resuming.tracks import Side, Start, Track, start_of
+from samebits.runfolder.notes import Fetched
+from samebits.runfolder.steps import Column, Recording, Writer
+
+STEPS, SAVED, EPOCH = 24, 12, 8
+Row = dict[str, dict[str, int]]
+Change = Callable[[int, Row], None]
+
+
+def digest(*words: object) -> int:
+    """Another number for other words, the same in every process."""
+    return zlib.crc32(repr(words).encode())
+
+
+def row_of(step: int) -> Row:
+    """What the uninterrupted training records in a step."""
+    return {
+        "batch": {"0": digest("batch", step)},
+        "loss": {"0": digest("loss", step)},
+        "grad": {"fc.weight": digest("grad", step)},
+        "param": {"fc.weight": digest("param", step)},
+        "buffer": {"bn.mean": digest("mean", step), "averaged fc.weight": digest("average", step)},
+        "optimizer": {
+            "fc.weight.step": digest("count", step),
+            "fc.weight.exp_avg": digest("moment", step),
+            "group0.lr": digest("lr", step),
+        },
+        "rng": {"torch": digest("rng", step)},
+        "number": {"0 float32": number(1.0 + step)},
+    }
+
+
+def number(value: float) -> int:
+    """A loss as recordings hold it."""
+    return int(struct.unpack("<Q", struct.pack("<d", value))[0])
+
+
+def begun_after(step: int) -> dict[str, int]:
+    """The parameters and buffers before the step that follows on `step`; those of the beginning after step -1."""
+    return {"fc.weight": digest("param", step), "bn.mean": digest("mean", step)}
+
+
+def rows(first: int, last: int, change: Change = lambda row, columns: None) -> list[Row]:
+    """Steps of the training as a process records them that begins with `first`; `change` spoils them by row."""
+    found = [row_of(step) for step in range(first, last)]
+    found[0]["init"] = begun_after(first - 1)
+    for number_, columns in enumerate(found):
+        change(number_, columns)
+    return found
+
+
+def track(folder: Path, content: Sequence[Row], rank: int = 0) -> Track:
+    """The rows as a recording."""
+    folder.mkdir(parents=True, exist_ok=True)
+    writer = Writer(folder, rank)
+    for step, row in enumerate(content):
+        writer.write(step, "step", {name: Column(tuple(own), [*own.values()]) for name, own in row.items()})
+    writer.close(complete=False)
+    return Track(Recording(writer.path))
+
+
+def fetched(first: int, last: int, at: Mapping[int, int] | None = None, **more: bool | int) -> list[Fetched]:
+    """The batches of steps, one for each; `at` says for a row whose step's batch comes instead."""
+    found = []
+    for row, step in enumerate(range(first, last)):
+        came = (at or {}).get(row, step)
+        batch = Fetched(row, 0, f"indices {came}", epoch=came // EPOCH, position=came % EPOCH)
+        found.append(replace(batch, **more))  # type: ignore[arg-type]
+    return found
+
+
+def side(
+    folder: Path,
+    change: Change,
+    *,
+    rank: int = 0,
+    of_a: Change = lambda row, columns: None,
+    a_fetched: Sequence[Fetched] = (),
+    b_fetched: Sequence[Fetched] = (),
+) -> Side:
+    """A training that was saved after 12 steps and resumed, beside the uninterrupted one; `change` is what is wrong."""
+    a = track(folder / "a", rows(0, STEPS, of_a), rank)
+    b = track(folder / "b", rows(SAVED, STEPS, change), rank)
+    start: Start = start_of(a, b, SAVED, SAVED + 3)
+    known = list(a_fetched) or fetched(0, STEPS)
+    return Side(a, b, start, {}, known, list(b_fetched) or fetched(SAVED, STEPS))

@@ -1,0 +1,90 @@
+"""Where a training is killed, from how it saves; and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from samebits.base.errors import UsageError
+from samebits.launch.command import Command
+from samebits.resuming.plan import Kill, Request, killed_run, kills, resumed_run, uninterrupted_run
+from samebits.resuming.seen import SavedIn
+from samebits.runfolder.plan import read_plan
+from samebits.runfolder.spec import Restored
+
+COMMAND = Command(("python", "train.py"), ("train.py",))
+
+
+def request(**more: object) -> Request:
+    return Request(COMMAND, COMMAND, **more)  # type: ignore[arg-type]
+
+
+def saves(*steps: int, epoch: int = 8) -> dict[int, SavedIn]:
+    return {step: SavedIn((step - 1) // epoch, step % epoch == 0) for step in steps}
+
+
+def test_a_few_steps_after_a_save_past_the_first_epoch() -> None:
+    """What begins anew does not show in the first epoch; and another save follows, to compare what is only saved."""
+    assert kills(request(), saves(5, 10, 15, 20), 40) == [Kill(12, 10)]
+    assert kills(request(), saves(5, 10), 40) == [Kill(7, 5)]  # nothing is saved after 10
+    assert kills(request(), saves(6), 8) == [Kill(6, 6)]  # before the last step
+
+
+def test_within_an_epoch_and_at_its_end() -> None:
+    """Where both are seen, both; each is then compared up to the next save."""
+    assert kills(request(), saves(4, 8, 12, 16, 20), 40) == [Kill(14, 12, most=10), Kill(18, 16, most=10)]
+    # Too late to be tried within two and a half lengths.
+    assert kills(request(), saves(5, 10, 15, 20, 25, 30, 35, 40, 45), 48) == [Kill(12, 10)]
+
+
+def test_before_the_next_save() -> None:
+    """Where every step is saved, the kill comes at once: the checkpoint is the one that was meant."""
+    assert kills(request(), saves(*range(1, 40), epoch=100), 40)[0] == Kill(1, 1)
+
+
+def test_steps_that_were_asked_for_and_steps_by_chance() -> None:
+    """`--at` is taken as it is; `--kills` chooses between the first save and the end, the same ones for one seed."""
+    assert kills(request(at=(7, 21)), saves(5, 20), 40) == [Kill(7, 5), Kill(21, 20)]
+    chosen = kills(request(kills=5), saves(5, 20), 40)
+    assert chosen == kills(request(kills=5), saves(5, 20), 40)
+    assert len({kill.after for kill in chosen}) == 5
+    assert all(5 <= kill.after < 39 and kill.saved == (5 if kill.after < 20 else 20) for kill in chosen)
+    assert kills(request(kills=5, seed=1), saves(5, 20), 40) != chosen
+
+
+def test_within_a_save() -> None:
+    """The second one: the first is whole, to go back to."""
+    assert kills(request(during_save=True), saves(5, 10), 40) == [Kill(9, 5, torn=10)]
+
+
+def test_what_makes_no_sense_together_is_refused() -> None:
+    """Each pair by name; each alone is fine."""
+    for more, words in (
+        ({"at": (3,), "kills": 2}, "--at says after which steps"),
+        ({"during_save": True, "signal": "TERM"}, "--during-save kills at once"),
+        ({"at": (-1,)}, "--at must be a step"),
+        ({"timeout": 0.0}, "--timeout must be more than 0"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            request(**more)
+    assert request(at=(3,)).at == (3,)
+
+
+def test_everything_that_moves_is_held_and_nothing_else() -> None:
+    """A run starts in a copy, its clock and generators held; what a check only varies is left as it is."""
+    settings = uninterrupted_run(request()).settings
+
+    assert {"torch-rng", "numpy-rng", "python-rng", "clock", "hash-seed", "files-left-behind"} <= settings.keys()
+    assert settings.keys().isdisjoint(("cpu-threads", "data-workers"))
+
+
+def test_plans_travel_through_a_file(tmp_path: object) -> None:
+    """What is nested in a plan comes back as it was."""
+    assert hasattr(tmp_path, "joinpath")
+    path = tmp_path.joinpath("plan.json")
+    for plan in (
+        uninterrupted_run(request()),
+        killed_run(request(signal="TERM"), Kill(7, 5), "there"),
+        resumed_run(request(), 9, Restored("there", "generators", "batch", 3)),
+    ):
+        plan.write(path)
+        assert read_plan(path) == plan
