@@ -430,7 +430,9 @@ def test_what_does_not_fit_is_refused_by_name_and_nothing_is_changed(kind: str) 
     assert digest_of(live.state_dict()) == before
 
 
-@pytest.mark.parametrize("other", [{}, {"lr": 0.5}, {"steps": False}, {"counter": Counter(7)}], ids=["the same", "lr", "steps", "counter"])
+@pytest.mark.parametrize(
+    "other", [{}, {"lr": 0.5}, {"steps": False}, {"counter": Counter(7)}], ids=["the same", "lr", "steps", "counter"]
+)
 def test_what_fits_is_taken(other: dict[str, Any]) -> None:
     """The nearest legal ones: another rate, an optimizer that has not begun, another count."""
     state = through_a_file(make().state_dict())
