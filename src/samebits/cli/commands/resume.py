@@ -1,4 +1,4 @@
-"""`samebits resume`: killed and started again: the same bits? If not: which state is missing."""
+"""`samebits resume`: killed and started again: same bits? If not: what is missing."""
 
 from __future__ import annotations
 
