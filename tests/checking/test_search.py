@@ -7,7 +7,8 @@ from collections.abc import Iterable
 import pytest
 
 from samebits.checking.verdict import Cause
-from samebits.factors.catalog import find
+from samebits.factors.catalog import CATALOG, find
+from samebits.factors.context import Setting
 from tests.checking.simulation import LEFT, SEEN, Effect, Script, random_script, simulated
 
 HARMLESS = tuple(Effect(name, line, None) for line, name in enumerate(SEEN, 10))
@@ -246,6 +247,17 @@ def test_what_differs_at_once_is_explained_within_the_first_look() -> None:
     assert found.remedy.verified
     # What is dear comes last: by then the cause is confirmed.
     assert [run.steps for run in simulation.runs] == [5, *[2] * 13, 50, 50]
+
+
+@pytest.mark.parametrize("step", [1, 20, None])
+def test_a_long_script_with_nothing_left_to_vary_is_judged(step: int | None) -> None:
+    """Everything that is varied by default is pinned: the run that would be varied is one more left alone."""
+    pins = {factor.name: Setting("pinned") for factor in CATALOG if factor.varied_by_default}
+    script = Script(steps=50, effects=(Effect("numpy-rng", 70, step),), look=5)
+    found, simulation, _ = simulated(script, random.Random(0), pins=pins)
+
+    assert places(found.causes) == ([] if step is None else [("numpy-rng", 70)])
+    assert step is not None or [run.steps for run in simulation.runs] == [5, 50, 50, 50]
 
 
 def test_a_cause_behind_the_first_is_found_before_any_whole_run() -> None:

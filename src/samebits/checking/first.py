@@ -47,7 +47,9 @@ def _beyond(inquiry: Inquiry, look: Run, last: int) -> Asking[DivergentRuns | Sa
     """The same for a script that goes on after the look."""
     request = inquiry.request
     wanted = plans.first_runs(request)
-    alone, (first_varied, *others) = _left_alone(wanted), [plan for plan in wanted if plan.named("varied")]
+    # By what they are for: where all is pinned, nothing is left to vary.
+    alone = [plan for plan in wanted if plan.role != plans.VARIED]
+    first_varied, *others = (plan for plan in wanted if plan.role == plans.VARIED)
     (varied,) = yield [following(first_varied, look)]
     inquiry.made = [look, varied]
     trouble = why_unjudgeable([look, varied], final=False)
@@ -102,10 +104,6 @@ def _doubted(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns | No
 
 def _controls(runs: Sequence[Run]) -> list[Run]:
     return [run for run in runs if not run.plan.named("varied")]
-
-
-def _left_alone(wanted: Sequence[RunPlan]) -> list[RunPlan]:
-    return [plan for plan in wanted if not plan.named("varied")]
 
 
 def earliest(runs: Sequence[Run], compare: Compare) -> DivergentRuns | None:

@@ -17,6 +17,7 @@ DEFAULT_MAX_RUNS = 48
 LOOK_SECONDS, LOOK_STEPS = 3.0, 20
 # What is released takes its second other value: the first one was used by the varied run, and may have changed nothing.
 RELEASED = 2
+VARIED = "varied"
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def first_runs(request: Request) -> list[RunPlan]:
 def varied_run(request: Request, variant: int = 1, leave: Iterable[str] = ()) -> RunPlan:
     """Everything that is varied here is changed at once, except for the factors left alone."""
     chosen = [name for name in request.varied if name not in set(leave)]
-    return request.base("varied").with_settings({name: Setting("varied", variant=variant) for name in chosen})
+    return request.base(VARIED).with_settings({name: Setting("varied", variant=variant) for name in chosen})
 
 
 def pinned_run(request: Request, names: Iterable[str], stop_after: int | None) -> RunPlan:
