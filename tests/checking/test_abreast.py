@@ -14,10 +14,10 @@ from samebits.runfolder.plan import RunPlan
 MIB = 1024**2
 
 
-def alone(used: tuple[str, ...] | None = (), ranks: int = 1) -> Run:
+def alone(used: tuple[str, ...] | None = ()) -> Run:
     """A run of ten seconds."""
     facts = Facts(used=None if used is None else frozenset(used))
-    return Run(1, Outcome(RunFolder(Path("/run")), RunPlan("control"), 0, 10.0), 1, ranks, facts)
+    return Run(1, Outcome(RunFolder(Path("/run")), RunPlan("control"), 0, 10.0), 1, facts=facts)
 
 
 @pytest.mark.parametrize(
@@ -31,14 +31,14 @@ def alone(used: tuple[str, ...] | None = (), ranks: int = 1) -> Run:
         (alone(), 1.0, 4000, 3),
         (alone(), 1.0, 100, 1),
         (alone(), 1.0, None, 8),
-        (alone(ranks=4), 4.0, 100_000, 2),
-        (alone(ranks=4), 1.0, 10_000, 2),
-        (alone(("cuda",)), 1.0, 100_000, 1),
+        (alone(("compiled",)), 1.0, 100_000, 8),
+        (alone(("ranks",)), 1.0, 100_000, 1),
+        (alone(("cuda", "accelerator")), 1.0, 100_000, 1),
         (alone(None), 1.0, 100_000, 1),
     ],
 )
 def test_as_many_as_fit(run: Run, busy: float, free: int | None, count: int) -> None:
-    """Cores and memory for all; and one at a time on an accelerator, or where that is not known."""
+    """Cores and memory for all; one at a time with ranks, on an accelerator, or where that is not known."""
     need = Need(busy * 10, 1000 * MIB)
 
     assert fitting(8, run, need, None if free is None else free * MIB) == count

@@ -8,8 +8,13 @@ from typing import Any
 
 
 def what_was_used() -> list[str]:
-    """The words in which factors say what they need: `cuda`, `ranks`, `compiled`."""
-    found = {"cuda": _uses_cuda(), "ranks": _has_ranks(), "compiled": compiled_regions() > 0}
+    """What factors may need, `cuda`, `ranks` and `compiled`; and whether any device was used that runs would share."""
+    found = {
+        "cuda": _uses_cuda(),
+        "accelerator": _uses_cuda() or _uses_another_device(),
+        "ranks": _has_ranks(),
+        "compiled": compiled_regions() > 0,
+    }
     return [word for word, is_used in found.items() if is_used]
 
 
@@ -23,6 +28,12 @@ def _uses_cuda() -> bool:
     # Also true of ROCm, and false for a program on the CPU whose torch was built for CUDA.
     torch: Any = sys.modules.get("torch")
     return bool(torch is not None and torch.cuda.is_initialized())
+
+
+def _uses_another_device() -> bool:
+    # Apple's does not say whether it was used.
+    torch: Any = sys.modules.get("torch")
+    return torch is not None and bool(torch.xpu.is_initialized() or torch.backends.mps.is_available())
 
 
 def _has_ranks() -> bool:

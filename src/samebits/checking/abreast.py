@@ -1,7 +1,7 @@
 """How many runs fit side by side: cores and memory for all, as one run alone was seen to need them.
 
 Nobody's number of threads is changed for it: a run that keeps all cores busy goes alone. What one run needs is known
-when it has ended, with all its ranks and workers.
+when it has ended, with all its workers. Ranks, and whatever uses an accelerator, go alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ MEMORY = Path("/proc/meminfo")
 SHARE_OF_MEMORY = 0.8
 # A run that is a little above one core does not need two.
 SLACK_CORES = 0.15
-ACCELERATOR = "cuda"
+# What runs side by side would share: a device, and the port at which ranks meet.
+SHARED = frozenset({"accelerator", "ranks"})
 
 
 @dataclass(frozen=True)
@@ -51,11 +52,10 @@ def fitting(most: int, run: Run, need: Need, free: int | None) -> int:
         need: of all its processes.
         free: bytes of memory that can be taken; None where that is not known.
     """
-    if run.facts.used is None or ACCELERATOR in run.facts.used:
+    if run.facts.used is None or run.facts.used & SHARED:
         return 1
     busy = max(1, math.ceil(need.cpu_seconds / max(run.outcome.wall_seconds, 1e-3) - SLACK_CORES))
-    peak = max(1, need.peak_bytes) * run.ranks
-    by_memory = most if free is None else int(free * SHARE_OF_MEMORY // peak)
+    by_memory = most if free is None else int(free * SHARE_OF_MEMORY // max(1, need.peak_bytes))
     return max(1, min(most // busy, by_memory))
 
 
