@@ -142,6 +142,7 @@ def test_cures_are_given_once_with_file_and_line(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_treatment_that_the_script_does_not_survive_is_left_out(tmp_path: Path) -> None:
     """A licence that ends tomorrow: the varied clock ends it, which is our doing and is said."""
     source = (

@@ -41,7 +41,8 @@ def as_json(epochs: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("ranks", "after", "workers", "workers_after"), [pytest.param(2, 3, 1, 0, marks=pytest.mark.slow), (4, 1, 0, 2)]
+    ("ranks", "after", "workers", "workers_after"),
+    [(2, 1, 0, 2), *(pytest.param(*one, marks=pytest.mark.slow) for one in ((2, 3, 1, 0), (4, 1, 0, 2)))],
 )
 def test_real_ranks(tmp_path: Path, ranks: int, after: int, workers: int, workers_after: int) -> None:
     """Processes that torchrun starts make up the global batches, and others go on where they were broken off."""

@@ -287,7 +287,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("start", ["fork", "spawn"])
+@pytest.mark.parametrize("start", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_every_process_has_streams_of_its_own(start: str, tmp_path: Path) -> None:
     """Ranks, workers and forked children: what is unique stays unique, and the next run gives each the same."""
     script = tmp_path / "ask.py"

@@ -62,6 +62,7 @@ def test_bits_are_the_same_with_and_without(script: Path, tmp_path: Path, monkey
     assert watched(script, tmp_path / "ops", OpWindow(0, 4)) == without
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler, and there is no g++")
 def test_compiled_code_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same bits and one whole graph with recording on; and the compiled region is reported as not seen."""

@@ -65,7 +65,7 @@ SAID = {
 
 
 PageOf = Callable[[str], Path]
-DEAR = {"op"}
+DEAR = {"op", "cost"}
 
 
 @pytest.fixture(scope="module")
