@@ -112,8 +112,8 @@ class _Testing:
         if not saves:
             raise UsageError(
                 f"the script never saved while it took {self.steps} steps, so there is nothing to resume from",
-                "let it save every few steps; where it does so by means of its own, say so with --saved-at STEPS (seen are "
-                "torch.save, safetensors, torch.distributed.checkpoint, pickle, joblib and NumPy)",
+                "let it save every few steps; where it writes in a way of its own, say when with --saved-at STEPS "
+                "(seen are torch.save, safetensors, torch.distributed.checkpoint, pickle, joblib and NumPy)",
             )
         if saves[0] >= self.steps:
             raise UsageError(

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from samebits.runfolder.notes import Fetched, Interrupted, Loaded, Saved, read_notes
 
-
 # What the user says with `--saved-at` counts alone.
 TOLD = "--saved-at"
 
