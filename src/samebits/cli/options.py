@@ -16,6 +16,7 @@ from samebits.base.errors import SamebitsError, StorageError
 from samebits.report.forms import DEFAULT, Form, find_form, form_names
 from samebits.runfolder.folder import write_answer
 
+LOCKFILE = "samebits.lock"
 F = TypeVar("F", bound=Callable[..., object])
 
 # Our options come first; from the first word that is none on, everything is the user's command.
@@ -55,6 +56,23 @@ def out_option(function: F) -> F:
 def seed_option(function: F) -> F:
     """`--seed N`."""
     return click.option("--seed", type=int, help="Root of all pinned streams (default 0).")(function)
+
+
+def lockfile_option(function: F) -> F:
+    """`--lockfile FILE`."""
+    return click.option(
+        "--lockfile",
+        type=click.Path(path_type=Path, dir_okay=False),
+        default=LOCKFILE,
+        show_default=True,
+        metavar="FILE",
+        help="The lockfile.",
+    )(function)
+
+
+def write_in_ci_option(function: F) -> F:
+    """`--write-in-ci`."""
+    return click.option("--write-in-ci", is_flag=True, help="Write the lockfile although CI is set.")(function)
 
 
 def format_option(kind: str) -> Callable[[F], F]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from samebits.checking.verdict import Verdict
     from samebits.comparison.runs import Diff
     from samebits.factors.pinning import Status
+    from samebits.locking.verdict import Locking, Verification
     from samebits.pricing.prices import Costs
     from samebits.replay.runner import Replay
     from samebits.resuming.verdict import Resumption
@@ -51,6 +52,12 @@ class Form(Protocol):
 
     def resume(self, found: Resumption, /) -> str:
         """The answer of `samebits resume`."""
+
+    def lock(self, found: Locking, /) -> str:
+        """The answer of `samebits lock`."""
+
+    def verify(self, found: Verification, /) -> str:
+        """The answer of `samebits verify`."""
 
     def failure(self, kind: str, error: SamebitsError, /) -> str:
         """What is printed where an answer of a kind could not even be begun; empty where the error is enough."""
