@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +15,9 @@ from samebits.checking.plan import Request
 from samebits.checking.pool import Watch
 from samebits.checking.verdict import Verdict as CheckVerdict
 from samebits.comparison.locate import first_divergence
+from samebits.factors.catalog import held_by_copies
 from samebits.launch.command import Command, parse_command
+from samebits.launch.config import Config
 from samebits.launch.working import working_in
 from samebits.locking.code import Code, code_of
 from samebits.locking.comparing import held_against
@@ -87,6 +89,12 @@ def need_to_write(environ: Mapping[str, str], told: bool) -> None:
             f"CI={environ['CI']} is set, and a lockfile is not written there unasked: what CI writes nobody reviews",
             "lock where you work and commit the file; or add --write-in-ci",
         )
+
+
+def pins_of(pins: Sequence[str], fresh_copy: bool, config: Config) -> tuple[str, ...]:
+    """All pins, also those of the configuration: what is locked has to stay the same if that changes."""
+    copies = held_by_copies() if fresh_copy or config.fresh_copy else ()
+    return tuple(dict.fromkeys([*copies, *(pins or config.pin)]))
 
 
 def lock(request: LockRequest, around: Around) -> Locking:

@@ -30,8 +30,13 @@ _REPEATS = {
 
 def verify_text(found: Verification) -> str:
     """The answer of `samebits verify`."""
-    parts = [laid_out(headline_of(one, found), _rows(one, found)) for one in found.entries]
+    parts = verify_texts(found)
     return "\n\n".join(parts if len(parts) == 1 else [verify_headline(found), *parts])
+
+
+def verify_texts(found: Verification) -> list[str]:
+    """What is said of each entry."""
+    return [laid_out(headline_of(one, found), _rows(one)) for one in found.entries]
 
 
 def verify_headline(found: Verification) -> str:
@@ -88,7 +93,7 @@ def _first_stream(place: LockDivergence) -> str:
     return stream_words(place.streams[0]) if place.streams else "what is recorded besides what is locked"
 
 
-def _rows(one: Verified, found: Verification) -> list[tuple[str, str]]:
+def _rows(one: Verified) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     if one.kind == "undecided" and one.error is not None:
         rows += [("error", line) for line in one.error.message.splitlines()[1:]]

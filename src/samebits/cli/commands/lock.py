@@ -22,10 +22,9 @@ from samebits.cli.options import (
     seed_option,
     write_in_ci_option,
 )
-from samebits.factors.catalog import held_by_copies
-from samebits.launch.config import Config, read_config
+from samebits.launch.config import read_config
 from samebits.locking.entries import Repeats
-from samebits.locking.making import Around, LockRequest, lock, need_to_write
+from samebits.locking.making import Around, LockRequest, lock, need_to_write, pins_of
 from samebits.report.forms import Form
 from samebits.report.json import check_json, dumped
 from samebits.report.progress import progress
@@ -93,7 +92,7 @@ def command(
         command,
         lockfile,
         name,
-        _pins(pins, fresh_copy, config),
+        pins_of(pins, fresh_copy, config),
         config.seed if seed is None else seed,
         config.max_steps if max_steps is None else max_steps,
         data,
@@ -108,10 +107,3 @@ def command(
         keep_answer(home, dumped(check_json(found.check)))
     answer_or_fail(form, form.lock(found), found.error, is_partial=False)
     sys.exit(found.exit_code)
-
-
-def _pins(pins: tuple[str, ...], fresh_copy: bool, config: Config) -> tuple[str, ...]:
-    """All pins, also of the configuration: what is locked has to stay the same if that changes."""
-    chosen = pins or config.pin
-    copies = held_by_copies() if fresh_copy or config.fresh_copy else ()
-    return tuple(dict.fromkeys([*copies, *chosen]))
