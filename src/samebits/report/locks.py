@@ -156,8 +156,12 @@ def _environment_rows(one: Verified) -> list[tuple[str, str]]:
 
 def environment_line(environment: Environment) -> str:
     """`cpu, torch 2.13.0+cpu, 2 threads, AVX512`."""
-    parts = [environment.device, f"torch {environment.torch}", f"{environment.threads} threads"]
+    parts = [environment.device, f"torch {environment.torch}", _threads(environment.threads)]
     return f"{', '.join(filter(None, [*parts, environment.instructions]))} ({environment.name})"
+
+
+def _threads(count: str) -> str:
+    return f"{count} thread" if count == "1" else f"{count} threads"
 
 
 def difference_line(difference: EnvironmentDifference) -> str:
