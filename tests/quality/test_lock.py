@@ -151,7 +151,7 @@ def test_what_changes_bits_is_caught(folder: Path, name: str) -> None:
 
 @pytest.mark.slow
 def test_another_number_of_threads_is_another_environment(folder: Path) -> None:
-    """Unknown, and not different: `cpu-threads` on top of the list. Once added, both are the same; nothing else changes."""
+    """Unknown, and not different, with `cpu-threads` on top of the list. Once added, both are the same."""
     before = Lockfile.load(folder / "samebits.lock")
     entry = alone(verified(folder, threads=1))
     assert entry["verdict"] == "unknown"

@@ -22,6 +22,7 @@ from samebits.runfolder.folder import new_home, open_run
 @click.option("--against", type=click.Path(path_type=Path), metavar="RUN", help="Run nothing: take this recording.")
 @click.option("--update", is_flag=True, help="Write the bits of this run where they differ or are new.")
 @click.option("--update-new-only", is_flag=True, help="Write only what was never locked for this environment.")
+@click.option("--allow-unknown", is_flag=True, help="End with 0, not 2, where this environment was never locked.")
 @click.option("--timeout", type=float, metavar="S", help="End a run after so many seconds.")
 @lockfile_option
 @write_in_ci_option
@@ -32,6 +33,7 @@ def command(
     against: Path | None,
     update: bool,
     update_new_only: bool,
+    allow_unknown: bool,
     timeout: float | None,
     lockfile: Path,
     write_in_ci: bool,
@@ -60,4 +62,4 @@ def command(
     found = verify(request, Around(home, partial(click.echo, err=True), progress))
     alone = found.entries[0].error if len(found.entries) == 1 else None
     answer_or_fail(form, form.verify(found), alone, is_partial=False)
-    sys.exit(found.exit_code)
+    sys.exit(0 if allow_unknown and found.kind == "unknown" else found.exit_code)
