@@ -18,7 +18,7 @@ from samebits.report.json import dumped, unanswered
 from samebits.report.locks import lock_json, lock_text, verify_json, verify_text
 from samebits.runfolder.environment import Environment
 from tests.locking.entries import ELSEWHERE, HERE, locked
-from tests.report.test_reports import different, same, script  # noqa: F401 - a fixture
+from tests.report.test_reports import different, same
 from tests.schemas import assert_valid
 
 PLACE = LockDivergence("stream", 8, 7, ("grad", "param"), "8", (("0x1p+0",), ("0x1.8p+0",)))
@@ -195,16 +195,15 @@ def test_what_cannot_begin_is_a_document_too(kind: str) -> None:
 def check_answers(script: Path) -> list[Verdict]:
     """A check with causes, one that agrees, one without a cause, and one that could not be made."""
     error = ScriptFailedError("the command failed\n  boom", "see there")
-    return [
-        different(script),
-        same(),
-        replace(different(script), causes=()),
-        Verdict("undecided", "x", script, error=error),
-    ]
+    broken = Verdict("undecided", "train.py", script, error=error)
+    return [different(script), same(), replace(different(script), causes=()), broken]
 
 
-def test_a_check_has_the_same_forms(script: Path) -> None:
+def test_a_check_has_the_same_forms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A remark at the line of each cause; a check that agrees has none, and its case has passed."""
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "train.py"
+    script.write_text("import torch\nmodel = torch.nn.Linear(2, 2)\nfor name in os.listdir('data'):\n")
     guilty, right, unknown, broken = check_answers(script)
     lines = [line for line in github.check(guilty).splitlines() if line.startswith("::")]
     assert [line.split(",title=")[0] for line in lines] == [
@@ -213,14 +212,10 @@ def test_a_check_has_the_same_forms(script: Path) -> None:
     ]
     results = json.loads(sarif.check(guilty))["runs"][0]["results"]
     assert [one["ruleId"] for one in results] == ["torch-rng", "file-order"]
-    assert (
-        results[0]["locations"][0]["physicalLocation"]["region"]["snippet"]["text"] == "model = torch.nn.Linear(2, 2)"
-    )
-    for verdict, marked, found, element in (
-        (right, 0, 0, "system-out"),
-        (unknown, 1, 0, "failure"),
-        (broken, 1, 0, "error"),
-    ):
+    region = results[0]["locations"][0]["physicalLocation"]["region"]
+    assert region["snippet"]["text"] == "model = torch.nn.Linear(2, 2)"
+    others = ((right, 0, "system-out"), (unknown, 1, "failure"), (broken, 1, "error"))
+    for verdict, marked, element in others:
         assert sum(line.startswith("::") for line in github.check(verdict).splitlines()) == marked
-        assert len(json.loads(sarif.check(verdict))["runs"][0]["results"]) == 0
+        assert json.loads(sarif.check(verdict))["runs"][0]["results"] == []
         assert ElementTree.fromstring(junit.check(verdict)).find(f"*/*/{element}") is not None
