@@ -4,9 +4,12 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,7 @@ STEPS = 12
 # Layer normalisation adds over the batch: its gradients depend on the number of threads.
 SCRIPT = f'''"""A small training."""
 import sys
+import time
 
 import torch
 from torch import nn
@@ -380,3 +384,95 @@ def test_the_forms_for_programs(folder: Path) -> None:
     (result,) = json.loads(found["sarif"].stdout)["runs"][0]["results"]
     place = result["locations"][0]["physicalLocation"]
     assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("train.py", 9)
+
+
+RANKS = """
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+model = nn.parallel.DistributedDataParallel(nn.Linear(8, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+torch.manual_seed(dist.get_rank())
+for step in range(6):
+    loss = model(torch.randn(16, 8)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+def test_ranks_are_locked_together(folder: Path) -> None:
+    """Whichever comes first. Where one of them draws other data, the step and how many of them differ are named."""
+    (folder / "ranks.py").write_text(RANKS)
+    words = ["--", "torchrun", "--nproc-per-node", "2", "ranks.py"]
+    done = samebits(folder, "lock", "--no-check", *words, threads=1)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [verified(folder, "ranks", threads=1)["verdict"] for _ in range(2)] == ["same", "same"]
+
+    (folder / "ranks.py").write_text(RANKS.replace("    loss =", "    torch.rand(step * dist.get_rank())\n    loss ="))
+    place = alone(verified(folder, "ranks", threads=1))["divergences"][0]
+    assert (place["step"], place["streams"][0], place["recordings"]) == (1, "batch", [2, 2])
+
+
+@pytest.mark.slow
+def test_from_python_it_is_the_same(folder: Path) -> None:
+    """`samebits.lock` and `samebits.verify` return what the commands print, and print nothing."""
+    code = """
+import samebits, threading, json
+locked = samebits.lock("train.py", name="python", max_steps=5, no_check=True)
+found = samebits.verify("python")
+told = []
+def in_thread():
+    try:
+        samebits.verify("python")
+    except samebits.SamebitsError as error:
+        told.append(error.message)
+thread = threading.Thread(target=in_thread)
+thread.start()
+thread.join()
+print(json.dumps([locked.kind, str(locked).splitlines()[0], found.kind, str(found).splitlines()[0], told]))
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "CI"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True)
+
+    assert json.loads(done.stdout) == [
+        "locked",
+        "locked: python in samebits.lock, 5 steps",
+        "same",
+        "same bits: python agrees with samebits.lock in 5 steps: initial parameters, data, losses, gradients, "
+        "parameters and optimizer states",
+        ["verify() was called from a thread"],
+    ], done.stderr
+
+
+@pytest.mark.slow
+def test_ctrl_c_writes_nothing(folder: Path) -> None:
+    """In the midst of a run: the status that a shell gives, no traceback, and the lockfile is as it was."""
+    edit(folder, f"range({STEPS})", "range(10**9)")
+    before = (folder / "samebits.lock").read_bytes()
+    for words in (["verify", "--update"], ["lock", "--no-check", "--name", "other", "train.py"]):
+        environment = {name: value for name, value in os.environ.items() if name != "CI"}
+        command = [sys.executable, "-m", "samebits", *words]
+        with subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True) as running:
+            wait_for(lambda: any(folder.glob(".samebits/*/**/recording.sqlite")))
+            running.send_signal(signal.SIGINT)
+            _, told = running.communicate(timeout=60)
+        assert running.returncode == 130, told
+        assert "Traceback" not in told
+        shutil.rmtree(folder / ".samebits")
+    assert (folder / "samebits.lock").read_bytes() == before
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
+    until = time.monotonic() + 120
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.2)

@@ -6,8 +6,10 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from signal import SIGINT
 
-from samebits.base.errors import LockfileError, SamebitsError, ScriptFailedError
+from samebits.base.errors import InterruptError, LockfileError, SamebitsError, ScriptFailedError
+from samebits.checking.asking import BudgetSpentError
 from samebits.checking.plan import Request
 from samebits.checking.pool import RunPool, Watch
 from samebits.checking.unjudgeable import why_unjudgeable
@@ -69,6 +71,9 @@ def run_once(request: Request, artifacts: Iterable[str], home: Path, role: str, 
         home: where its run folder is made.
         role: what the run is for.
         watch: called about it.
+
+    Raises:
+        InterruptError: a signal ended it.
     """
     home.mkdir(parents=True, exist_ok=True)
     pool = RunPool(request, home, watch)
@@ -77,6 +82,8 @@ def run_once(request: Request, artifacts: Iterable[str], home: Path, role: str, 
         with pool.place_for(plan) as place:
             run = pool.run_at(place, plan)
             made = {path: _digest_at(_led(path, place)) for path in artifacts}
+    except BudgetSpentError as spent:
+        raise InterruptError.by(spent.signal or SIGINT, home) from spent
     finally:
         pool.close()
     return replace(read_run(run.outcome.folder, request.max_steps or 0, made), trouble=_trouble(run))

@@ -106,6 +106,8 @@ def _rows(one: Verified) -> list[tuple[str, str]]:
         rows.append(("code", "as it was when this was locked, as far as files of the project were imported"))
     if one.locked is not None:
         rows.append(("locked", _locked_line(one.locked)))
+    if one.kind != "same" and one.folder is not None:
+        rows.append(("run", path_of(str(one.folder))))
     rows += [("next", command) for command in next_commands(one)]
     rows += [("note", note) for note in one.notes]
     return [*rows, *(("not seen", text) for text in one.not_observed or ("nothing that samebits knows of",))]
