@@ -150,7 +150,17 @@ def test_what_changes_bits_is_caught(folder: Path, name: str) -> None:
     assert entry["verdict"] == "different"
     assert {key: place[key] for key in expected} == expected
     assert (entry["code"][0]["path"], entry["code"][0]["line"]) == ("train.py", line)
-    assert entry["differences"] == []
+    assert (entry["differences"], entry["steady"]) == ([], True)
+
+
+@pytest.mark.slow
+def test_what_does_not_repeat_any_more_is_told_apart(folder: Path) -> None:
+    """Other bits in every run are no other result: the answer is the same, and says so."""
+    edit(folder, "torch.manual_seed(0)\n", "")
+    entry = alone(verified(folder))
+
+    assert (entry["verdict"], entry["steady"]) == ("different", False)
+    assert entry["divergences"][0]["streams"][0] == "init"
 
 
 @pytest.mark.slow

@@ -101,6 +101,15 @@ def test_an_answer_says_what_to_look_at() -> None:
         assert line in told.splitlines()
 
 
+@pytest.mark.parametrize(("is_steady", "words"), [(True, "so it repeats"), (False, "it does not repeat"), (None, "")])
+def test_whether_the_other_bits_repeat_is_told(is_steady: bool | None, words: str) -> None:
+    """What does not repeat was not changed by the line that is named."""
+    told = verify_text(verification(replace(OTHER, is_steady=is_steady)))
+
+    assert words in told
+    assert ("  again     " in told) == (is_steady is not None)
+
+
 def test_differences_are_ranked() -> None:
     """What can change bits comes first, the likeliest on top; what cannot is told last, and says so."""
     here = replace(HERE, threads="1", cpu="B", instructions="AVX2", cores="64", system="Linux 9", python="3.12.0")

@@ -83,6 +83,7 @@ class Verified:
         home: the locked environment that it was held against: this one, or where it is unknown, the nearest.
         differences: between the two, what can change bits first.
         divergences: the first is where the run parts, or what of the data does; then artifacts.
+        is_steady: where bits are other ones, whether a second run gave the same as the first; None where none was made.
         agrees_with: with an unknown environment, a locked one whose bits are the same all the same.
         steps, streams: that agree.
         code: what has changed since it was locked.
@@ -101,6 +102,7 @@ class Verified:
     home: str = ""
     differences: tuple[EnvironmentDifference, ...] = ()
     divergences: tuple[LockDivergence, ...] = ()
+    is_steady: bool | None = None
     agrees_with: str = ""
     steps: int = 0
     streams: tuple[str, ...] = ()

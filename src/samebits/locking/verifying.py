@@ -18,6 +18,7 @@ from samebits.base.errors import (
     UsageError,
 )
 from samebits.checking.plan import Request
+from samebits.comparison.locate import first_divergence
 from samebits.factors.context import Setting
 from samebits.factors.pinning import settings_from
 from samebits.launch.command import parse_command
@@ -82,10 +83,6 @@ def verify(request: VerifyRequest, around: Around) -> Verification:
     return Verification(request.lockfile, tuple(found))
 
 
-# What ended the command: what it did before can be judged all the same.
-_OF_THE_SCRIPT = ScriptFailedError, ScriptHangsError
-
-
 # ---- one entry, run --------------------------------------------------------------------------------------------------
 
 
@@ -93,21 +90,32 @@ def _verified(content: Lockfile, name: str, entry: RunEntry, request: VerifyRequ
     found = Verified(name, shlex.join(entry.command), "undecided")
     try:
         asked = request_of(entry, parse_command(entry.command), request.timeout)
-        found = _run(content, name, entry, asked, around)
-        is_asked = found.kind == "unknown" and (request.adds or request.updates)
-        is_asked = is_asked or (found.kind == "different" and request.updates)
-        return _updated(found, entry, request, around) if is_asked else found
+        ran = _run(name, entry, asked, around, "verify")
+        found = judged(content, name, entry, ran)
+        if (found.kind == "unknown" and request.adds) or (found.kind in ("unknown", "different") and request.updates):
+            return _updated(found, entry, request, around)
+        return found if found.kind != "different" else _run_again(found, ran, entry, asked, around)
     except SamebitsError as error:
         if isinstance(error, InterruptError):
             raise
         return replace(found, kind="undecided", error=error)
 
 
-def _run(content: Lockfile, name: str, entry: RunEntry, asked: Request, around: Around) -> Verified:
-    home = around.home / _folder_name(name)
+def _run(name: str, entry: RunEntry, asked: Request, around: Around, role: str) -> Ran:
+    home = around.home / f"{_folder_name(name)}-{role}".replace(" ", "-")
     with working_in(around.home), around.watching() as watch:
-        ran = run_once(asked, entry.artifacts, home, "verify", watch)
-    return judged(content, name, entry, ran)
+        return run_once(asked, entry.artifacts, home, role, watch)
+
+
+def _run_again(found: Verified, ran: Ran, entry: RunEntry, asked: Request, around: Around) -> Verified:
+    """The same with one thing more: does it give these other bits every time, or does it not repeat at all?"""
+    if all(place.what == "data" for place in found.divergences):
+        return found
+    again = _run(found.name, entry, asked, around, "verify again")
+    if again.trouble is not None or not again.recordings:
+        return found
+    same = first_divergence(ran.recordings, again.recordings) is None and again.artifacts == ran.artifacts
+    return replace(found, is_steady=same)
 
 
 def judged(content: Lockfile, name: str, entry: RunEntry, ran: Ran) -> Verified:
@@ -119,33 +127,40 @@ def judged(content: Lockfile, name: str, entry: RunEntry, ran: Ran) -> Verified:
         entry: that is verified.
         ran: a run of its command.
     """
-    code = code_of(ran.files, Path.cwd())
-    found = Verified(
-        name,
-        shlex.join(entry.command),
-        "undecided",
-        ran.environment,
-        folder=ran.folder.path,
-        not_observed=ran.not_observed,
-    )
+    words, folder = shlex.join(entry.command), ran.folder.path
+    found = Verified(name, words, "undecided", ran.environment, folder=folder, not_observed=ran.not_observed)
+    why = _why_unjudgeable(ran)
+    if why is not None:
+        return replace(found, error=why)
     data = differing_files(entry.data, _data_now(entry.data), "data")
-    if not ran.recordings or not ran.environment.torch:
-        why = LockfileError(NO_ENVIRONMENT, "was it recorded by an older samebits? Run it again")
-        return replace(found, error=ran.trouble or why)
-    if ran.trouble is not None and not isinstance(ran.trouble, _OF_THE_SCRIPT):
-        return replace(found, error=ran.trouble)
     home = content.home_of(ran.environment, entry.on)
     if home is None:
         return _unknown(content, found, entry, ran, data)
-    locked = entry.on[home]
-    changes = changes_since(locked.code, code.files, Path.cwd())
-    apart = differences(content.environments[home], ran.environment)
-    found = replace(found, home=home, locked=locked, code=changes, differences=apart)
+    found = _beside(content, found, home, entry.on[home], ran)
     try:
-        held = held_against(locked, ran.recordings, ran.is_whole, entry.max_steps)
+        held = held_against(entry.on[home], ran.recordings, ran.is_whole, entry.max_steps)
     except SamebitsError as error:
         return replace(found, error=error)
-    return _decided(found, held, data, locked, ran)
+    return _decided(found, held, data, entry.on[home], ran)
+
+
+def _why_unjudgeable(ran: Ran) -> SamebitsError | None:
+    """Why a run says nothing at all; where the script failed, what it did before can be judged."""
+    if not ran.recordings or not ran.environment.torch:
+        return ran.trouble or LockfileError(NO_ENVIRONMENT, "was it recorded by an older samebits? Run it again")
+    return None if isinstance(ran.trouble, (ScriptFailedError, ScriptHangsError)) else ran.trouble
+
+
+def _beside(content: Lockfile, found: Verified, home: str, locked: Locked, ran: Ran) -> Verified:
+    """With what a run is held against, and what has changed around it."""
+    code = code_of(ran.files, Path.cwd())
+    return replace(
+        found,
+        home=home,
+        locked=locked,
+        code=changes_since(locked.code, code.files, Path.cwd()),
+        differences=differences(content.environments[home], ran.environment),
+    )
 
 
 def _decided(found: Verified, held: Held, data: Sequence[LockDivergence], locked: Locked, ran: Ran) -> Verified:
@@ -179,17 +194,11 @@ def _unknown(content: Lockfile, found: Verified, entry: RunEntry, ran: Ran, data
         return replace(found, kind="unknown")
     home = nearest(known, ran.environment)
     alike = [name for name, locked in entry.on.items() if _agrees(locked, ran, entry.max_steps)]
-    locked = entry.on[home]
-    code = code_of(ran.files, Path.cwd())
     return replace(
-        found,
+        _beside(content, found, home, entry.on[home], ran),
         kind="unknown",
-        home=home,
-        locked=locked,
-        differences=differences(known[home], ran.environment),
-        divergences=_parting(locked, ran, entry.max_steps),
+        divergences=_parting(entry.on[home], ran, entry.max_steps),
         agrees_with=home if home in alike else next(iter(alike), ""),
-        code=changes_since(locked.code, code.files, Path.cwd()),
     )
 
 

@@ -831,6 +831,7 @@ class VerifiedDocument(TypedDict):
         held_against: the locked environment: this one, or where it is unknown, the nearest; empty where there is none
         differences: between these two, what can change bits first
         divergences: of the data, the run and the artifacts, in this order
+        steady: where bits are other ones, whether a second run gave the same as the first; null where none was made
         agrees_with: with an unknown environment, a locked one whose bits are the same all the same
         steps: that agree
         streams: that were compared
@@ -849,6 +850,7 @@ class VerifiedDocument(TypedDict):
     held_against: str
     differences: list[EnvironmentDifferenceDocument]
     divergences: list[LockDivergenceDocument]
+    steady: bool | None
     agrees_with: str
     steps: int
     streams: list[str]

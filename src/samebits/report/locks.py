@@ -26,6 +26,10 @@ _REPEATS = {
     "looked": "after a quick check",
     "unchecked": "without a check: whether it repeats is not known",
 }
+_STEADY = {
+    True: "a second run gave the same bits as this one, so it repeats, and gives other ones than before",
+    False: "a second run gave yet other bits than this one: it does not repeat (samebits check says why)",
+}
 
 
 def verify_text(found: Verification) -> str:
@@ -121,6 +125,8 @@ def _divergence_rows(one: Verified) -> list[tuple[str, str]]:
         if place is not one.divergences[0]:
             rows.append(("also", divergence_line(place)))
         rows += _detail_rows(place)
+    if one.is_steady is not None and not one.written:
+        rows.append(("again", _STEADY[one.is_steady]))
     if one.agrees_with:
         rows.append(("bits", f"the same as those of {one.agrees_with}, in {counted(one.steps or _steps(one), 'step')}"))
     return rows
@@ -263,6 +269,7 @@ def _verified(one: Verified, found: Verification) -> VerifiedDocument:
             for difference in one.differences
         ],
         "divergences": [_divergence(place) for place in one.divergences],
+        "steady": one.is_steady,
         "agrees_with": one.agrees_with,
         "steps": one.steps,
         "streams": list(one.streams),

@@ -97,6 +97,7 @@ def question(plan: RunPlan) -> str:
         "lock": "what is to be locked?",
         "lock again": "does it make the same files again?",
         "verify": "does it give what is locked?",
+        "verify again": "does it give these other bits every time?",
         "treatments told apart": "which treatment does the script not survive?",
     }.get(plan.role, f"{plan.role}?")
 
