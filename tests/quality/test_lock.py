@@ -39,7 +39,7 @@ for step in range({STEPS}):
     optimizer.step()
 if len(sys.argv) > 1:
     torch.save(model.state_dict(), sys.argv[1] + "/last.pt")
-print("done", loss.item())
+print("done")
 '''
 FLIP = "model[0].weight.data.view(torch.int32).view(-1)[17] ^= 1"
 
