@@ -76,12 +76,12 @@ def write_in_ci_option(function: F) -> F:
 
 
 def format_option(kind: str) -> Callable[[F], F]:
-    """`--format`, with every form there is; the command gets the `Form` for answers of its kind."""
+    """`--format`, with every form that has answers of a kind; the command gets the `Form`."""
 
     def chosen(_ctx: click.Context, _param: click.Parameter, name: str | None) -> Form | None:
         return None if name is None else find_form(name, kind)
 
-    choice = click.Choice(form_names())
+    choice = click.Choice(form_names(kind))
     return click.option("--format", "form", type=choice, default=DEFAULT, show_default=True, callback=chosen)
 
 

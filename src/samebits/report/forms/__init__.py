@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -63,10 +64,15 @@ class Form(Protocol):
         """What is printed where an answer of a kind could not even be begun; empty where the error is enough."""
 
 
-def form_names() -> list[str]:
-    """Every form there is, the default first; none of them is imported."""
-    found = [module.name for module in pkgutil.iter_modules(__path__)]
+def form_names(kind: str) -> list[str]:
+    """The forms that have answers of a kind, the default first; none of them is imported."""
+    found = [module.name for module in pkgutil.iter_modules(__path__) if _has(module.name, kind)]
     return sorted(found, key=lambda name: (name != DEFAULT, name))
+
+
+def _has(name: str, kind: str) -> bool:
+    source = Path(__path__[0], f"{name}.py").read_text(encoding="utf-8")
+    return re.search(rf"^def {kind}\(", source, re.MULTILINE) is not None
 
 
 def find_form(name: str, kind: str) -> Form:
