@@ -24,7 +24,6 @@ STEPS = 12
 # Layer normalisation adds over the batch: its gradients depend on the number of threads.
 SCRIPT = f'''"""A small training."""
 import sys
-import time
 
 import torch
 from torch import nn
@@ -398,7 +397,6 @@ def test_the_forms_for_programs(folder: Path) -> None:
 
 RANKS = """
 import sys
-import time
 
 import torch
 import torch.distributed as dist
@@ -469,6 +467,7 @@ def test_ctrl_c_writes_nothing(folder: Path) -> None:
     edit(folder, f"range({STEPS})", "range(10**9)")
     before = (folder / "samebits.lock").read_bytes()
     for words in (["verify", "--update"], ["lock", "--no-check", "--name", "other", "train.py"]):
+        shutil.rmtree(folder / ".samebits")
         environment = {name: value for name, value in os.environ.items() if name != "CI"}
         command = [sys.executable, "-m", "samebits", *words]
         with subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True) as running:
@@ -477,7 +476,6 @@ def test_ctrl_c_writes_nothing(folder: Path) -> None:
             _, told = running.communicate(timeout=60)
         assert running.returncode == 130, told
         assert "Traceback" not in told
-        shutil.rmtree(folder / ".samebits")
     assert (folder / "samebits.lock").read_bytes() == before
 
 

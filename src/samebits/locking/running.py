@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from signal import SIGINT
 
-from samebits.base.errors import InterruptError, LockfileError, SamebitsError, ScriptFailedError
+from samebits.base.errors import LockfileError, SamebitsError, ScriptFailedError
 from samebits.checking.asking import BudgetSpentError
 from samebits.checking.plan import Request
 from samebits.checking.pool import RunPool, Watch
@@ -73,7 +73,7 @@ def run_once(request: Request, artifacts: Iterable[str], home: Path, role: str, 
         watch: called about it.
 
     Raises:
-        InterruptError: a signal ended it.
+        KeyboardInterrupt: a signal ended it.
     """
     home.mkdir(parents=True, exist_ok=True)
     pool = RunPool(request, home, watch)
@@ -83,7 +83,8 @@ def run_once(request: Request, artifacts: Iterable[str], home: Path, role: str, 
             run = pool.run_at(place, plan)
             made = {path: _digest_at(_led(path, place)) for path in artifacts}
     except BudgetSpentError as spent:
-        raise InterruptError.by(spent.signal or SIGINT, home) from spent
+        # `working_in` says what that means for the whole.
+        raise KeyboardInterrupt(spent.signal or SIGINT) from spent
     finally:
         pool.close()
     return replace(read_run(run.outcome.folder, request.max_steps or 0, made), trouble=_trouble(run))
