@@ -86,7 +86,7 @@ def test_initial_parameters_are_no_resume(tmp_path: Path) -> None:
     [
         (spoiled("loss", "grad", "param", "rng"), ["generators"]),
         (spoiled("loss", "grad", "param"), []),
-        (spoiled("grad", "param"), ["accumulation"]),
+        (spoiled("grad", "param"), []),  # of one loss nothing is accumulated
         (spoiled("param", "optimizer"), ["optimizer", "scheduler"]),
         (spoiled("buffer"), ["buffers"]),
     ],
@@ -104,6 +104,58 @@ def test_only_the_rate_differs(tmp_path: Path) -> None:
         columns["optimizer"]["group0.lr"] = 1
 
     assert states(side(tmp_path, change)) == ["scheduler"]
+
+
+def test_a_schedule_that_moves_the_betas(tmp_path: Path) -> None:
+    """Other moments follow from other betas, or come after a step that agrees; from another rate alone they do not."""
+
+    def spoil(columns: Row, *rates: str) -> None:
+        spoiled("param")(1, columns)
+        columns["optimizer"] |= {"fc.weight.exp_avg": 1, **dict.fromkeys(rates, 1)}
+
+    def at_once(row: int, columns: Row) -> None:
+        columns["optimizer"]["group0.betas"] = 0
+        spoil(columns, "group0.lr", "group0.betas")
+
+    def later(row: int, columns: Row) -> None:
+        if row > 0:
+            spoil(columns, "group0.lr")
+
+    def uninterrupted(row: int, columns: Row) -> None:
+        columns["optimizer"]["group0.betas"] = 0
+
+    assert states(side(tmp_path / "a", at_once, of_a=uninterrupted)) == ["scheduler"]
+    assert states(side(tmp_path / "b", later)) == ["scheduler"]
+    assert states(side(tmp_path / "c", lambda row, columns: spoil(columns, "group0.lr"))) == ["optimizer", "scheduler"]
+
+
+def test_gradients_of_several_losses(tmp_path: Path) -> None:
+    """Where a step has two, what the first one left is lost."""
+
+    def two(row: int, columns: Row) -> None:
+        columns["loss"]["1"] = 1
+
+    def change(row: int, columns: Row) -> None:
+        two(row, columns)
+        spoiled("grad", "param")(row, columns)
+
+    assert states(side(tmp_path, change, of_a=two)) == ["accumulation"]
+
+
+def test_an_order_that_generators_do_not_cure_is_that_of_another_epoch(tmp_path: Path) -> None:
+    """A script that seeds every epoch, and counts them wrongly; generators that start anew give the first order."""
+
+    def named(came: int, is_cured: bool | None) -> list[str]:
+        batches = fetched(SAVED, STEPS, {0: came}, draws=True)
+        change = spoiled("batch", "loss", "grad", "param", only_first=True)
+        one = side(tmp_path / f"{came} {is_cured}", change, b_fetched=batches)
+        first = first_divergence([one])
+        assert first is not None
+        return [missing.state for missing in missing_states(*first, {0: one}, is_cured)]
+
+    assert named(20, False) == ["epoch"]
+    assert named(20, None) == ["order"]
+    assert named(4, False) == ["order"]
 
 
 def test_only_the_average_differs(tmp_path: Path) -> None:

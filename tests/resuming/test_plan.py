@@ -36,6 +36,13 @@ def test_within_an_epoch_and_at_its_end() -> None:
     assert kills(request(), saves(5, 10, 15, 20, 25, 30, 35, 40, 45), 48) == [Kill(12, 10)]
 
 
+def test_half_an_accumulation_is_preferred() -> None:
+    """What is lost there is not lost at any other save."""
+    known = saves(10, 12, 15, 20) | {15: SavedIn(1, is_within_step=True)}
+
+    assert kills(request(), known, 40) == [Kill(17, 15)]
+
+
 def test_before_the_next_save() -> None:
     """Where every step is saved, the kill comes at once: the checkpoint is the one that was meant."""
     assert kills(request(), saves(*range(1, 40), epoch=100), 40)[0] == Kill(1, 1)

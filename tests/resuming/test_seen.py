@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from samebits.resuming.seen import SavedIn, Seen, what_was_loaded
 from samebits.runfolder.notes import Loaded, Saved
 from tests.resuming.by_hand import fetched
@@ -46,3 +48,5 @@ def test_where_in_its_epoch_something_was_saved() -> None:
         12: SavedIn(1, is_end=False),
     }
     assert Seen(saves=saves).saved_in()[8] == SavedIn()
+    half = replace(saves[0], counts={"loss": 2, "batch": 2})
+    assert Seen(saves=(saves[0], half)).saved_in() == {4: SavedIn(is_within_step=True)}

@@ -20,6 +20,9 @@ from samebits.report.rows import laid_out
 from samebits.resuming.verdict import Missing, Resumption, State, Trial
 
 _TRAINING = "samebits.state.Training"
+_OF_GRADIENTS = (
+    "the losses are the same, and the gradients are not; what clips, freezes or hooks them goes on otherwise"
+)
 _REMEDIES: dict[State, str] = {
     "not-resumed": "load the checkpoint where the script starts, and go on with the step that it was saved at",
     "parameters": "save model.state_dict() of every model, and load it before the first step",
@@ -111,7 +114,8 @@ def _trial_rows(trial: Trial, is_one_of_many: bool) -> list[tuple[str, str]]:
         rows.append(("", _state_of(one)))
         rows.append(("", f"cure: {remedy(one.state)}"))
     if trial.differs and not trial.missing:
-        rows.append(("missing", "not known: no rule explains it"))
+        is_gradient = trial.divergence is not None and trial.divergence.stream == "grad"
+        rows.append(("missing", f"not known: {_OF_GRADIENTS if is_gradient else 'no rule explains it'}"))
     rows.append(("killed", _killed(trial)))
     checkpoint = trial.checkpoint
     if checkpoint.saved_at is not None:

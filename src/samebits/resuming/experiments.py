@@ -273,7 +273,7 @@ class _Testing:
             return trial
         after = cured.first()
         if after is not None and position(after[1], after[2]) <= position(first[1], first[2]):
-            return trial
+            return replace(trial, missing=tuple(looked.missing(is_cured=False))) if suspect.state == "order" else trial
         return replace(trial, missing=_with_confirmed(trial.missing, suspect, cured))
 
 
@@ -337,8 +337,8 @@ class _Looked:
                 found.append(side.a.rank)
         return found
 
-    def missing(self) -> list[Missing]:
-        """What explains it."""
+    def missing(self, is_cured: bool | None = None) -> list[Missing]:
+        """What explains it, once it is known whether giving back the generators cures it."""
         path = Path(self.checkpoint.path).name if self.is_loaded else ""
         first = self.first()
         if self.sides[0].start.is_from_the_start:
@@ -346,7 +346,7 @@ class _Looked:
         elif first is None:
             return []
         else:
-            found = missing_states(*first, {one.a.rank: one for one in self.sides})
+            found = missing_states(*first, {one.a.rank: one for one in self.sides}, is_cured)
         location = self.checkpoint.saved_at or self.checkpoint.loaded_at
         return [replace(one, location=location) for one in found]
 

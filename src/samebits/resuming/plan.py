@@ -166,8 +166,9 @@ def _chosen(saves: Mapping[int, SavedIn], steps: int) -> list[Kill]:
     usable = [one for one in sorted(saves) if one < steps] or sorted(saves)[:1]
     # Where another save follows, what is only saved is compared, too.
     early = [one for one in usable if any(one < other < steps for other in saves)] or usable[:1]
-    # What begins anew does not show in the first epoch; the earliest after it leaves the most to compare.
-    ranked = sorted(early, key=lambda one: (saves[one].epoch == 0, one))
+    # What begins anew does not show in the first epoch, and half an accumulation is lost only in the middle of one; the
+    # earliest of the rest leaves the most to compare.
+    ranked = sorted(early, key=lambda one: (saves[one].epoch == 0, not saves[one].is_within_step, one))
     within = [one for one in ranked if not saves[one].is_end]
     at_end = [one for one in ranked if saves[one].is_end]
     both = [_after(saves, one, steps) for one in sorted([*within[:1], *at_end[:1]])]

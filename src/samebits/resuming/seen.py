@@ -24,10 +24,12 @@ class SavedIn:
     Attributes:
         epoch: of the last batch before, counted from 0.
         is_end: the next batch is one of another epoch.
+        is_within_step: losses of the next step were accumulated by then.
     """
 
     epoch: int = 0
     is_end: bool = False
+    is_within_step: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,9 @@ class Seen:
                     before.epoch,
                 )
             )
-            found[steps] = SavedIn(0 if before is None else before.epoch, is_end)
+            save = next(save for save in reversed(self.saves) if save.steps == steps)
+            has_losses = save.counts.get("loss", 0) > 0
+            found[steps] = SavedIn(0 if before is None else before.epoch, is_end, has_losses)
         return found
 
 
