@@ -9,7 +9,7 @@ import os
 import shlex
 import sys
 from argparse import SUPPRESS
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -364,27 +364,36 @@ def _run_repeatedly(item: pytest.Function, request: _Request) -> None:
     from tempfile import TemporaryDirectory
 
     from samebits.base.errors import SamebitsError
+    from samebits.testing.expected import unlike
     from samebits.testing.repeats import difference, nothing_in, unseen_in
 
     calls: list[Call] = []
+    first: Mapping[str, str] = {}
     with TemporaryDirectory(prefix="samebits-") as home:
         for number in range(request.runs):
             call = _one_of_several(item, request, number, Path(home, str(number)))
+            named = _names_of(item)
             try:
-                words = difference(calls[0], call) if calls else ""
+                words = (difference(calls[0], call) or unlike(first, named)) if calls else ""
             except SamebitsError as error:
                 _fail(str(error))
             if words:
                 _fail(f"runs 1 and {number + 1} diverge: {words}\n\nhint: {_hint(request, number)}")
             calls.append(call)
+            first = first or named
         name = item.originalname or item.name
         unseen = unseen_in(name, calls)
-        if not any(call.has_anything for call in calls):
+        if not first and not any(call.has_anything for call in calls):
             _fail(f"{nothing_in(name)}{f', and {unseen}' if unseen else ''}")
     if unseen:
         from samebits.base.errors import UnseenWarning
 
         item.warn(UnseenWarning(unseen))
+
+
+def _names_of(item: pytest.Item) -> Mapping[str, str]:
+    named = _known(item).result()
+    return {} if named is None else dict(named.tensors)
 
 
 def _hint(request: _Request, number: int) -> str:

@@ -302,6 +302,12 @@ def _without_names(lockfile: Lockfile, named: Named) -> Lockfile:
     return lockfile.with_tensors(named.test, environment, LockedTensors(locked.digest, kept, locked.seed))
 
 
+def unlike(a: Mapping[str, str], b: Mapping[str, str]) -> str:
+    """The first of two runs' named tensors that is not the same in both, in words; empty if all are."""
+    found = next((name for name in (*a, *b) if a.get(name) != b.get(name)), None)
+    return "" if found is None else f"different bits: {found!r}, as the test named it"
+
+
 def named_from(data: Mapping[str, Any]) -> Named:
     """What `vars` of a `Named` gave, after JSON."""
     return Named(**{**data, "new": tuple(data["new"])})
