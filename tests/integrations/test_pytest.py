@@ -21,7 +21,8 @@ for _name in ("agent.recorder", "agent.ops.mode", "agent.environment", "testing.
     importlib.import_module(f"samebits.{_name}")
 assert np.random.__name__
 
-QUIET = ("-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:xdist")
+# Hypothesis would be loaded anew in each of them.
+QUIET = ("-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:hypothesispytest")
 # A training as small as can be; noise is what an earlier call left in the process.
 TRAINING = """
 import os, random

@@ -94,6 +94,14 @@ def question(plan: RunPlan) -> str:
         "resumed": "does it go on with the same bits?",
         "resumed, generators given back": "are the generators missing?",
         "resumed, optimizer given back": "is the optimizer's state missing?",
+        "here": "what does it do in this environment?",
+        "here again": "does it repeat there?",
+        "there": "what does it do in the other environment?",
+        "there again": "does it repeat there, too?",
+        "operations here": "which operations does it do in this environment?",
+        "operations there": "which ones in the other?",
+        "operands here kept": "what was that operation given?",
+        "operands there kept": "and what in the other environment?",
         "treatments told apart": "which treatment does the script not survive?",
     }.get(plan.role, f"{plan.role}?")
 

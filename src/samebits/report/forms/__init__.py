@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from samebits.base.errors import SamebitsError, UsageError
 
 if TYPE_CHECKING:
+    from samebits.against.verdict import Crossing
     from samebits.checking.verdict import Verdict
     from samebits.comparison.runs import Diff
     from samebits.factors.pinning import Status
@@ -51,6 +52,9 @@ class Form(Protocol):
 
     def resume(self, found: Resumption, /) -> str:
         """The answer of `samebits resume`."""
+
+    def against(self, found: Crossing, /) -> str:
+        """The answer of `samebits check --against`."""
 
     def failure(self, kind: str, error: SamebitsError, /) -> str:
         """What is printed where an answer of a kind could not even be begun; empty where the error is enough."""

@@ -10,7 +10,9 @@ from samebits.comparison.runs import Diff
 from samebits.factors.pinning import Status
 from samebits.pricing.prices import Costs
 from samebits.replay.runner import Replay
+from samebits.against.verdict import Crossing
 from samebits.report.costs import cost_json
+from samebits.report.crossings import against_json
 from samebits.report.diffs import diff_notes
 from samebits.report.json import HAS_ERRORS, check_json, diff_json, dumped, factors_json, replayed_json, unanswered
 from samebits.report.resumes import resume_json
@@ -47,6 +49,11 @@ def replay(operands: Path, replay: Replay) -> str:
 def resume(found: Resumption) -> str:
     """`samebits.resume/1`."""
     return dumped(resume_json(found))
+
+
+def against(found: Crossing) -> str:
+    """`samebits.against/1`."""
+    return dumped(against_json(found))
 
 
 def failure(kind: str, error: SamebitsError) -> str:
