@@ -513,6 +513,21 @@ def test_an_environment_that_was_never_locked_is_not_red(pytester: pytest.Pytest
     assert len(Lockfile.load(lockfile_in(pytester)).tests["test_threads.py::test_one"].on) == 2
 
 
+def test_the_page_shows_what_works(pytester: pytest.Pytester) -> None:
+    """The code of docs/how-to/pytest.md, run as it stands: it fails as the page says, is locked, and passes."""
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "pytest.md"
+    pytester.makepyfile(test_model="\n\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)))
+    missing = pytester.runpytest_inprocess(*QUIET)
+    command = re.search(r"pytest (test_model.*) (--samebits-update-new-only)", missing.stdout.str())
+    assert command is not None
+    locked, passing = (pytester.runpytest_inprocess(*QUIET, *words) for words in (command.groups(), ()))
+
+    missing.assert_outcomes(passed=1, failed=1)
+    assert f"pytest {command[1]} {command[2]}" in page.read_text()
+    locked.assert_outcomes(passed=1)
+    passing.assert_outcomes(passed=2)
+
+
 # ---- several processes -----------------------------------------------------------------------------------------------
 
 

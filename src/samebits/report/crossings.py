@@ -84,13 +84,10 @@ def _operation(across: Across) -> Rows:
     rows += _replay(across)
     aligned = across.aligned
     if not aligned.is_exact:
-        rows.append(
-            (
-                "aligned",
-                f"{counted(aligned.pairs, 'operation')} of that step are the same in both; {aligned.only_here} here and "
-                f"{aligned.only_there} there have other names, or are put together otherwise",
-            )
-        )
+        paired = counted(aligned.pairs, "operation")
+        others = f"{aligned.only_here} here and {aligned.only_there} there"
+        text = f"{paired} of that step are the same in both; {others} have other names, or are put together otherwise"
+        rows.append(("aligned", text))
     return rows
 
 
@@ -121,7 +118,8 @@ def _clause(across: Across, mismatch: OpMismatch) -> str:
         return "the two environments compute this by other operations, with another result"
     if mismatch.finding == "generator":
         return "about to draw from a generator that stands elsewhere"
-    return f"{', '.join(mismatch.names)} arrives different, and no recorded operation made it: it comes from data, or NumPy"
+    names = ", ".join(mismatch.names)
+    return f"{names} arrives different, and no recorded operation made it: it comes from data, or NumPy"
 
 
 def _replay(across: Across) -> Rows:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from samebits.against.verdict import Crossing
 from samebits.base.errors import SamebitsError
 from samebits.checking.verdict import Verdict
 from samebits.comparison.runs import Diff
 from samebits.factors.pinning import Status
 from samebits.pricing.prices import Costs
 from samebits.replay.runner import Replay
-from samebits.against.verdict import Crossing
 from samebits.report.costs import cost_json
 from samebits.report.crossings import against_json
 from samebits.report.diffs import diff_notes
