@@ -122,7 +122,7 @@ def test_two_branches_are_merged_line_by_line(path: Path) -> None:
     [
         (b"", "is empty"),
         (b" \n\n", "is empty"),
-        (b'schema = "samebits.lock/2"\nnew = 1.5\n', "has schema 2, and this samebits reads schemas up to 1"),
+        (b'schema = "samebits.lockfile/2"\nnew = 1.5\n', "has schema 2, and this samebits reads schemas up to 1"),
         (b"[package]\nname = 'other'\n", "is no lockfile of samebits"),
         (b"\xff\xfe", "byte 0 is no UTF-8"),
         (b"\x89PNG", "byte 0 is no UTF-8"),

@@ -15,6 +15,8 @@ from samebits.runfolder.environment import Environment
 
 # Variables that choose between instructions where torch cannot be asked.
 _CHOSEN_BY = ("MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "OPENBLAS_CORETYPE")
+# On an accelerator these do, too.
+_CHOSEN_THERE = ("NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "CUBLAS_WORKSPACE_CONFIG")
 _DRIVER = Path("/proc/driver/nvidia/version")
 _CPU = Path("/proc/cpuinfo")
 _CPU_KEYS = ("model name", "vendor_id", "cpu family", "model", "CPU implementer", "CPU part")
@@ -37,7 +39,7 @@ def environment_now() -> Environment:
         driver=_driver() if devices else "",
         blas=_blas(config),
         onednn=_found(r"MKL-DNN v([\w.]+)", config),
-        instructions=" ".join([torch.backends.cpu.get_cpu_capability(), *_chosen()]),
+        instructions=" ".join([torch.backends.cpu.get_cpu_capability(), *_chosen(bool(devices))]),
         threads=str(torch.get_num_threads()),
         cpu=_cpu(),
         machine=platform.machine(),
@@ -76,8 +78,9 @@ def _blas(config: str) -> str:
     return f"MKL {mkl}" if mkl else _found(r"BLAS_INFO=(\w+)", config)
 
 
-def _chosen() -> list[str]:
-    return [f"{name}={os.environ[name]}" for name in _CHOSEN_BY if os.environ.get(name)]
+def _chosen(is_elsewhere: bool) -> list[str]:
+    names = (*_CHOSEN_BY, *_CHOSEN_THERE) if is_elsewhere else _CHOSEN_BY
+    return [f"{name}={os.environ[name]}" for name in names if os.environ.get(name)]
 
 
 def _cpu() -> str:

@@ -1,7 +1,7 @@
 """The lockfile: read whole or not at all, and written whole by one process at a time.
 
     # comment                                 what this file is
-    schema = "samebits.lock/1"
+    schema = "samebits.lockfile/1"
     [environment.NAME]                        what changes bits: versions, instruction set, threads, device
     [run.NAME]                                a command, its seed, its pins
     [run.NAME.on.ENVIRONMENT]                 what it gave there
@@ -174,7 +174,7 @@ class Lockfile:
                 yield ("test", test, "on", home), tensors_table(tensors)
 
 
-_HEAD = _COMMENT + block((), {"schema": f"samebits.lock/{SCHEMA}"})
+_HEAD = _COMMENT + block((), {"schema": f"samebits.lockfile/{SCHEMA}"})
 
 
 def update(path: Path, change: Callable[[Lockfile], Lockfile]) -> Lockfile:
@@ -239,7 +239,7 @@ def _refuse_conflicts(text: str) -> None:
 
 def _check_schema(content: Mapping[str, Any]) -> None:
     name, _, number = str(content.get("schema", "")).partition("/")
-    if name != "samebits.lock" or not number.isdecimal():
+    if name != "samebits.lockfile" or not number.isdecimal():
         raise LockfileError("is no lockfile of samebits: it does not name its schema")
     if int(number) > SCHEMA:
         raise NewerLockfileError(

@@ -102,6 +102,10 @@ def question(plan: RunPlan) -> str:
         "operations there": "which ones in the other?",
         "operands here kept": "what was that operation given?",
         "operands there kept": "and what in the other environment?",
+        "lock": "what is to be locked?",
+        "lock again": "does it make the same files again?",
+        "verify": "does it give what is locked?",
+        "verify again": "does it give these other bits every time?",
         "treatments told apart": "which treatment does the script not survive?",
     }.get(plan.role, f"{plan.role}?")
 
