@@ -195,7 +195,7 @@ class _Crossing:
         place = self.divergent.divergence
         if place.stream in ("outcome", "length") or place.process:
             return
-        window = OpWindow(place.step, place.step)
+        window = OpWindow(place.step, place.step, by_value=True)
         here = self._run("here", self._with_ops("operations here", window))
         there = self._run("there", self._with_ops("operations there", window))
         mismatch, aligned = first_mismatch(*(_rows(run, place.rank, place.step) for run in (here, there)))
@@ -216,7 +216,7 @@ class _Crossing:
         assert mismatch.b is not None
         kept = []
         for side, row in (("here", mismatch.a), ("there", mismatch.b)):
-            window = OpWindow(mismatch.step, mismatch.step, keep=((mismatch.step, row.index),))
+            window = OpWindow(mismatch.step, mismatch.step, keep=((mismatch.step, row.index),), by_value=True)
             run = self._run(side, self._with_ops(f"operands {side} kept", window))
             kept.append((run, run.path / OPERANDS / f"{operands_name(rank, mismatch.step, row.index)}.json"))
         (run, operands), (_, others) = kept

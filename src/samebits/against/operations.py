@@ -4,7 +4,7 @@ Versions name operations otherwise and take them apart otherwise, so the lists n
 name, module, pass and line are paired, as many as can be, in order; what is left between two pairs was done otherwise.
 Pairs are looked at in order. Where what went in is equal and what came out is not, that operation differs. Where
 something else went in, it was made by what was done otherwise before, or came from outside. A value that both programs
-know, in another place only, is no difference.
+know, in another place only, is no difference. Both were recorded `by_value`.
 """
 
 from __future__ import annotations
