@@ -116,7 +116,9 @@ def test_two_environments_that_differ_in_one_kernel(tmp_path: Path) -> None:
     assert re.match(
         r"different bits: torch \S+ \(Python \S+\) and torch .* diverge at step 0, in the loss", found.stdout
     )
-    assert re.search(r"op +aten::tanh +at step 0, op \d+: inputs equal, outputs differ: \d+ of 300 elements", found.stdout)
+    assert re.search(
+        r"op +aten::tanh +at step 0, op \d+: inputs equal, outputs differ: \d+ of 300 elements", found.stdout
+    )
     assert "train.py:7  loss = torch.tanh(x * w).sum()" in found.stdout
     assert "called again on its inputs: here it gives the recorded result, there never" in found.stdout
     assert "packages  the same in both" in found.stdout
