@@ -114,10 +114,12 @@ def test_two_environments_that_differ_in_one_kernel(tmp_path: Path) -> None:
 
     assert found.returncode == 1, found.stderr
     assert re.match(
-        r"different bits: torch \S+ \(Python \S+\) and torch .* diverge at step 0, in the loss", found.stdout
+        r"different bits: torch \S+ \(Python \S+\) and torch .* diverge at step 0, in the (loss|gradients)",
+        found.stdout,
     )
     assert re.search(
-        r"op +aten::tanh +at step 0, op \d+: inputs equal, outputs differ: \d+ of 300 elements", found.stdout
+        r"op +aten::tanh\w*( \(backward\))? +at step 0, op \d+: inputs equal, outputs differ: \d+ of 300 elements",
+        found.stdout,
     )
     assert "train.py:7  loss = torch.tanh(x * w).sum()" in found.stdout
     assert "called again on its inputs: here it gives the recorded result, there never" in found.stdout
@@ -144,8 +146,9 @@ def test_two_environments_that_agree(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_what_does_not_repeat_by_itself_is_undecided(tmp_path: Path) -> None:
     """No environment is accused of what a single one does, too."""
+    count = "len(open('runs.txt').read())"
     (tmp_path / "train.py").write_text(
-        TRAINING.replace("torch.rand(300)", "torch.rand(300) + float(open('/dev/urandom', 'rb').read(1)[0])", 1)
+        "open('runs.txt', 'a').write('x')\n" + TRAINING.replace("torch.rand(300)", f"torch.rand(300) * {count}", 1)
     )
     found = against(tmp_path, sys.executable, "train.py")
 
