@@ -7,18 +7,17 @@ import shlex
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Literal
 
-from samebits.agent.session import path_given, record
-from samebits.base.errors import DivergenceError, RecordingError, UnseenWarning, UsageError
+from samebits.agent.session import path_given
+from samebits.base.errors import DivergenceError, UnseenWarning, UsageError
 from samebits.checking.asked import Asked, check_in
 from samebits.checking.verdict import Verdict as CheckVerdict
-from samebits.comparison.runs import RunComparison, compare_recordings, compare_runs
+from samebits.comparison.runs import RunComparison, compare_runs
 from samebits.launch.config import read_config
 from samebits.locking.lockfile import NAME as LOCKFILE
 from samebits.locking.making import Around, LockRequest, need_to_write, pins_of
@@ -28,15 +27,13 @@ from samebits.locking.verdict import Verification as EntriesVerified
 from samebits.locking.verifying import VerifyRequest
 from samebits.locking.verifying import verify as verify_entries
 from samebits.report.answers import read_verdict
+from samebits.report.diffs import comparison_text
 from samebits.report.json import check_json, dumped
 from samebits.report.locks import lock_text, verify_text
-from samebits.report.origins import describe_op
-from samebits.report.places import compared_streams, where, which
 from samebits.report.progress import progress as show_progress
 from samebits.report.text import check_text
 from samebits.runfolder.folder import HOME, new_home, newest_in, open_run, write_answer
-from samebits.runfolder.notes import Failed, read_notes
-from samebits.runfolder.steps import Recording
+from samebits.testing.repeats import difference, nothing_in, recorded_call, unseen_in
 
 
 class Verdict(CheckVerdict):
@@ -303,12 +300,7 @@ class Comparison(RunComparison):
     """What two runs have in common, and as a text which is the first place at which they differ."""
 
     def __str__(self) -> str:
-        if self.same:
-            return f"same bits: {compared_streams(self)}"
-        words = [] if self.op is None else [describe_op(self.op)]
-        if self.divergence is not None:
-            words += [where(self.divergence), which(self.divergence)]
-        return f"different bits: {'; '.join(filter(None, words))}"
+        return comparison_text(self)
 
 
 def compare(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Comparison:
@@ -355,78 +347,13 @@ def assert_repeats(function: Callable[..., object], *args: object, runs: int = 2
         raise UsageError(f"runs must be at least 2, got {runs}")
     name = getattr(function, "__name__", repr(function))
     with TemporaryDirectory(prefix="samebits-") as home:
-        calls = [_called(Path(home, str(number)), function, args, kwargs) for number in range(runs)]
-        threads = tuple(dict.fromkeys(thread for call in calls for thread in call.threads))
-        unseen = f"{name} started threads, whose operations cannot be seen: {', '.join(threads)}" if threads else ""
+        calls = [recorded_call(Path(home, str(number)), function, args, kwargs) for number in range(runs)]
+        unseen = unseen_in(name, calls)
         for number, call in enumerate(calls[1:], 2):
-            words = _difference(calls[0], call)
+            words = difference(calls[0], call)
             if words:
                 raise DivergenceError(f"calls 1 and {number} diverge: {words}", "samebits check says why")
         if not any(call.has_anything for call in calls):
-            why = f"{name} did nothing that can be compared: no torch operation was seen, and nothing was returned"
-            raise UsageError(why, unseen)
+            raise UsageError(nothing_in(name), unseen)
     if unseen:
         warnings.warn(unseen, UnseenWarning, stacklevel=2)
-
-
-@dataclass(frozen=True)
-class _Call:
-    """What is known of one call.
-
-    Attributes:
-        recordings: its operations and steps; empty if there were none.
-        result, reach: digests of what was returned, and of what it could have written to.
-        threads: names of those that it started.
-    """
-
-    recordings: list[Recording]
-    result: dict[str, int]
-    reach: dict[str, int]
-    threads: tuple[str, ...]
-
-    @property
-    def has_anything(self) -> bool:
-        return bool(self.recordings or self.result)
-
-
-def _called(path: Path, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> _Call:
-    from samebits.agent.outcome import digests_of_reach, digests_of_result
-
-    with _threads_noted() as threads, record(path, level="op"):
-        result = function(*args, **kwargs)
-    for note in read_notes(path, Failed):
-        raise RecordingError(f"recording ended before the call did: {note.message}", note.hint)
-    recordings = open_run(path).recordings()
-    return _Call(recordings, digests_of_result(result), digests_of_reach(function, args, kwargs), tuple(threads))
-
-
-def _difference(a: _Call, b: _Call) -> str:
-    """The first difference between two calls, in words; empty if there is none."""
-    from samebits.agent.outcome import first_difference
-
-    found = Comparison(**vars(compare_recordings(a.recordings, b.recordings)))
-    if not found.same:
-        return str(found)
-    result = first_difference(a.result, b.result)
-    if result is not None:
-        return f"different bits: {result}"
-    written = first_difference(a.reach, b.reach)
-    return "" if written is None else f"different bits: {written}, as it is after the call"
-
-
-@contextmanager
-def _threads_noted() -> Iterator[list[str]]:
-    """The names of threads that are started inside, but for those that queues of multiprocessing need."""
-    found: list[str] = []
-    original = threading.Thread.start
-
-    def start(self: Any) -> None:
-        if not str(getattr(getattr(self, "_target", None), "__module__", "")).startswith(("multiprocessing", "torch")):
-            found.append(self.name)
-        original(self)
-
-    threading.Thread.start = start  # type: ignore[method-assign]
-    try:
-        yield found
-    finally:
-        threading.Thread.start = original  # type: ignore[method-assign]

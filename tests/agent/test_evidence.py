@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xxhash import xxh3_64_intdigest
 
-from samebits.agent.ops.evidence import evidence_of
+from samebits.agent.ops.evidence import evidence_of, value_of
 from samebits.bits.digest import raw
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.uint8, torch.complex64, torch.float16)
@@ -78,3 +78,13 @@ def test_an_interpreter_without_xxhash_has_evidence_too(monkeypatch: pytest.Monk
     assert other.raw_digest(b"ab") != raw.raw_digest(b"ab")
     assert other.digest_of_blocks([b"a", b"b"]) == other.raw_digest(b"ab")
     assert {raw.RAW_DIGEST, other.RAW_DIGEST} == {"xxh3", "blake2b"}
+
+
+def test_by_value_strides_do_not_count() -> None:
+    """Two programs may lay the same elements out otherwise; other elements still count."""
+    rows = torch.arange(6.0).reshape(2, 3)
+    columns = rows.t().contiguous().t()
+
+    assert value_of(rows) == value_of(columns) == evidence_of(rows)
+    assert evidence_of(rows) != evidence_of(columns)
+    assert value_of(rows + 1) != value_of(rows)

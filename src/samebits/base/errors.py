@@ -77,6 +77,12 @@ class ScriptFailedError(SamebitsError, RuntimeError):
     kind = "script_failed"
 
 
+class UndecidedError(SamebitsError, RuntimeError):
+    """Runs were made, and what they show decides nothing."""
+
+    kind = "undecided"
+
+
 class ScriptHangsError(SamebitsError, TimeoutError):
     """The user's command ran past its time limit."""
 

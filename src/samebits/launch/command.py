@@ -49,7 +49,7 @@ def parse_command(words: Sequence[str]) -> Command:
         return Command((_python(), *words), typed, os.path.abspath(words[0]))
     if shutil.which(words[0]) is None:
         raise _no_program(words[0])
-    return Command(typed, typed, _python_script(words) if _is_python(words[0]) else None)
+    return Command(typed, typed, _python_script(words) if is_python(words[0]) else None)
 
 
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
@@ -88,7 +88,8 @@ def _python() -> str:
     return shutil.which("python") or shutil.which("python3") or sys.executable
 
 
-def _is_python(program: str) -> bool:
+def is_python(program: str) -> bool:
+    """Whether a program is a Python, by its name."""
     return re.fullmatch(r"python(\d+(\.\d+)?[dt]?)?", os.path.basename(program)) is not None
 
 

@@ -113,10 +113,12 @@ class LockedTensors:
     Attributes:
         digest: the definition by which tensors were digested.
         tensors: name → digest, 16 hex digits.
+        seed: root of the streams of all tests.
     """
 
     digest: str
     tensors: Mapping[str, str] = field(default_factory=dict)
+    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -214,13 +216,15 @@ def locked_from(table: Mapping[str, object]) -> Locked:
 
 def tensors_table(locked: LockedTensors) -> Table:
     """Everything."""
-    return {"digest": locked.digest, "tensors": _lines(locked.tensors)}
+    return {"digest": locked.digest, "seed": locked.seed, "tensors": _lines(locked.tensors)}
 
 
 def tensors_from(table: Mapping[str, object]) -> LockedTensors:
     """What `tensors_table` made; ValueError where it is something else."""
     rest = dict(table)
-    locked = LockedTensors(_taken(rest, "digest", _text), _taken(rest, "tensors", _pairs))
+    locked = LockedTensors(
+        _taken(rest, "digest", _text), _taken(rest, "tensors", _pairs), _taken(rest, "seed", _number)
+    )
     _need_no_more(rest)
     return locked
 

@@ -208,8 +208,8 @@ def restore():
     """The settings of the run; only what is not so already, since older switches and newer ones exclude one another."""
     for place, value in SETTINGS.items():
         owner, _, name = place.rpartition(".")
-        there = operator.attrgetter(owner)(torch) if owner else torch
         try:
+            there = operator.attrgetter(owner)(torch) if owner else torch
             if isinstance(value, dict):
                 getattr(there, name)(**value)
             elif isinstance(value, list):
@@ -218,7 +218,8 @@ def restore():
                     getattr(there, name)(*value)
             elif getattr(there, name) != value:
                 setattr(there, name, value)
-        except RuntimeError as error:
+        except (AttributeError, RuntimeError) as error:
+            # Another version of torch may not have it.
             print(f"{{place}} stays as it is: {{error}}", file=sys.stderr)
 
 

@@ -75,8 +75,8 @@ def operands_in(folder: Path) -> list[Path]:
     return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name))
 
 
-def replay(folder: RunFolder, operands: Path, times: int = DEFAULT_TIMES) -> Replay:
-    """Write the reproducer beside the run's other files and run it with the run's own Python.
+def replay(folder: RunFolder, operands: Path, times: int = DEFAULT_TIMES, python: str = "") -> Replay:
+    """Write the reproducer beside the run's other files and run it with the run's own Python, or with another one.
 
     Raises:
         RecordingError: the operands cannot be read.
@@ -93,7 +93,7 @@ def replay(folder: RunFolder, operands: Path, times: int = DEFAULT_TIMES) -> Rep
         write_whole(script, reproducer(call, operands.with_suffix(".safetensors")))
     except ValueError as error:
         return Replay(script, failure=str(error))
-    return _run(script, _interpreter(folder), times)
+    return _run(script, python or _interpreter(folder), times)
 
 
 def _read(path: Path) -> KeptCall:

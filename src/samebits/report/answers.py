@@ -8,13 +8,13 @@ from typing import cast
 
 from samebits.base.errors import NewerSchemaError, RecordingError
 from samebits.checking.verdict import AnyVerdict
-from samebits.report.documents import CheckDocument, CostDocument, ResumeDocument
+from samebits.report.documents import AgainstDocument, CheckDocument, CostDocument, ResumeDocument
 from samebits.runfolder.folder import ANSWER
 
-SCHEMAS = {"samebits.check": 1, "samebits.cost": 1, "samebits.resume": 1}
+SCHEMAS = {"samebits.against": 1, "samebits.check": 1, "samebits.cost": 1, "samebits.resume": 1}
 
 
-def read_answer(path: Path) -> CheckDocument | CostDocument | ResumeDocument:
+def read_answer(path: Path) -> AgainstDocument | CheckDocument | CostDocument | ResumeDocument:
     """The document in a file, of a check, a measurement or a resume; an older samebits may have left keys out.
 
     Raises:
@@ -33,7 +33,7 @@ def read_answer(path: Path) -> CheckDocument | CostDocument | ResumeDocument:
             f"{path} has schema {document['schema']}, which this samebits does not read",
             "upgrade samebits: pip install --upgrade samebits",
         )
-    return cast("CheckDocument | CostDocument | ResumeDocument", document)
+    return cast("AgainstDocument | CheckDocument | CostDocument | ResumeDocument", document)
 
 
 def read_verdict(kind: type[AnyVerdict], home: Path) -> AnyVerdict:

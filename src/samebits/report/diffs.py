@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from samebits.comparison.runs import Diff
+from samebits.comparison.runs import Diff, RunComparison
+from samebits.report.origins import describe_op
+from samebits.report.places import compared_streams, where, which
 
 
 def diff_notes(found: Diff) -> list[str]:
@@ -18,3 +20,13 @@ def diff_notes(found: Diff) -> list[str]:
             "tensor of that step on disk: several times the size of the model"
         )
     return notes
+
+
+def comparison_text(found: RunComparison) -> str:
+    """What two runs have in common, or the first place at which they differ."""
+    if found.same:
+        return f"same bits: {compared_streams(found)}"
+    words = [] if found.op is None else [describe_op(found.op)]
+    if found.divergence is not None:
+        words += [where(found.divergence), which(found.divergence)]
+    return f"different bits: {'; '.join(filter(None, words))}"

@@ -217,7 +217,7 @@ def origin_json(origin: Origin) -> OriginDocument:
         "summary": other_origin(origin),
         "rows": [{"label": label, "text": text} for label, text in origin_rows(origin)],
         "is_accused": origin.is_accused,
-        "distance": None if origin.distance is None else _distance(origin.distance),
+        "distance": None if origin.distance is None else distance_json(origin.distance),
         "unobserved_write": list(origin.unobserved_write),
         "changed_meanwhile": list(origin.changed_meanwhile),
         "shared": list(origin.shared),
@@ -302,13 +302,14 @@ def _divergence(place: Divergence, distance: Distance | None) -> DivergenceDocum
         "pass": None,
         "location": None,
         "tensors": {"differing": place.differing, "total": place.total},
-        "distance": None if distance is None else _distance(distance),
+        "distance": None if distance is None else distance_json(distance),
         "generators": list(place.generators),
         "detail": detail_of(place),
     }
 
 
-def _distance(distance: Distance) -> DistanceDocument:
+def distance_json(distance: Distance) -> DistanceDocument:
+    """How far two tensors lie apart, as data."""
     return {
         "elements": distance.elements,
         "total": distance.total,
@@ -332,7 +333,7 @@ def _cause(cause: Cause) -> CauseDocument:
         "seeded_late": None if cause.seeded_late is None else _location(cause.seeded_late),
         "likely": cause.likely,
         "confirmed": cause.confirmed,
-        "distance": None if cause.distance is None else _distance(cause.distance),
+        "distance": None if cause.distance is None else distance_json(cause.distance),
         "on_this_machine": cause.varies_between_runs,
         "evidence": evidence(cause),
         "runs": {
@@ -359,7 +360,7 @@ def _unknown(verdict: Verdict) -> list[CauseDocument]:
             "fixed_together": False,
             "likely": False,
             "confirmed": False,
-            "distance": None if unknown.divergent.distance is None else _distance(unknown.divergent.distance),
+            "distance": None if unknown.divergent.distance is None else distance_json(unknown.divergent.distance),
             "on_this_machine": True,
             "evidence": unknown_line(unknown).removeprefix("unknown: "),
             "runs": None,

@@ -16,6 +16,7 @@ from samebits.comparison.growth import LossDifference
 from samebits.comparison.timeline import Timeline
 from samebits.report.costs import SAFER
 from samebits.report.documents import (
+    AgainstDocument,
     CauseDocument,
     CheckDocument,
     CostDocument,
@@ -111,6 +112,23 @@ def resume_page(document: ResumeDocument, manifest: Manifest, sources: bool = Tr
             for name, one in places
             if one is not None
         ],
+        environment=_environment(manifest),
+    )
+
+
+def against_page(document: AgainstDocument, manifest: Manifest, sources: bool = True) -> str:
+    """The page of a check against another interpreter; `document` is `samebits.against/1`."""
+    operation = document["operation"]
+    return _rendered(
+        "against.html",
+        title=f"samebits: against, {document['verdict']}",
+        state=document["verdict"],
+        headline=document["headline"],
+        command=document["command"],
+        error=document["error"],
+        document=document,
+        operation=operation,
+        lines=_lines(operation["location"]) if sources and operation is not None else [],
         environment=_environment(manifest),
     )
 

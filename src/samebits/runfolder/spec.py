@@ -23,6 +23,8 @@ class OpWindow:
         keep: keep the operands of these operations, each (step, index in the step).
         grafts: files with operands; their results are put in place of this run's own, so that the run goes on as if
             that operation had not differed.
+        by_value: the evidence is of elements alone, not of where an input came from, or of how it lies in memory: so
+            two programs can be compared that are not the same.
     """
 
     first: int = 0
@@ -30,6 +32,7 @@ class OpWindow:
     against: str | None = None
     keep: tuple[tuple[int, int], ...] = ()
     grafts: tuple[str, ...] = ()
+    by_value: bool = False
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,11 @@ def evidence_of(tensor: torch.Tensor) -> int:
     return _of_bytes(tensor.contiguous())
 
 
+def value_of(tensor: torch.Tensor) -> int:
+    """The same for whatever strides."""
+    return evidence_of(tensor if tensor.is_contiguous() else tensor.contiguous())
+
+
 def is_dense(tensor: torch.Tensor) -> bool:
     """Whether the elements lie side by side, each once, in whatever order."""
     if tensor.is_contiguous():

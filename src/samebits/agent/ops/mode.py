@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 from samebits.agent.log import Log
 from samebits.agent.ops.call import Call, Form, exact, kind_of, tensors_in
 from samebits.agent.ops.capture import OpCapture
-from samebits.agent.ops.evidence import evidence_of
+from samebits.agent.ops.evidence import evidence_of, value_of
 from samebits.agent.ops.memory import Memory
 from samebits.agent.ops.places import Places
 from samebits.agent.ops.schemas import OpSchema, schema_of
@@ -59,6 +59,8 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.log, self.spec = log, spec
         self.places = Places()
         self.memory = Memory()
+        self._evidence_of = value_of if spec.by_value else evidence_of
+        self._by_value = spec.by_value
         self.sheet = OpSheet()
         self.capture = OpCapture(log, spec)
         self.is_on = False
@@ -245,7 +247,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _read(self, call: Call) -> None:
         """Evidence of the inputs: what is known of them, and what has to be digested now."""
         form, tensors = call.form, call.tensors
-        known: list[Any] = [self.memory.known(tensors[at]) for at in form.reads]
+        known: list[Any] = [None if self._by_value else self.memory.known(tensors[at]) for at in form.reads]
         call.read, call.evidence = form.reads, known
         if None not in known and (form.schema.is_builtin or not form.writes):
             return
@@ -266,7 +268,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _digest_now(self, late: list[tuple[int, Any]], evidence: list[int]) -> None:
         tensors = [tensor for _, tensor in late]
         if _on_cpu(tensors):
-            found = [evidence_of(tensor) for tensor in tensors]
+            found = [self._evidence_of(tensor) for tensor in tensors]
         else:
             found = self._later(evidence, [at for at, _ in late], tensors)
         for (at, tensor), digest in zip(late, found, strict=True):
@@ -346,7 +348,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             kind = form.kinds[key] = self.sheet.add_kind(kind_of(form, call.place, ins, names))
         if tensors:
             if _on_cpu(tensors):
-                evidence += map(evidence_of, tensors)
+                evidence += map(self._evidence_of, tensors)
             else:
                 start = len(evidence)
                 evidence += self._later(evidence, range(start, start + len(tensors)), tensors)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
+from samebits.against.experiments import run_against, sides_of
+from samebits.base.errors import UsageError
 from samebits.checking.asked import Asked, check_in
-from samebits.checking.plan import first_runs
+from samebits.checking.plan import Request, first_runs
+from samebits.checking.pool import RunPool
 from samebits.cli.options import (
     COMMAND_LINE,
     answer,
@@ -24,6 +27,8 @@ from samebits.cli.options import (
     seed_option,
 )
 from samebits.launch.config import read_config
+from samebits.launch.working import working_in
+from samebits.report.crossings import against_json
 from samebits.report.forms import Form
 from samebits.report.json import check_json, dumped
 from samebits.report.progress import progress
@@ -55,12 +60,15 @@ from samebits.runfolder.folder import new_home
     help="Start every run in a copy of this folder of its own (default with --jobs above 1).",
 )
 @click.option("--share", multiple=True, metavar="PATH", help="Leave this out of the copies: data (repeatable).")
+@click.option("--against", metavar="PYTHON", help="The same under another Python: where do two environments differ?")
 @click.option("--dry-run", is_flag=True, help="Print what would be run, and run nothing.")
 @seed_option
 @out_option
 @format_option("check")
 @command_argument
-def command(form: Form, command: tuple[str, ...], dry_run: bool, out: Path | None, **options: Any) -> None:
+def command(
+    form: Form, command: tuple[str, ...], dry_run: bool, out: Path | None, against: str | None, **options: Any
+) -> None:
     """Does COMMAND repeat bit for bit? If not: where the runs diverge, which line lets it in, and what cures it.
 
     \b
@@ -70,6 +78,7 @@ def command(form: Form, command: tuple[str, ...], dry_run: bool, out: Path | Non
     samebits check -- torchrun --nproc-per-node 2 train.py
     samebits check train.py --out {run}
     samebits check --fresh-copy --share data train.py
+    samebits check --against old/bin/python --level op train.py
 
     Runs share the current folder unless they get copies of it; {run} in COMMAND is a folder of the run's own.
     Standard input is passed on when it is a file. Exit status: 0 same bits, 1 different bits, 2 undecided.
@@ -78,6 +87,8 @@ def command(form: Form, command: tuple[str, ...], dry_run: bool, out: Path | Non
     config = read_config()
     asked = Asked(**options)
     request = asked.request(command, config)
+    if against is not None:
+        _check_against(against, request, form, out, config.keep, dry_run)
     if dry_run:
         answer(plan_text(request, first_runs(request)))
         return
@@ -89,6 +100,26 @@ def command(form: Form, command: tuple[str, ...], dry_run: bool, out: Path | Non
     keep_answer(home, dumped(check_json(verdict)))
     answer_or_fail(form, form.check(verdict), verdict.error, is_partial=verdict.signal is not None)
     sys.exit(verdict.exit_code)
+
+
+def _check_against(given: str, request: Request, form: Form, out: Path | None, kept: int, dry_run: bool) -> NoReturn:
+    """Two interpreters instead of factors that are varied."""
+    if dry_run or request.vary or request.all_origins:
+        other = "--dry-run" if dry_run else "--vary" if request.vary else "--all"
+        raise UsageError(f"--against goes without {other}", "it holds everything still, under both interpreters")
+    if not hasattr(form, "against"):
+        raise UsageError("that --format has no form for the answer of --against", "take text or json")
+    sides = sides_of(request, given)
+    home = new_home(out, kept)
+    with working_in(home), progress() as watch:
+        pool = RunPool(request, home, watch)
+        try:
+            found = run_against(request, sides, pool)
+        finally:
+            pool.close()
+    keep_answer(home, dumped(against_json(found)))
+    answer_or_fail(form, form.against(found), found.error, is_partial=found.divergent is not None)
+    sys.exit(found.exit_code)
 
 
 # Options of ours that hardly any script has.

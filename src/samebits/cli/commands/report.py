@@ -14,7 +14,7 @@ from samebits.comparison.growth import growth
 from samebits.comparison.timeline import timeline
 from samebits.report.answers import read_answer
 from samebits.report.documents import CheckDocument
-from samebits.report.page import check_page, cost_page, resume_page, run_page
+from samebits.report.page import against_page, check_page, cost_page, resume_page, run_page
 from samebits.runfolder.folder import ANSWER, HOME, Manifest, RunFolder, newest_in, open_run, write_whole
 from samebits.runfolder.steps import Recording
 
@@ -49,6 +49,8 @@ def _page(path: Path, sources: bool) -> str:
     document = read_answer(path / ANSWER)
     if document["schema"] == "samebits.cost/1":
         return cost_page(document, _manifest(path))
+    if document["schema"] == "samebits.against/1":
+        return against_page(document, _manifest(path), sources)
     if document["schema"] == "samebits.resume/1":
         return resume_page(document, _manifest(path), sources)
     # The folder may have been moved since.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from samebits.base.errors import SamebitsError, UsageError
 
 if TYPE_CHECKING:
+    from samebits.against.verdict import Crossing
     from samebits.checking.verdict import Verdict
     from samebits.comparison.runs import Diff
     from samebits.factors.pinning import Status
@@ -53,6 +54,9 @@ class Form(Protocol):
 
     def resume(self, found: Resumption, /) -> str:
         """The answer of `samebits resume`."""
+
+    def against(self, found: Crossing, /) -> str:
+        """The answer of `samebits check --against`."""
 
     def lock(self, found: Locking, /) -> str:
         """The answer of `samebits lock`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from samebits.against.verdict import Crossing
 from samebits.base.errors import SamebitsError
 from samebits.checking.verdict import Verdict
 from samebits.comparison.runs import Diff
@@ -12,6 +13,7 @@ from samebits.locking.verdict import Locking, Verification
 from samebits.pricing.prices import Costs
 from samebits.replay.runner import Replay
 from samebits.report.costs import cost_json
+from samebits.report.crossings import against_json
 from samebits.report.diffs import diff_notes
 from samebits.report.json import HAS_ERRORS, check_json, diff_json, dumped, factors_json, replayed_json, unanswered
 from samebits.report.locks import lock_json, verify_json
@@ -49,6 +51,11 @@ def replay(operands: Path, replay: Replay) -> str:
 def resume(found: Resumption) -> str:
     """`samebits.resume/1`."""
     return dumped(resume_json(found))
+
+
+def against(found: Crossing) -> str:
+    """`samebits.against/1`."""
+    return dumped(against_json(found))
 
 
 def lock(found: Locking) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from samebits.against.verdict import Crossing
 from samebits.base.errors import SamebitsError
 from samebits.checking.verdict import Verdict
 from samebits.comparison.runs import Diff
@@ -12,6 +13,7 @@ from samebits.locking.verdict import Locking, Verification
 from samebits.pricing.prices import Costs
 from samebits.replay.runner import Replay
 from samebits.report.costs import cost_text
+from samebits.report.crossings import against_text
 from samebits.report.diffs import diff_notes
 from samebits.report.locks import lock_text, verify_text
 from samebits.report.resumes import resume_text
@@ -49,6 +51,11 @@ def replay(operands: Path, replay: Replay) -> str:
 def resume(found: Resumption) -> str:
     """Where a resumed training diverges, and which state it lacks."""
     return resume_text(found)
+
+
+def against(found: Crossing) -> str:
+    """Where two environments diverge, at which operation, and which packages they do not share."""
+    return against_text(found)
 
 
 def lock(found: Locking) -> str:

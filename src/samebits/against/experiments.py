@@ -1,0 +1,284 @@
+"""Two interpreters, one script: each has to repeat by itself; then they are compared, and the operation is found."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from pathlib import Path
+
+from samebits.against.interpreters import Interpreter, differing_packages, find_interpreter, modules_imported
+from samebits.against.operations import first_mismatch
+from samebits.against.verdict import Across, Crossing
+from samebits.base.errors import InterruptError, SamebitsError, UndecidedError, UsageError
+from samebits.checking.asking import BudgetSpentError
+from samebits.checking.plan import LOOK_SECONDS, LOOK_STEPS, Request
+from samebits.checking.pool import RunPool
+from samebits.checking.unjudgeable import why_unjudgeable
+from samebits.checking.verdict import DivergentRuns, Run
+from samebits.comparison.runs import distance_at
+from samebits.comparison.streams import cuts_of, missing, streams_of
+from samebits.comparison.values import Distance, distance
+from samebits.factors.catalog import CATALOG, find, in_order
+from samebits.factors.context import Setting
+from samebits.launch.command import Command, is_python
+from samebits.replay.runner import Replay, replay
+from samebits.runfolder.notes import Unseen, read_notes
+from samebits.runfolder.ops import OPERANDS, OpRow, Ops, operands_name
+from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import OpWindow
+from samebits.runfolder.tensors import read_tensors
+
+# Read by samebits in the process of the command: the standard library digests, in both interpreters alike.
+WITHOUT_XXHASH = "SAMEBITS_WITHOUT_XXHASH"
+# Of torch's own operations; others have a namespace of their own.
+_TORCHS = ("aten", "prims", "prim", "torch", "c10d", "quantized", "mkldnn", "onednn", "_c10d_functional", "inductor")
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The two interpreters, and the command under either."""
+
+    here: Interpreter
+    there: Interpreter
+    command: Command
+    other: Command
+
+
+def sides_of(request: Request, given: str) -> Sides:
+    """The interpreter of the command, and the other one.
+
+    Raises:
+        UsageError: the command is started by something else than Python, or what was given is no Python.
+        CommandNotFoundError: there is no such interpreter.
+        InjectionError: it is too old.
+        NoTorchError: one of the two has no torch.
+    """
+    argv = request.command.argv
+    if not (argv[0].endswith(".py") or is_python(argv[0])):
+        raise UsageError(
+            f"--against exchanges the interpreter, and {argv[0]!r} is none",
+            "give a script, or python -m package: samebits check --against PYTHON train.py",
+        )
+    there = find_interpreter(given)
+    return Sides(
+        find_interpreter(argv[0]), there, request.command, replace(request.command, argv=(there.path, *argv[1:]))
+    )
+
+
+def run_against(request: Request, sides: Sides, pool: RunPool) -> Crossing:
+    """Make the runs, and say what they show."""
+    crossing = _Crossing(request, sides, pool)
+    try:
+        with _digesting_alike(sides):
+            crossing.run()
+    except BudgetSpentError as spent:
+        if spent.signal is None:
+            return crossing.found(UndecidedError(f"stopped at --max-runs {request.max_runs}", "give more"))
+        return crossing.found(InterruptError.by(spent.signal, pool.home), spent.signal)
+    except SamebitsError as error:
+        return crossing.found(error)
+    finally:
+        pool.drop_values()
+    return crossing.found()
+
+
+@contextmanager
+def _digesting_alike(sides: Sides) -> Iterator[None]:
+    """Where one side has no xxhash, neither uses it: digests of two kinds cannot be compared."""
+    if sides.here.has_xxhash and sides.there.has_xxhash:
+        yield
+        return
+    os.environ[WITHOUT_XXHASH] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[WITHOUT_XXHASH]
+
+
+def _pins(request: Request) -> list[str]:
+    """Everything that `samebits run` holds still, and all that moves by itself."""
+    default = [one.name for one in CATALOG if one.pinned_by_default and one.name not in request.pins]
+    return in_order([*default, *request.pinnable()])
+
+
+class _Crossing:
+    """One comparison, run by run."""
+
+    def __init__(self, request: Request, sides: Sides, pool: RunPool) -> None:
+        self.request, self.sides, self.pool = request, sides, pool
+        self.pins = _pins(request)
+        self.there_runs: list[int] = []
+        self.divergent: DivergentRuns | None = None
+        self.across: Across | None = None
+        self.compared: tuple[Run, Run] | None = None
+        self.notes: list[str] = []
+
+    def run(self) -> None:
+        """All of it: a look at the beginning, then the whole, then the operation."""
+        first = self._first_run()
+        ended = first.facts.stopped_after
+        stop = self.request.last_step if ended is None else ended
+        a, b = self._both(first, stop)
+        if self.divergent is None and ended is not None and not self.request.quick:
+            a, b = self._both(self._run("here", self._plan("here", self.request.last_step)), self.request.last_step)
+        elif ended is not None and self.divergent is None:
+            self.notes.append(f"only the first {ended + 1} steps were looked at")
+        if self.divergent is not None and self.request.level == "op":
+            self._locate(a, b)
+
+    def _first_run(self) -> Run:
+        """The first one of this side; without pins that it does not survive."""
+        plan = replace(self._plan("here", self.request.last_step), look_seconds=LOOK_SECONDS, look_steps=LOOK_STEPS)
+        run = self._run("here", plan, must_work=False)
+        harsh = [name for name in self.pins if find(name).may_raise]
+        if run.succeeded or not harsh:
+            self._need_work(run, "here")
+            return run
+        self.pins = [name for name in self.pins if name not in harsh]
+        again = self._run("here", self._without(plan, harsh))
+        self.notes.append(f"left out, because the script fails with it: {', '.join(harsh)}")
+        return again
+
+    def _both(self, first: Run, stop: int | None) -> tuple[Run, Run]:
+        """The first run of either side, each of which repeats."""
+        again = self._run("here", self._plan("here again", stop))
+        self._need_repeat(first, again, self.sides.here)
+        other, once_more = (self._run("there", self._plan(role, stop)) for role in ("there", "there again"))
+        self._need_repeat(other, once_more, self.sides.there)
+        place = self.pool.compare(first, other)
+        self.compared = first, other
+        if place is not None:
+            apart = distance_at(first.path, other.path, place)
+            self.divergent = DivergentRuns(first.id, other.id, place, apart)
+        return first, other
+
+    def _need_repeat(self, a: Run, b: Run, side: Interpreter) -> None:
+        place = self.pool.compare(a, b)
+        if place is not None:
+            raise UndecidedError(
+                f"under {side.path} the script does not repeat even by itself: runs {a.id} and {b.id} diverge at step "
+                f"{place.step}, in {place.stream}, with everything held still",
+                "first: samebits check, with that interpreter, says why",
+            )
+
+    def _plan(self, role: str, stop: int | None) -> RunPlan:
+        held = {name: Setting("pinned") for name in self.pins}
+        return RunPlan(role, {**held, **self.request.pins}, self.request.seed, stop_after=stop)
+
+    def _without(self, plan: RunPlan, names: list[str]) -> RunPlan:
+        return replace(plan, settings={name: one for name, one in plan.settings.items() if name not in names})
+
+    def _run(self, side: str, plan: RunPlan, must_work: bool = True) -> Run:
+        if not self.pool.left:
+            raise BudgetSpentError
+        with self.pool.place_for(plan) as place:
+            run = self.pool.run_at(place, plan, self.sides.command if side == "here" else self.sides.other)
+        if side == "there":
+            self.there_runs.append(run.id)
+        if must_work:
+            self._need_work(run, side)
+        return run
+
+    def _need_work(self, run: Run, side: str) -> None:
+        trouble = why_unjudgeable([run])
+        if trouble is not None:
+            path = (self.sides.here if side == "here" else self.sides.there).path
+            raise type(trouble)(f"under {path} {trouble.message}", trouble.hint)
+
+    # ---- the operation
+
+    def _locate(self, a: Run, b: Run) -> None:
+        assert self.divergent is not None
+        place = self.divergent.divergence
+        if place.stream in ("outcome", "length") or place.process:
+            return
+        window = OpWindow(place.step, place.step, by_value=True)
+        here = self._run("here", self._with_ops("operations here", window))
+        there = self._run("there", self._with_ops("operations there", window))
+        mismatch, aligned = first_mismatch(*(_rows(run, place.rank, place.step) for run in (here, there)))
+        if mismatch is None:
+            self.notes.append("every recorded operation of that step agrees: the operation is not known")
+            return
+        self.across = Across(mismatch, aligned)
+        if mismatch.finding == "op":
+            self.across = self._replayed(self.across, place.rank)
+
+    def _with_ops(self, role: str, window: OpWindow) -> RunPlan:
+        return replace(self._plan(role, window.last), ops=window)
+
+    def _replayed(self, across: Across, rank: int) -> Across:
+        """The call of this side, made again in both interpreters."""
+        mismatch = across.mismatch
+        assert mismatch.a is not None
+        assert mismatch.b is not None
+        kept = []
+        for side, row in (("here", mismatch.a), ("there", mismatch.b)):
+            window = OpWindow(mismatch.step, mismatch.step, keep=((mismatch.step, row.index),), by_value=True)
+            run = self._run(side, self._with_ops(f"operands {side} kept", window))
+            kept.append((run, run.path / OPERANDS / f"{operands_name(rank, mismatch.step, row.index)}.json"))
+        (run, operands), (_, others) = kept
+        if not operands.exists():
+            return across
+        apart = _distance_of(operands, others) if others.exists() else None
+        replays: list[Replay] = [
+            replay(run.outcome.folder, operands, python=side.path) for side in (self.sides.here, self.sides.there)
+        ]
+        return replace(across, distance=apart, here=replays[0], there=replays[1])
+
+    # ---- the answer
+
+    def found(self, error: SamebitsError | None = None, signal: int | None = None) -> Crossing:
+        """What is known by now."""
+        runs = self.pool.runs
+        streams = streams_of(run.outcome.folder.recordings() for run in self.compared) if self.compared else ()
+        noted = (note.what for run in runs for note in read_notes(run.path, Unseen))
+        lacking = missing(streams, cuts_of(run.path for run in runs)) if streams else ()
+        kind = "different" if self.divergent is not None else "undecided" if error is not None else "same"
+        return Crossing(
+            kind,  # type: ignore[arg-type]
+            str(self.request.command),
+            self.pool.home,
+            self.sides.here,
+            self.sides.there,
+            tuple(run.record for run in runs),
+            tuple(self.there_runs),
+            self.divergent,
+            self.across,
+            differing_packages(self.sides.here, self.sides.there, self._owners(), self._imported()),
+            tuple(in_order([*self.pins, *self.request.pins])),
+            0 if self.compared is None else min(run.steps for run in self.compared),
+            streams,
+            tuple(self.notes),
+            tuple(dict.fromkeys([*lacking, *noted])),
+            error,
+            signal,
+        )
+
+    def _owners(self) -> tuple[str, ...]:
+        """The packages that the operation belongs to; of data, none is known."""
+        if self.across is None or self.across.mismatch.finding == "input":
+            return ()
+        namespace = self.across.mismatch.row.kind.op.partition("::")[0]
+        if namespace in _TORCHS:
+            return ("torch",)
+        return tuple(name for side in (self.sides.here, self.sides.there) for name in side.imports.get(namespace, ()))
+
+    def _imported(self) -> set[str]:
+        files = {path for run in self.pool.runs for path in (*run.facts.files, run.facts.script) if path}
+        return modules_imported(sorted(files))
+
+
+def _rows(run: Run, rank: int, step: int) -> list[OpRow]:
+    recording = next((one for one in run.outcome.folder.recordings() if (one.rank or 0) == rank), None)
+    if recording is None:
+        return []
+    return list(takewhile(lambda row: row.step <= step, Ops(recording).rows()))
+
+
+def _distance_of(a: Path, b: Path) -> Distance | None:
+    left, right = (read_tensors(path.with_suffix(".safetensors")) for path in (a, b))
+    pairs = [(left[name], right[name]) for name in left if name.startswith("out.") and name in right]
+    return next((found for x, y in pairs if x.raw != y.raw and (found := distance(x, y)) is not None), None)

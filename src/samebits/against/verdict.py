@@ -1,0 +1,86 @@
+"""What `samebits check --against` found, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from samebits.against.interpreters import Interpreter, Package
+from samebits.against.operations import Aligned, OpMismatch
+from samebits.base.errors import SamebitsError
+from samebits.checking.verdict import DivergentRuns, RunRecord, VerdictKind
+from samebits.comparison.values import Distance
+from samebits.replay.runner import Replay
+
+
+@dataclass(frozen=True)
+class Across:
+    """The operation at which two environments differ, and what calling it in both showed.
+
+    Attributes:
+        mismatch: the operation.
+        aligned: how far the operations of both could be paired.
+        distance: how far the results lie apart; None where that could not be measured.
+        here, there: the call of the first side, made again in either interpreter; None where it was not.
+    """
+
+    mismatch: OpMismatch
+    aligned: Aligned
+    distance: Distance | None = None
+    here: Replay | None = None
+    there: Replay | None = None
+
+    @property
+    def confirmed(self) -> bool:
+        """The same call gave the recorded result here, and never there."""
+        if self.here is None or self.there is None or self.here.failure or self.there.failure:
+            return False
+        return self.here.gives_recorded and not self.there.gives_recorded and self.there.distinct > 0
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """The answer of `samebits check --against`.
+
+    Attributes:
+        kind: same, different or undecided.
+        command: as it was typed.
+        home: the folder of its runs.
+        here, there: the two interpreters.
+        runs: all that were made; those of `there` are in `there_runs`.
+        there_runs: numbers of the runs under the other interpreter.
+        divergent: the first run of either side, where they differ.
+        across: the operation; None where it was not looked for, or not found.
+        packages: that differ, those of the operation first.
+        pinned: factors that were held still on both sides.
+        steps: that were compared.
+        streams: that were compared.
+        notes: what else is worth knowing.
+        not_observed: what the recordings do not hold.
+        error: why nothing could be decided.
+        signal: that ended it.
+    """
+
+    kind: VerdictKind
+    command: str
+    home: Path
+    here: Interpreter
+    there: Interpreter
+    runs: tuple[RunRecord, ...] = ()
+    there_runs: tuple[int, ...] = ()
+    divergent: DivergentRuns | None = None
+    across: Across | None = None
+    packages: tuple[Package, ...] = ()
+    pinned: tuple[str, ...] = ()
+    steps: int = 0
+    streams: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    not_observed: tuple[str, ...] = ()
+    error: SamebitsError | None = None
+    signal: int | None = None
+
+    @property
+    def exit_code(self) -> int:
+        if self.kind == "undecided" and self.error is not None:
+            return self.error.exit_code
+        return {"same": 0, "different": 1, "undecided": 2}[self.kind]

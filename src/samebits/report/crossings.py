@@ -1,0 +1,264 @@
+"""What `samebits check --against` found, for people and for programs."""
+
+from __future__ import annotations
+
+import signal
+
+from samebits.against.interpreters import Interpreter, Package
+from samebits.against.operations import OpMismatch
+from samebits.against.verdict import Across, Crossing
+from samebits.report.documents import (
+    AcrossDocument,
+    AcrossReplayDocument,
+    AgainstDocument,
+    InterpreterDocument,
+    LocationDocument,
+    PackageDocument,
+    ResumeDivergenceDocument,
+)
+from samebits.report.json import distance_json, error_json, run_json
+from samebits.report.origins import site_of
+from samebits.report.places import agreed, counted, distance_words, path_of, place_of, where, which
+from samebits.report.rows import laid_out
+from samebits.runfolder.ops import OpRow
+
+Rows = list[tuple[str, str]]
+# In a terminal; JSON has all of them.
+MOST_PACKAGES, MOST_INSTEAD = 12, 6
+_WHY = {
+    "operation": "the operation is its own",
+    "imported": "the script imports it",
+    "required": "what the operation belongs to needs it",
+    "other": "",
+}
+
+
+def against_text(found: Crossing) -> str:
+    """The answer of `samebits check --against`."""
+    rows: Rows = []
+    if found.divergent is not None:
+        rows += [("first", which(found.divergent.divergence))] if which(found.divergent.divergence) else []
+        if found.divergent.distance is not None:
+            rows.append(("by", distance_words(found.divergent.distance)))
+    if found.across is not None:
+        rows += _operation(found.across)
+    elif found.divergent is not None and not found.notes:
+        rows.append(("op", "add --level op to name the operation"))
+    rows += _packages(found.packages)
+    rows += [("here", _interpreter(found.here)), ("there", _interpreter(found.there))]
+    rows += [("pinned", ", ".join(found.pinned)), *(("note", text) for text in found.notes)]
+    rows += _ran(found)
+    return laid_out(headline(found), rows)
+
+
+def headline(found: Crossing) -> str:
+    """The answer in one sentence."""
+    between = f"{_short(found.here)} and {_short(found.there)}"
+    if found.divergent is not None:
+        return f"different bits: {between} diverge {where(found.divergent.divergence)}"
+    if found.error is not None:
+        return f"undecided: {found.error.message.splitlines()[0]}"
+    return f"same bits: {between} agree in {agreed(found.streams)}, for {counted(found.steps, 'step')}"
+
+
+def _short(side: Interpreter) -> str:
+    return f"torch {side.packages.get('torch', 'of its own')} (Python {side.python})"
+
+
+def _interpreter(side: Interpreter) -> str:
+    numpy = f", NumPy {side.packages['numpy']}" if "numpy" in side.packages else ""
+    return f"{side.path}: Python {side.python}, torch {side.packages.get('torch', '?')}{numpy}"
+
+
+def _operation(across: Across) -> Rows:
+    mismatch = across.mismatch
+    kind = mismatch.row.kind
+    what = f" ({kind.pass_})" if kind.pass_ in ("backward", "optimizer") else ""
+    rows: Rows = [("op", f"{kind.op}{what}      {describe(across)}")]
+    rows += _instead("here", mismatch.instead_a) + _instead("there", mismatch.instead_b)
+    if kind.module:
+        rows.append(("module", kind.module))
+    site = site_of(kind)
+    if site is not None:
+        rows.append(("source", f"{place_of(site)}  {site.source}".rstrip()))
+    rows += _replay(across)
+    aligned = across.aligned
+    if not aligned.is_exact:
+        paired = counted(aligned.pairs, "operation")
+        others = f"{aligned.only_here} here and {aligned.only_there} there"
+        text = f"{paired} of that step are the same in both; {others} have other names, or are put together otherwise"
+        rows.append(("aligned", text))
+    return rows
+
+
+def _instead(side: str, rows: tuple[OpRow, ...]) -> Rows:
+    if not rows:
+        return []
+    more = f" and {len(rows) - MOST_INSTEAD} more" if len(rows) > MOST_INSTEAD else ""
+    return [("", f"{side}: {', '.join(row.kind.op for row in rows[:MOST_INSTEAD])}{more}")]
+
+
+def describe(across: Across) -> str:
+    """What is the matter with the operation, as a clause: the same words in text, JSON and pages."""
+    mismatch = across.mismatch
+    at = f"at step {mismatch.step}{'' if mismatch.a is None else f', op {mismatch.a.index}'}"
+    return f"{at}: {_clause(across, mismatch)}"
+
+
+def _clause(across: Across, mismatch: OpMismatch) -> str:
+    if mismatch.finding == "op":
+        if across.distance is None:
+            return f"inputs equal, {', '.join(mismatch.names)} differs"
+        return f"inputs equal, outputs differ: {distance_words(across.distance)}"
+    if mismatch.finding == "argument":
+        a, b = ("" if row is None else row.kind.arguments for row in (mismatch.a, mismatch.b))
+        called = f": {a} here, {b} there" if a != b else ", a number that Python computed"
+        return f"the same tensors, and called with other arguments{called}"
+    if mismatch.finding == "otherwise":
+        return "the two environments compute this by other operations, with another result"
+    if mismatch.finding == "generator":
+        return "about to draw from a generator that stands elsewhere"
+    names = ", ".join(mismatch.names)
+    return f"{names} arrives different, and no recorded operation made it: it comes from data, or NumPy"
+
+
+def _replay(across: Across) -> Rows:
+    here, there = across.here, across.there
+    if here is None or there is None:
+        return []
+    failure = here.failure or there.failure
+    if failure:
+        side = "here" if here.failure else "there"
+        return [("replay", f"not possible {side}: {failure}")]
+    calls = counted(sum(one.calls for one in there.conditions), "call")
+    rows: Rows = []
+    if across.confirmed:
+        rows.append(
+            ("confirmed", f"called again on its inputs: here it gives the recorded result, there never, in {calls}")
+        )
+    elif there.gives_recorded:
+        rows.append(
+            ("replay", "not reproduced: called again on its inputs, both environments give the recorded result")
+        )
+    else:
+        rows.append(
+            ("replay", "not reproduced: called again on its inputs, neither environment gives the recorded result")
+        )
+    if here.script is not None:
+        rows.append(("script", path_of(str(here.script))))
+    return rows
+
+
+def _packages(packages: tuple[Package, ...]) -> Rows:
+    if not packages:
+        return [("packages", "the same in both")]
+    rows = []
+    for number, one in enumerate(packages[:MOST_PACKAGES]):
+        why = f"      {_WHY[one.relation]}" if _WHY[one.relation] else ""
+        rows.append(("" if number else "packages", f"{one.name}  {one.here or 'none'} → {one.there or 'none'}{why}"))
+    if len(packages) > MOST_PACKAGES:
+        rows.append(("", f"and {len(packages) - MOST_PACKAGES} more; --format json lists all"))
+    return rows
+
+
+def _ran(found: Crossing) -> Rows:
+    rows: Rows = []
+    if found.runs:
+        roles = ", ".join(f"{run.id} {run.role}" for run in found.runs)
+        seconds = sum(run.wall_seconds for run in found.runs)
+        rows += [("runs", roles), ("took", f"{counted(len(found.runs), 'run')}, {seconds:.0f} s")]
+    return [*rows, *(("not seen", text) for text in found.not_observed or ("nothing that samebits knows of",))]
+
+
+# ---- JSON ------------------------------------------------------------------------------------------------------------
+
+
+def against_json(found: Crossing) -> AgainstDocument:
+    """`samebits.against/1`."""
+    return {
+        "schema": "samebits.against/1",
+        "verdict": found.kind,
+        "headline": headline(found),
+        "command": found.command,
+        "folder": str(found.home),
+        "here": _side(found.here, [run.id for run in found.runs if run.id not in found.there_runs]),
+        "there": _side(found.there, list(found.there_runs)),
+        "runs": [run_json(run) for run in found.runs],
+        "first_divergence": _divergence(found),
+        "operation": None if found.across is None else _across(found.across),
+        "packages": [_package(one) for one in found.packages],
+        "pinned": list(found.pinned),
+        "steps": found.steps,
+        "streams": list(found.streams),
+        "notes": list(found.notes),
+        "not_observed": list(found.not_observed),
+        "interrupted": None if found.signal is None else signal.Signals(found.signal).name,
+        "error": error_json(found.error),
+    }
+
+
+def _side(side: Interpreter, runs: list[int]) -> InterpreterDocument:
+    return {"path": side.path, "python": side.python, "torch": side.packages.get("torch", ""), "runs": runs}
+
+
+def _package(one: Package) -> PackageDocument:
+    return {"name": one.name, "here": one.here or None, "there": one.there or None, "relation": one.relation}
+
+
+def _divergence(found: Crossing) -> ResumeDivergenceDocument | None:
+    if found.divergent is None:
+        return None
+    place = found.divergent.divergence
+    return {
+        "step": place.step,
+        "stream": place.stream,
+        "name": place.name,
+        "rank": place.rank,
+        "differing": place.differing,
+        "total": place.total,
+    }
+
+
+def _across(across: Across) -> AcrossDocument:
+    mismatch = across.mismatch
+    kind = mismatch.row.kind
+    return {
+        "finding": mismatch.finding,
+        "step": mismatch.step,
+        "index": None if mismatch.a is None else mismatch.a.index,
+        "index_there": None if mismatch.b is None else mismatch.b.index,
+        "op": kind.op,
+        "pass_": kind.pass_,
+        "module": kind.module,
+        "location": _location(mismatch),
+        "names": list(mismatch.names),
+        "instead_here": [row.kind.op for row in mismatch.instead_a],
+        "instead_there": [row.kind.op for row in mismatch.instead_b],
+        "paired": across.aligned.pairs,
+        "only_here": across.aligned.only_here,
+        "only_there": across.aligned.only_there,
+        "distance": None if across.distance is None else distance_json(across.distance),
+        "replay": _replayed(across),
+        "confirmed": across.confirmed,
+        "message": describe(across),
+    }
+
+
+def _location(mismatch: OpMismatch) -> LocationDocument | None:
+    site = site_of(mismatch.row.kind)
+    if site is None:
+        return None
+    return {"path": site.path, "line": site.line, "function": site.function, "source": site.source}
+
+
+def _replayed(across: Across) -> AcrossReplayDocument | None:
+    here, there = across.here, across.there
+    if here is None or there is None:
+        return None
+    return {
+        "script": None if here.script is None else str(here.script),
+        "calls": sum(one.calls for one in there.conditions),
+        "here_gives_recorded": here.gives_recorded,
+        "there_gives_recorded": there.gives_recorded,
+        "failure": here.failure or there.failure,
+    }

@@ -1,0 +1,313 @@
+"""The bits that tests name, held against the lockfile; what they gave is collected, and written once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from samebits.base.errors import DivergenceError, LockfileError, SamebitsError, UsageError
+from samebits.locking.entries import LockedTensors
+from samebits.locking.lockfile import Lockfile, update
+from samebits.runfolder.environment import Environment
+
+# What has more tensors than this is one digest: an entry is to be read in a diff.
+MOST_TENSORS = 32
+
+
+@dataclass(frozen=True)
+class Named:
+    """What one test named, and what it gave; survives JSON.
+
+    Attributes:
+        test: its id.
+        seed: the root of its streams.
+        digest: the definition of the digests.
+        environment: field → value of the process.
+        tensors: name → digest, in hex.
+        new: names that are not locked for an environment like this one, where that is no failure.
+        unknown: why nothing of this could be compared here, if so.
+    """
+
+    test: str
+    seed: int
+    digest: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    tensors: Mapping[str, str] = field(default_factory=dict)
+    new: Sequence[str] = ()
+    unknown: str = ""
+
+
+class Expected:
+    """The fixture `samebits`: what a test names has to have the bits that are locked.
+
+    Args:
+        test: id of the test.
+        path: of the lockfile.
+        seed: the root of the test's streams.
+        writes: what is taken as it is now: `nothing`, `new` names only, or `all`.
+        again: the command that runs this test.
+    """
+
+    def __init__(self, test: str, path: Path, seed: int, writes: str, again: str) -> None:
+        self._test, self._path, self._seed, self._writes, self._again = test, path, seed, writes, again
+        self._found: dict[str, str] = {}
+        self._new: list[str] = []
+        self._unknown = self._digest = ""
+        self._environment: Environment | None = None
+
+    def assert_same(self, name: str, value: object) -> None:
+        """Require that a tensor, or all tensors of a module, have the bits that are locked under this name.
+
+            def test_forward(samebits):
+                samebits.assert_same("output", model(batch))
+
+        Args:
+            name: unique within the test.
+            value: a tensor, an array, a module (its parameters and buffers), or a dict or list of these. Dtype, shape
+                and every bit count.
+
+        Raises:
+            DivergenceError: an AssertionError that names what differs.
+            LockfileError: nothing is locked under this name, or the lockfile cannot be used.
+            UsageError: the value holds no tensor, or the name was used before.
+        """
+        __tracebackhide__ = True
+        try:
+            self._assert_same(name, self._digested(name, value))
+        except SamebitsError as error:
+            # From here, so that a traceback ends with the line of the test.
+            raise error.with_traceback(None)  # noqa: B904
+
+    def _assert_same(self, name: str, digests: Mapping[str, str]) -> None:
+        twice = next((one for one in digests if one in self._found), None)
+        if twice is not None:
+            raise UsageError(f"{twice!r} was named twice in {self._test}", "give every value a name of its own")
+        self._found |= digests
+        if self._writes == "all":
+            return
+        expected = self._expected()
+        if expected is not None:
+            self._compare(name, digests, expected)
+
+    def begin(self) -> None:
+        """Forget what an earlier run of the same test named."""
+        self._found, self._new, self._unknown = {}, [], ""
+
+    @property
+    def named(self) -> Named | None:
+        """What the test named so far; None where it named nothing."""
+        if not self._found:
+            return None
+        environment = vars(self._where())
+        return Named(*(self._test, self._seed, self._digest, environment, self._found, tuple(self._new), self._unknown))
+
+    def _where(self) -> Environment:
+        if self._environment is None:
+            from samebits.agent.environment import environment_now
+            from samebits.factors.context import import_if_installed
+
+            # Which numbers NumPy computes with is part of it, whether this test or an earlier one loads it.
+            import_if_installed("numpy")
+            self._environment = environment_now()
+        return self._environment
+
+    def _digested(self, name: str, value: object) -> dict[str, str]:
+        from samebits.agent.outcome import digests_of_result
+        from samebits.bits.digest import DIGEST
+
+        self._digest = DIGEST
+        if not isinstance(name, str) or not name or not name.isprintable():
+            raise UsageError(f"name must be a text of printable characters, got {name!r}")
+        root = "what was returned"
+        found = {f"{name}{path.removeprefix(root)}": f"{one:016x}" for path, one in digests_of_result(value).items()}
+        odd = next((path for path in found if not path.isprintable()), None)
+        if odd is not None:
+            raise UsageError(f"the path {odd!r} holds what cannot be printed", "give the keys of dicts other names")
+        if not found:
+            kind = type(value).__name__
+            raise UsageError(f"{name!r} is a {kind} without bits to compare", "give a tensor, an array or a module")
+        if len(found) <= MOST_TENSORS:
+            return found
+        content = "\0".join(f"{path}={one}" for path, one in found.items())
+        return {name: hashlib.blake2b(content.encode(), digest_size=8).hexdigest()}
+
+    def _expected(self) -> LockedTensors | None:
+        """What is locked of this test where it runs; None where that is not known, which is then noted.
+
+        Raises:
+            LockfileError: it was never locked anywhere, or not with this seed or these digests.
+        """
+        lockfile = Lockfile.load(self._path) if self._path.exists() else Lockfile()
+        locked = lockfile.tensors(self._test, self._where())
+        if locked is None:
+            if self._writes == "new":
+                return LockedTensors(self._digest, {}, self._seed)
+            if self._test not in lockfile.tests:
+                raise self._missing(f"nothing is locked of {self._test}")
+            self._unknown = self._unlike(lockfile)
+            return None
+        if locked.seed != self._seed:
+            why = f"{self._test} was locked with --samebits-seed {locked.seed}, and this run has {self._seed}"
+            raise LockfileError(why, f"pytest {self._again} --samebits-seed {locked.seed}")
+        if locked.digest != self._digest:
+            why = f"{self._test} was locked with digests of another kind: {locked.digest}, and these are {self._digest}"
+            raise LockfileError(why, "take an environment that has xxhash, or has not, as the locked one")
+        return locked
+
+    def _compare(self, name: str, digests: Mapping[str, str], locked: LockedTensors) -> None:
+        own = {path: one for path, one in locked.tensors.items() if _belongs(path, name)}
+        missing = [path for path in digests if path not in own]
+        if missing and self._writes == "new" and not own:
+            self._new += missing
+            return
+        if not own:
+            raise self._missing(f"{name!r} of {self._test} is not locked")
+        gone = [path for path in own if path not in digests]
+        if missing or gone:
+            what = f"has {missing[0]!r}, which is not locked" if missing else f"lacks {gone[0]!r}, which is locked"
+            raise DivergenceError(f"{name!r} of {self._test} {what}", self._accept)
+        differing = [path for path in digests if digests[path] != own[path]]
+        if differing:
+            first, many = differing[0], f"; {len(differing)} of {len(own)} tensors differ" if len(own) > 1 else ""
+            found = f"has the digest {digests[first]}, locked is {own[first]}{many}"
+            raise DivergenceError(f"different bits: {first!r} of {self._test} {found}", self._accept)
+
+    @property
+    def _accept(self) -> str:
+        return f"if that is meant: pytest {self._again} --samebits-update"
+
+    def _missing(self, why: str) -> LockfileError:
+        return LockfileError(f"{why} in {self._path}", f"pytest {self._again} --samebits-update-new-only")
+
+    def _unlike(self, lockfile: Lockfile) -> str:
+        here = self._where()
+        homes = [lockfile.environments[home] for home in lockfile.tests[self._test].on]
+        nearest = min(homes, key=lambda one: len(one.differing(here)))
+        name = next(name for name in nearest.differing(here))
+        return (
+            f"{self._test} is unknown in this environment: it was locked with {name} {getattr(nearest, name)}, here "
+            f"it is {getattr(here, name)}; to add it: pytest {self._again} --samebits-update-new-only"
+        )
+
+
+def _belongs(path: str, name: str) -> bool:
+    """Whether a digest is part of what was named so: the name itself, or with what leads to a tensor behind it."""
+    return path == name or path.startswith((f"{name}.", f"{name}[", f"{name}{{"))
+
+
+def write_named(path: Path, found: Iterable[Named], only_new: bool) -> int:
+    """Put what tests named into the lockfile; everything else in it stays.
+
+    Args:
+        path: of the lockfile.
+        found: of tests that passed.
+        only_new: what is locked stays as it is, and names that are not are added.
+
+    Returns:
+        How many tests' entries are other than before.
+
+    Raises:
+        LockfileError: what is there cannot be used; it is left as it is.
+        StorageError: it cannot be written.
+    """
+    known = sorted(found, key=lambda one: one.test)
+    changed: set[str] = set()
+
+    def change(lockfile: Lockfile) -> Lockfile:
+        changed.clear()
+        for one in known:
+            environment = Environment(**one.environment)
+            before = lockfile.tensors(one.test, environment)
+            tensors = {**one.tensors, **before.tensors} if only_new and before is not None else one.tensors
+            now = LockedTensors(one.digest, dict(tensors), one.seed)
+            if now != before:
+                changed.add(one.test)
+                lockfile = lockfile.with_tensors(one.test, environment, now)
+        return lockfile
+
+    if known:
+        update(path, change)
+    return len(changed)
+
+
+@dataclass(frozen=True)
+class Unused:
+    """What is locked, and no test asks for any more.
+
+    Attributes:
+        test: its id.
+        why: in words.
+        named: what the test named instead; None where the whole test is unused.
+    """
+
+    test: str
+    why: str
+    named: Named | None = None
+
+
+def unused_in(path: Path, passed: Iterable[Named | str], collected: Mapping[str, set[str]], root: Path) -> list[Unused]:
+    """Entries of the lockfile that no test asks for any more.
+
+    Args:
+        path: of the lockfile.
+        passed: what tests named that passed; the id alone of those that named nothing.
+        collected: file → ids of its tests, of files all of whose tests were collected.
+        root: where files are looked for.
+    """
+    lockfile = Lockfile.load(path) if path.exists() else Lockfile()
+    unused = []
+    for test in lockfile.tests:
+        file = test.partition("::")[0]
+        if not (root / file).exists():
+            unused.append(Unused(test, f"{test}, there is no {file}"))
+        elif file in collected and test not in collected[file]:
+            unused.append(Unused(test, f"{test}, {file} has no such test"))
+    return [*unused, *(found for one in passed if (found := _unused_of(lockfile, one)) is not None)]
+
+
+def _unused_of(lockfile: Lockfile, one: Named | str) -> Unused | None:
+    if isinstance(one, str):
+        return Unused(one, f"{one}, it names nothing") if one in lockfile.tests else None
+    locked = lockfile.tensors(one.test, Environment(**one.environment))
+    names = [] if locked is None else [repr(name) for name in locked.tensors if name not in one.tensors]
+    return Unused(one.test, f"{one.test}, it does not name {', '.join(names)}", one) if names else None
+
+
+def remove_unused(path: Path, unused: Sequence[Unused]) -> None:
+    """Take these out of the lockfile.
+
+    Raises:
+        LockfileError: what is there cannot be used; it is left as it is.
+        StorageError: it cannot be written.
+    """
+
+    def change(lockfile: Lockfile) -> Lockfile:
+        for one in unused:
+            lockfile = lockfile.without_test(one.test) if one.named is None else _without_names(lockfile, one.named)
+        return lockfile
+
+    if unused:
+        update(path, change)
+
+
+def _without_names(lockfile: Lockfile, named: Named) -> Lockfile:
+    environment = Environment(**named.environment)
+    locked = lockfile.tensors(named.test, environment)
+    if locked is None:
+        return lockfile
+    kept = {name: digest for name, digest in locked.tensors.items() if name in named.tensors}
+    return lockfile.with_tensors(named.test, environment, LockedTensors(locked.digest, kept, locked.seed))
+
+
+def unlike(a: Mapping[str, str], b: Mapping[str, str]) -> str:
+    """The first of two runs' named tensors that is not the same in both, in words; empty if all are."""
+    found = next((name for name in (*a, *b) if a.get(name) != b.get(name)), None)
+    return "" if found is None else f"different bits: {found!r}, as the test named it"
+
+
+def named_from(data: Mapping[str, Any]) -> Named:
+    """What `vars` of a `Named` gave, after JSON."""
+    return Named(**{**data, "new": tuple(data["new"])})

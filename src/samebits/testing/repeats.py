@@ -1,0 +1,140 @@
+"""Calls of one function: each is recorded, and compared with the first."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from samebits.agent.session import record
+from samebits.base.errors import RecordingError
+from samebits.comparison.runs import compare_recordings
+from samebits.report.diffs import comparison_text
+from samebits.runfolder.folder import open_run
+from samebits.runfolder.notes import Failed, read_notes
+from samebits.runfolder.steps import Recording
+
+_RUN, _LEFT = "run", "left.json"
+
+
+@dataclass(frozen=True)
+class Left:
+    """What one call left behind.
+
+    Attributes:
+        result, reach: digests of what was returned, and of what it could have written to.
+        threads: names of those that it started.
+    """
+
+    result: Mapping[str, int]
+    reach: Mapping[str, int]
+    threads: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Call:
+    """What is known of one call.
+
+    Attributes:
+        recordings: its operations and steps; empty if there were none.
+        left: what it left behind.
+    """
+
+    recordings: list[Recording]
+    left: Left
+
+    @property
+    def has_anything(self) -> bool:
+        return bool(self.recordings or self.left.result)
+
+
+def recorded_call(
+    folder: Path,
+    function: Callable[..., object],
+    args: Sequence[object] = (),
+    kwargs: Mapping[str, object] | None = None,
+) -> Call:
+    """Call a function, and know what it did; what it raises is raised.
+
+    Args:
+        folder: a new one, for the recording.
+        function: what to call.
+        args: passed on.
+        kwargs: passed on.
+
+    Raises:
+        RecordingError: recording ended before the call did.
+    """
+    from samebits.agent.outcome import digests_of_reach, digests_of_result
+
+    named = dict(kwargs or {})
+    with _threads_noted() as threads, record(folder / _RUN, level="op"):
+        result = function(*args, **named)
+    left = Left(digests_of_result(result), digests_of_reach(function, args, named), tuple(threads))
+    (folder / _LEFT).write_text(json.dumps(asdict(left)), encoding="utf-8")
+    return read_call(folder)
+
+
+def read_call(folder: Path) -> Call:
+    """What `recorded_call` knew, in this process or in another.
+
+    Raises:
+        RecordingError: recording ended before the call did.
+    """
+    for note in read_notes(folder / _RUN, Failed):
+        raise RecordingError(f"recording ended before the call did: {note.message}", note.hint)
+    left = json.loads((folder / _LEFT).read_text(encoding="utf-8"))
+    known = Left(left["result"], left["reach"], tuple(left["threads"]))
+    return Call(open_run(folder / _RUN).recordings(), known)
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether a call was made there that returned."""
+    return (folder / _LEFT).exists()
+
+
+def difference(a: Call, b: Call) -> str:
+    """The first difference between two calls, in words; empty if there is none."""
+    from samebits.agent.outcome import first_difference
+
+    found = compare_recordings(a.recordings, b.recordings)
+    if not found.same:
+        return comparison_text(found)
+    result = first_difference(dict(a.left.result), dict(b.left.result))
+    if result is not None:
+        return f"different bits: {result}"
+    written = first_difference(dict(a.left.reach), dict(b.left.reach))
+    return "" if written is None else f"different bits: {written}, as it is after the call"
+
+
+def unseen_in(name: str, calls: Sequence[Call]) -> str:
+    """What these calls did that could not be compared, as a sentence; empty if there was nothing."""
+    threads = dict.fromkeys(thread for call in calls for thread in call.left.threads)
+    return f"{name} started threads, whose operations cannot be seen: {', '.join(threads)}" if threads else ""
+
+
+def nothing_in(name: str) -> str:
+    """That nothing can be compared, as a sentence."""
+    return f"{name} did nothing that can be compared: no torch operation was seen, and nothing was returned"
+
+
+@contextmanager
+def _threads_noted() -> Iterator[list[str]]:
+    """The names of threads that are started inside, but for those that queues of multiprocessing need."""
+    found: list[str] = []
+    original = threading.Thread.start
+
+    def start(self: Any) -> None:
+        if not str(getattr(getattr(self, "_target", None), "__module__", "")).startswith(("multiprocessing", "torch")):
+            found.append(self.name)
+        original(self)
+
+    threading.Thread.start = start  # type: ignore[method-assign]
+    try:
+        yield found
+    finally:
+        threading.Thread.start = original  # type: ignore[method-assign]

@@ -1,0 +1,586 @@
+"""The plugin for pytest, tried out by pytest itself: marker, seeds, expected bits, workers, and what others install."""
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from samebits.base.seeds import derive
+from samebits.locking.lockfile import Lockfile
+
+pytest_plugins = ["pytester"]
+
+# Loaded before a run within this process looks for them: some cannot be loaded twice, and each takes its time.
+for _name in ("agent.recorder", "agent.ops.mode", "agent.environment", "testing.expected", "testing.isolation"):
+    importlib.import_module(f"samebits.{_name}")
+assert np.random.__name__
+
+# Hypothesis would be loaded anew in each of them.
+QUIET = ("-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:hypothesispytest")
+# A training as small as can be; noise is what an earlier call left in the process.
+TRAINING = """
+import os, random
+import numpy as np
+import pytest, torch
+
+COUNT = [0]
+
+@pytest.fixture
+def model():
+    return torch.nn.Linear(3, 2)
+
+def train(model, noise=0.0):
+    for _ in range(2):
+        loss = model(torch.randn(4, 3)).square().mean()
+        loss = loss * (1 + noise * COUNT[0])
+        for parameter, gradient in zip(model.parameters(), torch.autograd.grad(loss, model.parameters())):
+            parameter.data -= 0.1 * gradient
+"""
+
+
+@pytest.fixture(autouse=True)
+def not_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where this is tested, CI may be set."""
+    monkeypatch.delenv("CI", raising=False)
+
+
+def outcomes(result: pytest.RunResult) -> dict[str, str]:
+    """Test → what became of it."""
+    found = re.findall(r"^test_\w+\.py::(\S+) (PASSED|FAILED|SKIPPED|ERROR)", result.stdout.str(), re.MULTILINE)
+    return {name: outcome.lower() for name, outcome in found}
+
+
+def test_it_loads_nothing() -> None:
+    """Neither torch, nor NumPy, nor another room of samebits."""
+    code = "import json, sys, pytest; before = set(sys.modules); import samebits.integrations.pytest"
+    end = "print(json.dumps(sorted(set(sys.modules) - before)))"
+    found = subprocess.check_output([sys.executable, "-c", f"{code}; {end}"], text=True)
+
+    assert found.strip() == '["samebits", "samebits.integrations", "samebits.integrations.pytest"]'
+
+
+def test_it_does_nothing_unless_asked(pytester: pytest.Pytester) -> None:
+    """A run in which no test asks imports nothing, draws nothing, prints nothing and writes nothing."""
+    pytester.makepyfile(
+        """
+        import random, sys
+        def test_plain():
+            random.seed(1)
+            assert random.random() == random.Random(1).random()
+        def test_modules():
+            loaded = {name for name in sys.modules if name.partition(".")[0] in ("samebits", "torch", "numpy")}
+            assert loaded <= {"samebits", "samebits.integrations", "samebits.integrations.pytest"}
+        """
+    )
+    result = pytester.runpytest_subprocess(*QUIET)
+
+    result.assert_outcomes(passed=2)
+    assert "samebits" not in result.stdout.str()
+    assert not (pytester.path / "samebits.lock").exists()
+
+
+def test_the_marker_runs_a_test_twice(pytester: pytest.Pytester) -> None:
+    """What repeats passes, with fresh fixtures for each run; what does not fails, with operation and line."""
+    pytester.makepyfile(
+        TRAINING
+        + """
+RUNS = []
+
+@pytest.mark.samebits
+def test_repeats(model, tmp_path):
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "mine").touch()
+    RUNS.append([float(model.weight[0, 0]), random.random(), np.random.rand()])
+    train(model)
+
+def test_it_ran_twice():
+    assert len(RUNS) == 2 and RUNS[0] == RUNS[1]
+
+@pytest.mark.samebits(runs=3)
+def test_diverges(model):
+    COUNT[0] += 1
+    train(model, 0.1)
+
+@pytest.mark.samebits(vary=["file-order"])
+def test_depends_on_file_order(tmp_path):
+    for name in "abcdefgh":
+        (tmp_path / name).touch()
+    torch.tensor([ord(name) for name in os.listdir(tmp_path)]).float().mul(2)
+
+@pytest.mark.samebits(vary=["file-order"])
+def test_does_not(tmp_path):
+    for name in "abcdefgh":
+        (tmp_path / name).touch()
+    torch.tensor([ord(name) for name in sorted(os.listdir(tmp_path))]).float().mul(2)
+
+class TestOwnObject:
+    @pytest.mark.samebits
+    def test_method(self, model):
+        assert not hasattr(self, "seen")
+        self.seen = True
+        train(model)
+
+@pytest.mark.samebits
+def test_fails_the_second_time(model):
+    COUNT.append(0)
+    train(model)
+    assert len(COUNT) == 2, "called before"
+
+@pytest.mark.samebits
+@pytest.mark.parametrize("rate", [0.1, 0.2])
+def test_parameters(model, rate):
+    train(model)
+"""
+    )
+    result = pytester.runpytest_inprocess("-v", *QUIET[1:])
+
+    assert outcomes(result) == {
+        "test_repeats": "passed",
+        "test_it_ran_twice": "passed",
+        "test_diverges": "failed",
+        "test_depends_on_file_order": "failed",
+        "test_does_not": "passed",
+        "TestOwnObject::test_method": "passed",
+        "test_fails_the_second_time": "failed",
+        "test_parameters[0.1]": "passed",
+        "test_parameters[0.2]": "passed",
+    }
+    text = result.stdout.str()
+    assert "runs 1 and 2 diverge: different bits: at step 0, op 5: argument: aten::mul.Tensor" in text
+    assert "loss = loss * (1 + noise * COUNT[0])" in text
+    assert "in run 2 file-order had another value" in text
+    assert "runs 1 and 2 diverge: run 2 failed, and run 1 did not" in text
+    assert "seeded from 0; again: pytest test_the_marker_runs_a_test_twice.py::test_diverges --samebits-seed 0" in text
+
+
+def test_a_marker_that_makes_no_sense_fails(pytester: pytest.Pytester) -> None:
+    """Each with what is wrong and what to write, and before the test runs."""
+    pytester.makepyfile(
+        """
+        import unittest
+        import pytest, torch
+
+        @pytest.mark.samebits(runs=1)
+        def test_runs(): raise KeyError
+        @pytest.mark.samebits(vary="clock")
+        def test_words(): raise KeyError
+        @pytest.mark.samebits(vary=["hash-sed"])
+        def test_name(): raise KeyError
+        @pytest.mark.samebits(vary=["hash-seed"])
+        def test_scope(): raise KeyError
+        @pytest.mark.samebits(times=3)
+        def test_word(): raise KeyError
+        @pytest.mark.samebits
+        class TestOld(unittest.TestCase):
+            def test_old(self): raise KeyError
+        @pytest.mark.samebits
+        def test_nothing(): pass
+        @pytest.mark.samebits
+        async def test_async(): pass
+        """
+    )
+    result = pytester.runpytest_inprocess(*QUIET)
+
+    text = result.stdout.str()
+    for words in (
+        "runs must be at least 2, got 1",
+        "vary takes a list of factors, got 'clock'",
+        "did you mean hash-seed?",
+        "hash-seed is fixed when Python starts",
+        "the marker samebits takes runs, vary and isolated, got times",
+        "not for tests of unittest",
+        "test_nothing did nothing that can be compared",
+        "add isolated=True",
+    ):
+        assert words in text
+    assert "KeyError" not in text
+    assert result.parseoutcomes() == {"errors": 6, "failed": 2}
+
+
+def test_what_is_fixed_when_python_starts_is_varied_in_processes_of_their_own(pytester: pytest.Pytester) -> None:
+    """Without the options of the outer pytest, which may be for it alone."""
+    pytester.makeini("[pytest]\naddopts = --for-the-outer-one\n")
+    pytester.makeconftest("def pytest_addoption(parser): parser.addoption('--for-the-outer-one', action='count')")
+    pytester.makepyfile(
+        TRAINING
+        + """
+@pytest.mark.samebits(isolated=True, vary=["hash-seed"])
+def test_hash_seed():
+    torch.tensor([ord(one) for one in {"a", "b", "c", "d", "e", "f"}]).float().mul(2)
+"""
+    )
+    result = pytester.runpytest_inprocess("-v", *QUIET[1:])
+
+    assert outcomes(result) == {"test_hash_seed": "failed"}
+    assert "in run 2 hash-seed had another value; each run had a process of its own" in result.stdout.str()
+
+
+@pytest.mark.slow
+def test_what_a_process_keeps_does_not_matter_in_one_of_its_own(pytester: pytest.Pytester) -> None:
+    """A failure is shown with what pytest printed there; a skip is a skip."""
+    pytester.makepyfile(
+        TRAINING
+        + """
+@pytest.mark.samebits(isolated=True)
+def test_repeats(model):
+    COUNT[0] += 1
+    train(model, 0.1)
+
+@pytest.mark.samebits(isolated=True)
+def test_fails(): assert 1 + 1 == 3
+
+@pytest.mark.samebits(isolated=True)
+def test_skips(): pytest.skip("not today")
+"""
+    )
+    result = pytester.runpytest_inprocess("-v", "-rs", *QUIET[1:])
+
+    assert outcomes(result) == {"test_repeats": "passed", "test_fails": "failed", "test_skips": "skipped"}
+    result.stdout.fnmatch_lines(["*in a process of its own:*", "*assert (1 + 1) == 3*", "*not today*"])
+
+
+# ---- seeds -----------------------------------------------------------------------------------------------------------
+
+DRAWS = """
+import random
+import numpy as np
+import pytest, torch
+
+def draw():
+    return [random.random(), float(np.random.rand()), float(torch.rand(1))]
+
+@pytest.fixture(scope="module")
+def shared():
+    return draw()
+
+def keep(request, *draws):
+    with open("draws.txt", "a") as file:
+        file.write(f"{request.node.name} {draws}\\n")
+"""
+
+
+def drawn(pytester: pytest.Pytester, *options: str) -> dict[str, str]:
+    """Test → what it drew."""
+    path = pytester.path / "draws.txt"
+    path.unlink(missing_ok=True)
+    assert pytester.runpytest_inprocess(*options).ret == 0
+    return dict(line.split(" ", 1) for line in path.read_text().splitlines())
+
+
+def test_streams_depend_on_seed_and_test_alone(pytester: pytest.Pytester) -> None:
+    """Not on the order of tests, nor on what ran before; a fixture that tests share has streams of its own."""
+    pytester.makepyfile(
+        DRAWS
+        + """
+@pytest.mark.parametrize("number", [1, 2])
+def test_draws(request, shared, number):
+    keep(request, shared, draw())
+
+def test_other(request):
+    keep(request, draw())
+"""
+    )
+    one, again, other = (drawn(pytester, *QUIET, "--samebits-seed", seed) for seed in ("1", "1", "2"))
+    alone = drawn(pytester, *QUIET, "--samebits-seed", "1", "-k", "2")
+
+    assert one == again
+    assert all(one[name] != other[name] for name in one)
+    assert len(set(one.values())) == 3
+    assert alone == {"test_draws[2]": one["test_draws[2]"]}
+
+
+def test_other_tests_draw_as_without_us(pytester: pytest.Pytester) -> None:
+    """After a test that asked the generators stand where they would stand if it had drawn nothing."""
+    pytester.makepyfile(
+        DRAWS
+        + """
+def test_before(request):
+    random.seed(1); np.random.seed(1); torch.manual_seed(1)
+
+@pytest.mark.samebits
+def test_asks(): draw()
+
+def test_after(request):
+    found = draw()
+    random.seed(1); np.random.seed(1); torch.manual_seed(1)
+    assert found == draw()
+"""
+    )
+    pytester.runpytest_inprocess(*QUIET).assert_outcomes(passed=3)
+
+
+def test_pytest_randomly_and_samebits_get_along(pytester: pytest.Pytester) -> None:
+    """It seeds torch, too; tests that ask of us draw the same whatever its seed is."""
+    pytest.importorskip("pytest_randomly")
+    pytester.makepyfile(
+        DRAWS
+        + """
+def test_theirs(request):
+    keep(request, draw())
+
+def test_ours(request, samebits, shared):
+    keep(request, shared, draw())
+
+@pytest.mark.samebits
+def test_both(request):
+    keep(request, draw())
+"""
+    )
+    options = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist")
+    one, again, other = (drawn(pytester, *options, "-p", "randomly", f"--randomly-seed={seed}") for seed in (1, 1, 2))
+    plain = drawn(pytester, *QUIET)
+
+    assert one == again
+    assert one["test_theirs"] != other["test_theirs"]
+    assert one["test_ours"] == other["test_ours"] == plain["test_ours"]
+    assert one["test_both"] == other["test_both"] == plain["test_both"]
+
+
+def test_the_seed_is_derived(pytester: pytest.Pytester) -> None:
+    """By samebits.derive, from the seed and the id of the test, so that it can be had without pytest."""
+    pytester.makepyfile(
+        test_seed="""
+        import random, torch
+        from samebits.factors.pinning import treat
+        from samebits.testing.seeding import seeded
+        from samebits import derive, pinned
+
+        def test_here(samebits):
+            mine = random.random(), float(torch.rand(1))
+            with pinned(derive(0, "test_seed.py::test_here", "call"), factors=["python-rng", "torch-rng"]):
+                assert mine == (random.random(), float(torch.rand(1)))
+        """
+    )
+    pytester.runpytest_inprocess(*QUIET).assert_outcomes(passed=1)
+    assert derive(0, "a", "call") != derive(0, "a")
+
+
+# ---- expected bits ---------------------------------------------------------------------------------------------------
+
+LOCKED = (
+    TRAINING
+    + """
+FLIP = bool(os.environ.get("FLIP"))
+
+def test_model(samebits, model):
+    train(model)
+    if FLIP:
+        with torch.no_grad():
+            model.weight.view(-1)[5] = torch.nextafter(model.weight.view(-1)[5], torch.tensor(9.0))
+    samebits.assert_same("model", model)
+    samebits.assert_same("draws", {"torch": torch.rand(3), "numpy": np.random.rand(3)})
+
+@pytest.mark.samebits
+def test_twice(samebits, model):
+    samebits.assert_same("weight", model.weight)
+"""
+)
+
+
+def lockfile_in(pytester: pytest.Pytester) -> Path:
+    return pytester.path / "samebits.lock"
+
+
+def test_expected_bits(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing locked is a failure; locked, the tests pass; one flipped ULP fails until it is accepted."""
+    pytester.makepyfile(test_locked=LOCKED)
+    missing = pytester.runpytest_inprocess(*QUIET)
+    written_by_itself = lockfile_in(pytester).exists()
+    first = pytester.runpytest_inprocess(*QUIET, "--samebits-update-new-only")
+    text = lockfile_in(pytester).read_text()
+    same = pytester.runpytest_inprocess(*QUIET)
+    monkeypatch.setenv("FLIP", "1")
+    flipped, kept = (pytester.runpytest_inprocess(*QUIET, *more) for more in ((), ("--samebits-update-new-only",)))
+    unchanged = lockfile_in(pytester).read_text() == text
+    accepted, passing = (pytester.runpytest_inprocess(*QUIET, *more) for more in (("--samebits-update",), ()))
+
+    missing.assert_outcomes(failed=2)
+    assert "nothing is locked of test_locked.py::test_model in" in missing.stdout.str()
+    assert "hint: pytest test_locked.py::test_model --samebits-update-new-only" in missing.stdout.str()
+    assert not written_by_itself
+    first.assert_outcomes(passed=2)
+    assert "2 tests locked anew" in first.stdout.str()
+    assert set(Lockfile.load(lockfile_in(pytester)).tests) == {
+        "test_locked.py::test_model",
+        "test_locked.py::test_twice",
+    }
+    same.assert_outcomes(passed=2)
+    flipped.assert_outcomes(passed=1, failed=1)
+    assert "different bits: 'model.weight' of test_locked.py::test_model has the digest" in flipped.stdout.str()
+    assert "1 of 2 tensors differ" in flipped.stdout.str()
+    kept.assert_outcomes(passed=1, failed=1)
+    assert unchanged
+    accepted.assert_outcomes(passed=2)
+    passing.assert_outcomes(passed=2)
+
+
+def test_nothing_is_written_in_ci(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless that was said; and comparing goes on as everywhere."""
+    pytester.makepyfile(test_locked=LOCKED)
+    monkeypatch.setenv("CI", "true")
+    refused = pytester.runpytest_inprocess(*QUIET, "--samebits-update")
+    nothing = lockfile_in(pytester).exists()
+    told = pytester.runpytest_inprocess(*QUIET, "--samebits-update", "--samebits-write-in-ci")
+
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    assert "CI is set: add --samebits-write-in-ci" in refused.stderr.str()
+    assert not nothing
+    told.assert_outcomes(passed=2)
+    pytester.runpytest_inprocess(*QUIET).assert_outcomes(passed=2)
+
+
+def test_unused_entries_are_reported(pytester: pytest.Pytester) -> None:
+    """Names and tests that are gone; of tests that were not run nothing is said, and nothing removed."""
+    pytester.makepyfile(
+        test_locked=LOCKED,
+        test_more="import torch\n" + "\ndef test_gone(samebits): samebits.assert_same('a', torch.ones(2))",
+    )
+    pytester.runpytest_inprocess(*QUIET, "--samebits-update").assert_outcomes(passed=3)
+    pytester.makepyfile(test_locked=LOCKED.replace("def test_twice", "def test_new").replace('"draws"', '"drawn"'))
+    Path("test_more.py").unlink()
+    part = pytester.runpytest_inprocess(*QUIET, "--samebits-remove-unused", "-k", "model", "--samebits-update")
+    names = set(Lockfile.load(lockfile_in(pytester)).tests)
+    whole = pytester.runpytest_inprocess(*QUIET, "--samebits-update-new-only")
+    removed = pytester.runpytest_inprocess(*QUIET, "--samebits-remove-unused")
+
+    assert "nothing was removed, because not every test was run" in part.stdout.str()
+    assert len(names) == 3
+    for line in (
+        "test_locked.py::test_twice, test_locked.py has no such test",
+        "test_more.py::test_gone, there is no test_more.py",
+    ):
+        assert f"unused in {lockfile_in(pytester)}: {line}" in whole.stdout.str()
+        assert f"removed from {lockfile_in(pytester)}: {line}" in removed.stdout.str()
+    assert set(Lockfile.load(lockfile_in(pytester)).tests) == {"test_locked.py::test_model", "test_locked.py::test_new"}
+
+
+def test_what_cannot_be_compared_fails(pytester: pytest.Pytester) -> None:
+    """Another seed, a name used twice, a value without bits, a lockfile that was edited."""
+    pytester.makepyfile(
+        test_bad="""
+        import pytest, torch
+        def test_twice(samebits):
+            samebits.assert_same("a", torch.ones(1))
+            samebits.assert_same("a", torch.ones(1))
+        def test_none(samebits): samebits.assert_same("a", object())
+        def test_name(samebits): samebits.assert_same("", torch.ones(1))
+        def test_fine(samebits): samebits.assert_same("a", torch.ones(1))
+        """
+    )
+    result = pytester.runpytest_inprocess(*QUIET, "--samebits-update")
+    result.assert_outcomes(failed=3, passed=1)
+    for words in ("'a' was named twice", "'a' is a object without bits", "name must be a text", "1 test locked anew"):
+        assert words in result.stdout.str()
+    other = pytester.runpytest_inprocess(*QUIET, "-k", "fine", "--samebits-seed", "5")
+    assert "was locked with --samebits-seed 0, and this run has 5" in other.stdout.str()
+    lockfile_in(pytester).write_text(lockfile_in(pytester).read_text().replace('" a"', '" b"').replace(' a"', ' b"'))
+    edited = pytester.runpytest_inprocess(*QUIET, "-k", "fine")
+    edited.assert_outcomes(failed=1, deselected=3)
+    assert "was edited, or is damaged" in edited.stdout.str()
+
+
+def test_an_environment_that_was_never_locked_is_not_red(pytester: pytest.Pytester) -> None:
+    """Skipped at its end, with what is other here and the command that adds it; another failure is red."""
+    pytester.makepyfile(
+        test_threads="""
+        import os, pytest, torch
+        torch.set_num_threads(int(os.environ.get("THREADS", "1")))
+        def test_one(samebits): samebits.assert_same("a", torch.ones(1))
+        def test_red(samebits):
+            samebits.assert_same("a", torch.ones(1))
+            assert not os.environ.get("THREADS")
+        """
+    )
+    threads = torch.get_num_threads()
+    try:
+        pytester.runpytest_inprocess(*QUIET, "--samebits-update").assert_outcomes(passed=2)
+        os.environ["THREADS"] = "3"
+        unknown = pytester.runpytest_inprocess(*QUIET, "-rs")
+        added = pytester.runpytest_inprocess(*QUIET, "-k", "one", "--samebits-update-new-only")
+    finally:
+        del os.environ["THREADS"]
+        torch.set_num_threads(threads)
+
+    unknown.assert_outcomes(skipped=1, failed=1)
+    assert "is unknown in this environment: it was locked with threads 1, here it is 3" in unknown.stdout.str()
+    added.assert_outcomes(passed=1, deselected=1)
+    assert len(Lockfile.load(lockfile_in(pytester)).tests["test_threads.py::test_one"].on) == 2
+
+
+def test_the_page_shows_what_works(pytester: pytest.Pytester) -> None:
+    """The code of docs/how-to/pytest.md, run as it stands: it fails as the page says, is locked, and passes."""
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "pytest.md"
+    pytester.makepyfile(test_model="\n\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)))
+    missing = pytester.runpytest_inprocess(*QUIET)
+    command = re.search(r"pytest (test_model.*) (--samebits-update-new-only)", missing.stdout.str())
+    assert command is not None
+    locked, passing = (pytester.runpytest_inprocess(*QUIET, *words) for words in (command.groups(), ()))
+
+    missing.assert_outcomes(passed=1, failed=1)
+    assert f"pytest {command[1]} {command[2]}" in page.read_text()
+    locked.assert_outcomes(passed=1)
+    passing.assert_outcomes(passed=2)
+
+
+# ---- several processes -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_workers_come_to_the_same_verdict(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With four workers as with none: outcomes, the words of failures, and every byte of the lockfile."""
+    more = """
+@pytest.mark.samebits
+def test_diverges(model):
+    COUNT[0] += 1
+    train(model, 0.1)
+
+@pytest.mark.xdist_group("together")
+def test_group(samebits, model):
+    samebits.assert_same("weight", model.weight)
+"""
+    pytester.makepyfile(test_locked=LOCKED + more)
+    texts, failures = [], []
+    for workers in (("-n", "0"), ("-n", "4"), ("-n", "4", "--dist", "loadgroup")):
+        lockfile_in(pytester).unlink(missing_ok=True)
+        options = ("-p", "no:randomly", "-p", "no:cacheprovider", *workers)
+        pytester.runpytest_subprocess(*options).assert_outcomes(failed=4)
+        pytester.runpytest_subprocess(*options, "--samebits-update").assert_outcomes(passed=3, failed=1)
+        texts.append(lockfile_in(pytester).read_text())
+        result = pytester.runpytest_subprocess(*options)
+        result.assert_outcomes(passed=3, failed=1)
+        failures.append(re.findall(r"runs 1 and 2 diverge.*|seeded from.*", result.stdout.str()))
+
+    assert texts[0] == texts[1] == texts[2]
+    assert failures[0] == failures[1] == failures[2]
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_deletes_nothing(pytester: pytest.Pytester) -> None:
+    """What others found is written; what was locked stays; and nothing is called unused."""
+    pytester.makepyfile(test_locked=LOCKED)
+    pytester.runpytest_inprocess(*QUIET, "--samebits-update").assert_outcomes(passed=2)
+    pytester.makepyfile(
+        test_locked=LOCKED.replace("def test_twice", "def test_new") + "\ndef test_dies():\n    os._exit(3)\n"
+    )
+    options = ("-p", "no:randomly", "-n", "2", "--samebits-update", "--samebits-remove-unused")
+    result = pytester.runpytest_subprocess(*options)
+
+    result.assert_outcomes(passed=2, failed=1)
+    assert "nothing was removed, because not every test was run" in result.stdout.str()
+    names = {"test_model", "test_twice", "test_new"}
+    assert set(Lockfile.load(lockfile_in(pytester)).tests) == {f"test_locked.py::{name}" for name in names}
+
+
+@pytest.mark.slow
+def test_expected_bits_of_a_test_in_its_own_process(pytester: pytest.Pytester) -> None:
+    """They are compared there, and collected here."""
+    pytester.makepyfile(test_locked=LOCKED.replace("@pytest.mark.samebits", "@pytest.mark.samebits(isolated=True)"))
+    for options, passed, failed in (((), 0, 2), (("--samebits-update",), 2, 0), ((), 2, 0)):
+        pytester.runpytest_inprocess(*QUIET, *options).assert_outcomes(passed=passed, failed=failed)
+    assert len(Lockfile.load(lockfile_in(pytester)).tests) == 2
