@@ -82,7 +82,8 @@ def train(
     model = Classifier(seen)
     disturb(salt)
     warnings.simplefilter("ignore")
-    loader = loader or Loader(Noisy(SAMPLES), batch_size=BATCH, shuffle=True, seed=7, num_workers=workers)
+    if loader is None:
+        loader = Loader(Noisy(SAMPLES), batch_size=BATCH, shuffle=True, seed=7, num_workers=workers)
     trainer = L.Trainer(
         max_epochs=EPOCHS,
         accelerator="cpu",

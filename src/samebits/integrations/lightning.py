@@ -59,13 +59,19 @@ class SamebitsCallback(_callback_class()):  # type: ignore[misc]
         self._generators: Any = None
         self._gradients: Any = None
         self._waiting: Mapping[str, Any] | None = None
+        self._place: tuple[int, int] | None = None
 
-    def begin(self, what: str, epoch: int, batches: int) -> None:
+    def arrive(self, epoch: int, batches: int) -> None:
+        """A loader hands over this batch of this epoch, both counted as in a training that was never resumed."""
+        self._place = epoch, batches
+        self._generators.start("batch", epoch, batches)
+
+    def begin(self, what: str, trainer: Any) -> None:
         """Start all generators from the key of what comes next."""
-        self._generators.start(what, epoch, batches)
+        self._generators.start(what, *(self._place or _place(trainer)))
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        _callbacks[trainer] = self
+        _callbacks[trainer], self._place = self, None
         self._generators = StepGenerators(self.seed, ("model", pl_module), beside=(trainer,))
         self._gradients = WaitingGradients(model=pl_module)
 
@@ -79,22 +85,22 @@ class SamebitsCallback(_callback_class()):  # type: ignore[misc]
             self._waiting = None
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        self.begin("epoch start", _place(trainer)[0], 0)
+        self._generators.start("epoch start", _place(trainer)[0])
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, *args: Any) -> None:
-        self.begin("batch start", *_place(trainer))
+        self.begin("batch start", trainer)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, *args: Any) -> None:
-        self.begin("batch end", *_place(trainer))
+        self.begin("batch end", trainer)
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        self.begin("epoch end", *_place(trainer))
+        self.begin("epoch end", trainer)
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
-        self.begin("validation start", *_place(trainer))
+        self.begin("validation start", trainer)
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        self.begin("validation end", *_place(trainer))
+        self.begin("validation end", trainer)
 
     def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
         if _is_accumulating(trainer):
@@ -185,13 +191,13 @@ class Loader:
 
     def _for_training(self, callback: SamebitsCallback, epoch: int, done: int) -> Iterator[object]:
         self._stand(epoch, done)
+        # Moving a batch to its device may draw as well.
         for done, batch in enumerate(self._loader, done + 1):
             if self._loader.on_error == "skip":
                 self._states = {**dict([*self._states.items()][-1:]), done: self._loader.state_dict()}
-            # Moving a batch to its device may draw as well.
-            callback.begin("batch", epoch, done)
+            callback.arrive(epoch, done)
             yield batch
-        callback.begin("no batch", epoch, done)
+        callback.arrive(epoch, done + 1)
 
     def _stand(self, epoch: int, done: int) -> None:
         """Let the next iteration begin after so many batches of the Trainer's epoch."""
