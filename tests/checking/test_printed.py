@@ -35,7 +35,9 @@ def test_only_what_is_no_time_is_a_difference(left: str, right: str, tmp_path: P
 def test_a_progress_bar_counts_as_it_stands_in_the_end(tmp_path: Path) -> None:
     """However often it was written over; a result in it is compared."""
     a, b, other = tmp_path / "a", tmp_path / "b", tmp_path / "other"
-    a.write_text("begin\n 0%| 0/4 [?it/s]\r 50%| 2/4 [3.1it/s]\r100%| 4/4 [00:01, 3.0it/s, loss=0.5]\nend\n", newline="")
+    a.write_text(
+        "begin\n 0%| 0/4 [?it/s]\r 50%| 2/4 [3.1it/s]\r100%| 4/4 [00:01, 3.0it/s, loss=0.5]\nend\n", newline=""
+    )
     b.write_text("begin\n 0%| 0/4 [?it/s]\r100%| 4/4 [00:00, 8.2it/s, loss=0.5]\nend\n", newline="")
     other.write_text("begin\n100%| 4/4 [00:00, 8.2it/s, loss=0.6]\nend\n")
 

@@ -65,7 +65,7 @@ def test_ranks(tmp_path: Path) -> None:
 
 
 def test_skipping_by_hand_is_refused() -> None:
-    """accelerate would make a plain loader; one of torch's is none of ours."""
+    """What accelerate makes of it would be a plain loader; of one of torch's it may be."""
     with pytest.raises(UsageError, match=r"skip_first_batches\(\) would make a plain loader"):
         skip_first_batches(Loader(Noisy(8), batch_size=4, seed=0), 1)
 

@@ -142,8 +142,9 @@ def test_loaders_side_by_side(tmp_path: Path) -> None:
             enable_checkpointing=False,
             enable_progress_bar=False,
             enable_model_summary=False,
-            callbacks=[SamebitsCallback(seed=1), training.Saving(tmp_path)] if checkpoint is None else
-            [SamebitsCallback(seed=1)],
+            callbacks=[SamebitsCallback(seed=1), training.Saving(tmp_path)]
+            if checkpoint is None
+            else [SamebitsCallback(seed=1)],
         )
         trainer.fit(Both(Seen()), loaders, ckpt_path=checkpoint)
         return list(rows)

@@ -95,7 +95,7 @@ class Stream(torch.utils.data.IterableDataset[Any]):
 
 def test_what_would_not_go_on_is_refused(tmp_path: Path) -> None:
     """A stream has no indices; a resume that begins the epoch anew is none."""
-    with pytest.raises(UsageError, match="samples are keyed by their index, and .* is iterable"):
+    with pytest.raises(UsageError, match="samples are keyed by their index"):
         training.train(tmp_path, dataset=Stream(), max_steps=3)
     training.train(tmp_path, saves=True, dataset=Noisy(16))
     checkpoint = tmp_path / "checkpoint-3"

@@ -17,7 +17,6 @@ from samebits.data.fetching import Fetcher
 from samebits.data.order import BatchRequest, Order
 from samebits.data.ranks import Ranks
 
-
 # So many indices are drawn at a time, with the generators of the order.
 _AT_ONCE = 256
 

@@ -189,10 +189,11 @@ class Loader:
         """Take what `state_dict` returned."""
         self._loaded = state.get("states", {})
 
-    def _for_training(self, callback: SamebitsCallback, epoch: int, done: int) -> Iterator[object]:
-        self._stand(epoch, done)
+    def _for_training(self, callback: SamebitsCallback, epoch: int, begin: int) -> Iterator[object]:
+        self._stand(epoch, begin)
+        done = begin
         # Moving a batch to its device may draw as well.
-        for done, batch in enumerate(self._loader, done + 1):
+        for done, batch in enumerate(self._loader, begin + 1):
             if self._loader.on_error == "skip":
                 self._states = {**dict([*self._states.items()][-1:]), done: self._loader.state_dict()}
             callback.arrive(epoch, done)

@@ -84,7 +84,7 @@ def _levels(batches: Any) -> list[Any]:
 
 
 def _unseeded(sampler: Any) -> Any:
-    """torch's own in the place of accelerate's, which is seeded by whatever torch was seeded with last."""
+    """One of torch's in the place of accelerate's, which is seeded by whatever torch was seeded with last."""
     if isinstance(sampler, RandomSampler):
         return RandomSampler(sampler.data_source, sampler.replacement, sampler._num_samples)
     return sampler
