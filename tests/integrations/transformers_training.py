@@ -67,7 +67,7 @@ def train(
         "save_strategy": "steps" if saves else "no",
         "save_steps": 1,
         "eval_strategy": "steps" if evaluates else "no",
-        "eval_steps": 2,
+        "eval_steps": 5,
         "learning_rate": 0.05,
         "logging_strategy": "no",
         "report_to": [],

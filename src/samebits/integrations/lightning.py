@@ -71,6 +71,11 @@ class SamebitsCallback(_callback_class()):  # type: ignore[misc]
         self._generators.start(what, *(self._place or _place(trainer)))
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        if not hasattr(trainer.fit_loop, "restarted_mid_epoch"):
+            raise UsageError(
+                "this Lightning does a batch again that a checkpoint was saved after, as all before 2.5 do",
+                "update it to 2.5 or newer",
+            )
         _callbacks[trainer], self._place = self, None
         self._generators = StepGenerators(self.seed, ("model", pl_module), beside=(trainer,))
         self._gradients = WaitingGradients(model=pl_module)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import transformers
 from torch.utils.data import RandomSampler
-from transformers import TrainerCallback
 
 from samebits.base.errors import UsageError
 from samebits.data.keys import KeyedDataset, KeyedSampler, collated
 from samebits.data.steps import StepGenerators
 
 
-class SamebitsCallback(TrainerCallback):  # type: ignore[misc]
+class SamebitsCallback(transformers.TrainerCallback):  # type: ignore[misc]
     """Keys every draw of a training: neither workers, nor an evaluation, nor a resume move them.
 
     >>> trainer = Trainer(model, args, train_dataset=dataset, callbacks=[SamebitsCallback(seed=0)])
@@ -33,14 +33,20 @@ class SamebitsCallback(TrainerCallback):  # type: ignore[misc]
         self._generators: Any = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Raises UsageError: the dataset is iterable, or the Trainer is not to go on where it was."""
+        """Raises UsageError: the dataset is iterable, the resume is none, or this transformers is too old."""
         if state.global_step and args.ignore_data_skip:
             raise UsageError(
                 f"ignore_data_skip=True begins the epoch anew at step {state.global_step}, so the resumed training "
                 "would see other batches",
                 "leave ignore_data_skip out",
             )
-        _key_loader(kwargs["train_dataloader"], self.seed)
+        loader = kwargs.get("train_dataloader")
+        if loader is None:
+            raise UsageError(
+                f"transformers {transformers.__version__} does not tell its callbacks which loader it trains with",
+                "update transformers to 4.50 or newer",
+            )
+        _key_loader(loader, self.seed)
         self._generators = StepGenerators(self.seed, ("model", kwargs["model"]))
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
