@@ -62,8 +62,6 @@ def test_ranks(tmp_path: Path) -> None:
 
 def test_orders_that_draw(tmp_path: Path) -> None:
     """An order that depends on lengths draws from the global generator, elsewhere where it is resumed."""
-    options = {"processing_class": None}
-    del options
     name = "train_sampling_strategy" if hasattr(_arguments(), "train_sampling_strategy") else "group_by_length"
     grouped: dict[str, Any] = {name: "group_by_length" if name.startswith("train") else True}
     dataset = Worded()
@@ -81,7 +79,9 @@ class Worded(Noisy):
         super().__init__(16)
 
     def __getitem__(self, index: int) -> Any:
-        return {**super().__getitem__(index), "input_ids": torch.zeros(index + 1)}
+        if index >= self.samples:
+            raise IndexError(index)
+        return {**super().__getitem__(index), "input_ids": [0] * (index + 1)}
 
 
 def _arguments() -> Any:

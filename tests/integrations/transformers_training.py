@@ -33,7 +33,7 @@ class Classifier(nn.Module):
 
 def masked(samples: list[Any]) -> Any:
     """A batch in which some numbers are masked, by the global generator."""
-    batch = {name: torch.stack([one[name] for one in samples]) for name in samples[0]}
+    batch = {name: torch.stack([one[name] for one in samples]) for name in samples[0] if name != "input_ids"}
     return {**batch, "x": batch["x"] * (torch.rand(batch["x"].shape) > 0.2)}
 
 
