@@ -69,7 +69,7 @@ class Loader(torch.utils.data.DataLoader[object], DataLoaderStateMixin):  # type
             "leave it out: after accelerator.load_state() the loader goes on with the very next batch",
         )
 
-    batch_sampler = sampler  
+    batch_sampler = sampler
 
     def __len__(self) -> int:
         """The batches of an epoch."""

@@ -93,10 +93,9 @@ class SamebitsCallback(_callback_class()):  # type: ignore[misc]
         self._generators.start("epoch start", _place(trainer)[0])
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, *args: Any) -> None:
-        self.begin("batch start", trainer)
-
-    def on_train_batch_end(self, trainer: Any, pl_module: Any, *args: Any) -> None:
-        self.begin("batch end", trainer)
+        # A `Loader` has begun the batch.
+        if self._place is None:
+            self.begin("batch start", trainer)
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         self.begin("epoch end", trainer)

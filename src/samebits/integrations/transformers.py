@@ -55,9 +55,6 @@ class SamebitsCallback(transformers.TrainerCallback):  # type: ignore[misc]
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._generators.start("step begin", state.global_step)
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._generators.start("step end", state.global_step)
-
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._generators.start("epoch end", state.global_step)
 
