@@ -2,9 +2,9 @@
 
     python benchmarks/integrations.py [FRAMEWORK...]
 
-The training process is measured, while two workers fetch. Each block is a short training; a step's cost is the processor
-time of the main thread from one forward pass to the next, without waiting. Other programs make steps slower, never
-quicker, so shown is the first decile of all steps, the difference, and what it is of a step of 20 ms.
+The training process is measured, while two workers fetch. Each block is a short training; the cost of a step is the
+processor time of the main thread from one forward pass to the next, without waiting. Other programs make steps slower,
+never quicker, so shown is the first decile of all steps, the difference, and what it is of a step of 20 ms.
 """
 
 import logging

@@ -62,7 +62,7 @@ class OptimizerHooks:
             lane.ops.places.optimizer_called(optimizer)
         lane.training.has_stepped = lane.training.has_optimizer = True
         if _has_closure(args, kwargs):
-            # It calls the model, which names the parameters, and backward: gradients that are there are of the last step.
+            # It calls the model, which names the parameters, and backward: what is there now is of the last step.
             return
         named, fresh = lane.optimizers.named(lane.optimizers.meet(optimizer))
         lane.log.add("init", fresh)
