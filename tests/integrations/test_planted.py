@@ -50,7 +50,7 @@ def test_planted_faults_are_named_at_the_users_lines(framework: str, tmp_path: P
     found = answer(tmp_path, "check", f"train_{framework}.py", *FAULTS)
 
     assert found["verdict"] == "different"
-    assert {(cause["factor"], cause["source"]) for cause in found["causes"]} == CAUSES
+    assert {(cause["factor"], cause["location"]["source"]) for cause in found["causes"]} == CAUSES
     assert all(cause["confirmed"] for cause in found["causes"])
 
 
@@ -59,7 +59,7 @@ def test_an_evaluation_that_draws_is_named(framework: str, tmp_path: Path) -> No
     """By itself; the line that makes the generator."""
     found = answer(tmp_path, "check", f"train_{framework}.py", "evaluation")
 
-    assert [(cause["factor"], cause["source"].split(" = ")[1]) for cause in found["causes"]] == [
+    assert [(cause["factor"], cause["location"]["source"].split(" = ")[1]) for cause in found["causes"]] == [
         ("os-entropy", "random.Random()")
     ]
 
@@ -83,4 +83,4 @@ def test_a_resume_with_a_plain_loader_is_told_from_one_with_ours(tmp_path: Path)
 
     assert ours["verdict"] == "same"
     assert plain["verdict"] == "different"
-    assert plain["points"][0]["missing"][0]["state"] in ("position", "order", "epoch")
+    assert plain["missing"][0]["state"] in ("position", "order", "epoch")

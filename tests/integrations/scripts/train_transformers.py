@@ -51,14 +51,14 @@ class Thresholds(TrainerCallback):
             self.rng = random.Random()
 
     def on_evaluate(self, args, state, control, **kwargs):
-        self.model.threshold = 1 + self.rng.random() / 10
+        self.model.threshold += self.rng.random() / 10
 
 
 def metrics(predictions):
     names = sorted({"recall", "precision", "top1", "top5"})
     if "metric" in FAULTS:
         names = list({"recall", "precision", "top1", "top5"})
-    model.threshold += sum(len(name) * 0.01**place for place, name in enumerate(names))
+    model.threshold = 1 + sum(len(name) * 0.01**place for place, name in enumerate(names))
     return {"accuracy": float((predictions.predictions.argmax(1) == predictions.label_ids).mean())}
 
 
