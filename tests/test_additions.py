@@ -100,7 +100,7 @@ def test_a_command_is_one_file(package: Path) -> None:
 
     listed = run(package, "-m", "samebits", "--help")
 
-    assert "  greet    Greet the user by name.\n  replay   " in listed
+    assert "  greet    Greet the user by name.\n  lock     " in listed
     assert run(package, "-m", "samebits", "greet", "you") == "hello you\n"
     assert touched(package) == ["cli/commands/greet.py"]
 
@@ -113,7 +113,8 @@ def test_a_form_is_one_file(package: Path) -> None:
         "print(find_form('shout', 'check').check(Verdict('same', 'train.py', '.')))"
     )
 
-    assert "[text|json|shout]" in run(package, "-m", "samebits", "check", "--help")
+    assert "[text|github|json|junit|sarif|shout]" in run(package, "-m", "samebits", "check", "--help")
+    assert "[text|json]" in run(package, "-m", "samebits", "diff", "--help")
     assert run(package, "-c", check) == "SAME\n"
     failed = run(package, "-m", "samebits", "check", "--format", "shout", "no.py", status=2)
     assert failed == "CHECK: THERE IS NO SCRIPT 'NO.PY'\n"

@@ -5,6 +5,7 @@ import doctest
 import importlib
 import importlib.util
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -54,6 +55,7 @@ def tours(text: str) -> dict[str, str]:
     return dict(re.findall(r"<!-- tour:[\w -]+ -->\n```console\n\$ (.*)\n((?:.*\n)*?)```", text))
 
 
+@pytest.mark.slow
 def test_the_tour_shows_what_is_printed(tmp_path: Path) -> None:
     """The answer in the README to the script that repeats is, letter for letter, what `check` prints today."""
     shown = tours((ROOT / "README.md").read_text())["samebits check examples/names_rnn_cured.py"]
@@ -64,6 +66,26 @@ def test_the_tour_shows_what_is_printed(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert without_figures(done.stdout) == without_figures(shown)
+
+
+@pytest.mark.slow
+def test_the_resume_shows_what_is_printed(tmp_path: Path) -> None:
+    """The resume in the README that lacks a state, letter for letter, and its twin, which lacks none."""
+    shown = re.findall(
+        r"<!-- resume:digits_resume -->\n```console\n\$ (.*)\n((?:.*\n)*?)```", (ROOT / "README.md").read_text()
+    )
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    wrong, right = (
+        subprocess.run(
+            [sys.executable, "-m", *command.split()], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        for command in (shown[0][0], "samebits resume examples/digits_resume_cured.py")
+    )
+
+    assert wrong.returncode == 1, wrong.stderr
+    assert without_figures(wrong.stdout) == without_figures(shown[0][1])
+    assert right.returncode == 0, right.stdout
+    assert right.stdout.startswith("same bits: resumed from step 30")
 
 
 def without_figures(text: str) -> str:

@@ -1,16 +1,20 @@
 """What surrounds the code says the same as the code: versions, changes, workflows."""
 
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 
 import samebits
+from samebits.cli.registry import find_command
 
 ROOT = Path(__file__).parents[1]
-WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+TO_COPY = ROOT / "docs" / "how-to" / "verify.yml"
+WORKFLOWS = [*sorted((ROOT / ".github" / "workflows").glob("*.yml")), TO_COPY]
 
 
 def parsed(path: Path) -> Any:
@@ -47,6 +51,26 @@ def test_workflows_ask_for_no_more_than_they_need(path: Path) -> None:
         assert job["runs-on"] == "ubuntu-latest", name
         assert all("run" in step or "uses" in step for step in job["steps"]), name
         assert job.get("permissions", {}) in ({}, {"id-token": "write"}), name
+
+
+def options_of(line: str) -> dict[str, Any]:
+    """How samebits understands a line; an option that it does not have is an error."""
+    _, name, *words = shlex.split(line)
+    return find_command(name).make_context(name, words).params
+
+
+def test_the_workflow_to_copy_uses_what_there_is() -> None:
+    """Its lines are understood as they are meant, and another spelling would be noticed."""
+    jobs = parsed(TO_COPY)["jobs"]
+    lines = {
+        name: [step["run"] for step in job["steps"] if "samebits" in step.get("run", "")] for name, job in jobs.items()
+    }
+    (verify,), (lock,) = lines["verify"], lines["lock"]
+
+    assert (options_of(verify)["allow_unknown"], options_of(verify)["update"]) == (True, False)
+    assert (options_of(lock)["update_new_only"], options_of(lock)["write_in_ci"]) == (True, True)
+    with pytest.raises(click.NoSuchOption):
+        options_of(verify.replace("--allow-unknown", "--alow-unknown"))
 
 
 def test_the_versions_are_those_that_are_promised() -> None:

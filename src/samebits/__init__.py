@@ -14,11 +14,15 @@ if TYPE_CHECKING:
     from samebits import state as state
     from samebits.agent.session import record as record
     from samebits.api import Comparison as Comparison
+    from samebits.api import Locking as Locking
     from samebits.api import Verdict as Verdict
+    from samebits.api import Verification as Verification
     from samebits.api import assert_repeats as assert_repeats
     from samebits.api import check as check
     from samebits.api import compare as compare
+    from samebits.api import lock as lock
     from samebits.api import verdict as verdict
+    from samebits.api import verify as verify
     from samebits.base.errors import DivergenceError as DivergenceError
     from samebits.base.errors import SamebitsError as SamebitsError
     from samebits.base.errors import TooLateError as TooLateError
@@ -34,20 +38,24 @@ _EXPORTS = {
     "Cause": "samebits.checking.verdict",
     "Comparison": "samebits.api",
     "DivergenceError": "samebits.base.errors",
+    "Locking": "samebits.api",
     "Remedy": "samebits.checking.verdict",
     "SamebitsError": "samebits.base.errors",
     "TooLateError": "samebits.base.errors",
     "TooLateWarning": "samebits.base.errors",
     "Verdict": "samebits.api",
+    "Verification": "samebits.api",
     "assert_repeats": "samebits.api",
     "check": "samebits.api",
     "compare": "samebits.api",
     "derive": "samebits.base.seeds",
+    "lock": "samebits.api",
     "pin": "samebits.factors.pinning",
     "pinned": "samebits.factors.pinning",
     "record": "samebits.agent.session",
     "status": "samebits.factors.pinning",
     "verdict": "samebits.api",
+    "verify": "samebits.api",
 }
 
 # Rooms whose own names are public: `samebits.data.DataLoader`.

@@ -1,4 +1,4 @@
-"""The commands from Python: a check and its verdict, two recorded runs compared, a function that has to repeat."""
+"""The commands from Python: a check and its verdict, locked bits, two runs compared, a function that has to repeat."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,8 +20,16 @@ from samebits.checking.asked import Asked, check_in
 from samebits.checking.verdict import Verdict as CheckVerdict
 from samebits.comparison.runs import RunComparison, compare_recordings, compare_runs
 from samebits.launch.config import read_config
+from samebits.locking.lockfile import NAME as LOCKFILE
+from samebits.locking.making import Around, LockRequest, need_to_write, pins_of
+from samebits.locking.making import lock as make_lock
+from samebits.locking.verdict import Locking as EntryLocked
+from samebits.locking.verdict import Verification as EntriesVerified
+from samebits.locking.verifying import VerifyRequest
+from samebits.locking.verifying import verify as verify_entries
 from samebits.report.answers import read_verdict
 from samebits.report.json import check_json, dumped
+from samebits.report.locks import lock_text, verify_text
 from samebits.report.origins import describe_op
 from samebits.report.places import compared_streams, where, which
 from samebits.report.progress import progress as show_progress
@@ -93,8 +101,7 @@ def check(
         CommandNotFoundError: there is no such script or program.
         StorageError: the folder for the runs cannot be written.
     """
-    if threading.current_thread() is not threading.main_thread():
-        raise UsageError("check() was called from a thread", "call it from the main one: a signal has to end every run")
+    _need_the_main_thread("check")
     config = read_config()
     asked = Asked(
         *(_words("pins", pins), _words("vary", vary), seed, runs, max_runs, jobs, max_steps, timeout, level),
@@ -103,17 +110,32 @@ def check(
         fresh_copy=fresh_copy,
         share=_words("share", share),
     )
-    request = asked.request(shlex.split(command) if isinstance(command, str) else command, config)
+    request = asked.request(_command(command), config)
     home = new_home(None if out is None else path_given("out", out), config.keep)
     found = check_in(
         home,
         request,
-        (lambda text: print(text, file=sys.stderr)) if progress else (lambda _: None),  # noqa: T201
+        _announcing(progress),
         asked.wants_copies(config),
         show_progress() if progress else None,
     )
     write_answer(home, dumped(check_json(found)))
     return Verdict(**vars(found))
+
+
+def _need_the_main_thread(name: str) -> None:
+    if threading.current_thread() is not threading.main_thread():
+        raise UsageError(
+            f"{name}() was called from a thread", "call it from the main one: a signal has to end every run"
+        )
+
+
+def _announcing(progress: bool) -> Callable[[str], None]:
+    return (lambda text: print(text, file=sys.stderr)) if progress else (lambda _: None)  # noqa: T201
+
+
+def _command(command: str | Sequence[str]) -> list[str]:
+    return shlex.split(command) if isinstance(command, str) else [*command]
 
 
 def _words(name: str, words: Sequence[str]) -> tuple[str, ...]:
@@ -134,6 +156,147 @@ def verdict(folder: str | os.PathLike[str] = HOME) -> Verdict:
         RecordingError: it holds no verdict, or one made by a newer samebits.
     """
     return read_verdict(Verdict, newest_in(path_given("folder", folder)))
+
+
+class Locking(EntryLocked):
+    """What was locked, as data; and as a text what `samebits lock` prints."""
+
+    def __str__(self) -> str:
+        return lock_text(self)
+
+
+def lock(
+    command: str | Sequence[str],
+    *,
+    name: str = "",
+    pins: Sequence[str] = (),
+    seed: int | None = None,
+    max_steps: int | None = None,
+    data: Sequence[str] = (),
+    artifacts: Sequence[str] = (),
+    quick: bool = False,
+    no_check: bool = False,
+    fresh_copy: bool = False,
+    replace: bool = False,
+    timeout: float | None = None,
+    lockfile: str | os.PathLike[str] = LOCKFILE,
+    write_in_ci: bool = False,
+    out: str | os.PathLike[str] | None = None,
+    progress: bool = False,
+) -> Locking:
+    """Write the bits that a command gives into a lockfile: what `samebits lock` does; nothing is printed.
+
+        samebits.lock("train.py --lr 3", max_steps=50, pins=["cpu-threads=2"])
+
+    Args:
+        command: what to run, as in `samebits.check`.
+        name: of the entry; without it, the name of the script.
+        pins: factors held still, now and whenever it is verified, each `NAME` or `NAME=VALUE`.
+        seed: root of all pinned streams.
+        max_steps: lock the first so many steps only.
+        data: files and folders that have to stay as they are.
+        artifacts: files that the command makes, byte for byte; `{run}` is a folder of its own.
+        quick: look at the first seconds of training only, to see whether it repeats.
+        no_check: do not look at all; that is written down.
+        fresh_copy: start every run in a copy of the current folder of its own.
+        replace: throw away what is locked under that name, on every machine.
+        timeout: seconds after which a run is ended.
+        lockfile: path of the file.
+        write_in_ci: write although `CI` is set.
+        out: an empty folder for the runs; without it, a new one under `.samebits/`.
+        progress: show on stderr how far the runs are, where that is a terminal.
+
+    Returns:
+        What was locked. Where the command does not repeat, `kind` is `different`, and nothing was written.
+
+    Raises:
+        UsageError: the arguments make no sense together, `CI` is set, or this is not the main thread.
+        LockfileError: the lockfile cannot be used, or the name stands for another command.
+        CommandNotFoundError: there is no such script or program.
+        StorageError: the lockfile, or the folder for the runs, cannot be written.
+    """
+    _need_the_main_thread("lock")
+    need_to_write(os.environ, write_in_ci)
+    if quick and no_check:
+        raise UsageError("quick and no_check contradict one another", "leave one of them out")
+    config = read_config()
+    request = LockRequest(
+        tuple(_command(command)),
+        path_given("lockfile", lockfile),
+        name,
+        pins_of(_words("pins", pins), fresh_copy, config),
+        config.seed if seed is None else seed,
+        config.max_steps if max_steps is None else max_steps,
+        _words("data", data),
+        _words("artifacts", artifacts),
+        "unchecked" if no_check else "looked" if quick else "checked",
+        replace,
+        config.timeout if timeout is None else timeout,
+    )
+    home = new_home(None if out is None else path_given("out", out), config.keep)
+    return Locking(**vars(make_lock(request, _around(home, progress))))
+
+
+class Verification(EntriesVerified):
+    """What verifying found, as data; and as a text what `samebits verify` prints."""
+
+    def __str__(self) -> str:
+        return verify_text(self)
+
+
+def verify(
+    *names: str,
+    against: str | os.PathLike[str] | None = None,
+    update: bool = False,
+    update_new_only: bool = False,
+    timeout: float | None = None,
+    lockfile: str | os.PathLike[str] = LOCKFILE,
+    write_in_ci: bool = False,
+    out: str | os.PathLike[str] | None = None,
+    progress: bool = False,
+) -> Verification:
+    """Do locked commands give the bits that are locked? What `samebits verify` does; nothing is printed.
+
+        found = samebits.verify("train")
+        if found.kind == "different":
+            print(found)                                   # what the command line prints
+            print(found.entries[0].divergences[0].step)    # the first step that is seen to differ
+
+    Args:
+        *names: of entries; without one, all of them.
+        against: a run folder: nothing is run, and this recording is held against its entry.
+        update: write the bits of this run where they differ or are new.
+        update_new_only: write only what was never locked for this environment.
+        timeout: seconds after which a run is ended.
+        lockfile: path of the file.
+        write_in_ci: write although `CI` is set.
+        out: an empty folder for the runs; without it, a new one under `.samebits/`.
+        progress: show on stderr how far the runs are, where that is a terminal.
+
+    Returns:
+        What was found of each entry: `same`, `different`, `unknown` where the environment was never locked, or
+        `undecided`, and then its `error` says why.
+
+    Raises:
+        UsageError: the arguments make no sense together, `CI` is set, or this is not the main thread.
+        LockfileError: the lockfile cannot be used, or has no such entry.
+        RecordingError: the recording cannot be used, or is of another command.
+        StorageError: the lockfile, or the folder for the runs, cannot be written.
+    """
+    _need_the_main_thread("verify")
+    if update or update_new_only:
+        need_to_write(os.environ, write_in_ci)
+    config = read_config()
+    recording = None if against is None else open_run(path_given("against", against))
+    limit = config.timeout if timeout is None else timeout
+    request = VerifyRequest(path_given("lockfile", lockfile), names, recording, update, update_new_only, limit)
+    is_run = recording is None
+    home = new_home(None if out is None else path_given("out", out), config.keep) if is_run else Path()
+    return Verification(**vars(verify_entries(request, _around(home, progress))))
+
+
+def _around(home: Path, progress: bool) -> Around:
+    return Around(home, _announcing(progress), show_progress if progress else nullcontext)
 
 
 class Comparison(RunComparison):

@@ -178,6 +178,44 @@ def test_a_fold_with_another_seed_is_seen(tmp_path: Path) -> None:
     assert (found.step, found.stream, found.differing, found.total) == (22, "init", 4, 4)
 
 
+class Watching(nn.Module):
+    """Keeps statistics of its input, and does not use them yet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.statistics, self.shift = nn.Linear(3, 1), nn.BatchNorm1d(3), 0.0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.statistics(x + self.shift)
+        return self.linear(x)
+
+
+def test_statistics_of_batch_norm_are_seen_at_the_step_that_writes_them(tmp_path: Path) -> None:
+    """Torch does not count that writing; a validation that forgets `eval()` changes them, and nothing else yet."""
+
+    def training(forgets: bool) -> None:
+        torch.manual_seed(0)
+        model = Watching()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(6):
+            optimizer.zero_grad()
+            model(torch.randn(8, 3)).sum().backward()
+            optimizer.step()
+            if step == 2:
+                model.shift = 1.0 if forgets else 0.0
+                model(torch.ones(8, 3))
+                model.shift = 0.0
+
+    recorded(tmp_path / "a", lambda: training(False))
+    recorded(tmp_path / "b", lambda: training(True))
+    recorded(tmp_path / "c", lambda: training(False))
+    found = samebits.compare(tmp_path / "a", tmp_path / "b").divergence
+
+    assert samebits.compare(tmp_path / "a", tmp_path / "c").divergence is None
+    assert found is not None
+    assert (found.step, found.stream, found.differing, found.total) == (3, "buffer", 1, 3)
+
+
 def test_models_in_turn_have_names_of_their_own(tmp_path: Path) -> None:
     """The first is called as its module calls itself, others with their class and number."""
     names = names_in(recorded(tmp_path / "run", lambda: folds(0)))["init"]

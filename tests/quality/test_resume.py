@@ -120,6 +120,8 @@ def test_within_an_epoch_and_at_its_end(tmp_path: Path) -> None:
         (["--during-save", "plain.py"], [5]),
         (["--with=--resume last.pt", "plain.py", "--mode", "other-command"], [5]),
         (["plain.py", "--out", "{run}"], [5]),
+        (["plain.py", "--mode", "pickle"], [5]),
+        (["--saved-at", "10", "--saved-at", "15", "plain.py", "--mode", "own-way"], [10]),
     ],
 )
 def test_a_right_resume_is_the_same_however_it_is_stopped(
@@ -174,6 +176,15 @@ def test_what_shows_later_than_the_kill(tmp_path: Path) -> None:
     assert [(one["state"], one["confirmed"]) for one in found["missing"]] == [("generators", True)]
     assert (found["resumed_step"], found["first_divergence"]["step"]) == (5, 8)
     assert [run["role"] for run in found["runs"]][-1] == "uninterrupted again"
+
+
+@pytest.mark.slow
+def test_what_is_saved_in_a_way_of_its_own(tmp_path: Path) -> None:
+    """The user says when. Where it is loaded is not known, so generators that no loader asks cannot be given back."""
+    found = answer(tmp_path, "--saved-at", "10", "--saved-at", "15", "plain.py", "--mode", "own-way-without-generators")
+
+    assert [(one["state"], one["confirmed"]) for one in found["missing"]] == [("generators", False)]
+    assert (found["saved_step"], found["first_divergence"]["step"], found["saved_at"]) == (10, 10, None)
 
 
 @pytest.mark.slow

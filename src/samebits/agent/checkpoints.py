@@ -57,6 +57,13 @@ _FUNCTIONS: dict[str, tuple[_Function, ...]] = {
         _Function("async_save", "saved", "checkpoint_id", 1),
         _Function("load", "loaded", "checkpoint_id", 1),
     ),
+    # What else goes through these is told apart where the notes are read.
+    "pickle": (_Function("dump", "saved", "file", 1), _Function("load", "loaded", "file", 0)),
+    "joblib": (_Function("dump", "saved", "filename", 1), _Function("load", "loaded", "filename", 0)),
+    "numpy": (
+        *(_Function(name, "saved", "file", 0) for name in ("save", "savez", "savez_compressed")),
+        _Function("load", "loaded", "file", 0),
+    ),
 }
 
 
@@ -111,6 +118,12 @@ class Checkpoints:
         passage = self._inside.stack.pop()
         if not self._inside.stack and self.recorder.is_active():
             self.recorder.safely(self._note)(passage)
+
+    def saved_unseen(self, steps: int) -> None:
+        """The program is said to have saved by now."""
+        log = self.recorder.main.log
+        self.recorder.journal.note(Saved("", steps, "--saved-at", None, log.rank, "", log.counts))
+        self.saved(Passage("saved", "--saved-at", "", None), steps)
 
     def _note(self, passage: Passage) -> None:
         log = self.recorder.main.log

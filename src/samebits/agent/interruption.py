@@ -90,6 +90,8 @@ class Interruption:
 
     def step_ended(self, log: Log) -> None:
         """Called when the row of a step was closed."""
+        if log.step in self.spec.saved_at:
+            self.checkpoints.saved_unseen(log.step)
         last, asked = log.step - 1, self.spec.stop_after
         if asked is None or last < asked:
             return

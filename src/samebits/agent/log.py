@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from samebits.agent.ending import Ending
+from samebits.agent.environment import environment_now
 from samebits.agent.listening import as_tensor, unwrapped
 from samebits.agent.trees import leaves, plain_digest
 from samebits.base.errors import StorageError
@@ -20,7 +21,7 @@ from samebits.bits.digest import DIGEST, Pending, found_at_once, is_evidence, nu
 from samebits.rng.digests import generator_states
 from samebits.runfolder import tensors as values
 from samebits.runfolder.lane_ids import LaneId, current_lane_id
-from samebits.runfolder.notes import Cut, Failed, Files, Journal
+from samebits.runfolder.notes import ComputedIn, Cut, Failed, Files, Journal
 from samebits.runfolder.spec import RecordSpec
 from samebits.runfolder.steps import Column, Writer
 
@@ -187,6 +188,7 @@ class Log:
         if self.step == 0:
             self.journal.note(Cut(cut, self.rank))
             self.journal.note(Files(tuple(user_files())))
+            self.journal.note(ComputedIn(environment_now(), self.rank))
         is_asked_for = self.spec.stop_after is not None and self.step >= self.spec.stop_after
         if is_asked_for or len(self._queue) >= ROWS_WAITING or self._is_due():
             self.flush()

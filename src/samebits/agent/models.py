@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # What was done with a module so far; only what was called has its first state recorded.
 COPIED, LOADED, CALLED = range(3)
+# Batch norm writes its running statistics where torch does not count it; that it did so, its own count tells.
+BATCHES_COUNTED, WRITTEN_UNSEEN = "num_batches_tracked", {"running_mean", "running_var"}
 
 
 @dataclass(eq=False)
@@ -54,12 +56,17 @@ class Holder:
 
     def changed_buffers(self) -> Iterator[Named]:
         """Buffers that were written to, or replaced, since the last call."""
+        has_counted = self._is_changed(BATCHES_COUNTED)
         for key, buffer in self.buffers.items():
-            known = self.seen.get(key)
-            if buffer is None or is_lazy(buffer) or (known is not None and known.is_unchanged(buffer)):
+            if buffer is None or is_lazy(buffer):
                 continue
-            self.seen[key] = Weak(buffer)
-            yield f"{self.name}{key}", buffer
+            if self._is_changed(key) or (has_counted and key in WRITTEN_UNSEEN):
+                self.seen[key] = Weak(buffer)
+                yield f"{self.name}{key}", buffer
+
+    def _is_changed(self, key: str) -> bool:
+        buffer, known = self.buffers.get(key), self.seen.get(key)
+        return buffer is not None and (known is None or not known.is_unchanged(buffer))
 
     def changed_at_save(self, versions: Mapping[int, int | None]) -> Iterator[Named]:
         """What was written to since it was digested; `versions` says when that was, by id of the parameter."""

@@ -111,6 +111,18 @@ class DigestError(RecordingError):
     kind = "digest"
 
 
+class LockfileError(SamebitsError, ValueError):
+    """A lockfile cannot be used: it is not there, empty, cut off, edited, in the midst of a merge, or no lockfile."""
+
+    kind = "lockfile"
+
+
+class NewerLockfileError(LockfileError):
+    """A lockfile written by a newer samebits than this one."""
+
+    kind = "newer_schema"
+
+
 class DivergenceError(SamebitsError, AssertionError):
     """What was to repeat did not; raised by `assert_repeats`."""
 

@@ -16,6 +16,7 @@ from samebits.base.errors import SamebitsError, StorageError
 from samebits.report.forms import DEFAULT, Form, find_form, form_names
 from samebits.runfolder.folder import write_answer
 
+LOCKFILE = "samebits.lock"
 F = TypeVar("F", bound=Callable[..., object])
 
 # Our options come first; from the first word that is none on, everything is the user's command.
@@ -57,13 +58,30 @@ def seed_option(function: F) -> F:
     return click.option("--seed", type=int, help="Root of all pinned streams (default 0).")(function)
 
 
+def lockfile_option(function: F) -> F:
+    """`--lockfile FILE`."""
+    return click.option(
+        "--lockfile",
+        type=click.Path(path_type=Path, dir_okay=False),
+        default=LOCKFILE,
+        show_default=True,
+        metavar="FILE",
+        help="The lockfile.",
+    )(function)
+
+
+def write_in_ci_option(function: F) -> F:
+    """`--write-in-ci`."""
+    return click.option("--write-in-ci", is_flag=True, help="Write the lockfile although CI is set.")(function)
+
+
 def format_option(kind: str) -> Callable[[F], F]:
-    """`--format`, with every form there is; the command gets the `Form` for answers of its kind."""
+    """`--format`, with every form that has answers of a kind; the command gets the `Form`."""
 
     def chosen(_ctx: click.Context, _param: click.Parameter, name: str | None) -> Form | None:
         return None if name is None else find_form(name, kind)
 
-    choice = click.Choice(form_names())
+    choice = click.Choice(form_names(kind))
     return click.option("--format", "form", type=choice, default=DEFAULT, show_default=True, callback=chosen)
 
 

@@ -21,7 +21,7 @@ from samebits.launch.signals import end_group, end_strays, raise_if_signalled, s
 from samebits.launch.streams import streams_of
 from samebits.launch.unentered_processes import UnenteredProcesses
 from samebits.runfolder.folder import Manifest, PlanDocument, RunFolder
-from samebits.runfolder.notes import Ended, Observed, read_notes
+from samebits.runfolder.notes import Ended, Observed, noted_environment, read_notes
 from samebits.runfolder.place import FILES, Place, asks_for_run_folder, with_run_folder
 from samebits.runfolder.plan import VARIABLE, RunPlan
 
@@ -245,5 +245,6 @@ def _ending(outcome: Outcome) -> Manifest:
         "ranks": sorted({recording.rank for recording in recordings}),
         "complete": bool(recordings) and all(recording.complete for recording in recordings),
         "versions": dict(observed.versions),
+        "environment": {name: value for name, value in asdict(noted_environment(outcome.folder.path)).items() if value},
         "observed": {name: {"mode": one.mode, "value": one.value} for name, one in observed.factors.items()},
     }

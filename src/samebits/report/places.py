@@ -56,6 +56,11 @@ def where(divergence: Divergence) -> str:
     return f"at step {divergence.step}, in {_STREAMS[divergence.stream]}{whose}"
 
 
+def stream_words(stream: str) -> str:
+    """`the gradients`: one stream of one step."""
+    return _STREAMS.get(stream, stream)
+
+
 def ranks_of(divergence: Divergence) -> str:
     """`rank 1`, `ranks 0 and 1`, `8 ranks`: those that diverge there; empty where the runs have only one."""
     ranks = divergence.ranks or ((divergence.rank,) if divergence.rank else ())

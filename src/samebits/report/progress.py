@@ -94,6 +94,10 @@ def question(plan: RunPlan) -> str:
         "resumed": "does it go on with the same bits?",
         "resumed, generators given back": "are the generators missing?",
         "resumed, optimizer given back": "is the optimizer's state missing?",
+        "lock": "what is to be locked?",
+        "lock again": "does it make the same files again?",
+        "verify": "does it give what is locked?",
+        "verify again": "does it give these other bits every time?",
         "treatments told apart": "which treatment does the script not survive?",
     }.get(plan.role, f"{plan.role}?")
 

@@ -112,7 +112,8 @@ class _Testing:
         if not saves:
             raise UsageError(
                 f"the script never saved while it took {self.steps} steps, so there is nothing to resume from",
-                "seen are torch.save, safetensors and torch.distributed.checkpoint; let it save every few steps",
+                "let it save every few steps; where it writes in a way of its own, say when with --saved-at STEPS "
+                "(seen are torch.save, safetensors, torch.distributed.checkpoint, pickle, joblib and NumPy)",
             )
         if saves[0] >= self.steps:
             raise UsageError(
@@ -308,7 +309,8 @@ class _Looked:
         saved, loaded = what_was_loaded(stopped.seen, seen)
         most = stopped.seen.most_done
         fallback = max((one.steps for one in stopped.seen.saves if one.steps > 0), default=None)
-        known = saved.steps if saved is not None else fallback if loaded is not None else None
+        is_loaded = loaded is not None or bool(testing.request.saved_at)
+        known = saved.steps if saved is not None else fallback if is_loaded else None
         sides = []
         for rank in sorted(testing.tracks.keys() & tracks.keys()):
             a, b = testing.tracks[rank], tracks[rank]

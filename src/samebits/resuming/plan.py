@@ -40,6 +40,7 @@ class Request:
         seed: root of every derived value, and of the steps chosen at random.
         timeout: seconds for one run; None derives a limit from the first one.
         share: paths that copies of the working folder hold as links only.
+        saved_at: steps that are done when the script saves, where that is not seen.
     """
 
     command: Command
@@ -52,8 +53,11 @@ class Request:
     seed: int = 0
     timeout: float | None = None
     share: tuple[str, ...] = ()
+    saved_at: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        if any(step < 1 for step in self.saved_at):
+            raise UsageError(f"--saved-at must be a number of steps, 1 or more, got {min(self.saved_at)}")
         if any(step < 0 for step in self.at):
             raise UsageError(f"--at must be a step, 0 or more, got {min(self.at)}")
         if self.kills < 0:
@@ -84,7 +88,7 @@ class Request:
 def uninterrupted_run(request: Request) -> RunPlan:
     """The first run: it ends when it has shown how it saves, and some steps later."""
     steps = max([LOOK_STEPS, *(step + 1 + STEPS_AFTER_SAVE for step in request.at)])
-    spec = ResumeSpec(end_after_save=STEPS_AFTER_SAVE)
+    spec = ResumeSpec(end_after_save=STEPS_AFTER_SAVE, saved_at=request.saved_at)
     return replace(
         request.pinned, role="uninterrupted", look_seconds=LOOK_SECONDS, look_steps=steps, resume=spec
     )  # fmt: skip
@@ -102,6 +106,7 @@ def killed_run(request: Request, kill: Kill, follow: str) -> RunPlan:
         signal=request.signal,
         torn_save=kill.torn,
         keep_at=kill.saved,
+        saved_at=request.saved_at,
     )
     return replace(request.pinned, role="killed", follow=follow, resume=spec)
 

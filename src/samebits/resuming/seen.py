@@ -8,6 +8,14 @@ from pathlib import Path
 
 from samebits.runfolder.notes import Fetched, Interrupted, Loaded, Saved, read_notes
 
+# What the user says with `--saved-at` counts alone.
+TOLD = "--saved-at"
+
+
+def is_of_training(note: Saved | Loaded) -> bool:
+    """Whether a function was called that checkpoints are made with; data and figures go through others, too."""
+    return note.what.startswith(("torch.", "safetensors."))
+
 
 @dataclass(frozen=True)
 class SavedIn:
@@ -73,8 +81,10 @@ class Seen:
 
 def read_seen(folder: Path) -> Seen:
     """What the processes of a run noted."""
+    saves = list(read_notes(folder, Saved))
+    told = [one for one in saves if one.what == TOLD]
     return Seen(
-        tuple(read_notes(folder, Saved)),
+        tuple(told or [one for one in saves if is_of_training(one)] or saves),
         tuple(read_notes(folder, Loaded)),
         tuple(read_notes(folder, Fetched)),
         tuple(read_notes(folder, Interrupted)),
@@ -89,7 +99,8 @@ def what_was_loaded(killed: Seen, resumed: Seen) -> tuple[Saved | None, Loaded |
     before = [load for load in resumed.loads if load.steps == 0]
     found = [(save, load) for load in before if (save := _saved_as(killed.saves, load)) is not None]
     # Of several files the newest one says how far the training was.
-    return max(found, key=lambda pair: pair[0].steps) if found else (None, before[-1] if before else None)
+    others = [load for load in before if is_of_training(load)]
+    return max(found, key=lambda pair: pair[0].steps) if found else (None, others[-1] if others else None)
 
 
 def _saved_as(saves: Sequence[Saved], load: Loaded) -> Saved | None:

@@ -38,6 +38,7 @@ class PlanDocument(TypedDict, total=False):
     """As much of a plan as is read from a manifest."""
 
     settings: dict[str, dict[str, object]]
+    seed: int
     stop_after: int | None
 
 
@@ -60,6 +61,7 @@ class Manifest(TypedDict, total=False):
         status: `running`, `ended`, `stopped` or `timed out`.
         exit_code, wall_seconds, steps, ranks, complete: how it ended, and what was recorded.
         versions: name → version of what the program used.
+        environment: what it computed with, as `runfolder.environment.Environment` names it; without what is not known.
         observed: factor → how it was in effect.
     """
 
@@ -81,6 +83,7 @@ class Manifest(TypedDict, total=False):
     ranks: list[int]
     complete: bool
     versions: dict[str, str | None]
+    environment: dict[str, str]
     observed: dict[str, InEffectDocument]
 
 

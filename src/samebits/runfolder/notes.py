@@ -17,6 +17,7 @@ from typing import ClassVar, TypeVar
 
 from samebits.base.records import from_data, to_data
 from samebits.base.sites import Site
+from samebits.runfolder.environment import Environment, together
 
 
 @dataclass(frozen=True)
@@ -233,6 +234,16 @@ class Cut(Note):
 
 
 @dataclass(frozen=True)
+class ComputedIn(Note):
+    """What the process computed with, as it was when the first step was done."""
+
+    sort = "environment"
+
+    environment: Environment = field(default_factory=Environment)
+    rank: int = 0
+
+
+@dataclass(frozen=True)
 class OpDiverged(Note):
     """The operation at which this run diverges from the one that it follows."""
 
@@ -368,6 +379,11 @@ def read_notes(folder: Path, sort: type[AnyNote]) -> Iterator[AnyNote]:
     """The notes of one sort of all processes of a run, process by process; `Note` stands for every sort."""
     for notes in read_processes(folder):
         yield from (note for note in notes if isinstance(note, sort))
+
+
+def noted_environment(folder: Path) -> Environment:
+    """What the processes of a run computed with; all of it unknown where none came to the end of a step."""
+    return together(note.environment for note in read_notes(folder, ComputedIn))
 
 
 def read_processes(folder: Path) -> Iterator[list[Note]]:

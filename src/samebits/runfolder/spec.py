@@ -62,6 +62,7 @@ class ResumeSpec:
         torn_save: stop it within the first save for which so many steps are done, and leave half of the file.
         keep_at: keep generators and optimizers as they are when so many steps are done and were saved.
         restored: what is given back to the run.
+        saved_at: the program is said to save when so many steps are done, in a way that is not seen.
     """
 
     end_after_save: int | None = None
@@ -70,6 +71,7 @@ class ResumeSpec:
     torn_save: int | None = None
     keep_at: int | None = None
     restored: Restored | None = None
+    saved_at: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

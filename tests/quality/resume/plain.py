@@ -2,11 +2,13 @@
 
 import argparse
 import os
+import pickle
 import random
 import signal
 import sys
 from pathlib import Path
 
+import numpy
 import torch
 
 parser = argparse.ArgumentParser()
@@ -32,9 +34,22 @@ if args.mode == "term":
 
 def load(file: Path) -> int:
     """The step to go on with."""
-    state = torch.load(file, weights_only=True)
+    if args.mode == "pickle":
+        with file.open("rb") as opened:
+            state = pickle.load(opened)
+    elif args.mode.startswith("own-way"):
+        state = torch.from_numpy(numpy.fromfile(file, numpy.float64))
+        state = {
+            "step": state[0],
+            "weight": state[1:5],
+            "optimizer": {**optimizer.state_dict(), "state": {0: {"momentum_buffer": state[5:9].float()}}},
+            "generators": state[9:].to(torch.uint8),
+        }
+    else:
+        state = torch.load(file, weights_only=True)
     optimizer.load_state_dict(state["optimizer"])
-    torch.set_rng_state(state["generators"])
+    if args.mode != "own-way-without-generators":
+        torch.set_rng_state(state["generators"])
     with torch.no_grad():
         weight.copy_(state["weight"])
     return int(state["step"])
@@ -47,10 +62,18 @@ def save(step: int) -> None:
         "generators": torch.get_rng_state(),
         "step": step,
     }
-    if args.mode in ("torn", "torn-silently"):
+    if args.mode == "pickle":
+        with open(f"{path}.new", "wb") as opened:
+            pickle.dump(state, opened)
+    elif args.mode.startswith("own-way"):
+        momentum = optimizer.state_dict()["state"][0]["momentum_buffer"]
+        parts = [torch.tensor([step]), weight.detach(), momentum, torch.get_rng_state()]
+        torch.cat([part.double() for part in parts]).numpy().tofile(f"{path}.new")
+    elif args.mode in ("torn", "torn-silently"):
         torch.save(state, path)
         return
-    torch.save(state, f"{path}.new")
+    else:
+        torch.save(state, f"{path}.new")
     os.replace(f"{path}.new", path)
 
 

@@ -54,6 +54,9 @@ LARGE_BYTES = 10**9
     show_default=True,
     help="TERM lets the script save and end by itself.",
 )
+@click.option(
+    "--saved-at", type=int, multiple=True, metavar="STEPS", help="So many steps are done when it saves (repeatable)."
+)
 @click.option("--during-save", is_flag=True, help="Kill within a save, and leave half of its file.")
 @click.option("--share", multiple=True, metavar="PATH", help="Leave this out of the copies: data (repeatable).")
 @click.option("--timeout", type=float, metavar="S", help="End a run after so many seconds.")
@@ -67,6 +70,7 @@ def command(
     kills: int,
     more: str,
     stop: StopSignal,
+    saved_at: tuple[int, ...],
     during_save: bool,
     share: tuple[str, ...],
     timeout: float | None,
@@ -100,6 +104,7 @@ def command(
         config.seed if seed is None else seed,
         config.timeout if timeout is None else timeout,
         share or config.share,
+        saved_at,
     )
     home = new_home(out, config.keep)
     note = partial(click.echo, err=True)

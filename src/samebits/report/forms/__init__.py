@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from samebits.checking.verdict import Verdict
     from samebits.comparison.runs import Diff
     from samebits.factors.pinning import Status
+    from samebits.locking.verdict import Locking, Verification
     from samebits.pricing.prices import Costs
     from samebits.replay.runner import Replay
     from samebits.resuming.verdict import Resumption
@@ -52,14 +54,25 @@ class Form(Protocol):
     def resume(self, found: Resumption, /) -> str:
         """The answer of `samebits resume`."""
 
+    def lock(self, found: Locking, /) -> str:
+        """The answer of `samebits lock`."""
+
+    def verify(self, found: Verification, /) -> str:
+        """The answer of `samebits verify`."""
+
     def failure(self, kind: str, error: SamebitsError, /) -> str:
         """What is printed where an answer of a kind could not even be begun; empty where the error is enough."""
 
 
-def form_names() -> list[str]:
-    """Every form there is, the default first; none of them is imported."""
-    found = [module.name for module in pkgutil.iter_modules(__path__)]
+def form_names(kind: str) -> list[str]:
+    """The forms that have answers of a kind, the default first; none of them is imported."""
+    found = [module.name for module in pkgutil.iter_modules(__path__) if _has(module.name, kind)]
     return sorted(found, key=lambda name: (name != DEFAULT, name))
+
+
+def _has(name: str, kind: str) -> bool:
+    source = Path(__path__[0], f"{name}.py").read_text(encoding="utf-8")
+    return re.search(rf"^def {kind}\(", source, re.MULTILINE) is not None
 
 
 def find_form(name: str, kind: str) -> Form:

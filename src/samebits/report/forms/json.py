@@ -8,11 +8,13 @@ from samebits.base.errors import SamebitsError
 from samebits.checking.verdict import Verdict
 from samebits.comparison.runs import Diff
 from samebits.factors.pinning import Status
+from samebits.locking.verdict import Locking, Verification
 from samebits.pricing.prices import Costs
 from samebits.replay.runner import Replay
 from samebits.report.costs import cost_json
 from samebits.report.diffs import diff_notes
 from samebits.report.json import HAS_ERRORS, check_json, diff_json, dumped, factors_json, replayed_json, unanswered
+from samebits.report.locks import lock_json, verify_json
 from samebits.report.resumes import resume_json
 from samebits.resuming.verdict import Resumption
 
@@ -47,6 +49,16 @@ def replay(operands: Path, replay: Replay) -> str:
 def resume(found: Resumption) -> str:
     """`samebits.resume/1`."""
     return dumped(resume_json(found))
+
+
+def lock(found: Locking) -> str:
+    """`samebits.lock/1`."""
+    return dumped(lock_json(found))
+
+
+def verify(found: Verification) -> str:
+    """`samebits.verify/1`."""
+    return dumped(verify_json(found))
 
 
 def failure(kind: str, error: SamebitsError) -> str:

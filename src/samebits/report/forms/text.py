@@ -8,10 +8,12 @@ from samebits.base.errors import SamebitsError
 from samebits.checking.verdict import Verdict
 from samebits.comparison.runs import Diff
 from samebits.factors.pinning import Status
+from samebits.locking.verdict import Locking, Verification
 from samebits.pricing.prices import Costs
 from samebits.replay.runner import Replay
 from samebits.report.costs import cost_text
 from samebits.report.diffs import diff_notes
+from samebits.report.locks import lock_text, verify_text
 from samebits.report.resumes import resume_text
 from samebits.report.text import check_text, diff_text, factors_text, replay_text
 from samebits.resuming.verdict import Resumption
@@ -47,6 +49,16 @@ def replay(operands: Path, replay: Replay) -> str:
 def resume(found: Resumption) -> str:
     """Where a resumed training diverges, and which state it lacks."""
     return resume_text(found)
+
+
+def lock(found: Locking) -> str:
+    """What was locked, or why nothing was."""
+    return lock_text(found)
+
+
+def verify(found: Verification) -> str:
+    """Whether locked commands give what they gave, and where not."""
+    return verify_text(found)
 
 
 def failure(kind: str, error: SamebitsError) -> str:

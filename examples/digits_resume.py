@@ -1,0 +1,37 @@
+"""The small CNN of digits.py, made to be stopped and started again. It does not end in the same bits."""
+
+import os
+
+import torch
+from sklearn.datasets import load_digits
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+CHECKPOINT = "digits.pt"
+
+torch.manual_seed(0)
+pixels, digits = load_digits(return_X_y=True)
+images, labels = torch.tensor(pixels / 16, dtype=torch.float32).view(-1, 1, 8, 8), torch.tensor(digits)
+loader = DataLoader(TensorDataset(images[:1500], labels[:1500]), batch_size=50, shuffle=True)
+
+cnn = nn.Sequential(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Dropout(0.2), nn.Linear(288, 10))
+optimizer = torch.optim.SGD(cnn.parameters(), lr=0.1, momentum=0.9)
+
+first = 0
+if os.path.exists(CHECKPOINT):
+    state = torch.load(CHECKPOINT)
+    cnn.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    first = state["epoch"]
+
+for epoch in range(first, 6):  # of 30 steps
+    for batch, targets in loader:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(cnn(batch), targets)
+        loss.backward()
+        optimizer.step()
+    torch.save({"model": cnn.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch + 1}, CHECKPOINT)
+
+cnn.eval()
+accuracy = (cnn(images[1500:]).argmax(1) == labels[1500:]).float().mean()
+print(f"loss {loss.item():.6f}, accuracy on 297 held-out digits {accuracy.item():.3f}")

@@ -1,0 +1,109 @@
+"""The environment of this process, as torch has it: asked for when the first step is done; nothing is begun by it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import torch
+
+from samebits.runfolder.environment import Environment
+
+# Variables that choose between instructions where torch cannot be asked.
+_CHOSEN_BY = ("MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "OPENBLAS_CORETYPE")
+# On an accelerator these do, too.
+_CHOSEN_THERE = ("NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "CUBLAS_WORKSPACE_CONFIG")
+_DRIVER = Path("/proc/driver/nvidia/version")
+_CPU = Path("/proc/cpuinfo")
+_CPU_KEYS = ("model name", "vendor_id", "cpu family", "model", "CPU implementer", "CPU part")
+
+
+def environment_now() -> Environment:
+    """What this process computes with at this moment.
+
+    A device counts once the program uses it: asking would wake it up.
+    """
+    devices = _devices()
+    config = torch.__config__.show()
+    numpy, numpy_blas = _numpy()
+    return Environment(
+        device=", ".join(devices) or "cpu",
+        torch=str(torch.__version__),
+        torch_git=str(getattr(torch.version, "git_version", None) or ""),
+        cuda=str(torch.version.cuda or getattr(torch.version, "hip", None) or "") if devices else "",
+        cudnn=str(torch.backends.cudnn.version() or "") if devices else "",  # type: ignore[no-untyped-call]
+        driver=_driver() if devices else "",
+        blas=_blas(config),
+        onednn=_found(r"MKL-DNN v([\w.]+)", config),
+        instructions=" ".join([torch.backends.cpu.get_cpu_capability(), *_chosen(bool(devices))]),
+        threads=str(torch.get_num_threads()),
+        cpu=_cpu(),
+        machine=platform.machine(),
+        numpy=numpy,
+        numpy_blas=numpy_blas,
+        python=f"{platform.python_implementation()} {platform.python_version()}",
+        libc=" ".join(platform.libc_ver()).strip(),
+        cores=str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or ""),
+        system=f"{platform.system()} {platform.release()}",
+    )
+
+
+def _devices() -> list[str]:
+    """The names of accelerators that this process has put something on; without memory in use, of the current one."""
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return ["mps"] if _uses_mps() else []
+    numbers = range(torch.cuda.device_count())
+    used = [number for number in numbers if torch.cuda.memory_reserved(number)] or [torch.cuda.current_device()]
+    return sorted({torch.cuda.get_device_name(number) for number in used})
+
+
+def _uses_mps() -> bool:
+    with suppress(AttributeError, RuntimeError):
+        return torch.backends.mps.is_available() and torch.mps.current_allocated_memory() > 0
+    return False
+
+
+def _driver() -> str:
+    with suppress(OSError):
+        return _found(r"Kernel Module\s+(?:for \w+\s+)?([\d.]+)", _DRIVER.read_text())
+    return ""
+
+
+def _blas(config: str) -> str:
+    mkl = _found(r"Math Kernel Library Version ([\w.]+)", config)
+    return f"MKL {mkl}" if mkl else _found(r"BLAS_INFO=(\w+)", config)
+
+
+def _chosen(is_elsewhere: bool) -> list[str]:
+    names = (*_CHOSEN_BY, *_CHOSEN_THERE) if is_elsewhere else _CHOSEN_BY
+    return [f"{name}={os.environ[name]}" for name in names if os.environ.get(name)]
+
+
+def _cpu() -> str:
+    """Name and numbers of the processor: libraries choose their kernels by these too, not by instructions alone."""
+    known: dict[str, str] = {}
+    with suppress(OSError):
+        for line in _CPU.read_text().split("\n\n", 1)[0].splitlines():
+            name, _, value = line.partition(":")
+            known[name.strip()] = value.strip()
+    return " ".join(known[name] for name in _CPU_KEYS if known.get(name)) or platform.processor()
+
+
+def _numpy() -> tuple[str, str]:
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        return "", ""
+    blas = ""
+    with suppress(Exception):  # what is known of a build differs from version to version
+        found = numpy.show_config(mode="dicts")["Build Dependencies"]["blas"]
+        blas = f"{found['name']} {found['version']}"
+    return str(getattr(numpy, "__version__", "")), blas
+
+
+def _found(pattern: str, text: str) -> str:
+    match = re.search(pattern, text)
+    return "" if match is None else match[1]

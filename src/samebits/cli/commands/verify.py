@@ -1,0 +1,65 @@
+"""`samebits verify`: hold runs against the bits in the lockfile."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+from pathlib import Path
+
+import click
+
+from samebits.cli.options import answer_or_fail, format_option, lockfile_option, out_option, write_in_ci_option
+from samebits.launch.config import read_config
+from samebits.locking.making import Around, need_to_write
+from samebits.locking.verifying import VerifyRequest, verify
+from samebits.report.forms import Form
+from samebits.report.progress import progress
+from samebits.runfolder.folder import new_home, open_run
+
+
+@click.command()
+@click.option("--against", type=click.Path(path_type=Path), metavar="RUN", help="Run nothing: take this recording.")
+@click.option("--update", is_flag=True, help="Write the bits of this run where they differ or are new.")
+@click.option("--update-new-only", is_flag=True, help="Write only what was never locked for this environment.")
+@click.option("--allow-unknown", is_flag=True, help="End with 0, not 2, where this environment was never locked.")
+@click.option("--timeout", type=float, metavar="S", help="End a run after so many seconds.")
+@lockfile_option
+@write_in_ci_option
+@out_option
+@format_option("verify")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+def command(
+    against: Path | None,
+    update: bool,
+    update_new_only: bool,
+    allow_unknown: bool,
+    timeout: float | None,
+    lockfile: Path,
+    write_in_ci: bool,
+    out: Path | None,
+    form: Form,
+    names: tuple[str, ...],
+) -> None:
+    """Run locked commands again: the same bits? Without a NAME, all of them.
+
+    \b
+    samebits verify
+    samebits verify train --format github
+    samebits verify --update-new-only
+    samebits verify train --against .samebits/20260131-120000-4711
+
+    An environment that was never locked is unknown here, and no failure of the code. Exit status: 0 same bits, 1
+    different bits, 2 unknown here, or undecided.
+    """  # noqa: D301 - click wants the character itself
+    if update or update_new_only:
+        need_to_write(os.environ, write_in_ci)
+    config = read_config()
+    recording = None if against is None else open_run(against)
+    limit = config.timeout if timeout is None else timeout
+    request = VerifyRequest(lockfile, names, recording, update, update_new_only, limit)
+    home = Path() if recording is not None else new_home(out, config.keep)
+    found = verify(request, Around(home, partial(click.echo, err=True), progress))
+    alone = found.entries[0].error if len(found.entries) == 1 else None
+    answer_or_fail(form, form.verify(found), alone, is_partial=False)
+    sys.exit(0 if allow_unknown and found.kind == "unknown" else found.exit_code)

@@ -1,0 +1,137 @@
+"""The code of a run: which content its files had when it was locked, and what has changed in them since.
+
+A file is known by the name that git gives to its content. So what was locked before it was committed, as it is when a
+change and its new lock are committed together, can be found again once it has been.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+# Files by name; further ones together.
+MOST_NAMED = 12
+# Of git's 40 digits: it finds a content by its first ones.
+_DIGITS = 12
+_GIT_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Code:
+    """The user's code as it was when a run was made.
+
+    Attributes:
+        files: path, relative to the current folder → git's name of its content.
+        commit: that is checked out; empty without git.
+        uncommitted: those files that are not as committed.
+    """
+
+    files: Mapping[str, str]
+    commit: str = ""
+    uncommitted: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CodeChange:
+    """A file of the code that is not as it was.
+
+    Attributes:
+        path: relative to the current folder; of many files in one, how many there are, in brackets.
+        how: what happened to it.
+        line: the first line that is not as it was, counted from 1; None where the old content cannot be found.
+        lines: how many lines of it are not as they were; None where that is not known.
+    """
+
+    path: str
+    how: Literal["changed", "added", "removed"]
+    line: int | None = None
+    lines: int | None = None
+
+
+def code_of(paths: Iterable[str], folder: Path) -> Code:
+    """The code in these files, as it lies there now.
+
+    Args:
+        paths: absolute; those outside of the project are left out, because their place differs from machine to machine.
+        folder: the current one.
+    """
+    root = Path(_git(folder, "rev-parse", "--show-toplevel").strip() or folder).resolve()
+    own = sorted(os.path.relpath(path, folder) for path in paths if Path(path).resolve().is_relative_to(root))
+    names = {path: found for path in own if (found := _name_of(folder / path))}
+    commit = _git(folder, "rev-parse", "HEAD").strip()
+    changed = _uncommitted(folder, list(names)) if commit else ()
+    return Code(_few(names), commit, tuple(path for path in changed if path in names)[:MOST_NAMED])
+
+
+def changes_since(before: Mapping[str, str], now: Mapping[str, str], folder: Path) -> tuple[CodeChange, ...]:
+    """What has changed in the code, what is known in lines first.
+
+    Args:
+        before: path → name of its content, as `Code.files` has it.
+        now: the same now.
+        folder: the current one.
+    """
+    changes = [_changed(path, before[path], folder) for path in before if now.get(path, before[path]) != before[path]]
+    changes += [CodeChange(path, "removed") for path in before if path not in now]
+    changes += [CodeChange(path, "added") for path in now if path not in before]
+    return tuple(sorted(changes, key=lambda change: (change.line is None, change.path)))
+
+
+def _changed(path: str, name: str, folder: Path) -> CodeChange:
+    try:
+        old = _git(folder, "cat-file", "blob", name)
+        new = (folder / path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return CodeChange(path, "changed")
+    if not old:
+        return CodeChange(path, "changed")
+    parts = difflib.SequenceMatcher(None, old.splitlines(), new.splitlines(), autojunk=False).get_opcodes()
+    odd = [part for part in parts if part[0] != "equal"]
+    if not odd:
+        return CodeChange(path, "changed")
+    lines = sum(max(old_end - old_start, new_end - new_start) for _, old_start, old_end, new_start, new_end in odd)
+    return CodeChange(path, "changed", min(odd[0][3] + 1, max(1, len(new.splitlines()))), lines)
+
+
+def _few(names: Mapping[str, str]) -> dict[str, str]:
+    """So few that they can be listed: of many, the rest has one name together."""
+    kept = dict(sorted(names.items())[:MOST_NAMED])
+    rest = sorted(names.items())[MOST_NAMED:]
+    if rest:
+        together = hashlib.sha1("".join(f"{path} {name}\n" for path, name in rest).encode(errors="replace"))
+        kept[f"({len(rest)} more files)"] = together.hexdigest()[:_DIGITS]
+    return kept
+
+
+def _name_of(path: Path) -> str:
+    """What git calls the content of a file; empty where it cannot be read."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return ""
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()[:_DIGITS]
+
+
+def _uncommitted(folder: Path, paths: Sequence[str]) -> tuple[str, ...]:
+    if not paths:
+        return ()
+    said = _git(folder, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", *paths)
+    root = _git(folder, "rev-parse", "--show-toplevel").strip()
+    found = (os.path.join(root, entry[3:]) for entry in said.split("\0") if entry)
+    return tuple(sorted(os.path.relpath(path, os.path.realpath(folder)) for path in found))
+
+
+def _git(folder: Path, *words: str) -> str:
+    """What git prints; empty where there is no git, no repository, or no such thing in it."""
+    command = ["git", "-C", str(folder), *words]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=_GIT_SECONDS, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else ""

@@ -1,0 +1,161 @@
+"""From recordings to what is locked of them: few digests, from which it can be said whether and where a run parts.
+
+A recording has a root for every row, which digests everything up to it. Those decide. Of some steps the streams are
+kept as well, to say which of them differs; and between these, 16 bits of the root every few steps, to say since when.
+
+The recordings of ranks, threads and several trainings come in any order, so they are digested together as a set.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from samebits.locking.entries import Row
+from samebits.runfolder.steps import COMPARED, Column, Recording
+
+# So that an entry stays readable, and below 4 KB.
+MOST_RECORDINGS, MOST_LOSSES, MOST_TRACED = 8, 2, 96
+TRACE_DIGITS = 4
+END = "end"
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a run gave, as far as it is locked; the fields are those of `entries.Locked`."""
+
+    digest: str
+    steps: int
+    root: str
+    rows: tuple[Row, ...]
+    streams: tuple[str, ...]
+    recordings: tuple[str, ...]
+    stride: int
+    trace: str
+
+
+class Digested:
+    """The recordings of one run, asked for what a lockfile holds.
+
+    Args:
+        recordings: at least one.
+        most_steps: look at so many steps only, and not at the end; 0 looks at all.
+    """
+
+    def __init__(self, recordings: Sequence[Recording], most_steps: int = 0) -> None:
+        self.recordings, self.most_steps = recordings, most_steps
+        taken = max(recording.steps for recording in recordings)
+        self.is_limited = 0 < most_steps <= taken
+        self.steps = min(taken, most_steps or taken)
+        # They are of one run, and so of one definition.
+        self.definition = recordings[0].digest
+
+    @property
+    def root(self) -> str:
+        """Of everything that counts."""
+        return self.root_at(max(map(self._rows, self.recordings)))
+
+    def root_at(self, row: int) -> str:
+        """Of everything up to a row; of what ended before, all of it."""
+        roots = [(one.rank, one.root(min(row, self._rows(one) - 1)) or b"") for one in self.recordings]
+        return roots[0][1].hex() if len(roots) == 1 else _combined(roots, 8)
+
+    def streams(self) -> tuple[str, ...]:
+        """Those that any of them holds, in their order."""
+        found = {stream for recording in self.recordings for stream in recording.streams()}
+        return tuple(stream for stream in COMPARED if stream in found)
+
+    def row(self, step: int) -> Row:
+        """What is kept of one step."""
+        here = [(one, one.columns(step)) for one in self.recordings if step < one.steps]
+        return Row(str(step), self.root_at(step), self._streams(here), self._losses(here))
+
+    def end(self) -> Row | None:
+        """What came after the last step; None where nothing did."""
+        here = [(one, one.columns(one.steps)) for one in self.recordings if self._rows(one) > one.steps]
+        return Row(END, self.root, self._streams(here)) if here else None
+
+    def lines(self) -> tuple[str, ...]:
+        """Rank, rows and last root of each."""
+        lengths = [(one, self._rows(one)) for one in self.recordings]
+        parts = sorted((one.rank, rows, (one.root(rows - 1) or b"").hex()) for one, rows in lengths)
+        return tuple(f"{rank} {rows} {root}" for rank, rows, root in parts)
+
+    def assert_sound(self, row: Row) -> None:
+        """Raise RecordingError where it is not what was written: only what is can accuse anybody."""
+        for one in self.recordings:
+            step = one.steps if row.at == END else int(row.at)
+            if step < self._rows(one):
+                one.assert_sound(step)
+
+    def _rows(self, one: Recording) -> int:
+        """How many rows of a recording count."""
+        return min(len(one), self.most_steps) if 0 < self.most_steps <= one.steps else len(one)
+
+    def traced(self, stride: int) -> Iterator[str]:
+        """16 bits of the root at every so many steps."""
+        return (self.root_at(step)[:TRACE_DIGITS] for step in range(0, self.steps, stride))
+
+    def _streams(self, here: Sequence[tuple[Recording, dict[str, Column]]]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for stream in COMPARED:
+            parts = [(one.rank, _digest_of(columns[stream])) for one, columns in here if stream in columns]
+            if parts:
+                found[stream] = _combined(parts, 4)
+        return found
+
+    def _losses(self, here: Sequence[tuple[Recording, dict[str, Column]]]) -> tuple[str, ...]:
+        column = next((columns["number"] for _, columns in here if "number" in columns), None)
+        if column is None:
+            return ()
+        return tuple(_number(bits).hex() for bits in column.digests[:MOST_LOSSES])
+
+
+def expected_of(recordings: Sequence[Recording], most_steps: int = 0) -> Expected:
+    """What is locked of a run.
+
+    Args:
+        recordings: of the whole run, at least one.
+        most_steps: only so many steps; 0 is all.
+    """
+    own = Digested(recordings, most_steps)
+    end = own.end()
+    rows = [own.row(step) for step in kept_steps(own.steps)]
+    lines, stride = own.lines(), max(1, -(-own.steps // MOST_TRACED))
+    return Expected(
+        own.definition,
+        own.steps,
+        own.root,
+        tuple(rows if end is None else [*rows, end]),
+        own.streams(),
+        lines if len(lines) <= MOST_RECORDINGS else (),
+        stride,
+        "".join(own.traced(stride)),
+    )
+
+
+def kept_steps(count: int) -> list[int]:
+    """The steps of which the streams are kept: 0, 1, 2, 4, 8 … and the last one.
+
+    >>> kept_steps(11)
+    [0, 1, 2, 4, 8, 10]
+    """
+    doubled = [0, *(2**power for power in range(count.bit_length()) if 2**power < count)]
+    return sorted({*doubled, count - 1}) if count else []
+
+
+def _number(bits: int) -> float:
+    return float(struct.unpack("<d", bits.to_bytes(8, "little"))[0])
+
+
+def _digest_of(column: Column) -> bytes:
+    names = blake2b("\0".join(column.names).encode(), digest_size=8).digest()
+    return blake2b(names + array("Q", column.digests).tobytes(), digest_size=8).digest()
+
+
+def _combined(parts: Sequence[tuple[int, bytes]], size: int) -> str:
+    """The digest of a set, in hex: what comes in another order is the same."""
+    return blake2b(b"".join(b"%d " % rank + digest for rank, digest in sorted(parts)), digest_size=size).hexdigest()

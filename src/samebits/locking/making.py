@@ -1,0 +1,316 @@
+"""`samebits lock`: a command is checked, run, and what it gave is written down."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import samebits
+from samebits.base.errors import LockfileError, SamebitsError, UsageError
+from samebits.checking.asked import check_in
+from samebits.checking.plan import Request
+from samebits.checking.pool import Watch
+from samebits.checking.verdict import Verdict as CheckVerdict
+from samebits.comparison.locate import first_divergence
+from samebits.factors.catalog import held_by_copies
+from samebits.launch.command import Command, parse_command
+from samebits.launch.config import Config
+from samebits.launch.working import working_in
+from samebits.locking.code import Code, code_of
+from samebits.locking.comparing import held_against
+from samebits.locking.digests import expected_of
+from samebits.locking.entries import Locked, Repeats, RunEntry
+from samebits.locking.files import digest_of_path
+from samebits.locking.lockfile import Lockfile, update
+from samebits.locking.running import Ran, read_run, request_of, run_once
+from samebits.locking.verdict import LockDivergence, Locking
+from samebits.runfolder.folder import RunFolder
+
+NO_ENVIRONMENT = "the run did not say what it computed with"
+_CONTROLS = ("control", "control again")
+
+
+@dataclass(frozen=True)
+class LockRequest:
+    """What is to be locked.
+
+    Attributes:
+        words: the command, as it was typed.
+        lockfile: where.
+        name: of the entry; empty for the name of the script.
+        pins, seed, max_steps: as in `checking.plan.Request`.
+        data: paths that have to be as they are.
+        artifacts: paths of files that the run makes.
+        repeats: how it is made sure that it repeats: a check, a quick one, or not at all.
+        replace: throw away what is locked under that name, whatever it was.
+        timeout: seconds for one run; None derives a limit from the first one.
+    """
+
+    words: tuple[str, ...]
+    lockfile: Path
+    name: str = ""
+    pins: tuple[str, ...] = ()
+    seed: int = 0
+    max_steps: int | None = None
+    data: tuple[str, ...] = ()
+    artifacts: tuple[str, ...] = ()
+    repeats: Repeats = "checked"
+    replace: bool = False
+    timeout: float | None = None
+
+
+@dataclass(frozen=True)
+class Around:
+    """Where the runs are made, and who is told of them.
+
+    Attributes:
+        home: the folder for them.
+        announce: called with notes.
+        watching: makes what shows how far runs are.
+    """
+
+    home: Path
+    announce: Callable[[str], None] = field(default=lambda _: None)
+    watching: Callable[[], AbstractContextManager[Watch | None]] = field(default=nullcontext)
+
+
+def may_write(environ: Mapping[str, str], told: bool) -> bool:
+    """Whether lockfiles may be written here: where `CI` is set only if one was told to."""
+    return told or environ.get("CI", "").strip().lower() in ("", "0", "false", "no")
+
+
+def need_to_write(environ: Mapping[str, str], told: bool) -> None:
+    """Raise UsageError where lockfiles may not be written."""
+    if not may_write(environ, told):
+        raise UsageError(
+            f"CI={environ['CI']} is set, and a lockfile is not written there unasked: what CI writes nobody reviews",
+            "lock where you work and commit the file; or add --write-in-ci",
+        )
+
+
+def pins_of(pins: Sequence[str], fresh_copy: bool, config: Config) -> tuple[str, ...]:
+    """All pins, also those of the configuration: what is locked has to stay the same if that changes."""
+    copies = held_by_copies() if fresh_copy or config.fresh_copy else ()
+    return tuple(dict.fromkeys([*copies, *(pins or config.pin)]))
+
+
+def lock(request: LockRequest, around: Around) -> Locking:
+    """Check a command, run it, and write down what it gave; what cannot be written is found out before.
+
+    Raises:
+        LockfileError: the lockfile cannot be used, or the name stands for something else; data are not there.
+        UsageError: what was asked for makes no sense together.
+        CommandNotFoundError: there is no such script or program.
+        StorageError: the lockfile cannot be written.
+    """
+    command = parse_command(request.words)
+    name = request.name or _name_of(command)
+    entry = RunEntry(
+        request.words,
+        request.seed,
+        request.pins,
+        request.max_steps or 0,
+        {path: digest_of_path(Path(path)) for path in request.data},
+        request.artifacts,
+    )
+    _readable(request.lockfile, name, entry, request.replace)
+    found = lock_entry(name, entry, command, request, around)
+    if found.locked is None:
+        return found
+    return _written(found, entry, request.replace)
+
+
+def lock_entry(name: str, entry: RunEntry, command: Command, request: LockRequest, around: Around) -> Locking:
+    """What is to be written for an entry in this environment; nothing is written yet."""
+    asked = request_of(entry, command, request.timeout)
+    found = Locking(name, shlex.join(entry.command), request.lockfile, "undecided")
+    check = None
+    if request.repeats != "unchecked":
+        check = check_in(
+            around.home,
+            replace(asked, quick=request.repeats == "looked"),
+            around.announce,
+            watching=around.watching(),
+        )
+        found = replace(found, check=check, not_observed=check.not_observed)
+        if check.kind != "same":
+            return replace(found, kind=check.kind, error=check.error or _undecided(check))
+    return _run(found, entry, asked, request.repeats, around)
+
+
+def _undecided(check: CheckVerdict) -> SamebitsError | None:
+    if check.kind != "undecided":
+        return None
+    unseen = "; ".join(check.not_observed)
+    return LockfileError(f"whether the command repeats cannot be decided: {unseen}", "--no-check locks it all the same")
+
+
+def _run(found: Locking, entry: RunEntry, asked: Request, repeats: Repeats, around: Around) -> Locking:
+    checked = found.check if repeats == "checked" and not entry.artifacts else None
+    ran = None if checked is None else _checked_run(checked, entry)
+    with working_in(around.home), around.watching() as watch:
+        if ran is None:
+            ran = run_once(asked, entry.artifacts, around.home / "lock", "lock", watch)
+        if ran.trouble is None and entry.artifacts and repeats != "unchecked":
+            again = run_once(asked, entry.artifacts, around.home / "lock-again", "lock again", watch)
+            ran = _with_trouble(ran, _moving(ran, again))
+    trouble = ran.trouble or _unusable(ran, entry) or _other_than_checked(ran, found.check)
+    found = replace(found, environment=ran.environment, folder=ran.folder.path, not_observed=ran.not_observed)
+    if trouble is not None:
+        return replace(found, error=trouble)
+    code = code_of(ran.files, Path.cwd())
+    locked = _locked(ran, repeats, code, entry.max_steps)
+    return replace(found, kind="locked", locked=locked, home=ran.environment.name, notes=_notes(code))
+
+
+def _checked_run(check: CheckVerdict, entry: RunEntry) -> Ran | None:
+    """A run of the check in which nothing was treated but what is pinned, and that went as far as is locked."""
+    alone = [run for run in check.whole if run.role in _CONTROLS]
+    return read_run(RunFolder(alone[-1].folder), entry.max_steps) if alone else None
+
+
+def _with_trouble(ran: Ran, trouble: SamebitsError | None) -> Ran:
+    return replace(ran, trouble=ran.trouble or trouble)
+
+
+def _moving(ran: Ran, again: Ran) -> SamebitsError | None:
+    """Artifacts that differ between two runs cannot be locked."""
+    if again.trouble is not None:
+        return again.trouble
+    odd = [path for path, digest in ran.artifacts.items() if again.artifacts.get(path) != digest]
+    if not odd:
+        return None
+    return LockfileError(
+        f"{odd[0]} is another file in every run, so it cannot be locked",
+        "does it hold a time, or a path of its own? Leave that --artifact away: what tensors it holds is locked anyhow",
+    )
+
+
+def _unusable(ran: Ran, entry: RunEntry) -> SamebitsError | None:
+    if not ran.environment.torch:
+        return LockfileError(NO_ENVIRONMENT, "is it one that samebits could enter?")
+    lost = [path for path in entry.artifacts if ran.artifacts.get(path) is None]
+    if lost:
+        return LockfileError(f"the run made no {lost[0]}", "give --artifact the path at which it saves, {run} included")
+    if not ran.is_whole:
+        return LockfileError("the run did not come to its own end, so there is no end to lock", "what ended it?")
+    return None
+
+
+def _other_than_checked(ran: Ran, check: CheckVerdict | None) -> SamebitsError | None:
+    """Why the run that is to be locked is not like those of the check, as far as these went."""
+    whole = None if check is None else next(iter(check.whole), None)
+    if whole is None:
+        return None
+    place = first_divergence(RunFolder(whole.folder).recordings(), ran.recordings, whole.steps - 1)
+    if place is None:
+        return None
+    return LockfileError(
+        f"the check found the same bits in every run, and the run after it diverges from them at step {place.step}",
+        "check with more runs: samebits check --runs 6",
+    )
+
+
+def _locked(ran: Ran, repeats: Repeats, code: Code, most_steps: int) -> Locked:
+    return Locked(
+        samebits=samebits.__version__,
+        repeats=repeats,
+        artifacts={path: digest for path, digest in ran.artifacts.items() if digest is not None},
+        commit=code.commit,
+        uncommitted=code.uncommitted,
+        code=code.files,
+        **vars(expected_of(ran.recordings, most_steps)),
+    )
+
+
+def _notes(code: Code) -> tuple[str, ...]:
+    if not code.uncommitted:
+        return ()
+    return (f"not as committed: {', '.join(code.uncommitted)}; commit it together with the lockfile",)
+
+
+# ---- names and what is there already ---------------------------------------------------------------------------------
+
+
+def _name_of(command: Command) -> str:
+    """The name of the script, or of the module, or of the program."""
+    if command.script is not None:
+        path = Path(command.script)
+        return path.parent.name if path.name == "__main__.py" else path.stem
+    words = command.typed
+    if "-m" in words[:-1]:
+        return words[words.index("-m") + 1]
+    scripts = [word for word in words if word.endswith(".py")]
+    return Path(scripts[0] if scripts else words[0]).stem
+
+
+def _readable(path: Path, name: str, entry: RunEntry, is_replaced: bool) -> None:
+    """Raise before anything is run where it could not be written afterwards."""
+    if not path.parent.is_dir():
+        raise LockfileError(f"there is no folder {path.parent} for the lockfile", "make it, or choose another one")
+    if path.exists():
+        _need_the_same(Lockfile.load(path), name, entry, is_replaced)
+
+
+def _need_the_same(content: Lockfile, name: str, entry: RunEntry, is_replaced: bool) -> None:
+    known = content.runs.get(name)
+    if known is None or is_replaced:
+        return
+    for what, before, now in (
+        ("the command", shlex.join(known.command), shlex.join(entry.command)),
+        ("--seed", known.seed, entry.seed),
+        ("pins", ", ".join(known.pins) or "none", ", ".join(entry.pins) or "none"),
+        ("--max-steps", known.max_steps or "none", entry.max_steps or "none"),
+        ("artifacts", ", ".join(known.artifacts) or "none", ", ".join(entry.artifacts) or "none"),
+    ):
+        if before != now:
+            raise LockfileError(
+                f"{name!r} is locked already, with another value of {what}: {before}, not {now}",
+                "choose another --name, or throw the old entry away with --replace",
+            )
+
+
+def _written(found: Locking, entry: RunEntry, is_replaced: bool) -> Locking:
+    before: list[Lockfile] = []
+
+    def change(now: Lockfile) -> Lockfile:
+        # While runs were made, somebody else may have written.
+        _need_the_same(now, found.name, entry, is_replaced)
+        before.append(now)
+        return changed(now, found, entry, is_replaced)
+
+    update(found.lockfile, change)
+    return _with_what_was(found, before[0])
+
+
+def changed(now: Lockfile, found: Locking, entry: RunEntry, is_replaced: bool = False) -> Lockfile:
+    """A lockfile with what was found of an entry; digests that were made with other data are thrown away."""
+    assert found.locked is not None
+    known = None if is_replaced else now.runs.get(found.name)
+    others = known.on if known is not None and known.data == entry.data else {}
+    home = now.home_of(found.environment, others)
+    old, new = None if home is None else others[home], found.locked
+    # The same bits of the same code: that another commit is checked out must not change the file.
+    if old is not None and old == replace(new, samebits=old.samebits, commit=old.commit, uncommitted=old.uncommitted):
+        return now
+    return now.with_run(found.name, replace(entry, on=others), found.environment, new)
+
+
+def _with_what_was(found: Locking, before: Lockfile) -> Locking:
+    known = before.runs.get(found.name)
+    home = None if known is None else before.home_of(found.environment, known.on)
+    if known is None or home is None or found.folder is None:
+        return found
+    old = known.on[home]
+    return replace(found, is_new=False, changed=_parting(old, found.folder, known.max_steps))
+
+
+def _parting(old: Locked, folder: Path, most_steps: int) -> LockDivergence | None:
+    """Where a run parts from what was locked before; None where it does not, or they cannot be compared."""
+    try:
+        return held_against(old, RunFolder(folder).recordings(), True, most_steps).divergence
+    except SamebitsError:
+        return None

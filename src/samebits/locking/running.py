@@ -1,0 +1,157 @@
+"""One run of a locked command, and a recording that is there already: what both say that can be held against a lock."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from signal import SIGINT
+
+from samebits.base.errors import LockfileError, SamebitsError, ScriptFailedError
+from samebits.checking.asking import BudgetSpentError
+from samebits.checking.plan import Request
+from samebits.checking.pool import RunPool, Watch
+from samebits.checking.unjudgeable import why_unjudgeable
+from samebits.checking.verdict import Run
+from samebits.comparison.streams import cuts_of, missing, streams_of
+from samebits.factors.pinning import settings_from
+from samebits.launch.command import Command
+from samebits.launch.unentered_processes import unentered
+from samebits.locking.entries import RunEntry
+from samebits.locking.files import digest_of_path
+from samebits.runfolder.environment import Environment
+from samebits.runfolder.folder import RunFolder
+from samebits.runfolder.notes import Ended, Files, Observed, Unseen, noted_environment, read_notes
+from samebits.runfolder.place import FILES, Place, with_run_folder
+from samebits.runfolder.steps import Recording
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A run, as far as it is locked or held against a lock.
+
+    Attributes:
+        folder: of the run.
+        recordings: of its processes.
+        environment: it computed in.
+        artifacts: path as it was given → digest; None where there is no such file. What was not looked at is not there.
+        files: the user's source files that were imported, absolute.
+        script: path of the script; empty where that is not known.
+        is_whole: it ended by itself, or after the step that it was to end after.
+        trouble: why it cannot be judged.
+        unentered: processes that could not be entered, in words.
+        not_observed: what the recording cannot see.
+    """
+
+    folder: RunFolder
+    recordings: Sequence[Recording]
+    environment: Environment
+    artifacts: Mapping[str, str | None] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
+    script: str = ""
+    is_whole: bool = True
+    trouble: SamebitsError | None = None
+    unentered: tuple[str, ...] = ()
+    not_observed: tuple[str, ...] = ()
+
+
+def request_of(entry: RunEntry, command: Command, timeout: float | None = None) -> Request:
+    """The runs that an entry stands for."""
+    pins = settings_from(entry.pins)
+    return Request(command, pins, seed=entry.seed, max_steps=entry.max_steps or None, timeout=timeout)
+
+
+def run_once(request: Request, artifacts: Iterable[str], home: Path, role: str, watch: Watch | None) -> Ran:
+    """Run a command as it is locked, or was.
+
+    Args:
+        request: the command with its pins.
+        artifacts: the files that it makes, as they were named.
+        home: where its run folder is made.
+        role: what the run is for.
+        watch: called about it.
+
+    Raises:
+        KeyboardInterrupt: a signal ended it.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    pool = RunPool(request, home, watch)
+    try:
+        plan = request.base(role)
+        with pool.place_for(plan) as place:
+            run = pool.run_at(place, plan)
+            made = {path: _digest_at(_led(path, place)) for path in artifacts}
+    except BudgetSpentError as spent:
+        # `working_in` says what that means for the whole.
+        raise KeyboardInterrupt(spent.signal or SIGINT) from spent
+    finally:
+        pool.close()
+    return replace(read_run(run.outcome.folder, request.max_steps or 0, made), trouble=_trouble(run))
+
+
+def read_run(folder: RunFolder, most_steps: int, artifacts: Mapping[str, str | None] | None = None) -> Ran:
+    """What a run folder says.
+
+    Args:
+        folder: of the run.
+        most_steps: that it was to take; 0 where it was to go to its end.
+        artifacts: that it made.
+
+    Raises:
+        RecordingError: it is none, or damaged.
+    """
+    recordings = folder.recordings()
+    files = {path for note in read_notes(folder.path, Files) for path in note.files}
+    noted = tuple(note.what for note in read_notes(folder.path, Unseen))
+    streams = streams_of([recordings]) if recordings else ()
+    lacking = missing(streams, cuts_of([folder.path])) if streams else ()
+    return Ran(
+        folder,
+        recordings,
+        noted_environment(folder.path),
+        artifacts or {},
+        tuple(sorted(files)),
+        next((note.script for note in read_notes(folder.path, Observed) if note.script), ""),
+        _is_whole(folder, most_steps),
+        None,
+        tuple(unentered(folder)),
+        tuple(dict.fromkeys([*lacking, *noted])),
+    )
+
+
+def _is_whole(folder: RunFolder, most_steps: int) -> bool:
+    """Whether it came to its own end, or to the step that it was to come to."""
+    manifest = folder.manifest()
+    ends = [note.stopped_after for note in read_notes(folder.path, Ended) if note.stopped_after is not None]
+    ended = manifest.get("status") in ("ended", "stopped") and manifest.get("exit_code", 0) == 0
+    if ends:
+        return ended and max(ends) + 1 == most_steps
+    return ended and all(recording.complete for recording in folder.recordings())
+
+
+def recorded_artifacts(folder: RunFolder, artifacts: Iterable[str]) -> dict[str, str | None]:
+    """Of the files that a run made, those that lie in its own folder; where others are now says nothing of that run."""
+    own = str(folder.path / FILES)
+    led = {path: with_run_folder([path], own)[0] for path in artifacts}
+    return {path: _digest_at(Path(there)) for path, there in led.items() if there != path and Path(own).exists()}
+
+
+def _trouble(run: Run) -> SamebitsError | None:
+    """Why this one run cannot be judged by itself."""
+    found = why_unjudgeable([run])
+    if not isinstance(found, ScriptFailedError):
+        return found
+    return ScriptFailedError(found.message.replace("in 1 of 1 runs ", ""), found.hint)
+
+
+def _led(path: str, place: Place) -> Path:
+    inside = with_run_folder([path], place.files)[0]
+    return Path(place.led(os.path.join(place.folder, inside)))
+
+
+def _digest_at(path: Path) -> str | None:
+    try:
+        return digest_of_path(path)
+    except LockfileError:
+        return None

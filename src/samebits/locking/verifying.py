@@ -1,0 +1,330 @@
+"""`samebits verify`: locked commands are run again, or recordings taken as they are, and held against the lockfile."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import samebits
+from samebits.base.errors import (
+    InterruptError,
+    LockfileError,
+    RecordingError,
+    SamebitsError,
+    ScriptFailedError,
+    ScriptHangsError,
+    UsageError,
+)
+from samebits.checking.plan import Request
+from samebits.comparison.locate import first_divergence
+from samebits.factors.context import Setting
+from samebits.factors.pinning import settings_from
+from samebits.launch.command import parse_command
+from samebits.launch.working import working_in
+from samebits.locking.code import changes_since, code_of
+from samebits.locking.comparing import Held, differing_files, held_against
+from samebits.locking.entries import Locked, RunEntry
+from samebits.locking.environments import differences, nearest
+from samebits.locking.files import digest_of_path
+from samebits.locking.lockfile import Lockfile, update
+from samebits.locking.making import NO_ENVIRONMENT, Around, LockRequest, changed, lock_entry
+from samebits.locking.running import Ran, read_run, recorded_artifacts, request_of, run_once
+from samebits.locking.verdict import LockDivergence, Verification, Verified
+from samebits.runfolder.folder import Manifest, RunFolder
+
+
+@dataclass(frozen=True)
+class VerifyRequest:
+    """What is to be verified.
+
+    Attributes:
+        lockfile: where.
+        names: of entries; empty for all.
+        against: a recording that is there already, instead of runs; None runs the commands.
+        updates: write what is other here, and what was never locked for this environment.
+        adds: write only what was never locked for this environment.
+        timeout: seconds for one run; None waits as long as it takes.
+    """
+
+    lockfile: Path
+    names: tuple[str, ...] = ()
+    against: RunFolder | None = None
+    updates: bool = False
+    adds: bool = False
+    timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.against is not None and (self.updates or self.adds):
+            raise UsageError(
+                "--against takes a recording as it is, and only what was run here is locked",
+                "leave --against or --update away",
+            )
+
+
+def verify(request: VerifyRequest, around: Around) -> Verification:
+    """Hold every entry that was asked for against a run of its command, or against a recording.
+
+    Raises:
+        LockfileError: the lockfile cannot be used, or has no such entry.
+        RecordingError: the recording cannot be used, or is of another command.
+        StorageError: the lockfile is to be written, and cannot be.
+    """
+    content = Lockfile.load(request.lockfile)
+    if not content.runs:
+        raise LockfileError(f"no run is locked in {request.lockfile}", "first: samebits lock train.py")
+    if request.against is not None:
+        name = _entry_for(content, request.names, request.against)
+        return Verification(request.lockfile, (_recorded(content, name, request.against),))
+    chosen = dict.fromkeys(request.names or sorted(content.runs))
+    entries = {name: content.entry(name) for name in chosen}
+    found = [_verified(content, name, entry, request, around) for name, entry in entries.items()]
+    return Verification(request.lockfile, tuple(found))
+
+
+# ---- one entry, run --------------------------------------------------------------------------------------------------
+
+
+def _verified(content: Lockfile, name: str, entry: RunEntry, request: VerifyRequest, around: Around) -> Verified:
+    found = Verified(name, shlex.join(entry.command), "undecided")
+    try:
+        asked = request_of(entry, parse_command(entry.command), request.timeout)
+        ran = _run(name, entry, asked, around, "verify")
+        found = judged(content, name, entry, ran)
+        if (found.kind == "unknown" and request.adds) or (found.kind in ("unknown", "different") and request.updates):
+            return _updated(found, entry, request, around)
+        return found if found.kind != "different" else _run_again(found, ran, entry, asked, around)
+    except SamebitsError as error:
+        if isinstance(error, InterruptError):
+            raise
+        return replace(found, kind="undecided", error=error)
+
+
+def _run(name: str, entry: RunEntry, asked: Request, around: Around, role: str) -> Ran:
+    home = around.home / f"{_folder_name(name)}-{role}".replace(" ", "-")
+    with working_in(around.home), around.watching() as watch:
+        return run_once(asked, entry.artifacts, home, role, watch)
+
+
+def _run_again(found: Verified, ran: Ran, entry: RunEntry, asked: Request, around: Around) -> Verified:
+    """The same with one thing more: does it give these other bits every time, or does it not repeat at all?"""
+    if all(place.what == "data" for place in found.divergences):
+        return found
+    again = _run(found.name, entry, asked, around, "verify again")
+    if again.trouble is not None or not again.recordings:
+        return found
+    same = first_divergence(ran.recordings, again.recordings) is None and again.artifacts == ran.artifacts
+    return replace(found, is_steady=same)
+
+
+def judged(content: Lockfile, name: str, entry: RunEntry, ran: Ran) -> Verified:
+    """What a run says of an entry; nothing is run here.
+
+    Args:
+        content: of the lockfile.
+        name: of the entry.
+        entry: that is verified.
+        ran: a run of its command.
+    """
+    words, folder = shlex.join(entry.command), ran.folder.path
+    found = Verified(name, words, "undecided", ran.environment, folder=folder, not_observed=ran.not_observed)
+    why = _why_unjudgeable(ran)
+    if why is not None:
+        return replace(found, error=why)
+    data = differing_files(entry.data, _data_now(entry.data), "data")
+    home = content.home_of(ran.environment, entry.on)
+    if home is None:
+        return _unknown(content, found, entry, ran, data)
+    found = _beside(content, found, home, entry.on[home], ran)
+    try:
+        held = held_against(entry.on[home], ran.recordings, ran.is_whole, entry.max_steps)
+    except SamebitsError as error:
+        return replace(found, error=error)
+    return _decided(found, held, data, entry.on[home], ran)
+
+
+def _why_unjudgeable(ran: Ran) -> SamebitsError | None:
+    """Why a run says nothing at all; where the script failed, what it did before can be judged."""
+    if not ran.recordings or not ran.environment.torch:
+        return ran.trouble or LockfileError(NO_ENVIRONMENT, "was it recorded by an older samebits? Run it again")
+    return None if isinstance(ran.trouble, (ScriptFailedError, ScriptHangsError)) else ran.trouble
+
+
+def _beside(content: Lockfile, found: Verified, home: str, locked: Locked, ran: Ran) -> Verified:
+    """With what a run is held against, and what has changed around it."""
+    code = code_of(ran.files, Path.cwd())
+    return replace(
+        found,
+        home=home,
+        locked=locked,
+        code=changes_since(locked.code, code.files, Path.cwd()),
+        differences=differences(content.environments[home], ran.environment),
+    )
+
+
+def _decided(found: Verified, held: Held, data: Sequence[LockDivergence], locked: Locked, ran: Ran) -> Verified:
+    artifacts = differing_files(locked.artifacts, ran.artifacts, "artifact") if ran.is_whole else ()
+    bits = () if held.divergence is None else (held.divergence,)
+    found = replace(found, divergences=(*data, *bits, *artifacts), steps=held.agreed, streams=locked.streams)
+    if data:
+        return replace(found, kind="different")
+    if (bits or artifacts) and locked.samebits != samebits.__version__:
+        return replace(found, error=_other_samebits(locked))
+    if bits or artifacts:
+        return replace(found, kind="different")
+    if ran.trouble is not None or not held.reaches_end:
+        return replace(found, error=ran.trouble or _cut_off(held, locked))
+    if ran.unentered:
+        hint = "what it did is not known; give the command that samebits can enter"
+        return replace(found, error=LockfileError(f"all that was recorded agrees; but {ran.unentered[0]}", hint))
+    unseen = [path for path in locked.artifacts if path not in ran.artifacts]
+    notes = tuple(f"{path} was not compared: the recording does not hold it" for path in unseen)
+    return replace(found, kind="same", notes=(*found.notes, *notes))
+
+
+def _unknown(content: Lockfile, found: Verified, entry: RunEntry, ran: Ran, data: Sequence[LockDivergence]) -> Verified:
+    """An environment that was never locked: what it is most like, and whether its bits are those of another one."""
+    if ran.trouble is not None:
+        return replace(found, error=ran.trouble)
+    if data:
+        return replace(found, kind="different", divergences=tuple(data))
+    known = {home: content.environments[home] for home in entry.on}
+    if not known:
+        return replace(found, kind="unknown")
+    home = nearest(known, ran.environment)
+    alike = [name for name, locked in entry.on.items() if _agrees(locked, ran, entry.max_steps)]
+    return replace(
+        _beside(content, found, home, entry.on[home], ran),
+        kind="unknown",
+        divergences=_parting(entry.on[home], ran, entry.max_steps),
+        agrees_with=home if home in alike else next(iter(alike), ""),
+    )
+
+
+def _agrees(locked: Locked, ran: Ran, most_steps: int) -> bool:
+    try:
+        held = held_against(locked, ran.recordings, ran.is_whole, most_steps)
+    except SamebitsError:
+        return False
+    return (
+        held.divergence is None
+        and held.reaches_end
+        and not differing_files(locked.artifacts, ran.artifacts, "artifact")
+    )
+
+
+def _parting(locked: Locked, ran: Ran, most_steps: int) -> tuple[LockDivergence, ...]:
+    try:
+        found = held_against(locked, ran.recordings, ran.is_whole, most_steps).divergence
+    except SamebitsError:
+        return ()
+    return () if found is None else (found,)
+
+
+def _cut_off(held: Held, locked: Locked) -> SamebitsError:
+    agreed = "it took no step" if not held.agreed else f"its {held.agreed} steps agree"
+    return RecordingError(
+        f"the run ended early: {agreed}, and {locked.steps} are locked", "let it run to its end, or see what ended it"
+    )
+
+
+def _other_samebits(locked: Locked) -> SamebitsError:
+    return LockfileError(
+        f"the recording differs from what is locked, but samebits {locked.samebits} recorded that, and this is "
+        f"{samebits.__version__}, which may record otherwise",
+        f"verify with samebits {locked.samebits}, or lock again with this one",
+    )
+
+
+def _data_now(data: Mapping[str, str]) -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for path in data:
+        try:
+            found[path] = digest_of_path(Path(path))
+        except LockfileError:
+            found[path] = None
+    return found
+
+
+def _folder_name(name: str) -> str:
+    return "".join(one if one.isalnum() or one in "-_." else "-" for one in name).strip(".") or "run"
+
+
+# ---- updating --------------------------------------------------------------------------------------------------------
+
+
+def _updated(found: Verified, entry: RunEntry, request: VerifyRequest, around: Around) -> Verified:
+    """The entry locked again in this environment, in the way in which it was made sure before that it repeats."""
+    before = found.locked
+    own = replace(entry, data={path: digest_of_path(Path(path)) for path in entry.data})
+    repeats = "checked" if before is None else before.repeats
+    asked = LockRequest(entry.command, request.lockfile, found.name, repeats=repeats, timeout=request.timeout)
+    home = around.home / f"{_folder_name(found.name)}-update"
+    home.mkdir(parents=True, exist_ok=True)
+    new = lock_entry(found.name, own, parse_command(entry.command), asked, replace(around, home=home))
+    if new.locked is None:
+        why = new.error or LockfileError(
+            "the command does not repeat, so it is not locked", f"why: samebits check {found.command}"
+        )
+        return replace(found, notes=(*found.notes, f"not written: {why.message}"))
+
+    def change(now: Lockfile) -> Lockfile:
+        if replace(now.entry(found.name), on={}, data={}) != replace(entry, on={}, data={}):
+            raise LockfileError(f"{found.name!r} was locked anew by another process meanwhile", "verify again")
+        return changed(now, new, own)
+
+    update(request.lockfile, change)
+    return replace(found, written="added" if found.kind == "unknown" else "changed", kind="same")
+
+
+# ---- a recording that is there already -------------------------------------------------------------------------------
+
+
+def _entry_for(content: Lockfile, names: Sequence[str], folder: RunFolder) -> str:
+    """The entry that a recording is held against: the one that was named, else the one of its command."""
+    if len(names) > 1:
+        raise UsageError(f"--against holds one recording against one entry, got {len(names)}", "name one of them")
+    if names:
+        content.entry(names[0])
+        return names[0]
+    typed = tuple(folder.manifest().get("typed", ()))
+    own = [name for name, entry in sorted(content.runs.items()) if entry.command == typed]
+    if len(own) != 1:
+        how = "no entry is" if not own else f"{', '.join(own)} are"
+        raise LockfileError(f"{how} of the command {shlex.join(typed)!r}, which {folder.path} is a run of", "name one")
+    return own[0]
+
+
+def _recorded(content: Lockfile, name: str, folder: RunFolder) -> Verified:
+    entry = content.entry(name)
+    manifest = folder.manifest()
+    _need_the_same_run(name, entry, manifest, folder.path)
+    return judged(content, name, entry, read_run(folder, entry.max_steps, recorded_artifacts(folder, entry.artifacts)))
+
+
+def _need_the_same_run(name: str, entry: RunEntry, manifest: Manifest, path: Path) -> None:
+    """Raise where a run differs from what is locked already in how it was started: then other bits accuse nobody."""
+    typed = manifest.get("typed", manifest.get("command", []))
+    if typed and tuple(typed) != entry.command:
+        raise RecordingError(
+            f"{path} is a run of {shlex.join(typed)!r}, and {name!r} is locked for {shlex.join(entry.command)!r}",
+            "name the entry that it is a run of",
+        )
+    plan = manifest.get("plan", {})
+    made = {factor: _mode(setting) for factor, setting in plan.get("settings", {}).items()}
+    wanted = {factor: ("pinned", setting.value) for factor, setting in settings_from(entry.pins).items()}
+    made = {factor: mode for factor, mode in made.items() if mode[0] != "natural"}
+    if made != wanted or (wanted and plan.get("seed", 0) != entry.seed):
+        pins = " ".join(f"--pin {word}" for word in entry.pins) or "--no-pin"
+        seed = f" --seed {entry.seed}" if entry.seed else ""
+        raise RecordingError(
+            f"{path} was made with other pins than {name!r} was locked with",
+            f"record it so: samebits run {pins}{seed} --out RUN {shlex.join(entry.command)}",
+        )
+
+
+def _mode(setting: Mapping[str, object]) -> tuple[str, str | None]:
+    own = Setting()
+    value = setting.get("value", own.value)
+    return str(setting.get("mode", own.mode)), None if value is None else str(value)

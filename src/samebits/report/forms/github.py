@@ -1,0 +1,51 @@
+"""`--format github`: annotations of GitHub Actions, at the lines that they are about, then the answer for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from samebits.base.errors import SamebitsError
+from samebits.checking.verdict import Verdict
+from samebits.locking.verdict import Verification
+from samebits.report.locks import verify_text
+from samebits.report.remarks import Remark, check_remarks, failure_remark, verify_remarks
+from samebits.report.text import check_text
+
+IS_DATA = True
+# What GitHub calls the levels.
+_LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
+
+
+def check(verdict: Verdict) -> str:
+    """An annotation for each cause."""
+    return _annotated(check_remarks(verdict), "samebits check", check_text(verdict))
+
+
+def verify(found: Verification) -> str:
+    """An annotation for each entry that does not agree."""
+    return _annotated(verify_remarks(found), "samebits verify", verify_text(found))
+
+
+def failure(kind: str, error: SamebitsError) -> str:
+    """One annotation, without a line."""
+    return _annotation(failure_remark(error), f"samebits {kind}")
+
+
+def _annotated(remarks: Iterable[Remark], title: str, text: str) -> str:
+    # The log shows the answer, too; a line of it must not be taken for a command.
+    shown = "\n".join(f" {line}" if line.startswith("::") else line for line in text.splitlines())
+    return "\n".join([*(_annotation(remark, f"{title}: {remark.rule}") for remark in remarks), shown])
+
+
+def _annotation(remark: Remark, title: str) -> str:
+    place = {"file": remark.path, "line": str(remark.line)} if remark.path else {}
+    named = ",".join(f"{name}={_property(value)}" for name, value in (place | {"title": title}).items())
+    return f"::{_LEVELS[remark.level]} {named}::{_data(remark.message)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,64 @@
+"""`--format junit`: one XML document as test runners write it, for what collects the results of tests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from xml.sax.saxutils import escape, quoteattr
+
+from samebits.base.errors import SamebitsError
+from samebits.checking.verdict import Verdict
+from samebits.locking.verdict import Verification
+from samebits.report.locks import verify_texts
+from samebits.report.remarks import Case, check_case, verify_cases
+
+IS_DATA = True
+# XML 1.0 has no way to hold these, not even escaped.
+_UNHEARD_OF = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_ELEMENTS = {"failed": "failure", "broken": "error", "skipped": "skipped"}
+
+
+def check(verdict: Verdict) -> str:
+    """One case: the command."""
+    return _suite("samebits check", [check_case(verdict)])
+
+
+def verify(found: Verification) -> str:
+    """A case for each entry; what is unknown here was skipped."""
+    return _suite("samebits verify", verify_cases(found, verify_texts(found)))
+
+
+def failure(kind: str, error: SamebitsError) -> str:
+    """One case that is an error."""
+    return _suite(f"samebits {kind}", [Case(f"samebits {kind}", "broken", error.message, str(error))])
+
+
+def _suite(name: str, cases: Sequence[Case]) -> str:
+    counts = {word: sum(case.outcome == outcome for case in cases) for outcome, word in _COUNTED.items()}
+    numbers = " ".join(f'{word}="{count}"' for word, count in counts.items())
+    seconds = f'time="{sum(case.seconds for case in cases):.3f}"'
+    lines = [f'<testsuite name={quoteattr(name)} tests="{len(cases)}" {numbers} {seconds}>']
+    body = "\n".join(_case(name.replace(" ", "."), case) for case in cases)
+    return "\n".join(
+        ['<?xml version="1.0" encoding="utf-8"?>', "<testsuites>", *lines, body, "</testsuite>\n</testsuites>"]
+    )
+
+
+_COUNTED = {"failed": "failures", "broken": "errors", "skipped": "skipped"}
+
+
+def _case(owner: str, case: Case) -> str:
+    head = f'<testcase classname={_attribute(owner)} name={_attribute(case.name)} time="{case.seconds:.3f}"'
+    element = _ELEMENTS.get(case.outcome)
+    if element is None:
+        return f"{head}>\n<system-out>{_text(case.text)}</system-out>\n</testcase>"
+    message = f"<{element} message={_attribute(case.headline)}>{_text(case.text)}</{element}>"
+    return f"{head}>\n{message}\n</testcase>"
+
+
+def _text(text: str) -> str:
+    return escape(_UNHEARD_OF.sub("\ufffd", text))
+
+
+def _attribute(text: str) -> str:
+    return quoteattr(_UNHEARD_OF.sub("\ufffd", text))

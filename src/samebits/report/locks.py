@@ -1,0 +1,331 @@
+"""What `samebits lock` and `samebits verify` found, for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from samebits.locking.code import CodeChange
+from samebits.locking.entries import Locked
+from samebits.locking.verdict import EnvironmentDifference, LockDivergence, Locking, Verification, Verified
+from samebits.report.documents import (
+    CodeChangeDocument,
+    LockDivergenceDocument,
+    LockDocument,
+    VerifiedDocument,
+    VerifyDocument,
+)
+from samebits.report.json import check_json, error_json
+from samebits.report.places import agreed, counted, path_of, stream_words
+from samebits.report.rows import laid_out
+from samebits.report.text import check_text
+from samebits.runfolder.environment import Environment
+
+_REPEATS = {
+    "checked": "after a check",
+    "looked": "after a quick check",
+    "unchecked": "without a check: whether it repeats is not known",
+}
+_STEADY = {
+    True: "a second run gave the same bits as this one, so it repeats, and gives other ones than before",
+    False: "a second run gave yet other bits than this one: it does not repeat (samebits check says why)",
+}
+
+
+def verify_text(found: Verification) -> str:
+    """The answer of `samebits verify`."""
+    parts = verify_texts(found)
+    return "\n\n".join(parts if len(parts) == 1 else [verify_headline(found), *parts])
+
+
+def verify_texts(found: Verification) -> list[str]:
+    """What is said of each entry."""
+    return [laid_out(headline_of(one, found), _rows(one)) for one in found.entries]
+
+
+def verify_headline(found: Verification) -> str:
+    """All entries in one sentence."""
+    if len(found.entries) == 1:
+        return headline_of(found.entries[0], found)
+    count = len(found.entries)
+    own = [one.name for one in found.entries if one.kind == found.kind]
+    words = {
+        "same": f"same bits: all {count} entries agree with {path_of(str(found.lockfile))}",
+        "different": f"different bits: {len(own)} of {count} entries diverge: {', '.join(own)}",
+        "unknown": f"unknown here: {len(own)} of {count} entries were never locked for this environment",
+        "undecided": f"undecided: {len(own)} of {count} entries could not be judged: {', '.join(own)}",
+    }
+    return words[found.kind]
+
+
+def headline_of(one: Verified, found: Verification) -> str:
+    """One entry in one sentence."""
+    lockfile = path_of(str(found.lockfile))
+    if one.written:
+        what = "added to" if one.written == "added" else "written anew in"
+        return f"same bits: {one.name} was {what} {lockfile} for this environment"
+    if one.kind == "same":
+        return f"same bits: {one.name} agrees with {lockfile} in {counted(one.steps, 'step')}: {agreed(one.streams)}"
+    if one.kind == "different":
+        return f"different bits: {one.name} diverges from {lockfile} {divergence_line(one.divergences[0])}"
+    if one.kind == "unknown":
+        return f"unknown here: {one.name} was never locked for this environment"
+    message = one.error.message.splitlines()[0] if one.error is not None else "it could not be judged"
+    return f"undecided: {one.name}: {message}"
+
+
+def divergence_line(place: LockDivergence) -> str:
+    """`at step 37, in the gradients`: where a run parts from what is locked, as a clause."""
+    if place.what == "data":
+        return f"in the data: {place.path} is not as it was locked{place.why and f': {place.why}'}"
+    if place.what == "artifact":
+        return f"in an artifact: {place.path} is not as it was locked{place.why and f': {place.why}'}"
+    if place.what == "length":
+        assert place.lengths is not None
+        return f"in its length: it took {counted(place.lengths[1], 'step')}, and {place.lengths[0]} are locked"
+    if place.seen == "end" and place.is_exact:
+        return f"after the last step, in {_first_stream(place)}"
+    if place.is_exact and place.seen == str(place.step):
+        return f"at step {place.step}, in {_first_stream(place)}"
+    if place.is_exact:
+        return f"at step {place.step}"
+    since = 0 if place.agreed is None else place.agreed + 1
+    return f"between steps {since} and {place.step}"
+
+
+def _first_stream(place: LockDivergence) -> str:
+    return stream_words(place.streams[0]) if place.streams else "what is recorded besides what is locked"
+
+
+def _rows(one: Verified) -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = []
+    if one.kind == "undecided" and one.error is not None:
+        rows += [("error", line) for line in one.error.message.splitlines()[1:]]
+        rows += [("hint", one.error.hint)] if one.error.hint else []
+    if not one.written:
+        rows += _divergence_rows(one)
+    rows += _environment_rows(one)
+    rows += [("code", change_line(change)) for change in one.code]
+    if one.kind != "same" and one.locked is not None and not one.code:
+        rows.append(("code", "as it was when this was locked, as far as files of the project were imported"))
+    if one.locked is not None:
+        rows.append(("locked", _locked_line(one.locked)))
+    if one.kind != "same" and one.folder is not None:
+        rows.append(("run", path_of(str(one.folder))))
+    rows += [("next", command) for command in next_commands(one)]
+    rows += [("note", note) for note in one.notes]
+    return [*rows, *(("not seen", text) for text in one.not_observed or ("nothing that samebits knows of",))]
+
+
+def _divergence_rows(one: Verified) -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = []
+    if one.kind == "unknown" and one.divergences:
+        rows.append(("bits", f"other than those of {one.home}: {divergence_line(one.divergences[0])}"))
+    for place in one.divergences if one.kind == "different" else ():
+        if place is not one.divergences[0]:
+            rows.append(("also", divergence_line(place)))
+        rows += _detail_rows(place)
+    if one.is_steady is not None and not one.written:
+        rows.append(("again", _STEADY[one.is_steady]))
+    if one.agrees_with:
+        rows.append(("bits", f"the same as those of {one.agrees_with}, in {counted(one.steps or _steps(one), 'step')}"))
+    return rows
+
+
+def _steps(one: Verified) -> int:
+    return 0 if one.locked is None else one.locked.steps
+
+
+def _detail_rows(place: LockDivergence) -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = []
+    if place.what == "stream" and place.streams:
+        at = "after the last step" if place.seen == "end" else f"at step {place.seen}"
+        rows.append(("first", f"{at} these are other than locked: {agreed(place.streams)}"))
+    if place.losses is not None:
+        rows.append(("", f"loss {' '.join(place.losses[0])} locked, {' '.join(place.losses[1])} here"))
+    if place.what in ("stream", "length"):
+        since = "no step" if place.agreed is None else "step 0" if place.agreed == 0 else f"steps 0 to {place.agreed}"
+        rows.append(("agree", since))
+    if place.recordings is not None:
+        rows.append(("trainings", f"{place.recordings[0]} of {place.recordings[1]} differ"))
+    return rows
+
+
+def _environment_rows(one: Verified) -> list[tuple[str, str]]:
+    if not one.environment.torch:
+        return []
+    rows = [("here", environment_line(one.environment))]
+    label = "differs" if one.kind == "unknown" else "besides"
+    rows += [(label, difference_line(difference)) for difference in one.differences]
+    if one.kind == "different" and not any(difference.can_change_bits for difference in one.differences):
+        rows.append(("", f"the environment is the locked one, {one.home}, in all that is known to change bits"))
+    return rows
+
+
+def environment_line(environment: Environment) -> str:
+    """`cpu, torch 2.13.0+cpu, 2 threads, AVX512`."""
+    parts = [environment.device, f"torch {environment.torch}", _threads(environment.threads)]
+    return f"{', '.join(filter(None, [*parts, environment.instructions]))} ({environment.name})"
+
+
+def _threads(count: str) -> str:
+    return f"{count} thread" if count == "1" else f"{count} threads"
+
+
+def difference_line(difference: EnvironmentDifference) -> str:
+    """`cpu-threads: 2 locked, 1 here; it can change bits: …`."""
+    can = "can" if difference.can_change_bits else "cannot"
+    return (
+        f"{difference.name}: {difference.locked} locked, {difference.here} here; it {can} change bits: {difference.why}"
+    )
+
+
+def change_line(change: CodeChange) -> str:
+    """`train.py:12, 3 lines changed since it was locked`."""
+    if change.line is None:
+        return f"{change.path}, {change.how} since it was locked"
+    return f"{change.path}:{change.line}, {counted(change.lines or 0, 'line')} changed since it was locked"
+
+
+def _locked_line(locked: Locked) -> str:
+    commit = f", at commit {locked.commit}" if locked.commit else ""
+    dirty = f" with changes in {', '.join(locked.uncommitted)}" if locked.uncommitted else ""
+    return f"by samebits {locked.samebits}{commit}{dirty}, {_REPEATS[locked.repeats]}"
+
+
+def next_commands(one: Verified) -> list[str]:
+    """What to type, where there is something to do."""
+    if one.kind == "unknown":
+        return [f"samebits verify {one.name} --update-new-only     (adds this environment)"]
+    if one.kind == "different":
+        return [f"samebits verify {one.name} --update     (once the new bits are meant)"]
+    return []
+
+
+def lock_text(found: Locking) -> str:
+    """The answer of `samebits lock`."""
+    if found.locked is None and found.check is not None and found.error is None:
+        return f"{lock_headline(found)}\n\n{check_text(found.check)}"
+    rows: list[tuple[str, str]] = []
+    if found.environment.torch:
+        rows.append(("here", environment_line(found.environment)))
+    if found.locked is not None:
+        rows.append(("locked", _locked_line(found.locked)))
+        rows.append(("", f"{counted(found.locked.steps, 'step')}: {agreed(found.locked.streams)}"))
+        rows += [("", f"{path} {digest}") for path, digest in sorted(found.locked.artifacts.items())]
+    if found.changed is not None:
+        rows.append(("before", f"it was otherwise: this run diverges from that {divergence_line(found.changed)}"))
+    rows += [("note", note) for note in found.notes]
+    rows += [("not seen", text) for text in found.not_observed or ("nothing that samebits knows of",)]
+    return laid_out(lock_headline(found), rows)
+
+
+def lock_headline(found: Locking) -> str:
+    """What was done, in one sentence."""
+    if found.error is not None:
+        return f"not locked: {found.error.message.splitlines()[0]}"
+    if found.kind == "different":
+        return f"not locked: {found.command} does not repeat"
+    return f"locked: {found.name} in {path_of(str(found.lockfile))}, {counted(_locked_steps(found), 'step')}"
+
+
+def _locked_steps(found: Locking) -> int:
+    return 0 if found.locked is None else found.locked.steps
+
+
+# ---- JSON ------------------------------------------------------------------------------------------------------------
+
+
+def verify_json(found: Verification) -> VerifyDocument:
+    """`samebits.verify/1`."""
+    alone = found.entries[0].error if len(found.entries) == 1 else None
+    return {
+        "schema": "samebits.verify/1",
+        "verdict": found.kind,
+        "headline": verify_headline(found),
+        "lockfile": str(found.lockfile),
+        "entries": [_verified(one, found) for one in found.entries],
+        "error": error_json(alone),
+    }
+
+
+def _verified(one: Verified, found: Verification) -> VerifiedDocument:
+    return {
+        "name": one.name,
+        "verdict": one.kind,
+        "headline": headline_of(one, found),
+        "command": one.command,
+        "environment": _environment(one.environment),
+        "environment_name": one.environment.name if one.environment.torch else "",
+        "held_against": one.home,
+        "differences": [
+            {
+                "name": difference.name,
+                "locked": difference.locked,
+                "here": difference.here,
+                "can_change_bits": difference.can_change_bits,
+                "why": difference.why,
+            }
+            for difference in one.differences
+        ],
+        "divergences": [_divergence(place) for place in one.divergences],
+        "steady": one.is_steady,
+        "agrees_with": one.agrees_with,
+        "steps": one.steps,
+        "streams": list(one.streams),
+        "code": _changes(one.code),
+        "commit": "" if one.locked is None else one.locked.commit,
+        "folder": None if one.folder is None else str(one.folder),
+        "written": one.written,
+        "notes": list(one.notes),
+        "not_observed": list(one.not_observed),
+        "error": error_json(one.error),
+    }
+
+
+def _changes(changes: Sequence[CodeChange]) -> list[CodeChangeDocument]:
+    return [{"path": one.path, "how": one.how, "line": one.line, "lines": one.lines} for one in changes]
+
+
+def _divergence(place: LockDivergence) -> LockDivergenceDocument:
+    return {
+        "what": place.what,
+        "step": place.step,
+        "agreed": place.agreed,
+        "exact": place.is_exact,
+        "streams": list(place.streams),
+        "seen": place.seen,
+        "losses": None if place.losses is None else (list(place.losses[0]), list(place.losses[1])),
+        "lengths": place.lengths,
+        "path": place.path,
+        "recordings": place.recordings,
+        "message": divergence_line(place),
+    }
+
+
+def _environment(environment: Environment) -> dict[str, str]:
+    return {name: value for name, value in asdict(environment).items() if value}
+
+
+def lock_json(found: Locking) -> LockDocument:
+    """`samebits.lock/1`."""
+    return {
+        "schema": "samebits.lock/1",
+        "verdict": found.kind,
+        "headline": lock_headline(found),
+        "name": found.name,
+        "command": found.command,
+        "lockfile": str(found.lockfile),
+        "environment": _environment(found.environment),
+        "environment_name": found.environment.name if found.environment.torch else "",
+        "repeats": None if found.locked is None else found.locked.repeats,
+        "steps": _locked_steps(found),
+        "streams": [] if found.locked is None else list(found.locked.streams),
+        "is_new": found.is_new,
+        "changed": None if found.changed is None else _divergence(found.changed),
+        "check": None if found.check is None else check_json(found.check),
+        "folder": None if found.folder is None else str(found.folder),
+        "notes": list(found.notes),
+        "not_observed": list(found.not_observed),
+        "error": error_json(found.error),
+    }

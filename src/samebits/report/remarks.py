@@ -1,0 +1,170 @@
+"""An answer as remarks on lines of code: what annotations, SARIF and JUnit have in common."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from samebits.base.errors import SamebitsError
+from samebits.base.sites import Site, shown_path
+from samebits.checking.verdict import Cause, Verdict
+from samebits.factors.catalog import find
+from samebits.locking.verdict import Verification, Verified
+from samebits.report.causes import cause_line, evidence
+from samebits.report.locks import change_line, divergence_line, headline_of, next_commands
+from samebits.report.origins import describe_finding, site_of
+from samebits.report.text import check_text
+
+Level = Literal["error", "warning", "note"]
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something to say about a line.
+
+    Attributes:
+        rule: what sort of thing it is: a factor, or what diverged.
+        about: the rule in one sentence.
+        level: of confirmed causes and of diverging bits `error`, of suspicions and of what is not known `warning`.
+        message: what to say.
+        path: of the file, relative to the current folder where it lies there; empty where there is no line to name.
+        line: counted from 1.
+        others: further places of the same, as path and line.
+        source: the line itself; empty where it is not known.
+    """
+
+    rule: str
+    about: str
+    level: Level
+    message: str
+    path: str = ""
+    line: int = 1
+    others: tuple[tuple[str, int], ...] = ()
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Something that was tested, with its outcome.
+
+    Attributes:
+        name: of the entry, or the command.
+        outcome: `passed`, `failed`, `skipped` where nothing was promised, `broken` where nothing could be decided.
+        headline: in one sentence.
+        text: all that is to say.
+        seconds: it took.
+    """
+
+    name: str
+    outcome: Literal["passed", "failed", "skipped", "broken"]
+    headline: str
+    text: str
+    seconds: float = 0.0
+
+
+def check_remarks(verdict: Verdict) -> list[Remark]:
+    """A remark for each cause; where there is none, one for the first operation that differs, or for the answer."""
+    found = [_cause(cause) for cause in verdict.causes]
+    if found or verdict.kind == "same":
+        return found
+    headline = check_text(verdict).splitlines()[0] if verdict.error is None else verdict.error.message
+    about = "runs of one command that give other bits"
+    level: Level = "error" if verdict.kind == "different" else "warning"
+    site = None if verdict.origin is None else site_of(verdict.origin.first.place.row.kind)
+    if site is None or verdict.origin is None:
+        return [Remark(verdict.kind, about, level, headline)]
+    message = f"{headline}: {describe_finding(verdict.origin)}"
+    return [Remark("operation", about, level, message, *_place(site), source=site.source)]
+
+
+def _cause(cause: Cause) -> Remark:
+    level: Level = "error" if cause.confirmed else "warning"
+    message = f"{cause_line(cause)}. {evidence(cause)}."
+    own = find(cause.factor)
+    if cause.site is None:
+        return Remark(cause.factor, own.summary, level, message)
+    others = tuple(_place(site) for site in cause.others)
+    source = cause.source or cause.site.source
+    return Remark(cause.factor, own.summary, level, message, *_place(cause.site), others, source)
+
+
+def check_case(verdict: Verdict) -> Case:
+    """The check as one case."""
+    text = check_text(verdict)
+    headline = text.splitlines()[0] if verdict.error is None else verdict.error.message.splitlines()[0]
+    seconds = sum(run.wall_seconds for run in verdict.runs)
+    outcome: Literal["passed", "failed", "broken"] = (
+        "passed" if verdict.kind == "same" else "failed" if verdict.kind == "different" else "broken"
+    )
+    return Case(verdict.command, outcome, headline, _with_error(text, verdict.error), seconds)
+
+
+def verify_remarks(found: Verification) -> list[Remark]:
+    """A remark for each entry that does not agree: at the first line that has changed, else at its script."""
+    return [_entry(one, found) for one in found.entries if one.kind != "same"]
+
+
+_ABOUT = {
+    "different": "bits that are not those of the lockfile",
+    "unknown": "an environment for which no bits are locked",
+    "undecided": "a locked command that could not be judged",
+}
+
+
+def _entry(one: Verified, found: Verification) -> Remark:
+    level: Level = "warning" if one.kind == "unknown" else "error"
+    parts = [headline_of(one, found), *map(divergence_line, one.divergences[1:])]
+    parts += [change_line(change) for change in one.code]
+    if one.kind == "unknown":
+        moved = [own for own in one.differences if own.can_change_bits]
+        parts += [f"{own.name}: {own.locked} locked, {own.here} here" for own in moved]
+    parts += [command.split("  ")[0] for command in next_commands(one)]
+    changed = next((change for change in one.code if change.line is not None), None)
+    path, line = (changed.path, changed.line or 1) if changed is not None else (_script_of(one), 1)
+    return Remark(one.kind, _ABOUT[one.kind], level, "; ".join(parts), path, line)
+
+
+def _script_of(one: Verified) -> str:
+    """The first word of a command that is a file here; empty where none is."""
+    return next((word for word in shlex.split(one.command) if word.endswith(".py") and os.path.isfile(word)), "")
+
+
+def verify_cases(found: Verification, texts: Sequence[str]) -> list[Case]:
+    """A case for each entry.
+
+    Args:
+        found: the answer.
+        texts: what is said of each entry.
+    """
+    outcomes: dict[str, Literal["passed", "failed", "skipped", "broken"]] = {
+        "same": "passed",
+        "different": "failed",
+        "unknown": "skipped",
+        "undecided": "broken",
+    }
+    return [
+        Case(one.name, outcomes[one.kind], headline_of(one, found), _with_error(text, one.error))
+        for one, text in zip(found.entries, texts, strict=True)
+    ]
+
+
+def failure_remark(error: SamebitsError) -> Remark:
+    """Of an answer that could not even be begun."""
+    message = f"{error.message}; {error.hint}" if error.hint else error.message
+    return Remark(error.kind, "samebits could not begin", "error", message)
+
+
+def rules_of(remarks: Iterable[Remark]) -> dict[str, str]:
+    """Rule → what it is about, in the order in which they are first met."""
+    return {remark.rule: remark.about for remark in reversed(list(remarks))}
+
+
+def _place(site: Site) -> tuple[str, int]:
+    return shown_path(site.path), site.line
+
+
+def _with_error(text: str, error: SamebitsError | None) -> str:
+    return text if error is None else f"{text}\n\n{error}"

@@ -1,0 +1,72 @@
+"""What a run says of the environment that it computed in: as it was when the first step was done."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import samebits
+from samebits.agent.environment import environment_now
+from samebits.locking.digests import expected_of
+from samebits.runfolder.environment import Environment, together
+from samebits.runfolder.folder import RunFolder
+from samebits.runfolder.notes import noted_environment
+
+
+def train(threads: int) -> None:
+    torch.manual_seed(0)
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    torch.set_num_threads(threads)
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(torch.ones(3, 4)).sum().backward()
+        optimizer.step()
+
+
+def test_it_is_known_on_the_cpu() -> None:
+    """What torch, NumPy, Python and the system say of themselves; nothing of CUDA, which is not woken up by asking."""
+    found = environment_now()
+
+    assert {field.name for field in fields(found) if not getattr(found, field.name)} <= {"cuda", "cudnn", "driver"}
+    assert (found.device, found.torch, found.torch_git) == ("cpu", torch.__version__, torch.version.git_version)
+    assert found.instructions.split()[0] == torch.backends.cpu.get_cpu_capability()
+    assert found.threads == str(torch.get_num_threads())
+    assert not torch.cuda.is_initialized()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_threads_are_those_of_the_training(tmp_path: Path, threads: int) -> None:
+    """A script may set their number itself, after torch was imported."""
+    before = torch.get_num_threads()
+    try:
+        with samebits.record(tmp_path / "run"):
+            train(threads)
+    finally:
+        torch.set_num_threads(before)
+
+    assert noted_environment(tmp_path / "run").threads == str(threads)
+    assert len(expected_of(RunFolder(tmp_path / "run").recordings()).rows) == 3
+
+
+def test_variables_that_choose_instructions_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch says what it chose itself; for MKL and oneDNN there are only variables."""
+    monkeypatch.delenv("MKL_CBWR", raising=False)
+    plain = environment_now()
+    monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")  # of no account without a device
+    chosen = environment_now()
+
+    assert plain.differing(chosen) == ("instructions",)
+    assert "MKL_CBWR=COMPATIBLE" in chosen.instructions.split()
+    assert "CUBLAS_WORKSPACE_CONFIG" not in chosen.instructions
+
+
+def test_processes_make_one_environment() -> None:
+    """What they share once, what they do not in any order; without a process nothing is known."""
+    a, b = Environment(device="A", threads="1"), Environment(device="B", threads="1")
+
+    assert together([a, b]) == together([b, a]) == Environment(device="A, B", threads="1")
+    assert together([]) == Environment()

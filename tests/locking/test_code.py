@@ -1,0 +1,116 @@
+"""What has changed in the code since it was locked, in repositories and without one."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from samebits.locking.code import MOST_NAMED, changes_since, code_of
+from samebits.locking.files import digest_of_path
+
+TEXT = "".join(f"line {number}\n" for number in range(1, 21))
+
+
+def git(folder: Path, *words: str) -> str:
+    command = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b.c", *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    path = tmp_path / "repository"
+    path.mkdir()
+    git(path, "init", "-q")
+    (path / "train.py").write_text(TEXT)
+    git(path, "add", ".")
+    git(path, "commit", "-qm", "first")
+    return path
+
+
+def test_a_clean_tree_is_a_commit(repository: Path) -> None:
+    """With git's own name of every content."""
+    code = code_of([str(repository / "train.py")], repository)
+
+    assert code.commit == git(repository, "rev-parse", "HEAD")
+    assert code.uncommitted == ()
+    assert git(repository, "rev-parse", "HEAD:train.py").startswith(code.files["train.py"])
+
+
+def test_a_dirty_tree_is_told(repository: Path) -> None:
+    """Files that are not as committed, and files that git does not know; not what has nothing to do with the run."""
+    (repository / "train.py").write_text(TEXT + "more\n")
+    (repository / "new file.py").write_text("x")
+    (repository / "other.py").write_text("x")
+    code = code_of([str(repository / "train.py"), str(repository / "new file.py")], repository)
+
+    assert code.uncommitted == ("new file.py", "train.py")
+    assert set(code.files) == {"new file.py", "train.py"}
+
+
+def test_what_was_locked_before_it_was_committed_is_found_again(repository: Path) -> None:
+    """The lock and the change go into one commit; later the changed lines are known all the same."""
+    (repository / "train.py").write_text(TEXT + "locked\n")
+    before = code_of([str(repository / "train.py")], repository).files
+    git(repository, "commit", "-qam", "the change and its lock")
+    (repository / "train.py").write_text("# begin\n" + TEXT.replace("line 7\n", "line seven\n") + "locked\n")
+    now = code_of([str(repository / "train.py")], repository).files
+    (change,) = changes_since(before, now, repository)
+
+    assert (change.path, change.how, change.line, change.lines) == ("train.py", "changed", 1, 2)
+    assert changes_since(now, now, repository) == ()
+
+
+def test_a_content_that_git_does_not_know_has_no_lines(repository: Path) -> None:
+    """It is said to have changed, and nothing is made up; removed lines at the end name the last line there is."""
+    before = {"train.py": "0123456789ab", "gone.py": "0123456789ab"}
+    now = code_of([str(repository / "train.py")], repository).files
+    found = changes_since(before, now, repository)
+    assert [(one.path, one.how, one.line) for one in found] == [
+        ("gone.py", "removed", None),
+        ("train.py", "changed", None),
+    ]
+
+    (repository / "train.py").write_text("line 1\n")
+    (change,) = changes_since(now, code_of([str(repository / "train.py")], repository).files, repository)
+    assert (change.line, change.lines) == (1, 19)
+
+
+def test_without_git_contents_have_names_too(tmp_path: Path) -> None:
+    """So a change is seen, and not in which line."""
+    (tmp_path / "train.py").write_text("a")
+    before = code_of([str(tmp_path / "train.py")], tmp_path)
+    (tmp_path / "train.py").write_text("b")
+    after = code_of([str(tmp_path / "train.py")], tmp_path)
+
+    assert (before.commit, before.uncommitted) == ("", ())
+    assert [(one.path, one.line) for one in changes_since(before.files, after.files, tmp_path)] == [("train.py", None)]
+
+
+def test_of_many_files_the_rest_is_one(tmp_path: Path) -> None:
+    """A change in it is noticed; what lies outside of the project is left out."""
+    project = tmp_path / "project"
+    project.mkdir()
+    paths = [project / f"module{number:02}.py" for number in range(40)]
+    for path in [*paths, tmp_path / "outside.py"]:
+        path.write_text(path.name)
+    given = [str(path) for path in [*paths, tmp_path / "outside.py"]]
+    before = code_of(given, project).files
+    paths[-1].write_text("other")
+    after = code_of(given, project).files
+
+    assert len(before) == MOST_NAMED + 1
+    assert [one.path for one in changes_since(before, after, project)] == ["(28 more files)"]
+
+
+def test_a_folder_has_a_digest(tmp_path: Path) -> None:
+    """Of the names and the bytes of all files in it."""
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "x").write_bytes(b"1")
+    first = digest_of_path(tmp_path / "a")
+    (tmp_path / "a" / "b" / "x").rename(tmp_path / "a" / "b" / "y")
+    second = digest_of_path(tmp_path / "a")
+    (tmp_path / "a" / "b" / "y").write_bytes(b"2")
+
+    assert len({first, second, digest_of_path(tmp_path / "a")}) == 3
+    (tmp_path / "a" / "b" / "y").write_bytes(b"1")
+    assert digest_of_path(tmp_path / "a") == second

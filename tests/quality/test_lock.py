@@ -1,0 +1,486 @@
+"""Locked trainings, and what is changed in them, around them or beneath them: caught where bits change, else not."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from samebits.locking.lockfile import Lockfile
+from tests.schemas import assert_valid
+from tests.sharing import made_once
+
+TIMEOUT_SECONDS = 600
+STEPS = 12
+# Layer normalisation adds over the batch: its gradients depend on the number of threads.
+SCRIPT = f'''"""A small training."""
+import sys
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(32, 64), nn.LayerNorm(64), nn.ReLU(), nn.Linear(64, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range({STEPS}):
+    loss = model(torch.randn(2048, 32)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+if len(sys.argv) > 1:
+    torch.save(model.state_dict(), sys.argv[1] + "/last.pt")
+print("done")
+'''
+FLIP = "model[0].weight.data.view(torch.int32).view(-1)[17] ^= 1"
+
+
+def samebits(folder: Path, *words: str, threads: int = 2, **variables: str) -> subprocess.CompletedProcess[str]:
+    left_out = ("CI", "PYTHONHASHSEED")
+    environment = {name: value for name, value in os.environ.items() if name not in left_out}
+    return subprocess.run(
+        [sys.executable, "-m", "samebits", *words],
+        cwd=folder,
+        env=environment | {"OMP_NUM_THREADS": str(threads)} | variables,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        check=False,
+    )
+
+
+def verified(folder: Path, *words: str, threads: int = 2) -> dict[str, Any]:
+    """The answer as data, held against its schema; and the status fits."""
+    done = samebits(folder, "verify", "--format", "json", *words, threads=threads)
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert_valid(found)
+    assert done.returncode == {"same": 0, "different": 1}.get(found["verdict"], 2), done.stderr
+    return found
+
+
+def alone(found: dict[str, Any]) -> dict[str, Any]:
+    (entry,) = found["entries"]
+    return dict(entry)
+
+
+def git(folder: Path, *words: str) -> None:
+    own = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    subprocess.run([*own, *words], check=True, capture_output=True)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with a training, and a lockfile that was made with two threads."""
+
+    def make(path: Path) -> None:
+        (path / "train.py").write_text(SCRIPT)
+        git(path, "init", "-q")
+        git(path, "add", "train.py")
+        git(path, "commit", "-qm", "first")
+        done = samebits(path, "lock", "--no-check", "--format", "json", "train.py")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert_valid(json.loads(done.stdout))
+
+    shutil.copytree(made_once(tmp_path_factory, "locked", make), tmp_path / "own")
+    return tmp_path / "own"
+
+
+def edit(folder: Path, before: str, after: str) -> None:
+    text = (folder / "train.py").read_text()
+    assert before in text
+    (folder / "train.py").write_text(text.replace(before, after))
+
+
+def test_what_changes_no_bits_is_not_caught(folder: Path) -> None:
+    """A comment, a printed line, and the lines below them that have moved."""
+    edit(folder, "torch.manual_seed(0)", '# Begin.\nprint("begin")\ntorch.manual_seed(0)')
+    entry = alone(verified(folder))
+
+    assert (entry["verdict"], entry["steps"]) == ("same", STEPS)
+    assert [(change["path"], change["line"]) for change in entry["code"]] == [("train.py", 7)]
+
+
+CAUGHT = {
+    "a bit of one parameter at the last step": (
+        "    optimizer.step()",
+        f"    if step == {STEPS - 1}:\n        {FLIP}\n    optimizer.step()",
+        {"step": STEPS - 1, "exact": True},
+        14,
+    ),
+    "a bit of one parameter after the last step": (
+        "if len(sys.argv)",
+        f"{FLIP}\nif len(sys.argv)",
+        {"step": STEPS, "streams": ["end"], "seen": "end", "exact": True},
+        15,
+    ),
+    "the last bit of the learning rate": ("lr=0.1", "lr=0.1 + 2e-17", {"step": 0, "streams": ["optimizer"]}, 9),
+    "one draw more at step 5": (
+        "    loss = model",
+        "    if step == 5:\n        torch.rand(())\n    loss = model",
+        {"step": 5, "agreed": 4, "exact": True},
+        11,
+    ),
+    "two steps more": (f"range({STEPS})", f"range({STEPS + 2})", {"what": "length", "lengths": [STEPS, STEPS + 2]}, 10),
+    "two steps fewer": (
+        f"range({STEPS})",
+        f"range({STEPS - 2})",
+        {"what": "length", "lengths": [STEPS, STEPS - 2]},
+        10,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) for name in CAUGHT])
+def test_what_changes_bits_is_caught(folder: Path, name: str) -> None:
+    """With its step, its stream, and the line of the code that has changed since."""
+    before, after, expected, line = CAUGHT[name]
+    edit(folder, before, after)
+    entry = alone(verified(folder))
+    place = entry["divergences"][0]
+
+    assert entry["verdict"] == "different"
+    assert {key: place[key] for key in expected} == expected
+    assert (entry["code"][0]["path"], entry["code"][0]["line"]) == ("train.py", line)
+    assert (entry["differences"], entry["steady"]) == ([], True)
+
+
+@pytest.mark.slow
+def test_what_does_not_repeat_any_more_is_told_apart(folder: Path) -> None:
+    """Other bits in every run are no other result: the answer is the same, and says so."""
+    edit(folder, "torch.manual_seed(0)\n", "")
+    entry = alone(verified(folder))
+
+    assert (entry["verdict"], entry["steady"]) == ("different", False)
+    assert entry["divergences"][0]["streams"][0] == "init"
+
+
+@pytest.mark.slow
+def test_another_number_of_threads_is_another_environment(folder: Path) -> None:
+    """Unknown, and not different, with `cpu-threads` on top of the list. Once added, both are the same."""
+    before = Lockfile.load(folder / "samebits.lock")
+    entry = alone(verified(folder, threads=1))
+    assert entry["verdict"] == "unknown"
+    assert [one["name"] for one in entry["differences"]] == ["cpu-threads"]
+    assert entry["differences"][0]["can_change_bits"]
+    assert entry["agrees_with"] == ""
+    assert entry["divergences"][0]["step"] == 0
+
+    assert alone(verified(folder, "--update-new-only", threads=1))["written"] == "added"
+    after = Lockfile.load(folder / "samebits.lock")
+    assert len(after.environments) == 2
+    assert before.entry("train").on.items() <= after.entry("train").on.items()
+    assert [verified(folder, threads=threads)["verdict"] for threads in (1, 2)] == ["same", "same"]
+
+
+@pytest.mark.slow
+def test_a_pinned_number_of_threads_travels(folder: Path) -> None:
+    """Locked with `cpu-threads=2`, it is run so wherever it is verified."""
+    done = samebits(folder, "lock", "--no-check", "--name", "two", "--pin", "cpu-threads=2", "train.py", threads=1)
+
+    assert done.returncode == 0, done.stderr
+    assert verified(folder, "two", threads=1)["verdict"] == "same"
+    assert verified(folder, "two", threads=2)["verdict"] == "same"
+
+
+@pytest.mark.slow
+def test_what_does_not_repeat_is_not_locked(folder: Path) -> None:
+    """The check says why, and the lockfile is as it was."""
+    before = (folder / "samebits.lock").read_bytes()
+    edit(folder, "torch.manual_seed(0)\n", "")
+    done = samebits(folder, "lock", "--quick", "--name", "other", "train.py")
+
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith("not locked: train.py does not repeat\n\ndifferent bits: ")
+    assert "torch-rng" in done.stdout
+    assert (folder / "samebits.lock").read_bytes() == before
+
+
+@pytest.mark.slow
+def test_what_repeats_is_locked(folder: Path) -> None:
+    """After a whole check, its own run; after a quick one, a whole run besides. Locked again, the file is the same."""
+    for option, repeats in ((), "checked"), (("--quick",), "looked"):
+        done = samebits(folder, "lock", "--name", repeats, "--format", "json", *option, "train.py")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert json.loads(done.stdout)["repeats"] == repeats
+    before = (folder / "samebits.lock").read_bytes()
+    again = samebits(folder, "lock", "--name", "looked", "--quick", "train.py")
+
+    assert again.returncode == 0
+    assert (folder / "samebits.lock").read_bytes() == before
+    assert verified(folder)["verdict"] == "same"
+
+
+@pytest.mark.slow
+def test_data_and_artifacts_count(folder: Path) -> None:
+    """A file of the data that has changed or is gone, and an artifact of other bytes; beside their twin."""
+    (folder / "data").mkdir()
+    (folder / "data" / "x.bin").write_bytes(b"data")
+    words = ["--data", "data", "--artifact", "{run}/last.pt", "train.py", "{run}"]
+    done = samebits(folder, "lock", "--no-check", "--name", "whole", *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert verified(folder, "whole")["verdict"] == "same"
+
+    (folder / "data" / "x.bin").write_bytes(b"dat4")
+    entry = alone(verified(folder, "whole"))
+    assert [(one["what"], one["path"]) for one in entry["divergences"]] == [("data", "data")]
+    shutil.rmtree(folder / "data")
+    assert "it is not there" in alone(verified(folder, "whole"))["headline"]
+
+    (folder / "data").mkdir()
+    (folder / "data" / "x.bin").write_bytes(b"data")
+    edit(folder, "print(", 'open(sys.argv[1] + "/last.pt", "ab").write(b"!")\nprint(')
+    entry = alone(verified(folder, "whole"))
+    assert [(one["what"], one["path"]) for one in entry["divergences"]] == [("artifact", "{run}/last.pt")]
+
+
+@pytest.mark.slow
+def test_a_file_that_moves_is_not_locked(folder: Path) -> None:
+    """An artifact with the time in it would be red for ever."""
+    edit(folder, "print(", 'import time\nopen("log.txt", "w").write(str(time.time_ns()))\nprint(')
+    done = samebits(folder, "lock", "--quick", "--name", "log", "--artifact", "log.txt", "train.py")
+
+    assert done.returncode == 2
+    assert "log.txt is another file in every run, so it cannot be locked" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_recording_is_verified_without_torch(folder: Path) -> None:
+    """`--against`: of the same command and the same pins; where these differ, nothing is accused."""
+    assert samebits(folder, "run", "--no-pin", "--out", "alone", "train.py").returncode == 0
+    assert samebits(folder, "run", "--out", "pinned", "train.py").returncode == 0
+    assert samebits(folder, "run", "--no-pin", "--out", "other", "train.py", ".").returncode == 0
+    (folder / "empty").mkdir()
+    (folder / "empty" / "torch.py").write_text("raise ImportError('no torch')")
+    done = samebits(folder, "verify", "--against", "alone", PYTHONPATH=str(folder / "empty"))
+    assert (done.returncode, done.stdout[:24]) == (0, "same bits: train agrees ")
+
+    for run, why in (("pinned", "was made with other pins"), ("other", "no entry is of the command 'train.py .'")):
+        done = samebits(folder, "verify", "--against", run)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert why in done.stderr
+    edit(folder, "lr=0.1", "lr=0.2")
+    assert samebits(folder, "run", "--no-pin", "--out", "changed", "train.py").returncode == 0
+    assert samebits(folder, "verify", "--against", "changed").returncode == 1
+
+
+UNJUDGED = {
+    "it fails before its first step": ("model = ", "raise SystemExit(3)\nmodel = ", "exit status 3"),
+    "it fails after steps that agree": ("    loss = model", "    assert step < 4\n    loss = model", "AssertionError"),
+    "it does not train any more": (f"range({STEPS})", "range(0)", "without one training step"),
+}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) for name in UNJUDGED])
+def test_what_cannot_be_judged_is_not_called_different(folder: Path, name: str) -> None:
+    before, after, why = UNJUDGED[name]
+    edit(folder, before, after)
+    entry = alone(verified(folder))
+
+    assert entry["verdict"] == "undecided"
+    assert why in entry["error"]["message"]
+
+
+def test_a_command_that_is_gone_is_an_error_of_its_entry(folder: Path) -> None:
+    """With the name that it may have now; nothing is run."""
+    (folder / "train.py").rename(folder / "training.py")
+    done = samebits(folder, "verify")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no script 'train.py'" in done.stderr
+    assert "did you mean training.py?" in done.stderr
+
+
+def test_lockfiles_that_cannot_be_used(folder: Path) -> None:
+    """Edited, cut off, in the midst of a merge, from the future, empty, gone: nothing is run, nothing is written."""
+    path = folder / "samebits.lock"
+    whole = path.read_text()
+    for content, why in (
+        (whole.replace("seed = 0", "seed = 1"), "was edited, or is damaged"),
+        (whole[:-8], "is cut off"),
+        (f"<<<<<<< HEAD\n{whole}", "is in the midst of a merge: line 1"),
+        (whole.replace("lockfile/1", "lockfile/2"), "has schema 2, and this samebits reads schemas up to 1"),
+        ("", "is empty"),
+    ):
+        path.write_text(content)
+        for words in (["verify"], ["lock", "train.py"], ["verify", "--update"]):
+            done = samebits(folder, *words)
+            assert (done.returncode, done.stdout) == (2, "")
+            assert why in done.stderr
+            assert "Traceback" not in done.stderr
+            assert path.read_text() == content
+    path.unlink()
+    assert "hint: first: samebits lock train.py" in samebits(folder, "verify").stderr
+    path.write_text(whole)
+    assert "locked are train" in samebits(folder, "verify", "trian").stderr
+
+
+def test_nothing_is_written_where_ci_is_set(folder: Path) -> None:
+    """Neither by `lock` nor by `--update`, and nothing is run first; a CI that is switched off is none."""
+    before = (folder / "samebits.lock").read_bytes()
+    for words in (["lock", "train.py"], ["verify", "--update"], ["verify", "--update-new-only"]):
+        done = samebits(folder, *words, CI="true")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "CI=true is set" in done.stderr
+        assert "--write-in-ci" in done.stderr
+    assert (folder / "samebits.lock").read_bytes() == before
+    assert "there is no script" in samebits(folder, "lock", "--write-in-ci", "nowhere.py", CI="true").stderr
+    assert "there is no script" in samebits(folder, "lock", "nowhere.py", CI="false").stderr
+
+
+def test_a_name_stands_for_one_command(folder: Path) -> None:
+    """Another command, seed or pin under the same name is an error before anything is run."""
+    for words, what in (
+        (["train.py", "x"], "the command: train.py, not train.py x"),
+        (["--seed", "3", "train.py"], "--seed: 0, not 3"),
+        (["--pin", "hash-seed", "train.py"], "pins: none, not hash-seed"),
+    ):
+        done = samebits(folder, "lock", "--no-check", *words)
+        assert done.returncode == 2
+        assert f"'train' is locked already, with another value of {what}" in done.stderr
+        assert "--replace" in done.stderr
+
+
+@pytest.mark.slow
+def test_two_locks_at_once_both_survive(folder: Path) -> None:
+    """Each makes its runs and then writes: both entries are there, and the one that was."""
+    command = [sys.executable, "-m", "samebits", "lock", "--no-check"]
+    environment = {name: value for name, value in os.environ.items() if name != "CI"}
+    started = [
+        subprocess.Popen([*command, "--name", name, "train.py"], cwd=folder, env=environment, stdout=subprocess.DEVNULL)
+        for name in ("one", "two")
+    ]
+
+    assert [process.wait(TIMEOUT_SECONDS) for process in started] == [0, 0]
+    assert set(Lockfile.load(folder / "samebits.lock").runs) == {"one", "two", "train"}
+
+
+@pytest.mark.slow
+def test_a_change_that_is_meant_is_written(folder: Path) -> None:
+    """`--update-new-only` does not, `--update` does; and the changed code is where the next difference counts from."""
+    edit(folder, "lr=0.1", "lr=0.2")
+    assert alone(verified(folder, "--update-new-only"))["verdict"] == "different"
+    assert alone(verified(folder, "--update"))["written"] == "changed"
+
+    entry = alone(verified(folder))
+    assert (entry["verdict"], entry["code"]) == ("same", [])
+    locked = next(iter(Lockfile.load(folder / "samebits.lock").entry("train").on.values()))
+    assert locked.uncommitted == ("train.py",)
+
+
+@pytest.mark.slow
+def test_the_forms_for_programs(folder: Path) -> None:
+    """An annotation at the changed line, a failed case, a result with its line; the same status in all of them."""
+    edit(folder, "lr=0.1", "lr=0.2")
+    found = {form: samebits(folder, "verify", "--format", form) for form in ("text", "github", "junit", "sarif")}
+    assert {done.returncode for done in found.values()} == {1}
+
+    assert found["text"].stdout.startswith("different bits: train diverges from samebits.lock at step 0, in ")
+    first = found["github"].stdout.splitlines()[0]
+    assert re.match(
+        r"::error file=train\.py,line=9,title=samebits verify%3A different::different bits: train div", first
+    )
+    case = ElementTree.fromstring(found["junit"].stdout).find("testsuite/testcase")
+    assert case is not None
+    assert (case.get("name"), case.find("failure") is not None) == ("train", True)
+    (result,) = json.loads(found["sarif"].stdout)["runs"][0]["results"]
+    place = result["locations"][0]["physicalLocation"]
+    assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("train.py", 9)
+
+
+RANKS = """
+import sys
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+model = nn.parallel.DistributedDataParallel(nn.Linear(8, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+torch.manual_seed(dist.get_rank())
+for step in range(6):
+    loss = model(torch.randn(16, 8)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+def test_ranks_are_locked_together(folder: Path) -> None:
+    """Whichever comes first. Where one of them draws other data, the step and how many of them differ are named."""
+    (folder / "ranks.py").write_text(RANKS)
+    words = ["--", "torchrun", "--nproc-per-node", "2", "ranks.py"]
+    done = samebits(folder, "lock", "--no-check", *words, threads=1)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [verified(folder, "ranks", threads=1)["verdict"] for _ in range(2)] == ["same", "same"]
+
+    (folder / "ranks.py").write_text(RANKS.replace("    loss =", "    torch.rand(step * dist.get_rank())\n    loss ="))
+    place = alone(verified(folder, "ranks", threads=1))["divergences"][0]
+    assert (place["step"], place["streams"][0], place["recordings"]) == (1, "batch", [2, 2])
+
+
+@pytest.mark.slow
+def test_from_python_it_is_the_same(folder: Path) -> None:
+    """`samebits.lock` and `samebits.verify` return what the commands print, and print nothing."""
+    code = """
+import samebits, threading, json
+locked = samebits.lock("train.py", name="python", max_steps=5, no_check=True)
+found = samebits.verify("python")
+told = []
+def in_thread():
+    try:
+        samebits.verify("python")
+    except samebits.SamebitsError as error:
+        told.append(error.message)
+thread = threading.Thread(target=in_thread)
+thread.start()
+thread.join()
+print(json.dumps([locked.kind, str(locked).splitlines()[0], found.kind, str(found).splitlines()[0], told]))
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "CI"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True)
+
+    assert json.loads(done.stdout) == [
+        "locked",
+        "locked: python in samebits.lock, 5 steps",
+        "same",
+        "same bits: python agrees with samebits.lock in 5 steps: initial parameters, data, losses, gradients, "
+        "parameters and optimizer states",
+        ["verify() was called from a thread"],
+    ], done.stderr
+
+
+@pytest.mark.slow
+def test_ctrl_c_writes_nothing(folder: Path) -> None:
+    """In the midst of a run: the status that a shell gives, no traceback, and the lockfile is as it was."""
+    edit(folder, f"range({STEPS})", "range(10**9)")
+    before = (folder / "samebits.lock").read_bytes()
+    for words in (["verify", "--update"], ["lock", "--no-check", "--name", "other", "train.py"]):
+        shutil.rmtree(folder / ".samebits")
+        environment = {name: value for name, value in os.environ.items() if name != "CI"}
+        command = [sys.executable, "-m", "samebits", *words]
+        with subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True) as running:
+            wait_for(lambda: any(folder.glob(".samebits/*/**/recording.sqlite")))
+            running.send_signal(signal.SIGINT)
+            _, told = running.communicate(timeout=60)
+        assert running.returncode == 130, told
+        assert "Traceback" not in told
+    assert (folder / "samebits.lock").read_bytes() == before
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
+    until = time.monotonic() + 120
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.2)
