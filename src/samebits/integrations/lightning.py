@@ -181,7 +181,7 @@ class Loader:
         Raises:
             UsageError: the Trainer has no `SamebitsCallback`.
         """
-        if not _callbacks:
+        if not any(self in _train_loaders(one) for one in list(_callbacks)):
             raise UsageError(
                 "a Trainer without a SamebitsCallback is saving a samebits.integrations.lightning.Loader, which would "
                 "not go on where it was",
