@@ -1,13 +1,14 @@
 # For a machine that has make and Python 3.11 or newer; an existing .venv is reused.
 #   make demo   one training script that repeats bit for bit, and one that does not
 #   make test   everything CI checks; `make test-slow` goes on with what that has only samples of
+#   make test-frameworks   Lightning, transformers and accelerate, the newest and the oldest supported ones
 #   make docs   the documentation as a site, in build/site
 
 SHELL := /bin/bash
 PYTHON ?= python3
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: demo test test-slow test-versions docs
+.PHONY: demo test test-slow test-frameworks test-versions docs
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -26,6 +27,20 @@ test: .venv/installed-dev
 # What the fast tests have a sample of: every planted fault, every example, every pair of options.
 test-slow: .venv/installed-dev
 	pytest -n auto --dist worksteal -m slow
+
+# Each in an environment of its own in build/frameworks, which is reused as long as what it is made from stays. `FRAMEWORK_TESTS="-m slow"` runs the planted faults: half an hour.
+FRAMEWORK_TESTS ?=
+test-frameworks: build/frameworks/newest/made build/frameworks/oldest/made
+	build/frameworks/newest/bin/python -m pytest tests/integrations $(FRAMEWORK_TESTS)
+	build/frameworks/oldest/bin/python -m pytest tests/integrations $(FRAMEWORK_TESTS)
+
+# What old frameworks need beside them is their own business: only what bits depend on is pinned.
+build/frameworks/%/made: tests/integrations/%.txt constraints.txt pyproject.toml | .venv/bin/python
+	rm -rf $(@D)
+	python -m venv $(@D)
+	grep -E '^(torch|numpy|pytest)==' constraints.txt > $(@D)/constraints.txt
+	$(@D)/bin/python -m pip install --quiet --editable ".[torch]" pytest --requirement $< --constraint $(@D)/constraints.txt
+	touch $@
 
 # The promised versions of Python and torch: noxfile.py says which. Some GB and half an hour.
 test-versions: .venv/installed-dev

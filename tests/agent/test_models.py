@@ -322,3 +322,36 @@ def test_an_end_in_a_cycle_does_not_depend_on_the_collector(tmp_path: Path) -> N
 
     found = samebits.compare(tmp_path / "a", tmp_path / "b")
     assert found.same, found
+
+
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_a_step_with_a_closure_is_recorded_as_the_model_made_it(is_loaded: bool, tmp_path: Path) -> None:
+    """Lightning steps that way: names are those of the model that is called, and gradients are those of the step."""
+
+    def training(has_closure: bool) -> None:
+        torch.manual_seed(0)
+        holder = nn.ModuleDict({"net": net()})
+        if is_loaded:
+            holder.load_state_dict(holder.state_dict())
+        model = holder["net"]
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def closure() -> torch.Tensor:
+            optimizer.zero_grad()
+            loss: torch.Tensor = model(torch.ones(3, 4)).pow(2).mean()
+            loss.backward()
+            return loss
+
+        for _ in range(2):
+            if has_closure:
+                optimizer.step(closure)
+            else:
+                closure()
+                optimizer.step()
+
+    closed, plain = (recorded(tmp_path / str(number), lambda n=number: training(n == 0)) for number in range(2))
+
+    assert names_in(closed) == names_in(plain)
+    for step in range(2):
+        for stream in ("grad", "param"):
+            assert closed.columns(step)[stream].as_dict() == plain.columns(step)[stream].as_dict()

@@ -246,7 +246,7 @@ def test_times_are_left_out_and_said(tmp_path: Path) -> None:
     for name, time in (("a", 12.5), ("b", 13.5)):
         with samebits.record(tmp_path / name):
             train(net())
-            torch.save({"epoch_seconds": [time, time], "saved": 1.7e9 + time, "best": 1.0}, os.devnull)
+            torch.save({"epoch_seconds": [time, time], "saved": 1.7e9 + time, "best": 1.0, "started": 8}, os.devnull)
             np.save("array.npy", np.float64(1.7e9 + time))
 
     assert samebits.compare(tmp_path / "a", tmp_path / "b").same
@@ -255,6 +255,16 @@ def test_times_are_left_out_and_said(tmp_path: Path) -> None:
         f"a number in what was saved, because it seems to be a time: {name}"
         for name in ("epoch_seconds[]", "saved", "array")
     ]
+
+
+def test_a_count_of_what_was_started_is_no_time(tmp_path: Path) -> None:
+    """Lightning saves how many batches were started: a number like any other."""
+    for name, started in (("a", 8), ("b", 9)):
+        with samebits.record(tmp_path / name):
+            train(net())
+            torch.save({"batches": {"started": started}}, os.devnull)
+
+    assert not samebits.compare(tmp_path / "a", tmp_path / "b").same
 
 
 def test_what_torch_save_pickles_counts_once(tmp_path: Path) -> None:

@@ -49,3 +49,13 @@ def test_a_script_that_writes_nothing_else_has_nothing_unseen(tmp_path: Path) ->
     source = SCRIPT[:start] + SCRIPT[end : SCRIPT.index('with open("gone')]
 
     assert unseen(tmp_path, source) == []
+
+
+def test_folders_numbered_anew_are_called_the_same(tmp_path: Path) -> None:
+    """What Lightning writes to version_0 in one run it writes to version_1 in the next."""
+    begin = SCRIPT[: SCRIPT.index("with open")]
+    source = (
+        f"{begin}for n in 0, 1:\n    os.makedirs(f'logs/version_{{n}}')\n    open(f'logs/version_{{n}}/m.csv', 'w')"
+    )
+
+    assert unseen(tmp_path, source) == ["what was written to logs/version_*/m.csv: compare it yourself"]

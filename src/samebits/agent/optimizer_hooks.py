@@ -61,6 +61,9 @@ class OptimizerHooks:
         if lane.ops is not None:
             lane.ops.places.optimizer_called(optimizer)
         lane.training.has_stepped = lane.training.has_optimizer = True
+        if _has_closure(args, kwargs):
+            # It calls the model, which names the parameters, and backward: what is there now is of the last step.
+            return
         named, fresh = lane.optimizers.named(lane.optimizers.meet(optimizer))
         lane.log.add("init", fresh)
         lane.log.add("grad", gradients(named))
@@ -74,7 +77,7 @@ class OptimizerHooks:
         held, log = lane.optimizers.meet(optimizer), lane.log
         named, _ = lane.optimizers.named(held)
         if not log.has("grad"):
-            # A closure (LBFGS) calls backward inside the step: what it left behind is the gradient of this step.
+            # A closure calls backward inside the step: what it left behind is the gradient of this step.
             log.add("grad", gradients(named))
         log.add("param", named)
         held.note_versions()
@@ -111,6 +114,11 @@ class OptimizerHooks:
             self.recorder.log.add("init", self.recorder.optimizers.named(held)[1])
             found += self.recorder.optimizers.own(held)
         return found
+
+
+def _has_closure(args: Any, kwargs: Any) -> bool:
+    """Whether a step was asked to compute its gradients itself; its arguments begin with the optimizer."""
+    return callable(kwargs.get("closure") or next(iter(args[1:]), None))
 
 
 def remove_left_over() -> None:

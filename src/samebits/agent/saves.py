@@ -27,10 +27,11 @@ _TIMES = frozenset(
     (
         *("time", "times", "timestamp", "timestamps", "timing", "timings", "date", "datetime", "clock", "wall"),
         *("duration", "durations", "elapsed", "seconds", "secs", "sec", "minutes", "hours", "ms", "ns", "latency"),
-        *("started", "finished", "created", "modified", "runtime", "eta", "speed", "throughput", "fps"),
-        *("pid", "uuid", "host", "hostname"),
+        *("runtime", "eta", "speed", "throughput", "fps", "pid", "uuid", "host", "hostname"),
     )
 )
+# Words that make a number a time unless it counts, as `batches.started` does.
+_EVENTS = frozenset(("started", "finished", "created", "modified"))
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 # From 2001 to 2039 in seconds since 1970; also counted in milli-, micro- and nanoseconds.
 _EPOCH = (1e9, 2.2e9)
@@ -154,7 +155,7 @@ def content(thing: object, prefix: str, file: str) -> Iterator[tuple[str, object
     for path, leaf in leaves(thing, prefix):
         key = path.removeprefix(prefix) or file
         if isinstance(leaf, bool | int | float | complex):
-            yield path, leaf, _is_time(key) or _is_epoch(leaf)
+            yield path, leaf, _is_time(key, isinstance(leaf, int)) or _is_epoch(leaf)
         elif (tensor := as_tensor(leaf)) is not None:
             is_array = tensor is not leaf
             yield path, tensor, is_array and (_is_time(key) or (tensor.numel() == 1 and _is_epoch(tensor.item())))
@@ -170,10 +171,11 @@ def kind_of(leaf: object) -> str:
     return f"{type(leaf).__name__} of {dtype}" if dtype is not None else type(leaf).__name__
 
 
-def _is_time(path: str) -> bool:
-    """Whether the last name in a path speaks of a time."""
+def _is_time(path: str, may_count: bool = False) -> bool:
+    """Whether the last name in a path speaks of a time; `may_count` when the value is a whole number."""
     names = re.findall(r"[^.\[\]\d]+", path)
-    return bool(names) and any(word.lower() in _TIMES for word in _WORD.findall(names[-1]))
+    words = {word.lower() for word in _WORD.findall(names[-1])} if names else set()
+    return not words.isdisjoint(_TIMES) or not (may_count or words.isdisjoint(_EVENTS))
 
 
 def _is_epoch(value: complex) -> bool:

@@ -111,6 +111,15 @@ class Epochs:
             self.next_epoch = epoch
             self.progress = Progress(epoch, 0, self.progress.skipped)
 
+    def set_position(self, loader: Any, epoch: int, batches: int, ranks: Ranks) -> None:
+        """Let the next iteration be the rest of this epoch, after so many batches of it."""
+        if isinstance(self.dataset, IterableDataset):
+            samples = batches * (loader.batch_size or ranks.world_size)
+        else:
+            samples = order_of(loader, self.last_batch).samples_in(KeyDeriver(self.seed), epoch, batches, ranks)
+        self.progress = self._loaded = Progress(epoch, samples, self.progress.skipped)
+        self.next_epoch = epoch
+
     def handed_over(self, turn: int, epoch: int, samples: int, skipped: Sequence[Skipped] = ()) -> None:
         """Another batch is the user's; an iterator that was left for a newer one counts no more."""
         if turn == self._begun:

@@ -118,6 +118,13 @@ class DataLoader(torch.utils.data.DataLoader[object]):
         """Let the next iteration be this epoch; without it they count up from 0."""
         self._epochs.set_epoch(whole_number(epoch, "epoch"))
 
+    def set_position(self, epoch: int, batches: int) -> None:
+        """Let the next iteration be the rest of this epoch, after so many batches of it.
+
+        For a framework that counts batches itself. A batch of which every sample was skipped is one as well.
+        """
+        self._epochs.set_position(self, whole_number(epoch, "epoch"), whole_number(batches, "batches"), self._ranks())
+
     def state_dict(self) -> dict[str, object]:
         """Where this loader stands: a few whole numbers, the same on every rank unless samples were skipped.
 

@@ -83,6 +83,13 @@ class Order:
         """Samples that are not collated are shared out one to a rank."""
         return self.size or ranks.world_size
 
+    def samples_in(self, stem: KeyDeriver, epoch: int, batches: int, ranks: Ranks) -> int:
+        """How many samples the first `batches` global batches of an epoch hold."""
+        if not self.makes_batches:
+            return batches * self.batch_size(ranks)
+        made = self._global_batches(stem, epoch, 0, 1)
+        return sum(len(batch) for batch in itertools.islice(made, batches))
+
     def _issued(self, stem: KeyDeriver, epoch: int, start: int, size: int, ranks: Ranks) -> Iterator[BatchRequest]:
         position = 0
         for batch in self._counted(self._global_batches(stem, epoch, start, size)):

@@ -10,12 +10,14 @@ if TYPE_CHECKING:
     from samebits.state.preemption import Preemption as Preemption
     from samebits.state.preserving import preserved as preserved
     from samebits.state.training import Training as Training
+    from samebits.state.waiting import WaitingGradients as WaitingGradients
 
 _EXPORTS = {
     "Preemption": "samebits.state.preemption",
     "StateError": "samebits.base.errors",
     "StateWarning": "samebits.base.errors",
     "Training": "samebits.state.training",
+    "WaitingGradients": "samebits.state.waiting",
     "preserved": "samebits.state.preserving",
 }
 

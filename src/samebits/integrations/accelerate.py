@@ -1,0 +1,111 @@
+"""accelerate: a loader that `prepare` hands back untouched, and whose place `save_state` and `load_state` carry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import torch.utils.data
+from accelerate.data_loader import DataLoaderStateMixin
+from accelerate.state import GradientState, PartialState
+from accelerate.utils import send_to_device
+
+from samebits.base.errors import UsageError
+from samebits.data.fetching import Skipped
+from samebits.data.loader import DataLoader
+from samebits.state.waiting import WaitingGradients as WaitingGradients
+
+__all__ = ["Loader", "WaitingGradients"]
+
+
+class Loader(torch.utils.data.DataLoader[object], DataLoaderStateMixin):  # type: ignore[misc]
+    """A `samebits.data.DataLoader` for accelerate: saved and loaded with everything else, to the very batch.
+
+    >>> loader = Loader(dataset, batch_size=64, shuffle=True, seed=0)
+    >>> model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+    >>> accelerator.register_for_checkpointing(WaitingGradients(model=model))
+
+    `batch_size` is that of the global batch: with several processes each gets a contiguous part of it, where
+    accelerate's own loaders take it for that of one process.
+
+    After `load_state`, the first iteration is the rest of the epoch that was saved, whose number is
+    `loader.state_dict()["epoch"]`: skip nothing. The third line restores gradients of a half-done accumulation.
+
+    Args:
+        dataset: map-style, or iterable.
+        args: as for torch's DataLoader.
+        seed: what the order and all randomness of samples hang on.
+        options: as for `samebits.data.DataLoader`.
+    """
+
+    # What `prepare` looks for in a loader that it made itself, and what saving and loading look for.
+    _is_accelerate_prepared = True
+    use_stateful_dataloader = True
+
+    def __init__(self, dataset: Any, *args: Any, seed: int, **options: Any) -> None:
+        # accelerate asks whether it is a loader of torch; nothing of that one is used, so that it is not made.
+        self._loader = DataLoader(dataset, *args, seed=seed, **options)
+        self.dataset, self.batch_size = dataset, self._loader.batch_size
+        self.num_workers, self.drop_last = self._loader.num_workers, self._loader.last_batch == "drop"
+        self.gradient_state = GradientState()
+        self._drop_last = self.drop_last
+        self._handed_over: dict[str, object] | None = None
+
+    @property
+    def total_batch_size(self) -> int:
+        """Samples of one batch, over all processes."""
+        return self.batch_size or PartialState().num_processes
+
+    @property
+    def skipped(self) -> list[Skipped]:
+        """Index and error of what this process has left out of the current epoch so far."""
+        return self._loader.skipped
+
+    @property
+    def sampler(self) -> NoReturn:  # type: ignore[override]
+        """Raises UsageError, as `skip_first_batches` asks for it, and would make a plain loader of this one."""
+        raise UsageError(
+            "skip_first_batches() would make a plain loader out of a samebits.integrations.accelerate.Loader",
+            "leave it out: after accelerator.load_state() the loader goes on with the very next batch",
+        )
+
+    batch_sampler = sampler
+
+    def __len__(self) -> int:
+        """The batches of an epoch."""
+        return len(self._loader)
+
+    def __iter__(self) -> Iterator[object]:  # type: ignore[override]
+        self.begin()
+        try:
+            yield from self._moved(iter(self._loader))
+        finally:
+            self.end()
+        self._handed_over = None
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next iteration be this epoch; without it they count up from 0."""
+        self._handed_over = None
+        self._loader.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, object]:
+        """Where this loader stands, as of `samebits.data.DataLoader`."""
+        return self._loader.state_dict() if self._handed_over is None else self._handed_over
+
+    def load_state_dict(self, state: dict[str, object]) -> None:
+        """Let the next iteration go on with the very next batch."""
+        self._handed_over = None
+        self._loader.load_state_dict(state)
+
+    def _moved(self, batches: Iterator[object]) -> Iterator[object]:
+        """Batches on their device; one is fetched ahead, since accelerate asks of each whether it is the last."""
+        device = PartialState().device
+        nothing = object()
+        batch = next(batches, nothing)
+        while batch is not nothing:
+            state = self._loader.state_dict()
+            following = next(batches, nothing)
+            self.end_of_dataloader = following is nothing
+            self._handed_over = state
+            yield send_to_device(batch, device)
+            batch = following

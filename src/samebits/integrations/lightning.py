@@ -1,0 +1,266 @@
+"""Lightning: a loader that stands where its Trainer stands, and a callback that keys everything else that is drawn.
+
+Both `lightning` and `pytorch_lightning` are served.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from torch.utils._pytree import tree_leaves
+
+from samebits.base.errors import StateWarning, UsageError
+from samebits.data.fetching import Skipped
+from samebits.data.loader import DataLoader
+from samebits.data.steps import StepGenerators
+from samebits.state.waiting import WaitingGradients
+
+_CHECKPOINT_KEY = "samebits"
+# A loader that is shorter than another beside it is iterated again within an epoch: each time is one of its own.
+_AGAIN = 1 << 32
+
+
+def _callback_class() -> Any:
+    """Of the package that is in use; a Trainer of the other takes its callbacks as well."""
+    names = ("lightning.pytorch", "pytorch_lightning")
+    for name in [name for name in names if name in sys.modules] or names:
+        try:
+            return importlib.import_module(name).Callback
+        except ModuleNotFoundError as error:
+            if error.name != name.partition(".")[0]:
+                raise
+    raise UsageError(
+        "samebits.integrations.lightning serves lightning and pytorch_lightning, and neither is installed",
+        "install one of the two",
+    )
+
+
+class SamebitsCallback(_callback_class()):  # type: ignore[misc]
+    """Keys every draw of a training by (seed, epoch, batch, rank): neither an evaluation nor a resume moves them.
+
+    >>> trainer = Trainer(callbacks=[SamebitsCallback(seed=0)])
+    >>> trainer.fit(model, Loader(dataset, batch_size=64, shuffle=True, seed=0))
+
+    The global generators of Python, NumPy and torch, on every device in use, and those that the LightningModule holds
+    start anew with every batch, evaluation and epoch. Gradients of a half-done accumulation are saved and restored.
+
+    Args:
+        seed: what the keys hang on.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.seed = seed
+        self._generators: Any = None
+        self._gradients: Any = None
+        self._waiting: Mapping[str, Any] | None = None
+        self._place: tuple[int, int] | None = None
+
+    def arrive(self, epoch: int, batches: int) -> None:
+        """A loader hands over this batch of this epoch, both counted as in a training that was never resumed."""
+        self._place = epoch, batches
+        self._generators.start("batch", epoch, batches)
+
+    def begin(self, what: str, trainer: Any) -> None:
+        """Start all generators from the key of what comes next."""
+        self._generators.start(what, *(self._place or _place(trainer)))
+
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        if not hasattr(trainer.fit_loop, "restarted_mid_epoch"):
+            raise UsageError(
+                "this Lightning does a batch again that a checkpoint was saved after, as all before 2.5 do",
+                "update it to 2.5 or newer",
+            )
+        _callbacks[trainer], self._place = self, None
+        self._generators = StepGenerators(self.seed, ("model", pl_module), beside=(trainer,))
+        self._gradients = WaitingGradients(model=pl_module)
+
+    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        _callbacks.pop(trainer, None)
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        _warn_of_other_loaders(trainer)
+        if self._waiting is not None:
+            self._gradients.load_state_dict(self._waiting)
+            self._waiting = None
+
+    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+        self._generators.start("epoch start", _place(trainer)[0])
+
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, *args: Any) -> None:
+        # A `Loader` has begun the batch.
+        if self._place is None:
+            self.begin("batch start", trainer)
+
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        self.begin("epoch end", trainer)
+
+    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+        self.begin("validation start", trainer)
+
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+        self.begin("validation end", trainer)
+
+    def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+        if _is_accumulating(trainer):
+            checkpoint[_CHECKPOINT_KEY] = self._gradients.state_dict()
+
+    def on_load_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+        self._waiting = checkpoint.get(_CHECKPOINT_KEY)
+
+
+# Of trainers that are at work.
+_callbacks: WeakKeyDictionary[Any, SamebitsCallback] = WeakKeyDictionary()
+
+
+class Loader:
+    """A `samebits.data.DataLoader` that stands where its Trainer stands, also after a resume.
+
+    `batch_size` is that of the global batch: with several devices each gets a contiguous part of it, so neither divide
+    nor multiply it. Give the Trainer a `SamebitsCallback` as well. As a loader of an evaluation it gives the same
+    samples every time.
+
+    It is no DataLoader of torch: of those the Trainer makes new ones, with samplers of its own.
+
+    Args:
+        dataset: map-style, or iterable.
+        args: as for torch's DataLoader.
+        seed: what the order and all randomness of samples hang on.
+        options: as for `samebits.data.DataLoader`.
+    """
+
+    def __init__(self, dataset: Any, *args: Any, seed: int, **options: Any) -> None:
+        self._loader = DataLoader(dataset, *args, seed=seed, **options)
+        # Batches handed over → the loader's own state, of the last two: the Trainer may fetch one ahead.
+        self._states: dict[int, dict[str, object]] = {}
+        self._loaded: Mapping[int, dict[str, object]] = {}
+
+    @property
+    def dataset(self) -> Any:
+        """The user's."""
+        return self._loader.dataset
+
+    @property
+    def batch_size(self) -> int | None:
+        """Of the global batch."""
+        return self._loader.batch_size
+
+    @property
+    def num_workers(self) -> int:
+        """As given."""
+        return self._loader.num_workers
+
+    @property
+    def skipped(self) -> list[Skipped]:
+        """Index and error of what this rank has left out of the current epoch so far."""
+        return self._loader.skipped
+
+    def __len__(self) -> int:
+        """The batches of an epoch."""
+        return len(self._loader)
+
+    def __iter__(self) -> Iterator[object]:
+        # Trainers begin iterations that they never use, and before they know where to go on. So all of this happens
+        # when the first batch is asked for.
+        trainer = next((one for one in list(_callbacks) if one.training and self in _train_loaders(one)), None)
+        if trainer is not None:
+            yield from self._for_training(_callbacks[trainer], *_next_place(trainer))
+            return
+        if any(one.evaluating or one.predicting for one in list(_callbacks)):
+            self._loader.set_position(0, 0)
+        yield from self._loader
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing, but where samples are skipped: the Trainer itself counts epochs and batches.
+
+        Raises:
+            UsageError: the Trainer has no `SamebitsCallback`.
+        """
+        if not any(self in _train_loaders(one) for one in list(_callbacks)):
+            raise UsageError(
+                "a Trainer without a SamebitsCallback is saving a samebits.integrations.lightning.Loader, which would "
+                "not go on where it was",
+                "write Trainer(callbacks=[SamebitsCallback(seed=0)]); without Lightning, use samebits.data.DataLoader",
+            )
+        return {"states": dict(self._states)} if self._loader.on_error == "skip" else {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take what `state_dict` returned."""
+        self._loaded = state.get("states", {})
+
+    def _for_training(self, callback: SamebitsCallback, epoch: int, begin: int) -> Iterator[object]:
+        self._stand(epoch, begin)
+        done = begin
+        # Moving a batch to its device may draw as well.
+        for done, batch in enumerate(self._loader, begin + 1):
+            if self._loader.on_error == "skip":
+                self._states = {**dict([*self._states.items()][-1:]), done: self._loader.state_dict()}
+            callback.arrive(epoch, done)
+            yield batch
+        callback.arrive(epoch, done + 1)
+
+    def _stand(self, epoch: int, done: int) -> None:
+        """Let the next iteration begin after so many batches of the Trainer's epoch."""
+        length = _length(self._loader)
+        times, batches = divmod(done, length) if length else (0, done)
+        own = epoch + times * _AGAIN
+        saved = self._loaded.get(done, {})
+        if saved.get("epoch") == own:
+            # Batches of which every sample was skipped were never handed over.
+            self._loader.load_state_dict(saved)
+        else:
+            self._loader.set_position(own, batches)
+
+
+def _place(trainer: Any) -> tuple[int, int]:
+    """Epoch, and which batch of it is at work, counted from 1."""
+    loop = trainer.fit_loop
+    return loop.epoch_progress.current.processed, loop.epoch_loop.batch_progress.current.ready
+
+
+def _next_place(trainer: Any) -> tuple[int, int]:
+    """Epoch, and how many batches of it are done, of the batch that comes next.
+
+    Also of a Trainer that was just restored, and has not looked yet at whether the epoch is over.
+    """
+    loop = trainer.fit_loop
+    epochs, batches = loop.epoch_progress.current, loop.epoch_loop.batch_progress
+    if batches.is_last_batch:
+        return max(epochs.ready, epochs.processed), 0
+    return epochs.processed, batches.current.processed
+
+
+def _train_loaders(trainer: Any) -> list[Any]:
+    return [one for one in tree_leaves(trainer.train_dataloader) if one is not None]
+
+
+def _length(loader: DataLoader) -> int:
+    """In batches; 0 where it is not known."""
+    try:
+        return len(loader)
+    except TypeError:
+        return 0
+
+
+def _is_accumulating(trainer: Any) -> bool:
+    batches = trainer.fit_loop.epoch_loop.batch_progress
+    if not trainer.lightning_module.automatic_optimization:
+        return True
+    return bool(batches.current.ready % trainer.accumulate_grad_batches) and not batches.is_last_batch
+
+
+def _warn_of_other_loaders(trainer: Any) -> None:
+    for one in _train_loaders(trainer):
+        if not isinstance(one, Loader):
+            kind = type(one)
+            warnings.warn(
+                f"the Trainer trains with a {kind.__module__}.{kind.__qualname__}: resumed within an epoch it goes on "
+                "with other batches; use samebits.integrations.lightning.Loader",
+                StateWarning,
+                stacklevel=2,
+            )

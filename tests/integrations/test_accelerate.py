@@ -1,0 +1,86 @@
+"""accelerate: every resume point is exact, and what cannot be is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+pytest.importorskip("accelerate", exc_type=ImportError)
+
+from accelerate import Accelerator, skip_first_batches
+
+from samebits.base.errors import StateError, UsageError
+from samebits.data import DataLoader
+from samebits.integrations.accelerate import Loader
+from tests.integrations import accelerate_training as training
+from tests.integrations.small import Noisy, Seen, samples_of
+from tests.integrations.together import run_ranks
+
+
+def inexact(whole: Seen, folder: Path, **options: Any) -> list[str]:
+    """The checkpoints from which the rest is not the same."""
+    return [
+        path.name
+        for path in sorted(folder.iterdir())
+        if training.train(None, path, salt=int(path.name[:2]), **options) != whole.since(int(path.name[:2]))
+    ]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("accumulated", [1, 2])
+def test_every_point(tmp_path: Path, workers: int, accumulated: int) -> None:
+    """16 batches and 2 epoch ends, with draws of an evaluation in between: order, draws and weights."""
+    options: dict[str, Any] = {"accumulated": accumulated, "evaluates": workers == 2}
+    whole = training.train(tmp_path, **options)
+
+    assert len(whole.rows) == 16
+    assert len(list(tmp_path.iterdir())) == 18
+    assert inexact(whole, tmp_path, workers=workers, **options) == []
+
+
+def test_gradients_that_wait_are_missed(tmp_path: Path) -> None:
+    """Without its third line, the training goes on otherwise from the middle of an accumulation; the test can fail."""
+    whole = training.train(tmp_path, accumulated=2, loads_gradients=False)
+    differing = inexact(whole, tmp_path, accumulated=2, loads_gradients=False)
+
+    assert "03-batch" in differing
+    assert "04-batch" not in differing
+
+
+def test_ranks(tmp_path: Path) -> None:
+    """Two ranks see what one sees, resume exactly, and one goes on with what two began."""
+    ranks = run_ranks("tests.integrations.accelerate_training", tmp_path)
+    alone = training.train(accumulated=2)
+
+    assert len(ranks[0]) == 19
+    assert samples_of(*(rank["whole"] for rank in ranks)) == samples_of(alone)
+    for name in ranks[0]:
+        done = 0 if name == "whole" else int(name[:2])
+        assert [rank[name] for rank in ranks] == [rank["whole"].since(done) for rank in ranks], name
+    rest = training.train(None, tmp_path / "04-batch", accumulated=2)
+    assert samples_of(rest) == samples_of(alone)[4:]
+    with pytest.raises(StateError, match="gradients of 2 ranks wait"):
+        training.train(None, tmp_path / "03-batch", accumulated=2)
+
+
+def test_skipping_by_hand_is_refused() -> None:
+    """What accelerate makes of it would be a plain loader; of one of torch's it may be."""
+    with pytest.raises(UsageError, match=r"skip_first_batches\(\) would make a plain loader"):
+        skip_first_batches(Loader(Noisy(8), batch_size=4, seed=0), 1)
+
+    assert len(list(skip_first_batches(torch.utils.data.DataLoader(Noisy(8), batch_size=4), 1))) == 1
+
+
+def test_the_place_after_a_break() -> None:
+    """A loop that is left early stands after the batch that it got, not after the one that was fetched ahead."""
+    Accelerator(cpu=True)
+    loader, plain = Loader(range(20), 4, seed=0), DataLoader(range(20), 4, seed=0)
+    for one in (loader, plain):
+        for number, _ in enumerate(one):
+            if number == 1:
+                break
+
+    assert loader.state_dict() == plain.state_dict()
+    loader.load_state_dict(loader.state_dict())
+    assert next(iter(loader)).tolist() == [8, 9, 10, 11]

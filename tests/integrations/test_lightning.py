@@ -1,0 +1,201 @@
+"""Lightning: every resume point is exact, and what cannot be is refused."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+pytest.importorskip("lightning", exc_type=ImportError)
+
+from samebits.base.errors import StateError, StateWarning, UsageError
+from samebits.data import DataLoader, Mapped
+from samebits.integrations.lightning import Loader, SamebitsCallback
+from tests.integrations import lightning_training as training
+from tests.integrations.small import Noisy, Seen, samples_of
+from tests.integrations.together import run_ranks
+
+
+def checkpoints(folder: Path) -> Iterator[tuple[int, Path]]:
+    """How many batches were done, and the file."""
+    for path in sorted(folder.glob("*.ckpt")):
+        yield int(path.name[:2]), path
+
+
+def inexact(whole: Seen, folder: Path, **options: Any) -> list[str]:
+    """The checkpoints from which the rest is not the same."""
+    return [
+        path.name
+        for done, path in checkpoints(folder)
+        if training.train(None, path, salt=done + 1, **options) != whole.since(done)
+    ]
+
+
+def test_every_point_without_evaluation(tmp_path: Path) -> None:
+    """32 batches and 4 epoch ends: order, draws and weights."""
+    whole = training.train(tmp_path)
+
+    assert len(whole.rows) == 32
+    assert len(list(checkpoints(tmp_path))) == 36
+    assert inexact(whole, tmp_path) == []
+
+
+def test_every_point_with_workers_accumulation_and_evaluation(tmp_path: Path) -> None:
+    """Every second batch leaves gradients that wait, and an evaluation that draws comes in between."""
+    whole = training.train(tmp_path, accumulated=2, evaluates=True)
+
+    assert training.train(accumulated=2, workers=2, salt=9) == whole
+    assert inexact(whole, tmp_path, accumulated=2, evaluates=True, workers=2) == []
+
+
+def test_ranks(tmp_path: Path) -> None:
+    """Two ranks see what one sees, resume exactly, and one goes on with what two began."""
+    ranks = run_ranks("tests.integrations.lightning_training", tmp_path)
+    alone = training.train(accumulated=2)
+
+    assert samples_of(*(rank["whole"] for rank in ranks)) == samples_of(alone)
+    for name in ranks[0]:
+        done = 0 if name == "whole" else int(name[:2])
+        assert [rank[name] for rank in ranks] == [rank["whole"].since(done) for rank in ranks], name
+    for name in ("04-batch", "08-epoch"):
+        rest = training.train(None, tmp_path / f"{name}.ckpt", accumulated=2)
+        assert samples_of(rest) == samples_of(alone)[int(name[:2]) :], name
+    with pytest.raises(StateError, match="gradients of 2 ranks wait"):
+        training.train(None, tmp_path / "03-batch.ckpt", accumulated=2)
+
+
+class Stream(torch.utils.data.IterableDataset[Any]):
+    """Of unknown length: the Trainer fetches one batch ahead."""
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from (Noisy(training.SAMPLES)[index] for index in range(training.SAMPLES))
+
+
+def test_the_end_of_a_stream(tmp_path: Path) -> None:
+    """Of unknown length, so that the Trainer fetches a batch ahead of the one that it saves after."""
+
+    def loader() -> Loader:
+        return Loader(Stream(), batch_size=4, seed=7)
+
+    whole = training.train(tmp_path, loader=loader())
+    differing = [
+        path.name
+        for done, path in checkpoints(tmp_path)
+        if 6 <= done <= 9 and training.train(None, path, salt=done + 1, loader=loader()) != whole.since(done)
+    ]
+
+    assert len(whole.rows) == 32
+    assert differing == []
+
+
+class Broken(Noisy):
+    """A batch of samples that raise, in the order that the seed gives."""
+
+    def __getitem__(self, index: int) -> Any:
+        if index in self.broken:
+            raise ValueError("broken")
+        return super().__getitem__(index)
+
+
+def test_batches_that_are_skipped_whole(tmp_path: Path) -> None:
+    """A batch of which every sample was skipped counts for the place in the epoch."""
+    order = [batch.tolist() for batch in DataLoader(list(range(training.SAMPLES)), batch_size=4, shuffle=True, seed=7)]
+
+    def loader() -> Loader:
+        dataset = Broken(training.SAMPLES)
+        dataset.broken = order[1]
+        return Loader(dataset, batch_size=4, shuffle=True, seed=7, on_error="skip")
+
+    whole = training.train(tmp_path, loader=loader())
+    first = [path for done, path in checkpoints(tmp_path) if done < 7]
+    rest = [training.train(None, path, loader=loader()) for path in first]
+
+    assert len(whole.rows[0][0]) == 4
+    assert whole.rows[1][0] == tuple(order[2])
+    assert [one.rows[0] for one in rest] == [whole.rows[int(path.name[:2])] for path in first]
+
+
+def test_loaders_side_by_side(tmp_path: Path) -> None:
+    """A shorter loader beside a longer one is iterated twice in an epoch, in two orders, and both are resumed."""
+    rows: list[Any] = []
+
+    def train(checkpoint: Path | None = None) -> list[Any]:
+        loaders = {
+            "long": Loader(Noisy(16), batch_size=4, shuffle=True, seed=7),
+            "short": Loader(Noisy(8), batch_size=4, shuffle=True, seed=8),
+        }
+        rows.clear()
+
+        class Both(training.Classifier):
+            def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
+                return batch
+
+            def training_step(self, batch: Any, batch_idx: int) -> torch.Tensor:
+                rows.append([(one["index"].tolist(), one["noise"].tolist()) for one in batch.values()])
+                return super().training_step(batch["long"], batch_idx)
+
+        trainer = training.L.Trainer(
+            max_epochs=2,
+            accelerator="cpu",
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            callbacks=[SamebitsCallback(seed=1), training.Saving(tmp_path)]
+            if checkpoint is None
+            else [SamebitsCallback(seed=1)],
+        )
+        trainer.fit(Both(Seen()), loaders, ckpt_path=checkpoint)
+        return list(rows)
+
+    whole = train()
+    shorts = [row[1][0] for row in whole]
+
+    assert shorts[:2] != shorts[2:4]
+    assert [train(path) for done, path in checkpoints(tmp_path) if done < 8] == [
+        whole[done:] for done, path in checkpoints(tmp_path) if done < 8
+    ]
+
+
+def test_a_loader_for_evaluation_gives_the_same_samples_every_time() -> None:
+    """However often, and from wherever it is resumed."""
+    passes: list[Any] = []
+
+    class Evaluated(training.Classifier):
+        def validation_step(self, batch: Any, batch_idx: int) -> None:
+            passes.append(batch["noise"].tolist())
+
+    trainer = training.L.Trainer(
+        max_epochs=3,
+        accelerator="cpu",
+        logger=False,
+        num_sanity_val_steps=0,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=[SamebitsCallback(seed=1)],
+    )
+    trainer.fit(Evaluated(Seen()), Loader(Noisy(8), batch_size=4, seed=0), Loader(Noisy(4), batch_size=4, seed=0))
+
+    assert len(passes) == 3
+    assert passes[0] == passes[1] == passes[2]
+
+
+def test_what_would_not_go_on_is_said(tmp_path: Path) -> None:
+    """A loader without the callback is not saved; a callback without the loader warns."""
+    options = {"accelerator": "cpu", "logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+    trainer = training.L.Trainer(max_epochs=1, default_root_dir=tmp_path, **options)
+    with pytest.raises(UsageError, match="without a SamebitsCallback"):
+        trainer.fit(training.Classifier(Seen()), Loader(Noisy(8), batch_size=4, seed=0))
+    trainer = training.L.Trainer(max_epochs=1, enable_checkpointing=False, callbacks=[SamebitsCallback(0)], **options)
+    with pytest.warns(StateWarning, match="resumed within an epoch it goes on with other batches"):
+        trainer.fit(training.Classifier(Seen()), torch.utils.data.DataLoader(Noisy(8), batch_size=4))
+
+
+def test_without_a_trainer_it_is_a_plain_loader() -> None:
+    """Epochs count up, as of samebits.data.DataLoader."""
+    own, plain = Loader(range(8), batch_size=4, shuffle=True, seed=3), DataLoader(range(8), 4, shuffle=True, seed=3)
+
+    assert [batch.tolist() for _ in range(2) for batch in own] == [batch.tolist() for _ in range(2) for batch in plain]
+    assert len(Loader(Mapped(range(8), int), batch_size=4, seed=0).dataset.stream) == 8

@@ -1,0 +1,116 @@
+"""transformers: every resume point is exact, and what cannot be is refused."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+pytest.importorskip("transformers", exc_type=ImportError)
+pytest.importorskip("accelerate", exc_type=ImportError)
+
+from samebits.base.errors import UsageError
+from samebits.data.keys import Key, KeyedDataset
+from tests.integrations import transformers_training as training
+from tests.integrations.small import Noisy, Seen, samples_of
+from tests.integrations.together import run_ranks
+
+
+def inexact(whole: Seen, folder: Path, batches: int = 1, **options: Any) -> tuple[int, list[int]]:
+    """How many checkpoints there are but for the last, and those from which the rest is not the same."""
+    steps = sorted(int(path.name.rpartition("-")[2]) for path in folder.glob("checkpoint-*"))[:-1]
+    differing = []
+    for step in steps:
+        rest = training.train(folder / "resumed", folder / f"checkpoint-{step}", salt=step, **options)
+        if rest != whole.since(len(whole.rows) - len(rest.rows)) or len(rest.rows) > len(whole.rows) - step * batches:
+            differing.append(step)
+    return len(steps), differing
+
+
+def test_every_point_without_evaluation(tmp_path: Path) -> None:
+    """29 of 29, with a collator that draws: order, draws and weights."""
+    whole = training.train(tmp_path, saves=True)
+
+    assert len(whole.rows) == 30
+    assert inexact(whole, tmp_path) == (29, [])
+
+
+def test_every_point_with_workers_accumulation_and_evaluation(tmp_path: Path) -> None:
+    """Neither workers nor evaluations move anything."""
+    whole = training.train(tmp_path, accumulated=2, saves=True)
+    options: dict[str, Any] = {"accumulated": 2, "evaluates": True, "workers": 2}
+
+    assert training.train(tmp_path / "again", salt=5, **options) == whole
+    assert inexact(whole, tmp_path, batches=2, **options) == (14, [])
+
+
+def test_ranks(tmp_path: Path) -> None:
+    """Two ranks see what one sees, resume exactly, and one goes on with what two began."""
+    if training.transformers.__version__.startswith("4."):
+        pytest.skip("on several ranks without an accelerator this one cannot load its own optimizer's state ('cpu:0')")
+    ranks = run_ranks("tests.integrations.transformers_training", tmp_path)
+    alone = training.train(tmp_path / "alone")
+
+    # Two ranks fill up the last batch of an epoch, so that all of them have as many samples.
+    together = samples_of(*(rank["whole"] for rank in ranks))
+    assert [batch[: len(own)] for batch, own in zip(together, samples_of(alone), strict=True)] == samples_of(alone)
+    for name in ranks[0]:
+        done = 0 if name == "whole" else int(name)
+        assert [rank[name] for rank in ranks] == [rank["whole"].since(done) for rank in ranks], name
+    rest = training.train(tmp_path / "resumed", tmp_path / "checkpoint-10")
+    assert samples_of(rest) == samples_of(alone)[10:]
+
+
+def test_orders_that_draw(tmp_path: Path) -> None:
+    """An order that depends on lengths draws from the global generator, elsewhere where it is resumed."""
+    name = "train_sampling_strategy" if hasattr(_arguments(), "train_sampling_strategy") else "group_by_length"
+    grouped: dict[str, Any] = {name: "group_by_length" if name.startswith("train") else True}
+    dataset = Worded()
+    whole = training.train(tmp_path, saves=True, dataset=dataset, **grouped)
+    rest = training.train(tmp_path / "resumed", tmp_path / "checkpoint-4", salt=3, dataset=dataset, **grouped)
+
+    assert rest == whole.since(4)
+    assert len({row[0] for row in whole.rows}) == len(whole.rows)
+
+
+class Worded(Noisy):
+    """With texts of different lengths."""
+
+    def __init__(self) -> None:
+        super().__init__(16)
+
+    def __getitem__(self, index: int) -> Any:
+        if index >= self.samples:
+            raise IndexError(index)
+        return {**super().__getitem__(index), "input_ids": [0] * (index + 1)}
+
+
+def _arguments() -> Any:
+    return training.transformers.TrainingArguments
+
+
+class Stream(torch.utils.data.IterableDataset[Any]):
+    def __iter__(self) -> Iterator[Any]:
+        yield from (Noisy(16)[index] for index in range(16))
+
+
+def test_what_would_not_go_on_is_refused(tmp_path: Path) -> None:
+    """A stream has no indices; a resume that begins the epoch anew is none."""
+    with pytest.raises(UsageError, match="samples are keyed by their index"):
+        training.train(tmp_path, dataset=Stream(), max_steps=3)
+    training.train(tmp_path, saves=True, dataset=Noisy(16))
+    checkpoint = tmp_path / "checkpoint-3"
+    with pytest.raises(UsageError, match="begins the epoch anew at step 3"):
+        training.train(tmp_path, checkpoint, dataset=Noisy(16), ignore_data_skip=True)
+    training.train(tmp_path, checkpoint, dataset=Noisy(16))
+
+
+def test_plain_indices_are_refused() -> None:
+    """Whatever a framework makes of a loader, a batch without keys never goes unnoticed."""
+    keyed = KeyedDataset(Noisy(8), training.masked, 0)
+    with pytest.raises(UsageError, match="asked for by plain indices"):
+        keyed.__getitems__([1, 2])
+    batch: Any = keyed.__getitems__([Key(1, 0, 0, 0), Key(2, 0, 1, 0)])
+
+    assert batch["index"].tolist() == [1, 2]
