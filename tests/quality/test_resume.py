@@ -188,6 +188,15 @@ def test_what_is_saved_in_a_way_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_what_is_pickled_is_compared(tmp_path: Path) -> None:
+    """A count that is saved, and begins anew, shows in nothing but the next checkpoint."""
+    found = answer(tmp_path, "plain.py", "--mode", "pickle-without-count")
+
+    assert [one["state"] for one in found["missing"]] == ["epoch"]
+    assert (found["resumed_step"], found["first_divergence"]["step"]) == (5, 10)
+
+
+@pytest.mark.slow
 def test_a_torn_checkpoint_that_is_passed_over_in_silence(tmp_path: Path) -> None:
     """It starts from the beginning without a word: that is different bits."""
     found = answer(tmp_path, "--during-save", "plain.py", "--mode", "torn-silently")

@@ -197,6 +197,20 @@ def test_what_only_the_next_save_shows(tmp_path: Path, leaf: str, expected: str)
     assert states(one) == [expected]
 
 
+def test_a_file_that_is_saved_in_one_run_only(tmp_path: Path) -> None:
+    """As of the best result: what follows is numbered otherwise, and none of it is other than it was."""
+
+    def change(row: int, columns: Row) -> None:
+        if row == 3:
+            columns["artifact"] = {"0.optimizer.state.0.exp_avg": 5, "1.optimizer.state.0.exp_avg": 5}
+
+    def uninterrupted(row: int, columns: Row) -> None:
+        if row == SAVED + 3:
+            columns["artifact"] = {"0.optimizer.state.0.exp_avg": 5}
+
+    assert states(side(tmp_path, change, of_a=uninterrupted)) == []
+
+
 def test_a_loss_that_is_scaled_otherwise(tmp_path: Path) -> None:
     """All losses differ by one power of two; by another factor it is something else."""
 

@@ -82,7 +82,7 @@ class GivingBack:
         kept = pickle.loads(path.read_bytes())
         if asked.what == "generators":
             for name, handle in _generators().items():
-                if name in kept["generators"]:
+                if name in kept["generators"] and (not asked.names or name in asked.names):
                     handle.restore(_unpacked(kept["generators"][name]))
         else:
             self._give_back_optimizers(kept["optimizers"])

@@ -19,7 +19,7 @@ from typing import Any
 from samebits.agent.files import writes_unseen
 from samebits.agent.listening import as_tensor, listen
 from samebits.agent.trees import leaves
-from samebits.base.sites import is_user_file
+from samebits.base.sites import is_own_file, is_user_file
 from samebits.factors.imports import forget, when_loaded
 
 # Words that make a number a time or a duration, as parts of its name.
@@ -27,7 +27,7 @@ _TIMES = frozenset(
     (
         *("time", "times", "timestamp", "timestamps", "timing", "timings", "date", "datetime", "clock", "wall"),
         *("duration", "durations", "elapsed", "seconds", "secs", "sec", "minutes", "hours", "ms", "ns", "latency"),
-        *("runtime", "eta", "speed", "throughput", "fps", "pid", "uuid", "host", "hostname"),
+        *("runtime", "speed", "throughput", "fps", "pid", "uuid", "host", "hostname"),
     )
 )
 # Words that make a number a time unless it counts, as `batches.started` does.
@@ -128,8 +128,10 @@ def _tensors_then_file(
 
 def _pickled_by_user(obj: object, file: object = None, *_: object, **__: object) -> tuple[object, object]:
     """Libraries pickle for themselves, to caches and to other processes; a program's own line saves."""
-    # This function, `before`, the listener around `pickle.dump`, and its caller.
-    return (obj if is_user_file(sys._getframe(3).f_code.co_filename) else None), getattr(file, "name", None)
+    frame = sys._getframe(1)
+    while frame.f_back is not None and is_own_file(frame.f_code.co_filename):  # whoever listens to `pickle.dump`
+        frame = frame.f_back
+    return (obj if is_user_file(frame.f_code.co_filename) else None), getattr(file, "name", None)
 
 
 _FUNCTIONS: dict[str, dict[str, Arguments]] = {
@@ -155,7 +157,8 @@ def content(thing: object, prefix: str, file: str) -> Iterator[tuple[str, object
     for path, leaf in leaves(thing, prefix):
         key = path.removeprefix(prefix) or file
         if isinstance(leaf, bool | int | float | complex):
-            yield path, leaf, _is_time(key, isinstance(leaf, int)) or _is_epoch(leaf)
+            is_word = isinstance(leaf, int) and key.endswith("]") and leaf < 2**32  # of a generator's state
+            yield path, leaf, _is_time(key, isinstance(leaf, int)) or (_is_epoch(leaf) and not is_word)
         elif (tensor := as_tensor(leaf)) is not None:
             is_array = tensor is not leaf
             yield path, tensor, is_array and (_is_time(key) or (tensor.numel() == 1 and _is_epoch(tensor.item())))
@@ -175,7 +178,8 @@ def _is_time(path: str, may_count: bool = False) -> bool:
     """Whether the last name in a path speaks of a time; `may_count` when the value is a whole number."""
     names = re.findall(r"[^.\[\]\d]+", path)
     words = {word.lower() for word in _WORD.findall(names[-1])} if names else set()
-    return not words.isdisjoint(_TIMES) or not (may_count or words.isdisjoint(_EVENTS))
+    # `eta` is the time that is left, and `eta_min` the least rate of a schedule.
+    return words == {"eta"} or not words.isdisjoint(_TIMES) or not (may_count or words.isdisjoint(_EVENTS))
 
 
 def _is_epoch(value: complex) -> bool:

@@ -20,11 +20,17 @@ from samebits.report.rows import laid_out
 from samebits.resuming.verdict import Missing, Resumption, State, Trial
 
 _TRAINING = "samebits.state.Training"
-_OF_GRADIENTS = (
-    "the losses are the same, and the gradients are not; what clips, freezes or hooks them goes on otherwise"
-)
+# What differs first, where no state explains it.
+_NOT_KNOWN = {
+    "grad": "the losses are the same, and the gradients are not; what clips, freezes or hooks them goes on otherwise",
+    "artifact": "it saves there in one run and not in the other; what decides that, such as the best result so far, "
+    "goes on otherwise",
+    "loss": "the same data, parameters and generators give another loss; a number of the script's own, such as the "
+    "weight of a term, goes on otherwise",
+}
 _REMEDIES: dict[State, str] = {
-    "not-resumed": "load the checkpoint where the script starts, and go on with the step that it was saved at",
+    "not-resumed": "load the checkpoint where the script starts, and go on with the step that it was saved at; "
+    "where it has to be told which one, say so: --with '--resume PATH'",
     "parameters": "save model.state_dict() of every model, and load it before the first step",
     "buffers": "save the whole model.state_dict(), which holds its buffers, and not its parameters alone",
     "averaged": "save the averaged weights with the model, and load them",
@@ -114,8 +120,8 @@ def _trial_rows(trial: Trial, is_one_of_many: bool) -> list[tuple[str, str]]:
         rows.append(("", _state_of(one)))
         rows.append(("", f"cure: {remedy(one.state)}"))
     if trial.differs and not trial.missing:
-        is_gradient = trial.divergence is not None and trial.divergence.stream == "grad"
-        rows.append(("missing", f"not known: {_OF_GRADIENTS if is_gradient else 'no rule explains it'}"))
+        stream = "" if trial.divergence is None else trial.divergence.stream
+        rows.append(("missing", f"not known: {_NOT_KNOWN.get(stream, 'no rule explains it')}"))
     rows.append(("killed", _killed(trial)))
     checkpoint = trial.checkpoint
     if checkpoint.saved_at is not None:
@@ -133,6 +139,8 @@ def _trial_rows(trial: Trial, is_one_of_many: bool) -> list[tuple[str, str]]:
 def _state_of(missing: Missing) -> str:
     if missing.confirmed:
         return "confirmed: with that state given back, the training goes on with the same bits there"
+    if missing.is_tried:
+        return "given back as it was at the save, it is no cure: something draws in between, or is missing, too"
     return "seen in what was recorded; it was not given back to make sure"
 
 

@@ -14,7 +14,7 @@ from samebits.checking.pool import RunPool
 from samebits.checking.unjudgeable import why_unjudgeable
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import first_divergence as divergence_of
-from samebits.resuming.missing import missing_states, not_resumed
+from samebits.resuming.missing import missing_states, not_resumed, wrong_generators
 from samebits.resuming.plan import Kill, Request, again_run, killed_run, kills, resumed_run, uninterrupted_run
 from samebits.resuming.seen import Seen, read_seen, what_was_loaded
 from samebits.resuming.tracks import (
@@ -273,8 +273,13 @@ class _Testing:
             return trial
         after = cured.first()
         if after is not None and position(after[1], after[2]) <= position(first[1], first[2]):
-            return replace(trial, missing=tuple(looked.missing(is_cured=False))) if suspect.state == "order" else trial
+            found = looked.missing(is_cured=False) if suspect.state == "order" else trial.missing
+            return replace(trial, missing=tuple(_as_tried(one, suspect) for one in found))
         return replace(trial, missing=_with_confirmed(trial.missing, suspect, cured))
+
+
+def _as_tried(one: Missing, suspect: Missing) -> Missing:
+    return replace(one, is_tried=True) if one.state == suspect.state else one
 
 
 def _with_confirmed(missing: Sequence[Missing], suspect: Missing, cured: _Looked) -> tuple[Missing, ...]:
@@ -358,17 +363,19 @@ class _Looked:
             return None
         if what == "optimizer":
             return Restored(str(killed), "optimizer", "step") if row == 0 else None
+        # What the script has seeded itself by then is right, and stays.
+        names = tuple(wrong_generators(side, row)) if suspect.state == "generators" else ()
         a, b = side.fetched(row)
         if row > 0:
             a, b = side.fetched(0)
         if not a or not b:
-            return Restored(str(killed), "generators", "load") if self.is_loaded else None
+            return Restored(str(killed), "generators", "load", names=names) if self.is_loaded else None
         if a[0].position == 0:
-            return Restored(str(killed), "generators", "iter")
+            return Restored(str(killed), "generators", "iter", names=names)
         if suspect.state in ("order", "epoch"):
             return None
         moment: Moment = "batch"
-        return Restored(str(killed), "generators", moment, side.b_fetched.index(b[0]))
+        return Restored(str(killed), "generators", moment, side.b_fetched.index(b[0]), names)
 
 
 def _counts(killed: Seen, step: int) -> dict[str, int]:

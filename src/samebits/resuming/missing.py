@@ -146,7 +146,7 @@ def _by_stream(side: Side, row: int, difference: Difference, is_cured: bool | No
         yield _of_buffers(difference)
     elif difference.stream == "optimizer":
         yield _of_optimizer(difference.names)
-    else:
+    elif count_of(a.get("artifact")) == count_of(b.get("artifact")):
         yield _of_saved(side, difference)
 
 
@@ -223,7 +223,7 @@ def _unindexed(side: Side, row: int) -> _Said:
     _, now = _compared(side, row, "batch")
     same = [one for one in range(side.a.steps) if one != step and _has(side.a, one, now)]
     if not same:
-        if _wrong_generators(side, row):
+        if wrong_generators(side, row):
             return "generators", f"the data of step {step} are others, and {_GLOBAL}"
         return "order", f"the data of step {step} are others, and come in no step of the uninterrupted run"
     nearest = min(same, key=lambda one: abs(one - step))
@@ -241,7 +241,7 @@ def _losses(side: Side, row: int) -> Iterator[_Said]:
     if ratio is not None:
         yield "scaler", f"the losses are the same but for a factor of {ratio:g}, as they are scaled"
         return
-    wrong = _wrong_generators(side, row)
+    wrong = wrong_generators(side, row)
     if wrong:
         yield "generators", f"the same data give another loss, and {_GLOBAL} ({', '.join(wrong)})"
 
@@ -323,19 +323,20 @@ def _besides(side: Side, row: int, found: Sequence[Missing]) -> Iterator[Missing
         yield Missing("optimizer", f"besides, {_some(counters)} after the step", rank)
     if rates:
         yield Missing("scheduler", f"besides, {_some(rates)}", rank)
-    wrong = _wrong_generators(side, row)
+    wrong = wrong_generators(side, row)
     if wrong and states.isdisjoint(("order", "sample-generators", "generators", "epoch", "rank-state", "position")):
         yield Missing("generators", f"besides, {_GLOBAL} ({', '.join(wrong)})", rank)
 
 
-def _wrong_generators(side: Side, row: int) -> list[str]:
+def wrong_generators(side: Side, row: int) -> list[str]:
+    """The global generators that stand elsewhere at the end of a step, by name."""
     a, b = _compared(side, row, "rng")
     return [name for name, digest in a.items() if b[name] != digest]
 
 
 def _generators_as(side: Side, row: int, step: int) -> bool:
     """Whether a generator stands after a resumed step as it stood after an earlier one, and not as after its own."""
-    wrong, now, then = _wrong_generators(side, row), side.b.column(row, "rng"), side.a.column(step, "rng")
+    wrong, now, then = wrong_generators(side, row), side.b.column(row, "rng"), side.a.column(step, "rng")
     return any(now[name] == then.get(name) for name in wrong)
 
 

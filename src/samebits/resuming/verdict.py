@@ -39,6 +39,7 @@ class Missing:
         evidence: what shows it, as a clause.
         rank: of the process that lacks it.
         confirmed: with this given back, the run goes on with the same bits where it did not before.
+        is_tried: it was given back, and the run did not.
         location: the line that saved the checkpoint, or else the one that loaded it.
     """
 
@@ -47,6 +48,7 @@ class Missing:
     rank: int = 0
     confirmed: bool = False
     location: Site | None = None
+    is_tried: bool = False
 
 
 @dataclass(frozen=True)

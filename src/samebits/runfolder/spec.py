@@ -45,12 +45,14 @@ class Restored:
         moment: when: after the first `load`, before the first `iter` of a loader, before a `batch` is made, or before
             the first `step` of an optimizer.
         batch: which batch, counted from 0 over all that the process gets.
+        names: of the generators; empty for all.
     """
 
     folder: str
     what: Put
     moment: Moment
     batch: int = 0
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

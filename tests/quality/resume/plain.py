@@ -27,14 +27,14 @@ random.seed(0)
 weight = torch.nn.Parameter(torch.randn(4))
 optimizer = torch.optim.SGD([weight], lr=0.01, momentum=0.9)
 first = 0
-is_asked_to_end = []
+is_asked_to_end, counted = [], []
 if args.mode == "term":
     signal.signal(signal.SIGTERM, lambda *_: is_asked_to_end.append(True))
 
 
 def load(file: Path) -> int:
     """The step to go on with."""
-    if args.mode == "pickle":
+    if args.mode.startswith("pickle"):
         with file.open("rb") as opened:
             state = pickle.load(opened)
     elif args.mode.startswith("own-way"):
@@ -62,7 +62,10 @@ def save(step: int) -> None:
         "generators": torch.get_rng_state(),
         "step": step,
     }
-    if args.mode == "pickle":
+    if args.mode == "pickle-without-count":
+        counted.append(step)
+        state["count"] = len(counted)
+    if args.mode.startswith("pickle"):
         with open(f"{path}.new", "wb") as opened:
             pickle.dump(state, opened)
     elif args.mode.startswith("own-way"):
