@@ -17,6 +17,7 @@ from samebits.runfolder.environment import Environment
 _CHOSEN_BY = ("MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "OPENBLAS_CORETYPE")
 # On an accelerator these do, too.
 _CHOSEN_THERE = ("NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "CUBLAS_WORKSPACE_CONFIG")
+UNNAMED = "accelerator without a name"
 _DRIVER = Path("/proc/driver/nvidia/version")
 _CPU = Path("/proc/cpuinfo")
 _CPU_KEYS = ("model name", "vendor_id", "cpu family", "model", "CPU implementer", "CPU part")
@@ -56,9 +57,11 @@ def _devices() -> list[str]:
     """The names of accelerators that this process has put something on; without memory in use, of the current one."""
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return ["mps"] if _uses_mps() else []
-    numbers = range(torch.cuda.device_count())
-    used = [number for number in numbers if torch.cuda.memory_reserved(number)] or [torch.cuda.current_device()]
-    return sorted({torch.cuda.get_device_name(number) for number in used})
+    with suppress(Exception):  # a driver that does not answer is no reason to stop recording
+        numbers = range(torch.cuda.device_count())
+        used = [number for number in numbers if torch.cuda.memory_reserved(number)] or [torch.cuda.current_device()]
+        return sorted({torch.cuda.get_device_name(number) for number in used})
+    return [UNNAMED]
 
 
 def _uses_mps() -> bool:
