@@ -56,17 +56,15 @@ class Holder:
 
     def changed_buffers(self) -> Iterator[Named]:
         """Buffers that were written to, or replaced, since the last call."""
-        has_counted = self._is_changed(BATCHES_COUNTED)
-        for key, buffer in self.buffers.items():
-            if buffer is None or is_lazy(buffer):
-                continue
-            if self._is_changed(key) or (has_counted and key in WRITTEN_UNSEEN):
+        # A scripted module's dictionary can be walked through, and no more.
+        there = [(key, one) for key, one in self.buffers.items() if one is not None and not is_lazy(one)]
+        changed = {key for key, one in there if not (key in self.seen and self.seen[key].is_unchanged(one))}
+        if BATCHES_COUNTED in changed:
+            changed |= WRITTEN_UNSEEN
+        for key, buffer in there:
+            if key in changed:
                 self.seen[key] = Weak(buffer)
                 yield f"{self.name}{key}", buffer
-
-    def _is_changed(self, key: str) -> bool:
-        buffer, known = self.buffers.get(key), self.seen.get(key)
-        return buffer is not None and (known is None or not known.is_unchanged(buffer))
 
     def changed_at_save(self, versions: Mapping[int, int | None]) -> Iterator[Named]:
         """What was written to since it was digested; `versions` says when that was, by id of the parameter."""
