@@ -31,7 +31,12 @@ if sys.version_info >= {OLDEST}:
             own[name.lower().replace("_", "-")] = [one.version, needs]
     answer["packages"] = own
     answer["imports"] = {{name: list(set(dists)) for name, dists in metadata.packages_distributions().items()}}
-    answer["has"] = [name for name in ("torch", "xxhash") if find_spec(name)]
+    answer["has"] = ["torch"] if find_spec("torch") else []
+    try:
+        from xxhash import xxh3_64_intdigest
+        answer["has"].append("xxhash")
+    except ImportError:  # also where it is there, and cannot be used
+        pass
 print({_MARK!r} + json.dumps(answer))
 """
 
