@@ -28,7 +28,8 @@ test: .venv/installed-dev
 test-slow: .venv/installed-dev
 	pytest -n auto --dist worksteal -m slow
 
-# Each in an environment of its own in build/frameworks, which is reused as long as what it is made from stays. `FRAMEWORK_TESTS="-m slow"` runs the planted faults: half an hour.
+# Each in an environment of its own in build/frameworks, which is reused as long as what it is made from stays.
+# `FRAMEWORK_TESTS="-m slow"` runs the planted faults: half an hour.
 FRAMEWORK_TESTS ?=
 test-frameworks: build/frameworks/newest/made build/frameworks/oldest/made
 	build/frameworks/newest/bin/python -m pytest tests/integrations $(FRAMEWORK_TESTS)

@@ -20,7 +20,7 @@ from samebits.checking.verdict import Verdict as CheckVerdict
 from samebits.comparison.runs import RunComparison, compare_runs
 from samebits.launch.config import read_config
 from samebits.locking.lockfile import NAME as LOCKFILE
-from samebits.locking.making import Around, LockRequest, need_to_write, pins_of
+from samebits.locking.making import Around, LockRequest, need_to_write, pins_of, repeats_of
 from samebits.locking.making import lock as make_lock
 from samebits.locking.verdict import Locking as EntryLocked
 from samebits.locking.verdict import Verification as EntriesVerified
@@ -214,8 +214,6 @@ def lock(
     """
     _need_the_main_thread("lock")
     need_to_write(os.environ, write_in_ci)
-    if quick and no_check:
-        raise UsageError("quick and no_check contradict one another", "leave one of them out")
     config = read_config()
     request = LockRequest(
         tuple(_command(command)),
@@ -226,7 +224,7 @@ def lock(
         config.max_steps if max_steps is None else max_steps,
         _words("data", data),
         _words("artifacts", artifacts),
-        "unchecked" if no_check else "looked" if quick else "checked",
+        repeats_of(is_quick=quick, is_unchecked=no_check),
         replace,
         config.timeout if timeout is None else timeout,
     )

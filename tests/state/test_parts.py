@@ -15,7 +15,6 @@ import samebits
 from samebits.base.errors import SamebitsError, StateError, StateWarning, UsageError
 from samebits.rng.packing import PackingError, pack, unpack
 from samebits.state import Training
-from samebits.state.sections import _named_modules
 from tests.state.trainings import ACCUMULATED, Loop, Noisy, digest_of, leaves
 
 
@@ -597,13 +596,3 @@ def test_leaves_of_a_state_are_plain() -> None:
     state = Loop().run(2).training.state_dict()
 
     assert {type(value) for _, value in leaves(state)} <= {torch.Tensor, int, float, str, bool, type(None)}
-
-
-def test_modules_are_walked_as_torch_walks_them() -> None:
-    """Each once, under its first name, also where one is shared or missing."""
-    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU()))
-    model.add_module("again", model[1][0])
-    model.add_module("none", None)
-    found = _named_modules(model)
-
-    assert [(name, id(one)) for name, one in found] == [(name, id(one)) for name, one in model.named_modules()]

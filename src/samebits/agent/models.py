@@ -17,6 +17,7 @@ from torch.nn.parameter import is_lazy
 
 from samebits.agent.identity import Identities, Weak, version_of
 from samebits.agent.listening import Named, unwrapped
+from samebits.base.modules import inner_modules
 
 if TYPE_CHECKING:
     import torch
@@ -229,22 +230,6 @@ class Models:
             return []
         self._has_new_copies = False
         return [one for _, one in list(self._holders.values()) if one.stage == COPIED and one.at_first is None]
-
-
-def inner_modules(module: Any) -> Iterator[tuple[str, Any]]:
-    """Path and module, for it and all in it, each once; how the user's classes compare does not count."""
-    known: set[int] = set()
-    waiting = [("", module)]
-    while waiting:
-        path, one = waiting.pop()
-        if id(one) in known:
-            continue
-        known.add(id(one))
-        yield path, one
-        inner = [
-            (f"{path}.{name}" if path else name, inner) for name, inner in one._modules.items() if inner is not None
-        ]
-        waiting.extend(reversed(inner))
 
 
 def _holds_tensors(module: torch.nn.Module) -> bool:

@@ -91,6 +91,17 @@ def need_to_write(environ: Mapping[str, str], told: bool) -> None:
         )
 
 
+def repeats_of(*, is_quick: bool, is_unchecked: bool) -> Repeats:
+    """How it is made sure that a command repeats.
+
+    Raises:
+        UsageError: both were asked for.
+    """
+    if is_quick and is_unchecked:
+        raise UsageError("a quick check and none at all contradict one another", "leave one of them out")
+    return "unchecked" if is_unchecked else "looked" if is_quick else "checked"
+
+
 def pins_of(pins: Sequence[str], fresh_copy: bool, config: Config) -> tuple[str, ...]:
     """All pins, also those of the configuration: what is locked has to stay the same if that changes."""
     copies = held_by_copies() if fresh_copy or config.fresh_copy else ()

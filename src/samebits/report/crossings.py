@@ -12,11 +12,9 @@ from samebits.report.documents import (
     AcrossReplayDocument,
     AgainstDocument,
     InterpreterDocument,
-    LocationDocument,
     PackageDocument,
-    ResumeDivergenceDocument,
 )
-from samebits.report.json import distance_json, error_json, run_json
+from samebits.report.json import distance_json, error_json, location_if_known, place_if_known, run_json
 from samebits.report.origins import site_of
 from samebits.report.places import agreed, counted, distance_words, path_of, place_of, where, which
 from samebits.report.rows import laid_out
@@ -184,7 +182,7 @@ def against_json(found: Crossing) -> AgainstDocument:
         "here": _side(found.here, [run.id for run in found.runs if run.id not in found.there_runs]),
         "there": _side(found.there, list(found.there_runs)),
         "runs": [run_json(run) for run in found.runs],
-        "first_divergence": _divergence(found),
+        "first_divergence": place_if_known(None if found.divergent is None else found.divergent.divergence),
         "operation": None if found.across is None else _across(found.across),
         "packages": [_package(one) for one in found.packages],
         "pinned": list(found.pinned),
@@ -205,20 +203,6 @@ def _package(one: Package) -> PackageDocument:
     return {"name": one.name, "here": one.here or None, "there": one.there or None, "relation": one.relation}
 
 
-def _divergence(found: Crossing) -> ResumeDivergenceDocument | None:
-    if found.divergent is None:
-        return None
-    place = found.divergent.divergence
-    return {
-        "step": place.step,
-        "stream": place.stream,
-        "name": place.name,
-        "rank": place.rank,
-        "differing": place.differing,
-        "total": place.total,
-    }
-
-
 def _across(across: Across) -> AcrossDocument:
     mismatch = across.mismatch
     kind = mismatch.row.kind
@@ -230,7 +214,7 @@ def _across(across: Across) -> AcrossDocument:
         "op": kind.op,
         "pass_": kind.pass_,
         "module": kind.module,
-        "location": _location(mismatch),
+        "location": location_if_known(site_of(kind)),
         "names": list(mismatch.names),
         "instead_here": [row.kind.op for row in mismatch.instead_a],
         "instead_there": [row.kind.op for row in mismatch.instead_b],
@@ -242,13 +226,6 @@ def _across(across: Across) -> AcrossDocument:
         "confirmed": across.confirmed,
         "message": describe(across),
     }
-
-
-def _location(mismatch: OpMismatch) -> LocationDocument | None:
-    site = site_of(mismatch.row.kind)
-    if site is None:
-        return None
-    return {"path": site.path, "line": site.line, "function": site.function, "source": site.source}
 
 
 def _replayed(across: Across) -> AcrossReplayDocument | None:

@@ -656,11 +656,11 @@ class CostDocument(TypedDict):
     error: ErrorDocument | None
 
 
-class ResumeDivergenceDocument(TypedDict):
-    """The first place at which a resumed run differs from the uninterrupted one.
+class PlaceDocument(TypedDict):
+    """The first place at which two runs differ.
 
     Attributes:
-        step: of the uninterrupted run, counted from 0
+        step: counted from 0; of a resumed run, that of the uninterrupted one
         name: of the first tensor that differs
         differing: tensors of that stream that differ
     """
@@ -712,7 +712,7 @@ class TrialDocument(TypedDict):
     saved_step: int | None
     resumed_step: int | None
     steps_compared: int
-    first_divergence: ResumeDivergenceDocument | None
+    first_divergence: PlaceDocument | None
     missing: list[MissingDocument]
     checkpoint: str
     runs: list[int]
@@ -749,7 +749,7 @@ class ResumeDocument(TypedDict):
     steps: int
     saved_step: int | None
     resumed_step: int | None
-    first_divergence: ResumeDivergenceDocument | None
+    first_divergence: PlaceDocument | None
     missing: list[MissingDocument]
     saved_at: LocationDocument | None
     loaded_at: LocationDocument | None
@@ -870,7 +870,7 @@ class AgainstDocument(TypedDict):
     here: InterpreterDocument | None
     there: InterpreterDocument | None
     runs: list[RunDocument]
-    first_divergence: ResumeDivergenceDocument | None
+    first_divergence: PlaceDocument | None
     operation: AcrossDocument | None
     packages: list[PackageDocument]
     pinned: list[str]

@@ -35,6 +35,7 @@ from samebits.report.documents import (
     LocationDocument,
     OpPlaceDocument,
     OriginDocument,
+    PlaceDocument,
     ProducerDocument,
     RemedyDocument,
     ReplayDocument,
@@ -147,7 +148,7 @@ def _first_op(op: OpDivergence) -> FirstOpDocument:
         "op": kind.op,
         "pass": kind.pass_,
         "module": kind.module,
-        "location": _location_if_known(site_of(kind)),
+        "location": location_if_known(site_of(kind)),
         "names": list(op.names),
         "message": describe_op(op),
     }
@@ -204,7 +205,7 @@ def _first(verdict: Verdict) -> FirstDivergenceDocument | None:
     if found is None or verdict.origin is None:
         return found
     kind = verdict.origin.first.place.row.kind
-    return {**found, "op": kind.op, "pass": kind.pass_, "location": _location_if_known(site_of(kind))}
+    return {**found, "op": kind.op, "pass": kind.pass_, "location": location_if_known(site_of(kind))}
 
 
 def origin_json(origin: Origin) -> OriginDocument:
@@ -239,10 +240,10 @@ def _op_place(on_rank: OriginOnRank) -> OpPlaceDocument:
         "pass": kind.pass_,
         "backward_of": kind.backward_of or None,
         "module": kind.module,
-        "location": _location_if_known(site_of(kind)),
+        "location": location_if_known(site_of(kind)),
         "names": list(place.names),
         "extra_in": place.extra_in or None,
-        "extra": [{"op": row.kind.op, "location": _location_if_known(site_of(row.kind))} for row in place.extra],
+        "extra": [{"op": row.kind.op, "location": location_if_known(site_of(row.kind))} for row in place.extra],
         "received": on_rank.is_received,
         "uninitialized": on_rank.is_uninitialized,
         "producer": None if on_rank.producer is None else _producer(on_rank.producer),
@@ -323,14 +324,14 @@ def _cause(cause: Cause) -> CauseDocument:
     return {
         "factor": cause.factor,
         "what": cause.what,
-        "location": _location_if_known(cause.site, cause.source),
-        "locations": [_location(site) for site in (cause.site, *cause.others) if site is not None],
+        "location": location_if_known(cause.site, cause.source),
+        "locations": [location_json(site) for site in (cause.site, *cause.others) if site is not None],
         "fixed_together": cause.fixed_together,
         "shown_by": [
-            {"what": shown.what, "location": _location(shown.site), "fix": shown.fix or None}
+            {"what": shown.what, "location": location_json(shown.site), "fix": shown.fix or None}
             for shown in cause.shown_by
         ],
-        "seeded_late": None if cause.seeded_late is None else _location(cause.seeded_late),
+        "seeded_late": None if cause.seeded_late is None else location_json(cause.seeded_late),
         "likely": cause.likely,
         "confirmed": cause.confirmed,
         "distance": None if cause.distance is None else distance_json(cause.distance),
@@ -365,11 +366,11 @@ def _unknown(verdict: Verdict) -> list[CauseDocument]:
             "evidence": unknown_line(unknown).removeprefix("unknown: "),
             "runs": None,
             "seeded": [
-                {"what": one.what, "values": [one.a, one.b], "location": _location(one.site, one.source)}
+                {"what": one.what, "values": [one.a, one.b], "location": location_json(one.site, one.source)}
                 for one in unknown.seeds
             ],
             "witnessed": [
-                {"factor": name, "what": entry.what, "location": _location(entry.site, entry.source)}
+                {"factor": name, "what": entry.what, "location": location_json(entry.site, entry.source)}
                 for name, entry in unknown.witnessed
             ],
             "excluded": excluded(verdict.origin),
@@ -403,9 +404,25 @@ def _remedy(verdict: Verdict) -> RemedyDocument | None:
     }
 
 
-def _location(site: Site, source: str = "") -> LocationDocument:
+def place_if_known(place: Divergence | None) -> PlaceDocument | None:
+    """The first place at which two runs differ, without what was compared; None where they do not."""
+    if place is None:
+        return None
+    return {
+        "step": place.step,
+        "stream": place.stream,
+        "name": place.name,
+        "rank": place.rank,
+        "differing": place.differing,
+        "total": place.total,
+    }
+
+
+def location_json(site: Site, source: str = "") -> LocationDocument:
+    """A line of code."""
     return {"path": site.path, "line": site.line, "function": site.function, "source": source or site.source}
 
 
-def _location_if_known(site: Site | None, source: str = "") -> LocationDocument | None:
-    return None if site is None else _location(site, source)
+def location_if_known(site: Site | None, source: str = "") -> LocationDocument | None:
+    """The same; None where no line is known."""
+    return None if site is None else location_json(site, source)

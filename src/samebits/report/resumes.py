@@ -5,16 +5,12 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-from samebits.base.sites import Site
-from samebits.comparison.locate import Divergence
 from samebits.report.documents import (
-    LocationDocument,
     MissingDocument,
-    ResumeDivergenceDocument,
     ResumeDocument,
     TrialDocument,
 )
-from samebits.report.json import error_json, run_json
+from samebits.report.json import error_json, location_if_known, place_if_known, run_json
 from samebits.report.places import counted, place_of, where, which
 from samebits.report.rows import laid_out
 from samebits.resuming.verdict import Missing, Resumption, State, Trial
@@ -175,10 +171,10 @@ def resume_json(found: Resumption) -> ResumeDocument:
         "steps": found.steps,
         "saved_step": None if first is None else first.saved_step,
         "resumed_step": None if first is None else first.resumed_step,
-        "first_divergence": None if first is None else _divergence(first.divergence),
+        "first_divergence": None if first is None else place_if_known(first.divergence),
         "missing": [] if first is None else [_missing(one) for one in first.missing],
-        "saved_at": None if first is None else _location(first.checkpoint.saved_at),
-        "loaded_at": None if first is None else _location(first.checkpoint.loaded_at),
+        "saved_at": None if first is None else location_if_known(first.checkpoint.saved_at),
+        "loaded_at": None if first is None else location_if_known(first.checkpoint.loaded_at),
         "trials": [_trial(trial) for trial in found.trials],
         "seed": found.seed,
         "not_observed": list(found.not_observed),
@@ -195,7 +191,7 @@ def _trial(trial: Trial) -> TrialDocument:
         "saved_step": trial.saved_step,
         "resumed_step": trial.resumed_step,
         "steps_compared": trial.compared,
-        "first_divergence": _divergence(trial.divergence),
+        "first_divergence": place_if_known(trial.divergence),
         "missing": [_missing(one) for one in trial.missing],
         "checkpoint": trial.checkpoint.path,
         "runs": list(trial.runs),
@@ -207,27 +203,8 @@ def _missing(missing: Missing) -> MissingDocument:
     return {
         "state": missing.state,
         "confirmed": missing.confirmed,
-        "location": _location(missing.location),
+        "location": location_if_known(missing.location),
         "evidence": missing.evidence,
         "rank": missing.rank,
         "remedy": remedy(missing.state),
     }
-
-
-def _divergence(divergence: Divergence | None) -> ResumeDivergenceDocument | None:
-    if divergence is None:
-        return None
-    return {
-        "step": divergence.step,
-        "stream": divergence.stream,
-        "name": divergence.name,
-        "rank": divergence.rank,
-        "differing": divergence.differing,
-        "total": divergence.total,
-    }
-
-
-def _location(site: Site | None) -> LocationDocument | None:
-    if site is None:
-        return None
-    return {"path": site.path, "line": site.line, "function": site.function, "source": site.source}

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from samebits.base.errors import StateError
+from samebits.base.modules import inner_modules
 from samebits.rng.states import UnfitStateError, packed_state, restoring, wake_accelerators
 from samebits.state.parts import Part, differences, unwrapped
 
@@ -122,7 +123,7 @@ def parameters_of(parts: Mapping[str, Part], only_waiting: bool = False) -> dict
 def _parameters(one: Any, only_waiting: bool) -> Iterable[tuple[tuple[str, ...], torch.Tensor]]:
     """Parts of the name, and parameter; names are put together only where they are needed."""
     if isinstance(one, torch.nn.Module):
-        for way, module in _named_modules(one):
+        for way, module in inner_modules(one):
             for name, parameter in module._parameters.items():
                 if parameter is not None and not (only_waiting and parameter.grad is None):
                     yield (way, name), parameter
@@ -133,24 +134,6 @@ def _parameters(one: Any, only_waiting: bool) -> Iterable[tuple[tuple[str, ...],
                 yield (str(number),), parameter
     elif isinstance(one, torch.Tensor) and one.is_leaf and not (only_waiting and one.grad is None):
         yield (), one
-
-
-def _named_modules(module: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
-    """What `named_modules()` gives, in a third of the time: it is asked whenever a state is taken."""
-    found: list[tuple[str, torch.nn.Module]] = []
-    known: set[int] = set()
-    waiting = [("", module)]
-    while waiting:
-        name, one = waiting.pop()
-        if id(one) in known:
-            continue
-        known.add(id(one))
-        found.append((name, one))
-        if one._modules:
-            prefix = f"{name}." if name else ""
-            inner = [(prefix + key, child) for key, child in one._modules.items() if child is not None]
-            waiting += reversed(inner)
-    return found
 
 
 def gradients_of(parts: Mapping[str, Part]) -> dict[str, torch.Tensor]:
@@ -195,7 +178,7 @@ def _setting(parameter: torch.Tensor, gradient: torch.Tensor | None) -> Callable
 def modes_of(modules: Mapping[str, Any]) -> dict[str, list[str]]:
     """Name → which of its modules are in training mode."""
     return {
-        name: [inner for inner, module in _named_modules(unwrapped(one)) if module.training]
+        name: [inner for inner, module in inner_modules(unwrapped(one)) if module.training]
         for name, one in modules.items()
         if isinstance(unwrapped(one), torch.nn.Module)
     }
@@ -210,7 +193,7 @@ def restoring_modes(saved: Mapping[str, list[str]], modules: Mapping[str, Any]) 
     unknown = {
         f"{name}.{inner}"
         for name, training in saved.items()
-        for inner in set(training) - {way for way, _ in unwrapped(modules[name]).named_modules()}
+        for inner in set(training) - {way for way, _ in inner_modules(unwrapped(modules[name]))}
     }
     if unknown:
         raise StateError(f"modes do not fit: {'; '.join(differences(unknown, set()))}", "make the model as it was made")
@@ -220,7 +203,7 @@ def restoring_modes(saved: Mapping[str, list[str]], modules: Mapping[str, Any]) 
 def _switching(module: torch.nn.Module, training: set[str]) -> Callable[[], object]:
     def switch() -> None:
         # Not train(): a module may have overridden it, and it goes down to the children.
-        for name, inner in module.named_modules():
+        for name, inner in inner_modules(module):
             inner.training = name in training
 
     return switch

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import click
 
-from samebits.base.errors import UsageError
 from samebits.cli.options import (
     COMMAND_LINE,
     answer_or_fail,
@@ -23,8 +22,7 @@ from samebits.cli.options import (
     write_in_ci_option,
 )
 from samebits.launch.config import read_config
-from samebits.locking.entries import Repeats
-from samebits.locking.making import Around, LockRequest, lock, need_to_write, pins_of
+from samebits.locking.making import Around, LockRequest, lock, need_to_write, pins_of, repeats_of
 from samebits.report.forms import Form
 from samebits.report.json import check_json, dumped
 from samebits.report.progress import progress
@@ -84,10 +82,7 @@ def command(
     repeat, 2 undecided.
     """  # noqa: D301 - click wants the character itself
     need_to_write(os.environ, write_in_ci)
-    if quick and no_check:
-        raise UsageError("--quick and --no-check contradict one another", "leave one of them out")
     config = read_config()
-    repeats: Repeats = "unchecked" if no_check else "looked" if quick else "checked"
     request = LockRequest(
         command,
         lockfile,
@@ -97,7 +92,7 @@ def command(
         config.max_steps if max_steps is None else max_steps,
         data,
         artifacts,
-        repeats,
+        repeats_of(is_quick=quick, is_unchecked=no_check),
         replace,
         config.timeout if timeout is None else timeout,
     )
