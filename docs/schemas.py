@@ -4,14 +4,16 @@ python docs/schemas.py
 """
 
 import ast
+import importlib
 import inspect
 import json
+import pkgutil
 import re
 import types
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from samebits.report import documents
+import samebits.report.documents
 from samebits.report.documents import CLOSED, DOCUMENTS
 
 FOLDER = Path(__file__).resolve().parent / "reference" / "schemas"
@@ -98,7 +100,7 @@ def _descriptions(document: type) -> dict[str, str]:
     """What the "Attributes:" sections of a type and of those that it extends say of each key."""
     found: dict[str, str] = {}
     for base in BASES.get(document.__name__, ()):
-        found |= _descriptions(getattr(documents, base))
+        found |= _descriptions(_type(base))
     _, _, section = inspect.cleandoc(document.__doc__ or "").partition("\nAttributes:\n")
     for name, text in re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", section, re.MULTILINE):
         found[name] = " ".join(text.split())
@@ -107,12 +109,19 @@ def _descriptions(document: type) -> dict[str, str]:
 
 def _bases() -> dict[str, list[str]]:
     """Type → those that it extends. A TypedDict forgets them, so they are read in the code."""
-    classes = [node for node in ast.parse(inspect.getsource(documents)).body if isinstance(node, ast.ClassDef)]
+    trees = (ast.parse(inspect.getsource(module)) for module in MODULES)
+    classes = [node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
     names = {node.name for node in classes}
     found = {node.name: [base.id for base in node.bases if isinstance(base, ast.Name)] for node in classes}
     return {name: [base for base in bases if base in names] for name, bases in found.items()}
 
 
+def _type(name: str) -> type:
+    return next(found for module in MODULES if (found := vars(module).get(name)) is not None)
+
+
+ROOM = samebits.report.documents
+MODULES = [importlib.import_module(f"{ROOM.__name__}.{found.name}") for found in pkgutil.iter_modules(ROOM.__path__)]
 BASES = _bases()
 
 

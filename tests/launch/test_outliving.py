@@ -106,6 +106,24 @@ def test_nothing_outlives_a_samebits_that_was_killed(jobs: str, tmp_path: Path) 
     assert pids(tmp_path)
 
 
+@pytest.mark.slow
+def test_nothing_outlives_a_samebits_that_was_killed_under_torchrun(tmp_path: Path) -> None:
+    """Twenty times: while torchrun itself starts, while it starts its ranks, and while they are at work."""
+    luck = random.Random("torchrun")
+    write(tmp_path, {"it.py": STANDS_FOR})
+    command = ("--no-fresh-copy", "torchrun", "--standalone", "--nproc-per-node", "2", "it.py")
+    for number in range(20):
+        with started("check", "--out", str(number), *command, cwd=tmp_path, env=_environment()) as check:
+            begun = len(pids(tmp_path))
+            if number % 2:
+                until(lambda begun=begun: len(pids(tmp_path)) > begun)  # type: ignore[misc]
+            time.sleep(luck.uniform(0.1, 3.0))
+            check.send_signal(signal.SIGKILL)
+            check.wait()
+            until(lambda: not _alive(tmp_path))
+    assert pids(tmp_path)
+
+
 def _alive(folder: Path) -> list[int]:
     """The processes that have anything to do with this folder."""
     found = []

@@ -9,7 +9,7 @@ import pytest
 from samebits.base.errors import ScriptFailedError
 from samebits.base.sites import Site
 from samebits.comparison.locate import Divergence
-from samebits.report.documents import ResumeDocument
+from samebits.report.documents.resumes import ResumeDocument
 from samebits.report.json import dumped
 from samebits.report.page import resume_page
 from samebits.report.resumes import remedy, resume_json, resume_text

@@ -17,7 +17,7 @@ from samebits.checking.asking import BudgetSpentError
 from samebits.checking.plan import LOOK_SECONDS, LOOK_STEPS, Request
 from samebits.checking.pool import RunPool
 from samebits.checking.unjudgeable import why_unjudgeable
-from samebits.checking.verdict import DivergentRuns, Run
+from samebits.checking.verdict import DivergentRuns, Run, VerdictKind
 from samebits.comparison.runs import distance_at
 from samebits.comparison.streams import cuts_of, missing, streams_of
 from samebits.comparison.values import Distance, distance
@@ -236,9 +236,9 @@ class _Crossing:
         streams = streams_of(run.outcome.folder.recordings() for run in self.compared) if self.compared else ()
         noted = (note.what for run in runs for note in read_notes(run.path, Unseen))
         lacking = missing(streams, cuts_of(run.path for run in runs)) if streams else ()
-        kind = "different" if self.divergent is not None else "undecided" if error is not None else "same"
+        kind: VerdictKind = "different" if self.divergent is not None else "undecided" if error is not None else "same"
         return Crossing(
-            kind,  # type: ignore[arg-type]
+            kind,
             str(self.request.command),
             self.pool.home,
             self.sides.here,

@@ -8,7 +8,10 @@ from typing import cast
 
 from samebits.base.errors import NewerSchemaError, RecordingError
 from samebits.checking.verdict import AnyVerdict
-from samebits.report.documents import AgainstDocument, CheckDocument, CostDocument, ResumeDocument
+from samebits.report.documents.checks import CheckDocument
+from samebits.report.documents.costs import CostDocument
+from samebits.report.documents.crossings import AgainstDocument
+from samebits.report.documents.resumes import ResumeDocument
 from samebits.runfolder.folder import ANSWER
 
 SCHEMAS = {"samebits.against": 1, "samebits.check": 1, "samebits.cost": 1, "samebits.resume": 1}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from samebits.pricing.plan import DEFAULT_SET, Candidate
 from samebits.pricing.prices import Costs, Price, Ratio
-from samebits.report.documents import CostDocument, PinSetDocument, PriceDocument
+from samebits.report.documents.costs import CostDocument, PinSetDocument, PriceDocument
 from samebits.report.json import error_json
 from samebits.report.places import counted
 from samebits.report.rows import laid_out, table

@@ -7,7 +7,7 @@ import signal
 from samebits.against.interpreters import Interpreter, Package
 from samebits.against.operations import OpMismatch
 from samebits.against.verdict import Across, Crossing
-from samebits.report.documents import (
+from samebits.report.documents.crossings import (
     AcrossDocument,
     AcrossReplayDocument,
     AgainstDocument,

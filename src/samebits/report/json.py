@@ -19,27 +19,30 @@ from samebits.factors.catalog import find
 from samebits.factors.pinning import Status
 from samebits.replay.runner import Replay
 from samebits.report.causes import advice, evidence, excluded, remedy_state, unknown_line, unknown_what
-from samebits.report.documents import (
-    DOCUMENTS,
-    CalledAgainDocument,
+from samebits.report.documents import DOCUMENTS
+from samebits.report.documents.checks import (
     CauseDocument,
     CheckDocument,
-    DiffDocument,
+    FirstDivergenceDocument,
+    InterruptedCheckDocument,
+    RemedyDocument,
+    RestsOnDocument,
+)
+from samebits.report.documents.diffs import DiffDocument, FirstOpDocument
+from samebits.report.documents.factors import FactorsDocument
+from samebits.report.documents.origins import (
+    CalledAgainDocument,
+    OpPlaceDocument,
+    OriginDocument,
+    ProducerDocument,
+    ReplayDocument,
+)
+from samebits.report.documents.shared import (
     DistanceDocument,
     DivergenceDocument,
     ErrorDocument,
-    FactorsDocument,
-    FirstDivergenceDocument,
-    FirstOpDocument,
-    InterruptedCheckDocument,
     LocationDocument,
-    OpPlaceDocument,
-    OriginDocument,
     PlaceDocument,
-    ProducerDocument,
-    RemedyDocument,
-    ReplayDocument,
-    RestsOnDocument,
     RunDocument,
 )
 from samebits.report.origins import describe_finding, describe_op, origin_rows, other_origin, site_of

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from samebits.locking.code import CodeChange
 from samebits.locking.entries import Locked
 from samebits.locking.verdict import EnvironmentDifference, LockDivergence, Locking, Verification, Verified
-from samebits.report.documents import (
+from samebits.report.documents.locks import (
     CodeChangeDocument,
     LockDivergenceDocument,
     LockDocument,

@@ -15,18 +15,12 @@ import samebits
 from samebits.comparison.growth import LossDifference
 from samebits.comparison.timeline import Timeline
 from samebits.report.costs import SAFER
-from samebits.report.documents import (
-    AgainstDocument,
-    CauseDocument,
-    CheckDocument,
-    CostDocument,
-    LocationDocument,
-    OriginDocument,
-    PriceDocument,
-    RatioDocument,
-    ResumeDocument,
-    RunDocument,
-)
+from samebits.report.documents.checks import CauseDocument, CheckDocument
+from samebits.report.documents.costs import CostDocument, PriceDocument, RatioDocument
+from samebits.report.documents.crossings import AgainstDocument
+from samebits.report.documents.origins import OriginDocument
+from samebits.report.documents.resumes import ResumeDocument
+from samebits.report.documents.shared import LocationDocument, RunDocument
 from samebits.report.places import apart
 from samebits.runfolder.folder import Manifest, RunFolder
 from samebits.runfolder.steps import Recording

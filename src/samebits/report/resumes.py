@@ -5,11 +5,7 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-from samebits.report.documents import (
-    MissingDocument,
-    ResumeDocument,
-    TrialDocument,
-)
+from samebits.report.documents.resumes import MissingDocument, ResumeDocument, TrialDocument
 from samebits.report.json import error_json, location_if_known, place_if_known, run_json
 from samebits.report.places import counted, place_of, where, which
 from samebits.report.rows import laid_out

@@ -13,7 +13,7 @@ from samebits.comparison.agreement import agreeing
 from samebits.comparison.growth import growth
 from samebits.comparison.timeline import timeline
 from samebits.report.answers import read_answer
-from samebits.report.documents import CheckDocument
+from samebits.report.documents.checks import CheckDocument
 from samebits.report.page import against_page, check_page, cost_page, resume_page, run_page
 from samebits.runfolder.folder import ANSWER, HOME, Manifest, RunFolder, newest_in, open_run, write_whole
 from samebits.runfolder.steps import Recording
