@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from samebits.report.documents import shared
 from tests.test_docs import ROOT, generator
 
 FOLDER = ROOT / "docs" / "reference" / "schemas"
@@ -19,7 +20,7 @@ def test_the_schemas_are_up_to_date(tmp_path: Path) -> None:
 def test_a_description_without_a_key_is_refused() -> None:
     """What is said of a key that was renamed would vanish from the schema without a word."""
     module = generator("schemas")
-    document = module.documents.ErrorDocument
+    document = shared.ErrorDocument
     said, document.__doc__ = document.__doc__, "An error.\n\nAttributes:\n    reason: why"
     try:
         with pytest.raises(ValueError, match=r"ErrorDocument describes \['reason'\], which it does not have"):
