@@ -77,8 +77,9 @@ def test_initial_parameters_are_no_resume(tmp_path: Path) -> None:
     one = side(tmp_path, change)
 
     assert one.start.is_from_the_start
-    assert not_resumed(one, "").evidence.startswith("ignores its checkpoint: starts from step 0; no checkpoint")
+    assert not_resumed(one, "").evidence.startswith("ignores its checkpoint: it starts from step 0; no checkpoint")
     assert "last.pt was torn, that is passed over" in not_resumed(one, "", "last.pt").evidence
+    assert "or has none yet after 5 steps, as --saved-at says" in not_resumed(one, "", told=5).evidence
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from samebits.base.sites import Site, is_user_file
+from samebits.base.sites import Site, is_own_file, is_user_file
 from samebits.factors.base import GeneratorFactor
 from samebits.factors.catalog import CATALOG, find
 from samebits.factors.context import SiteKey
@@ -29,6 +29,8 @@ from samebits.runfolder.notes import (
 from samebits.runfolder.place import read_place
 
 LAST_LINES = 8
+# How a traceback names a file.
+_FRAME = '  File "'
 
 
 @dataclass(frozen=True)
@@ -262,4 +264,22 @@ def _last_lines(folder: Path) -> tuple[str, ...]:
     place = read_place(folder)
     if place is not None and place.copy:
         text = text.replace(place.copy, place.folder)
-    return tuple(text.strip().splitlines()[-LAST_LINES:])
+    return tuple(_without_ours(text.strip().splitlines())[-LAST_LINES:])
+
+
+def _without_ours(lines: list[str]) -> list[str]:
+    """The same without the frames of samebits' hooks, which say nothing about a script; all where it ended in one."""
+    frames = [line for line in lines if line.startswith(_FRAME)]
+    if not frames or _is_ours(frames[-1]):
+        return lines
+    kept, skips = [], False
+    for line in lines:
+        # What stands below a frame is its source, indented further.
+        skips = _is_ours(line) or (skips and line.startswith("    "))
+        if not skips:
+            kept.append(line)
+    return kept
+
+
+def _is_ours(line: str) -> bool:
+    return line.startswith(_FRAME) and is_own_file(line.removeprefix(_FRAME))

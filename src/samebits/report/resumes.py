@@ -83,9 +83,9 @@ def _headline(found: Resumption) -> str:
 
 
 def _differs(trial: Trial) -> str:
-    states = [one.state for one in trial.missing]
-    if "not-resumed" in states:
-        return "the script ignores its checkpoint: it starts from step 0"
+    ignored = next((one for one in trial.missing if one.state == "not-resumed"), None)
+    if ignored is not None:
+        return f"the script {ignored.evidence.partition(';')[0]}"
     start = f"resumed from step {trial.resumed_step}, " if trial.resumed_step is not None else ""
     if trial.divergence is None:
         return f"{start}{trial.missing[0].evidence}"
@@ -137,7 +137,8 @@ def _state_of(missing: Missing) -> str:
 
 
 def _killed(trial: Trial) -> str:
-    after = f"after step {trial.killed_after}, by SIG{trial.signal}"
+    done = counted(trial.killed_after + 1, "step")
+    after = f"after step {trial.killed_after}, when {done} were done, by SIG{trial.signal}"
     return f"while it saved {Path(trial.torn).name}, {after}" if trial.torn else after
 
 

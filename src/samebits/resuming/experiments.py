@@ -223,7 +223,7 @@ class _Testing:
         ended = f"it {run.outcome.described}; the end of its output:\n{lines}"
         return ScriptFailedError(
             f"{where} and started again, the command {what}: {ended}",
-            _hint_for_failure(run.facts.last_words, trial.torn),
+            _hint_for_failure(run, trial.torn, self.request.again != self.request.command),
         )
 
     def _took_none(self, trial: Trial, stopped: _Stopped, run: Run) -> Trial:
@@ -304,6 +304,7 @@ class _Looked:
     checkpoint: Checkpoint
     is_loaded: bool
     torn: str = ""
+    told: int | None = None
 
     @classmethod
     def at(cls, testing: _Testing, stopped: _Stopped, run: Run) -> _Looked | None:
@@ -326,7 +327,8 @@ class _Looked:
         if saved is None or saved.steps != sides[0].start.step:
             saved = next((one for one in reversed(stopped.seen.saves) if one.steps == sides[0].start.step), saved)
         torn = next((Path(stop.torn).name for stop in stopped.seen.stops if stop.torn), "")
-        return cls(sides, _checkpoint(saved, loaded, stopped.seen), loaded is not None, torn)
+        told = None if loaded is not None else min(testing.request.saved_at, default=None)
+        return cls(sides, _checkpoint(saved, loaded, stopped.seen), loaded is not None, torn, told)
 
     def first(self) -> tuple[Side, int, Difference] | None:
         """The first place at which it differs."""
@@ -347,7 +349,7 @@ class _Looked:
         path = Path(self.checkpoint.path).name if self.is_loaded else ""
         first = self.first()
         if self.sides[0].start.is_from_the_start:
-            found = [not_resumed(self.sides[0], path, self.torn)]
+            found = [not_resumed(self.sides[0], path, self.torn, self.told)]
         elif first is None:
             return []
         else:
@@ -405,10 +407,12 @@ def _none_to_compare(start: int, steps: int) -> SamebitsError:
     )
 
 
-def _hint_for_failure(words: str, torn: str) -> str:
+def _hint_for_failure(run: Run, torn: str, has_with: bool) -> str:
     if torn:
         return "write to another name, and rename it when it is whole; keep the one before, and go back to that"
-    if "FileExists" in words or "exists" in words:
+    if has_with:
+        return f"that is what --with gave it; the whole output is in {run.outcome.folder.stderr}"
+    if "exists" in run.facts.last_words.lower():
         return "it makes a folder that exists; give what it needs to resume with --with, such as --with '--resume'"
     return "does it need other arguments to resume? Give them with --with, such as --with '--resume {run}/last.pt'"
 

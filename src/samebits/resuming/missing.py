@@ -44,18 +44,22 @@ def missing_states(
     return [*seen, *(one for one in _besides(side, row, seen) if one.state not in found)]
 
 
-def not_resumed(side: Side, loaded: str, torn: str = "") -> Missing:
+def not_resumed(side: Side, loaded: str, torn: str = "", told: int | None = None) -> Missing:
     """It starts from the beginning.
 
     Args:
         side: the first rank.
         loaded: what it loads all the same; empty where that is nothing.
         torn: the file of which half was left; it then starts from there without a word.
+        told: steps that are done when it saves, where that was said and not seen.
     """
     what = f"{loaded} is loaded, and yet its" if loaded else "no checkpoint is loaded, and its"
     if torn:
         what = f"{torn} was torn, that is passed over in silence, and the"
-    evidence = f"ignores its checkpoint: starts from step 0; {what} parameters are the initial ones"
+    said = "ignores its checkpoint: it starts from step 0"
+    if told is not None:
+        said = f"starts from step 0: it ignores its checkpoint, or has none yet after {told} steps, as --saved-at says"
+    evidence = f"{said}; {what} parameters are the initial ones"
     return Missing("not-resumed", evidence, side.a.rank)
 
 
