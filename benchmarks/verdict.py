@@ -1,9 +1,9 @@
 """How long a verdict takes, in lengths of the plain script: all in one run, the plain script in turns with the checks.
 
-python benchmarks/verdict.py                  # 3,000 steps of 10 ms, about half an hour
+python benchmarks/verdict.py                  # 3,000 steps of 10 ms, about half an hour; side by side: --jobs auto
 python benchmarks/verdict.py --steps 600      # quicker, and start-up weighs more
 python benchmarks/verdict.py --only quick
-python benchmarks/verdict.py --jobs auto      # options of `samebits check`
+python benchmarks/verdict.py --max-runs 20    # options of `samebits check`
 
 Steps sleep, so that a busy machine does not matter; start-up does not.
 """
@@ -84,8 +84,11 @@ for x in torch.utils.data.DataLoader(Noisy(), batch_size=1):
 # Name → arguments of the script, options of the check, and how it is to end.
 CHECKS = {
     "same bits": ("same", [], 0),
-    "differs from step 0": ("start", [], 1),
-    "differs at a sixth": ("late", [], 1),
+    "same bits, side by side": ("same", ["--jobs", "auto"], 0),
+    "from step 0": ("start", [], 1),
+    "from step 0, side by side": ("start", ["--jobs", "auto"], 1),
+    "from a sixth": ("late", [], 1),
+    "from a sixth, side by side": ("late", ["--jobs", "auto"], 1),
     "--quick, same": ("same", ["--quick"], 0),
 }
 
@@ -100,7 +103,7 @@ def main() -> None:
         folder = Path(name)
         for file, text in (("train.py", SCRIPT), ("twenty.py", TWENTY), ("two.py", TWO)):
             (folder / file).write_text(text)
-        print(f"{'check':<24} {'seconds':>8} {'lengths':>8} {'first words':>12} {'runs':>5} {'past the step':>14}")
+        print(f"{'check':<28} {'seconds':>8} {'lengths':>8} {'first words':>12} {'runs':>5} {'past the step':>14}")
         for label, (kind, words, status) in CHECKS.items():
             if options.only in label:
                 script = ["train.py", kind, str(options.steps)]
@@ -159,7 +162,7 @@ def _print(label: str, length: float, found: tuple[float, float, dict]) -> None:
     steps = [run["steps"] for run in answer["runs"]]
     past = sum(count == max(steps) for count in steps)
     print(
-        f"{label:<24} {seconds:>8.1f} {seconds / length:>8.2f} {first:>10.1f} s {len(steps):>5} {past:>14}", flush=True
+        f"{label:<28} {seconds:>8.1f} {seconds / length:>8.2f} {first:>10.1f} s {len(steps):>5} {past:>14}", flush=True
     )
 
 

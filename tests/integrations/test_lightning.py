@@ -1,5 +1,8 @@
 """Lightning: every resume point is exact, and what cannot be is refused."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,14 +10,14 @@ from typing import Any
 import pytest
 import torch
 
-pytest.importorskip("lightning", exc_type=ImportError)
+pytest.importorskip(os.environ.get("LIGHTNING_PACKAGE", "lightning"), exc_type=ImportError)
 
 from samebits.base.errors import StateError, StateWarning, UsageError
 from samebits.data import DataLoader, Mapped
 from samebits.integrations.lightning import Loader, SamebitsCallback
 from tests.integrations import lightning_training as training
 from tests.integrations.small import Noisy, Seen, samples_of
-from tests.integrations.together import run_ranks
+from tests.integrations.together import ROOT, run_ranks
 
 
 def checkpoints(folder: Path) -> Iterator[tuple[int, Path]]:
@@ -199,3 +202,21 @@ def test_without_a_trainer_it_is_a_plain_loader() -> None:
 
     assert [batch.tolist() for _ in range(2) for batch in own] == [batch.tolist() for _ in range(2) for batch in plain]
     assert len(Loader(Mapped(range(8), int), batch_size=4, seed=0).dataset.stream) == 8
+
+
+@pytest.mark.skipif(training.PACKAGE != "lightning.pytorch", reason="this is the run that it starts")
+def test_pytorch_lightning_is_served_too() -> None:
+    """All of this in a process of its own, in which `pytorch_lightning` is imported and `lightning.pytorch` is not."""
+    pytest.importorskip("pytorch_lightning", exc_type=ImportError)
+    environment = {**os.environ, "LIGHTNING_PACKAGE": "pytorch_lightning"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(Path(__file__).relative_to(ROOT))],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert " passed, 1 skipped" in done.stdout

@@ -69,23 +69,36 @@ def test_an_evaluation_that_draws_is_named(framework: str, tmp_path: Path) -> No
     ]
 
 
-@pytest.mark.parametrize("framework", ["lightning", "transformers", "accelerate"])
-def test_twins_are_silent(framework: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("framework", "words"),
+    [("lightning", []), ("transformers", []), ("transformers", ["full-determinism"]), ("accelerate", [])],
+)
+def test_twins_are_silent(framework: str, words: list[str], tmp_path: Path) -> None:
     """The framework's own seeds, bars and folders make no difference and no note of one."""
-    found = answer(tmp_path, "check", f"train_{framework}.py")
+    found = answer(tmp_path, "check", f"train_{framework}.py", *words)
 
     assert found["verdict"] == "same"
     assert found["causes"] == []
     assert not [note for note in found["notes"] if "print different text" in note]
 
 
-def test_a_resume_with_a_plain_loader_is_told_from_one_with_ours(tmp_path: Path) -> None:
-    """Lightning's own resume begins the epoch anew; with the adapter it is the same bits."""
+@pytest.mark.parametrize(
+    ("framework", "missing"),
+    [
+        ("lightning", {"position", "order", "epoch"}),
+        ("transformers", {"sample-generators", "generators"}),
+        ("accelerate", {"position", "order", "epoch"}),
+    ],
+)
+def test_a_resume_by_the_framework_is_told_from_one_with_ours(
+    framework: str, missing: set[str], tmp_path: Path
+) -> None:
+    """By itself it begins the epoch anew, or restores generators too late; with the adapter it is the same bits."""
     for name in ("plain", "ours"):
         (tmp_path / name).mkdir()
-    plain = answer(tmp_path / "plain", "resume", "resume_lightning.py", "plain")
-    ours = answer(tmp_path / "ours", "resume", "resume_lightning.py", "ours")
+    plain = answer(tmp_path / "plain", "resume", f"resume_{framework}.py", "plain")
+    ours = answer(tmp_path / "ours", "resume", f"resume_{framework}.py", "ours")
 
     assert ours["verdict"] == "same"
     assert plain["verdict"] == "different"
-    assert plain["missing"][0]["state"] in ("position", "order", "epoch")
+    assert plain["missing"][0]["state"] in missing

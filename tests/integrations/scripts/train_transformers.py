@@ -76,6 +76,7 @@ if __name__ == "__main__":
         report_to=[],
         use_cpu=True,
         remove_unused_columns=False,
+        full_determinism="full-determinism" in FAULTS,
     )
     trainer = Trainer(
         model,
