@@ -61,7 +61,7 @@ class Fetches:
         stack.callback(listen(iterator, "_next_index", safely(self.draws), safely(self.drawn)))
         stack.callback(listen(iterator, "__next__", after=safely(self.handed_over)))
 
-    def begins(self, loader: Any) -> None:
+    def begins(self, loader: object) -> None:
         # Persistent workers serve one epoch after the other; what was left of the last one is not handed over.
         kept = getattr(loader, "_iterator", None)
         if kept is not None:

@@ -95,7 +95,7 @@ class GivingBack:
                 group.update(_unpacked(values))
 
 
-def _packed(value: Any) -> Any:
+def _packed(value: object) -> Any:
     """The same with tensors as bytes: pickling a tensor calls `torch.save`, which is watched."""
     if torch.is_tensor(value):
         flat = value.detach().cpu().contiguous().reshape(-1)
@@ -115,7 +115,7 @@ class _Packed(tuple[Any, ...]):
         return _Packed, tuple(self)
 
 
-def _unpacked(value: Any) -> Any:
+def _unpacked(value: object) -> Any:
     if isinstance(value, _Packed):
         raw, dtype, shape, device = value
         kind = getattr(torch, dtype.removeprefix("torch."))

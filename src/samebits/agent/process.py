@@ -119,7 +119,7 @@ class _Agent:
     def safely(self, action: Callable[..., None]) -> Callable[..., None]:
         """A mistake of ours must not reach the program: it is noted, and the program goes on."""
 
-        def act(*args: Any) -> None:
+        def act(*args: object) -> None:
             try:
                 action(*args)
             except Exception as error:

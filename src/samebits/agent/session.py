@@ -76,7 +76,7 @@ class record(ContextDecorator):
         self._folder.write_manifest({**self._manifest, "status": "ended" if kind is None else "interrupted"})
 
 
-def path_given(name: str, value: Any) -> Path:
+def path_given(name: str, value: object) -> Path:
     """The path that somebody gave for the argument of this name.
 
     Raises:

@@ -72,7 +72,7 @@ class Epochs:
     """
 
     def __init__(
-        self, dataset: Any, seed: int, last_batch: LastBatch = "keep", on_error: OnError = "raise", label: Any = None
+        self, dataset: Any, seed: int, last_batch: LastBatch = "keep", on_error: OnError = "raise", label: object = None
     ) -> None:
         self.dataset, self.seed, self.last_batch, self.on_error, self.label = dataset, seed, last_batch, on_error, label
         self.progress = Progress()
@@ -346,7 +346,7 @@ def _how(words: str) -> str:
     return words.split(". ")[0].rstrip(". ")
 
 
-def _check_form(state: Any) -> None:
+def _check_form(state: object) -> None:
     names = ("version", "seed", "length", "epoch", "samples", "skipped")
     if not isinstance(state, Mapping):
         raise DataStateError(f"a state is a dict, got {type(state).__name__}", "give what state_dict() returned")

@@ -125,7 +125,7 @@ class _Pinned:
         # In another process a loader is a plain one.
         return _nothing, ()
 
-    def __deepcopy__(self, _: Any) -> _Pinned:
+    def __deepcopy__(self, _: object) -> _Pinned:
         # A copy is another loader, with an order of its own.
         return _Pinned(self.by, self.site, next(self.by.made))
 

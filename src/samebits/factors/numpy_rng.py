@@ -89,7 +89,7 @@ def _watched_class(plain: Any) -> Any:
         self._seeding.saved(_key(plain.get_state(self, legacy=False)))
         return plain.get_state(self, *args, **kwargs)
 
-    def set_state(self: Any, state: Any) -> None:
+    def set_state(self: Any, state: object) -> None:
         plain.set_state(self, state)
         self._seeding.restored(_key(plain.get_state(self, legacy=False)))
 
@@ -106,7 +106,7 @@ def _key(state: Any) -> str:
 
 
 def _draw(name: str, original: Callable[..., object]) -> Callable[..., Any]:
-    def draw(self: Any, *args: Any, **kwargs: Any) -> object:
+    def draw(self: Any, *args: object, **kwargs: object) -> object:
         # Asked first: some draws call others (permutation calls shuffle), and the outermost one is the user's.
         mode = "natural" if self._seeding.is_done else self._context.enter(f"numpy.random.{name}")
         result = original(self, *args, **kwargs)

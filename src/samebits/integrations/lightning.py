@@ -66,7 +66,7 @@ class SamebitsCallback(_callback_class()):  # type: ignore[misc]
         self._place = epoch, batches
         self._generators.start("batch", epoch, batches)
 
-    def begin(self, what: str, trainer: Any) -> None:
+    def begin(self, what: str, trainer: object) -> None:
         """Start all generators from the key of what comes next."""
         self._generators.start(what, *(self._place or _place(trainer)))
 
@@ -80,37 +80,37 @@ class SamebitsCallback(_callback_class()):  # type: ignore[misc]
         self._generators = StepGenerators(self.seed, ("model", pl_module), beside=(trainer,))
         self._gradients = WaitingGradients(model=pl_module)
 
-    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
+    def teardown(self, trainer: object, pl_module: object, stage: str) -> None:
         _callbacks.pop(trainer, None)
 
-    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_start(self, trainer: object, pl_module: object) -> None:
         _warn_of_other_loaders(trainer)
         if self._waiting is not None:
             self._gradients.load_state_dict(self._waiting)
             self._waiting = None
 
-    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_epoch_start(self, trainer: object, pl_module: object) -> None:
         self._generators.start("epoch start", _place(trainer)[0])
 
-    def on_train_batch_start(self, trainer: Any, pl_module: Any, *args: Any) -> None:
+    def on_train_batch_start(self, trainer: object, pl_module: object, *args: object) -> None:
         # A `Loader` has begun the batch.
         if self._place is None:
             self.begin("batch start", trainer)
 
-    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_epoch_end(self, trainer: object, pl_module: object) -> None:
         self.begin("epoch end", trainer)
 
-    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+    def on_validation_start(self, trainer: object, pl_module: object) -> None:
         self.begin("validation start", trainer)
 
-    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_validation_end(self, trainer: object, pl_module: object) -> None:
         self.begin("validation end", trainer)
 
-    def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+    def on_save_checkpoint(self, trainer: object, pl_module: object, checkpoint: dict[str, Any]) -> None:
         if _is_accumulating(trainer):
             checkpoint[_CHECKPOINT_KEY] = self._gradients.state_dict()
 
-    def on_load_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+    def on_load_checkpoint(self, trainer: object, pl_module: object, checkpoint: dict[str, Any]) -> None:
         self._waiting = checkpoint.get(_CHECKPOINT_KEY)
 
 
@@ -134,7 +134,7 @@ class Loader:
         options: as for `samebits.data.DataLoader`.
     """
 
-    def __init__(self, dataset: Any, *args: Any, seed: int, **options: Any) -> None:
+    def __init__(self, dataset: object, *args: object, seed: int, **options: Any) -> None:
         self._loader = DataLoader(dataset, *args, seed=seed, **options)
         # Batches handed over → the loader's own state, of the last two: the Trainer may fetch one ahead.
         self._states: dict[int, dict[str, object]] = {}
@@ -254,7 +254,7 @@ def _is_accumulating(trainer: Any) -> bool:
     return bool(batches.current.ready % trainer.accumulate_grad_batches) and not batches.is_last_batch
 
 
-def _warn_of_other_loaders(trainer: Any) -> None:
+def _warn_of_other_loaders(trainer: object) -> None:
     for one in _train_loaders(trainer):
         if not isinstance(one, Loader):
             kind = type(one)

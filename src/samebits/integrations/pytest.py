@@ -288,7 +288,7 @@ def _request(item: pytest.Item) -> _Request:
 
 
 def _checked(
-    item: pytest.Item, *args: object, runs: Any = 2, vary: Any = (), isolated: Any = False, **more: object
+    item: pytest.Item, *args: object, runs: object = 2, vary: Any = (), isolated: object = False, **more: object
 ) -> _Request:
     from samebits.base.errors import SamebitsError
     from samebits.testing.seeding import check_varied
@@ -551,12 +551,12 @@ class _Reporter:
             self.known.passed[sent["test"]] = named
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_xdist_node_collection_finished(self, node: Any, ids: Iterable[str]) -> None:
+    def pytest_xdist_node_collection_finished(self, node: object, ids: Iterable[str]) -> None:
         """What a worker has; each has all of it."""
         self.known.collected |= set(ids)
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any, error: object) -> None:
+    def pytest_testnodedown(self, node: object, error: object) -> None:
         """A worker has ended, or died."""
         sent = getattr(node, "workeroutput", {}).get("samebits")
         self.known.is_whole &= bool(sent and sent["is_whole"])

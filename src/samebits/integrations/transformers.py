@@ -32,7 +32,7 @@ class SamebitsCallback(transformers.TrainerCallback):  # type: ignore[misc]
         self.seed = seed
         self._generators: Any = None
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_train_begin(self, args: Any, state: Any, control: object, **kwargs: object) -> None:
         """Raises UsageError: the dataset is iterable, the resume is none, or this transformers is too old."""
         if state.global_step and args.ignore_data_skip:
             raise UsageError(
@@ -49,13 +49,13 @@ class SamebitsCallback(transformers.TrainerCallback):  # type: ignore[misc]
         _key_loader(loader, self.seed)
         self._generators = StepGenerators(self.seed, ("model", kwargs["model"]))
 
-    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_epoch_begin(self, args: object, state: Any, control: object, **kwargs: object) -> None:
         self._generators.start("epoch begin", state.global_step)
 
-    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_step_begin(self, args: object, state: Any, control: object, **kwargs: object) -> None:
         self._generators.start("step begin", state.global_step)
 
-    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_epoch_end(self, args: object, state: Any, control: object, **kwargs: object) -> None:
         self._generators.start("epoch end", state.global_step)
 
 
@@ -86,7 +86,7 @@ def _levels(batches: Any) -> list[Any]:
     return levels
 
 
-def _unseeded(sampler: Any) -> Any:
+def _unseeded(sampler: object) -> Any:
     """One of torch's in the place of accelerate's, which is seeded by whatever torch was seeded with last."""
     if isinstance(sampler, RandomSampler):
         return RandomSampler(sampler.data_source, sampler.replacement, sampler._num_samples)

@@ -237,7 +237,7 @@ def _refuse_conflicts(text: str) -> None:
             )
 
 
-def _check_schema(content: Mapping[str, Any]) -> None:
+def _check_schema(content: Mapping[str, object]) -> None:
     name, _, number = str(content.get("schema", "")).partition("/")
     if name != "samebits.lockfile" or not number.isdecimal():
         raise LockfileError("is no lockfile of samebits: it does not name its schema")
@@ -270,11 +270,11 @@ def _test(table: Mapping[str, Any]) -> TestEntry:
     return TestEntry({home: tensors_from(_unsealed(one)) for home, one in table["on"].items()})
 
 
-def _unsealed(table: Mapping[str, Any]) -> dict[str, Any]:
+def _unsealed(table: Mapping[str, object]) -> dict[str, Any]:
     return {name: value for name, value in table.items() if name != _SEAL}
 
 
-def _need_only(table: Mapping[str, Any], known: set[str]) -> None:
+def _need_only(table: Mapping[str, object], known: set[str]) -> None:
     more = set(table) - known
     if more:
         raise ValueError(f"{min(more)} is no key that belongs there")

@@ -62,7 +62,7 @@ def pack(value: Any, way: str = "") -> Any:
     return _packed_rest(value, way)
 
 
-def unpack(plain: Any, functions: Functions | None = None, copies: bool = False) -> Any:
+def unpack(plain: object, functions: Functions | None = None, copies: bool = False) -> Any:
     """What `pack` made plain data of.
 
     Args:
@@ -90,7 +90,7 @@ def unpack(plain: Any, functions: Functions | None = None, copies: bool = False)
     return reader(plain, lambda item: unpack(item, functions, copies))
 
 
-def leaves(plain: Any, way: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(plain: object, way: str = "") -> Iterator[tuple[str, Any]]:
     """Way and value of everything in packed data that is not a dict or a list, or an empty one."""
     if isinstance(plain, dict) and plain:
         for key, item in plain.items():
@@ -102,7 +102,7 @@ def leaves(plain: Any, way: str = "") -> Iterator[tuple[str, Any]]:
         yield way, plain
 
 
-def functions_in(value: Any) -> dict[str, Callable[..., object]]:
+def functions_in(value: object) -> dict[str, Callable[..., object]]:
     """The functions in a state, by name."""
     if isinstance(value, Mapping):
         items: Any = value.values()
@@ -124,11 +124,11 @@ def _packed_mapping(value: Mapping[Any, Any], way: str) -> dict[str, Any]:
     return {"<dict>": _pairs(value, way)}
 
 
-def _pairs(value: Mapping[Any, Any], way: str) -> list[Any]:
+def _pairs(value: Mapping[object, object], way: str) -> list[Any]:
     return [[pack(key, f"{way} key"), pack(item, f"{way}.{key}")] for key, item in value.items()]
 
 
-def _packed_rest(value: Any, way: str) -> dict[str, Any]:
+def _packed_rest(value: object, way: str) -> dict[str, Any]:
     if isinstance(value, torch.Size):
         return {"<size>": list(value)}
     if isinstance(value, tuple):

@@ -65,7 +65,7 @@ def wake_accelerators(name: str) -> None:
             module.init()
 
 
-def packed_state(generator: Any) -> dict[str, Any]:
+def packed_state(generator: object) -> dict[str, Any]:
     """The state of one generator, as plain data."""
     state: Any = handle_of(generator).state()
     if isinstance(state, torch.Tensor):
@@ -77,7 +77,7 @@ def packed_state(generator: Any) -> dict[str, Any]:
     return {"kind": f"numpy {state['bit_generator']}", "state": pack(state)}
 
 
-def restoring(generator: Any, packed: Any) -> Callable[[], object]:
+def restoring(generator: object, packed: Any) -> Callable[[], object]:
     """What gives a generator a state that `packed_state` returned; calling this restores nothing yet.
 
     Raises:

@@ -256,7 +256,7 @@ def _looked_at(home: Path) -> Found | None:
 # ---- files
 
 
-def write_state(home: Path, rank: int, state: Any) -> Written:
+def write_state(home: Path, rank: int, state: object) -> Written:
     """Write the state of one rank, whole or not at all."""
     import torch
 

@@ -57,10 +57,10 @@ class Part:
                 "leave it out of its state_dict(), or keep it as tensors, numbers, text, lists and dicts",
             ) from error
 
-    def _packed(self, state: Any) -> Any:
+    def _packed(self, state: object) -> Any:
         return pack(state)
 
-    def restoring(self, packed: Any, copies: bool) -> Restoring:
+    def restoring(self, packed: object, copies: bool) -> Restoring:
         """What gives it that state.
 
         Args:
@@ -77,7 +77,7 @@ class Part:
         kept = copy.deepcopy(before)
         return Restoring(lambda: self._load(state), lambda: self.one.load_state_dict(kept))
 
-    def unpacked(self, packed: Any, live: Any, copies: bool) -> Any:
+    def unpacked(self, packed: object, live: object, copies: bool) -> Any:
         """A state as the object itself knows it."""
         try:
             return unpack(packed, functions_in(live), copies)
@@ -91,7 +91,7 @@ class Part:
             "make it as it was made in the run that saved; what is different on purpose has to begin anew",
         )
 
-    def _load(self, state: Any) -> None:
+    def _load(self, state: object) -> None:
         try:
             self.one.load_state_dict(state)
         except SamebitsError as error:
@@ -99,7 +99,7 @@ class Part:
         except Exception as error:
             raise self.unfit(f"{type(error).__name__}: {error}") from error
 
-    def _check_form(self, saved: Any, live: Any) -> None:
+    def _check_form(self, saved: object, live: object) -> None:
         # torch's schedulers and scalers take over whatever they are given.
         before, after = set(_form(saved)), set(_form(live))
         self.check_names(before, after)
@@ -115,7 +115,7 @@ class ModulePart(Part):
 
     is_shared = True
 
-    def restoring(self, packed: Any, copies: bool) -> Restoring:
+    def restoring(self, packed: object, copies: bool) -> Restoring:
         live = self.packed()
         if not isinstance(packed, Mapping):
             raise self.unfit(f"a state is a dict, got {type(packed).__name__}")
@@ -135,7 +135,7 @@ class OptimizerPart(Part):
 
     is_shared = True
 
-    def _packed(self, state: Any) -> Any:
+    def _packed(self, state: object) -> Any:
         shapes = [[_named(one) for one in group["params"]] for group in self.one.param_groups]
         return {"class": type(self.one).__name__, "parameters": shapes, **pack(state)}
 
@@ -182,7 +182,7 @@ class TensorPart(Part):
         return Restoring(lambda: _fill(self.one, packed))
 
 
-def parts_of(given: Mapping[str, Any]) -> dict[str, Part]:
+def parts_of(given: Mapping[str, object]) -> dict[str, Part]:
     """Name → part, of what a training was given; what has generators and no other state is none.
 
     Raises:
@@ -202,7 +202,7 @@ def objects_of(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name, one
 
 
-def unwrapped(one: Any) -> Any:
+def unwrapped(one: object) -> Any:
     """The module within DistributedDataParallel, DataParallel and torch.compile: the names of its state are its own."""
     compiled = getattr(sys.modules.get("torch._dynamo.eval_frame"), "OptimizedModule", ())
     while True:
@@ -243,7 +243,7 @@ def differences(saved: set[str], live: set[str]) -> list[str]:
     return words
 
 
-def _part(name: str, one: Any) -> Part | None:
+def _part(name: str, one: object) -> Part | None:
     if isinstance(one, torch.nn.Module):
         return ModulePart(name, one)
     if isinstance(one, torch.Tensor):
@@ -265,13 +265,13 @@ def _some(texts: list[str]) -> list[str]:
     return texts if more <= 1 else [*texts[:NAMED], f"{more} more"]
 
 
-def _form(packed: Any) -> Iterator[str]:
+def _form(packed: object) -> Iterator[str]:
     """The keys of dicts, and the items of lists that are longer than one number."""
     for way, _ in leaves(packed):
         yield way
 
 
-def _tensors(packed: Any) -> dict[str, torch.Tensor]:
+def _tensors(packed: object) -> dict[str, torch.Tensor]:
     return {way: value for way, value in leaves(packed) if isinstance(value, torch.Tensor)}
 
 

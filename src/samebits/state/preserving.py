@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from samebits.rng.handles import restore
 from samebits.rng.states import every_generator, process_generators, states_of
@@ -13,7 +12,7 @@ from samebits.state.sections import modes_of, restoring_modes
 
 
 @contextmanager
-def preserved(*objects: Any) -> Iterator[None]:
+def preserved(*objects: object) -> Iterator[None]:
     """Let whatever is drawn within leave no trace: every generator is brought back, also after an exception.
 
     For an evaluation in mid-training, or for anything else that draws and must not change what comes after it.

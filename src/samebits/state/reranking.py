@@ -50,13 +50,13 @@ def _same_everywhere(states: Sequence[Mapping[str, Any]], name: str, way: str) -
     return all(same_bits(found[0], one) for one in found[1:])
 
 
-def same_bits(one: Any, other: Any) -> bool:
+def same_bits(one: object, other: object) -> bool:
     """Whether two packed states are the same."""
     before, after = dict(leaves(one)), dict(leaves(other))
     return before.keys() == after.keys() and all(_same_leaf(before[way], after[way]) for way in before)
 
 
-def _same_leaf(one: Any, other: Any) -> bool:
+def _same_leaf(one: object, other: object) -> bool:
     if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
         return type(one) is type(other) and repr(one) == repr(other)
     return one.dtype == other.dtype and one.shape == other.shape and bytes_of(one) == bytes_of(other)
@@ -100,7 +100,7 @@ def differing_generators(state: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def starting(name: str, packed: Any, generator: Any, rank: int, world_size: int) -> Callable[[], object]:
+def starting(name: str, packed: object, generator: object, rank: int, world_size: int) -> Callable[[], object]:
     """What starts a generator from a seed of its own, which follows from the state that the first rank had it in."""
     texts = (f"{way} {value.tolist() if isinstance(value, torch.Tensor) else value!r}" for way, value in leaves(packed))
     root = int.from_bytes(hashlib.blake2b("\n".join(texts).encode(), digest_size=16).digest(), "little")

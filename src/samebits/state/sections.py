@@ -16,7 +16,7 @@ from samebits.state.parts import Part, differences, unwrapped
 STATE, CONTENTS = "state", "contents"
 
 
-def sealed(state: Any, names: Iterable[str]) -> dict[str, Any]:
+def sealed(state: object, names: Iterable[str]) -> dict[str, Any]:
     """A section with a list of what is in it.
 
     `torch.distributed.checkpoint` loads what it finds in a state dict that it is given, and passes over what it does
@@ -25,7 +25,7 @@ def sealed(state: Any, names: Iterable[str]) -> dict[str, Any]:
     return {STATE: state, CONTENTS: sorted(names)}
 
 
-def opened(name: str, section: Any, names: Callable[[Any], Iterable[str]]) -> Any:
+def opened(name: str, section: object, names: Callable[[Any], Iterable[str]]) -> Any:
     """What a sealed section holds.
 
     Raises:
@@ -51,12 +51,12 @@ def _kind(section: object) -> str:
 # ---- generators
 
 
-def packed_generators(generators: Mapping[str, Any]) -> dict[str, Any]:
+def packed_generators(generators: Mapping[str, object]) -> dict[str, Any]:
     """Name → state of each."""
     return {name: packed_state(one) for name, one in generators.items()}
 
 
-def wake(saved: Mapping[str, Any]) -> None:
+def wake(saved: Mapping[str, object]) -> None:
     """Begin to use what the saved generators belong to: NumPy, and accelerators."""
     for name in saved:
         if name == "numpy":
@@ -66,7 +66,7 @@ def wake(saved: Mapping[str, Any]) -> None:
 
 
 def restoring_generators(
-    saved: Mapping[str, Any], live: Mapping[str, Any], optional: tuple[str, ...]
+    saved: Mapping[str, object], live: Mapping[str, object], optional: tuple[str, ...]
 ) -> list[Callable[[], object]]:
     """What gives every generator the state that was saved under its name.
 
@@ -94,7 +94,7 @@ def restoring_generators(
         raise StateError(f"the generator {name} does not fit its state: {error}", "have the same generator") from error
 
 
-def _fits(generator: Any, state: Any) -> bool:
+def _fits(generator: object, state: object) -> bool:
     try:
         restoring(generator, state)
     except UnfitStateError:
@@ -120,7 +120,7 @@ def parameters_of(parts: Mapping[str, Part], only_waiting: bool = False) -> dict
     return dict(found.values())
 
 
-def _parameters(one: Any, only_waiting: bool) -> Iterable[tuple[tuple[str, ...], torch.Tensor]]:
+def _parameters(one: object, only_waiting: bool) -> Iterable[tuple[tuple[str, ...], torch.Tensor]]:
     """Parts of the name, and parameter; names are put together only where they are needed."""
     if isinstance(one, torch.nn.Module):
         for way, module in inner_modules(one):
@@ -175,7 +175,7 @@ def _setting(parameter: torch.Tensor, gradient: torch.Tensor | None) -> Callable
 # ---- modes
 
 
-def modes_of(modules: Mapping[str, Any]) -> dict[str, list[str]]:
+def modes_of(modules: Mapping[str, object]) -> dict[str, list[str]]:
     """Name → which of its modules are in training mode."""
     return {
         name: [inner for inner, module in inner_modules(unwrapped(one)) if module.training]
@@ -184,7 +184,7 @@ def modes_of(modules: Mapping[str, Any]) -> dict[str, list[str]]:
     }
 
 
-def restoring_modes(saved: Mapping[str, list[str]], modules: Mapping[str, Any]) -> list[Callable[[], object]]:
+def restoring_modes(saved: Mapping[str, list[str]], modules: Mapping[str, object]) -> list[Callable[[], object]]:
     """What brings train and eval mode back, module by module.
 
     Raises:

@@ -24,7 +24,7 @@ class Together:
         """Whether these are still the ranks of this process."""
         return (self.rank, self.world_size) == rank_and_world_size()
 
-    def said(self, own: Any) -> list[Any]:
+    def said(self, own: object) -> list[Any]:
         """What every rank says, in the order of ranks.
 
         Raises:

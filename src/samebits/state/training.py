@@ -71,13 +71,13 @@ class Training:
     def __init__(
         self,
         *,
-        model: Any = None,
-        optimizer: Any = None,
-        scheduler: Any = None,
-        loader: Any = None,
-        scaler: Any = None,
-        averaged: Any = None,
-        **others: Any,
+        model: object = None,
+        optimizer: object = None,
+        scheduler: object = None,
+        loader: object = None,
+        scaler: object = None,
+        averaged: object = None,
+        **others: object,
     ) -> None:
         own = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "loader": loader, "scaler": scaler}
         given = {**own, "averaged": averaged, **others}
@@ -288,7 +288,7 @@ class Training:
             )
         return section
 
-    def _own(self, state: Mapping[str, Any], section: Mapping[str, Any]) -> list[Callable[[], object]]:
+    def _own(self, state: Mapping[str, object], section: Mapping[str, object]) -> list[Callable[[], object]]:
         generators = opened("generators", section["generators"], list)
         gradients = opened("gradients", section["gradients"], list)
         modes = opened("modes", section["modes"], list)
@@ -299,7 +299,9 @@ class Training:
             *self._restoring_generators(state, generators),
         ]
 
-    def _restoring_generators(self, state: Mapping[str, Any], saved: Mapping[str, Any]) -> list[Callable[[], object]]:
+    def _restoring_generators(
+        self, state: Mapping[str, object], saved: Mapping[str, object]
+    ) -> list[Callable[[], object]]:
         wake(saved)
         live = self._generators()
         restorings = restoring_generators(saved, live, tuple(f"{name}." for name in self._keyed()))
@@ -332,18 +334,18 @@ class Training:
         return self._ranks
 
 
-def _ways(state: Any) -> list[str]:
+def _ways(state: object) -> list[str]:
     return [way for way, _ in leaves(state)]
 
 
-def _workings(objects: Mapping[str, Any]) -> Iterator[object]:
+def _workings(objects: Mapping[str, object]) -> Iterator[object]:
     """What loaders have for their own workings: it comes into being with their first batch, and has no state."""
     for one in objects.values():
         if isinstance(one, torch.utils.data.DataLoader):
             yield from (vars(one)[name] for name in ("_epochs", "_iterator") if vars(one).get(name) is not None)
 
 
-def _check_head(state: Any, ranks: OfRanks) -> None:
+def _check_head(state: object, ranks: OfRanks) -> None:
     if ranks not in get_args(OfRanks):
         raise UsageError(f"ranks must be one of {', '.join(get_args(OfRanks))}, got {ranks!r}")
     if not isinstance(state, Mapping):
@@ -357,7 +359,7 @@ def _check_head(state: Any, ranks: OfRanks) -> None:
         )
 
 
-def _warn_of_loaders(objects: Mapping[str, Any]) -> None:
+def _warn_of_loaders(objects: Mapping[str, object]) -> None:
     for name, one in objects.items():
         if is_positionless(one):
             warnings.warn(

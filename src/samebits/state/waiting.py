@@ -19,7 +19,7 @@ class WaitingGradients:
         models: name → module.
     """
 
-    def __init__(self, **models: Any) -> None:
+    def __init__(self, **models: object) -> None:
         self._parts = parts_of(models)
         self._together = Together()
 

@@ -118,12 +118,12 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.is_on = True
         self.__enter__()  # type: ignore[no-untyped-call]
 
-    def _module_called(self, module: Any, args: Any) -> None:
+    def _module_called(self, module: object, args: object) -> None:
         # Inside a compiled region this must vanish: the compiler folds the test and never looks further.
         if not torch.compiler.is_compiling():
             self._safely(self.places.module_called, module)
 
-    def _module_returned(self, module: Any, args: Any, result: Any) -> None:
+    def _module_returned(self, module: object, args: object, result: object) -> None:
         if not torch.compiler.is_compiling():
             self._safely(self.places.module_returned, module)
 
@@ -191,7 +191,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """A mistake of ours must not end the user's run: the recording ends instead, and says why."""
         self.log.failed(error, "at level op: ")
 
-    def _safely(self, action: Callable[..., Any], *args: Any) -> None:
+    def _safely(self, action: Callable[..., Any], *args: object) -> None:
         try:
             action(*args)
         except Exception as error:
@@ -220,7 +220,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._unseen.add(what)
             self.log.journal.note(Unseen(what))
 
-    def _before(self, schema: OpSchema, func: Any, args: Any, kwargs: Any) -> Call:
+    def _before(self, schema: OpSchema, func: Any, args: object, kwargs: object) -> Call:
         call = Call(schema, args, kwargs)
         form = self._forms.get(call.signature)
         if form is None:
@@ -302,7 +302,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _place(self) -> tuple[int, int]:
         return self.sheet.step, self.sheet.index + len(self._rows)
 
-    def _after(self, call: Call, result: Any) -> None:
+    def _after(self, call: Call, result: object) -> None:
         schema = call.form.schema
         self._made += 1
         if schema.is_view:
@@ -329,7 +329,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             names, tensors = _without_scratch(schema, result, names, tensors)
         self._append(call, names, tensors)
 
-    def _made_by(self, form: Form, given: list[Any], result: Any) -> tuple[tuple[str, ...], list[Any]]:
+    def _made_by(self, form: Form, given: list[Any], result: object) -> tuple[tuple[str, ...], list[Any]]:
         """What the call wrote, with names: arguments that it changed, and new tensors."""
         made = [given[at] for at in form.writes]
         if len(made) == 1 and result is made[0]:
@@ -431,14 +431,14 @@ def _comes_to_the_host(given: list[Any], made: list[Any]) -> bool:
 
 
 def _without_scratch(
-    schema: OpSchema, result: Any, names: tuple[str, ...], tensors: list[Any]
+    schema: OpSchema, result: object, names: tuple[str, ...], tensors: list[Any]
 ) -> tuple[tuple[str, ...], list[Any]]:
     scratch = {id(result[at]) for at in schema.scratch if isinstance(result, tuple | list) and at < len(result)}
     kept = [(name, tensor) for name, tensor in zip(names, tensors, strict=True) if id(tensor) not in scratch]
     return tuple([name for name, _ in kept]), [tensor for _, tensor in kept]
 
 
-def _generator(given: Any, tensors: list[Any], kwargs: Any) -> Any:
+def _generator(given: object, tensors: list[Any], kwargs: Any) -> Any:
     """The one that a random operation is about to draw from."""
     if given is not None:
         return given
