@@ -1,6 +1,7 @@
 import os
 import random
 import sys
+from pathlib import Path
 
 import torch
 from accelerate import Accelerator
@@ -32,7 +33,7 @@ if __name__ == "__main__":
     first = 0
     if os.path.exists("saved"):
         accelerator.load_state("saved")
-        first = int(open("epoch.txt").read())
+        first = int(Path("epoch.txt").read_text())
     step = 0
     for epoch in range(first, 4):
         for x, y in loader:
@@ -42,5 +43,4 @@ if __name__ == "__main__":
             step += 1
             if step % 3 == 0:
                 accelerator.save_state("saved")
-                with open("epoch.txt", "w") as file:
-                    file.write(str(epoch))
+                Path("epoch.txt").write_text(str(epoch))
