@@ -15,7 +15,7 @@ MOST_SHOWN = 60
 _OF_THE_DAY = re.compile(
     r"(\d+(\.\d+)?|\?)\s*(s|sec|secs|seconds?|ms|us|µs|ns|min|minutes?|h|hours?|it/s|s/it|steps?/s|samples?/s|[kKMG]?i?B(/s)?)\b"
     r"|\d{1,4}[-:/]\d{1,2}([-:/]\d{1,4})?([T ]?\d{1,2}:\d{2}(:\d{2})?)?([.,]\d+)?"
-    r"|0x[0-9a-fA-F]+|\b\w*(runtime|per_second)\W+[\d.e+-]+|/tmp/\S+|\b[Tt]ime\w*\W+[\d.e+-]+|\bpid\W+\d+"
+    r"|[\d.]+\s*it/$|0x[0-9a-fA-F]+|\b\w*(runtime|per_second)\W+[\d.e+-]+|/tmp/\S+|\b[Tt]ime\w*\W+[\d.e+-]+|\bpid\W+\d+"
 )
 # Colours, and movements of the cursor (ECMA-48).
 _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
