@@ -260,8 +260,8 @@ def test_an_async_test_is_told_what_pytest_tells(pytester: pytest.Pytester) -> N
     assert "async def function" in alone.stdout.str()
     assert alone.stdout.str().count("cannot be called twice in one process: add isolated=True") == 1
     assert outcomes(called) == {"test_async": "failed", "test_wrapped": "failed", "test_plain": "failed"}
-    assert called.stdout.str().count("cannot be called twice in one process: add isolated=True") == 2
-    assert "test_plain was called by another plugin, so it was neither repeated nor recorded" in called.stdout.str()
+    for name in ("test_async", "test_plain"):
+        assert f"{name} was called by another plugin, so it was neither repeated nor recorded" in called.stdout.str()
 
 
 ENDS = """

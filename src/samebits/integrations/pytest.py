@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from samebits.testing.repeats import Call
 
 MARK = "samebits"
-_ASYNC = "an async test cannot be called twice in one process: add isolated=True"
 _HELP = (
     "samebits(runs=2, vary=[], isolated=False): run the test several times, each time from the same seed and with "
     "fresh fixtures, and fail where the runs diverge; vary names factors that are changed on purpose; isolated gives "
@@ -350,7 +349,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     known.is_called, known.ended = False, None
     yield
     if not known.is_called and _is_compared(item):
-        _fail(_not_called(item))
+        _fail(
+            f"{item.name} was called by another plugin, so it was neither repeated nor recorded: inside it, "
+            "samebits.assert_repeats() calls any function twice"
+        )
     named = known.result()
     if named is not None and named.unknown:
         pytest.skip(named.unknown)
@@ -359,12 +361,6 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
 def _is_compared(item: pytest.Item) -> bool:
     """Whether it has several runs, or is one of them."""
     return _request(item).runs > 1 or item.config.getoption("samebits_call") is not None
-
-
-def _not_called(item: pytest.Item) -> str:
-    if _is_async(getattr(item, "obj", None)) and _request(item).runs > 1:
-        return _ASYNC
-    return f"{item.name} was called by another plugin, so it was neither repeated nor recorded"
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -384,17 +380,17 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     folder = pyfuncitem.config.getoption("samebits_call")
     request = _request(pyfuncitem)
+    if folder is None and request.runs == 1:
+        _treat(pyfuncitem, ("call",), 0)
+        return None
     if not request.is_isolated and _is_async(pyfuncitem.obj):
-        # Who can call it says so by being asked, and pytest says so where nobody can.
+        # Another plugin may know how to call it; pytest says so where none does.
         return None
     _known(pyfuncitem).is_called = True
     if folder is not None:
         _treat(pyfuncitem, ("call",), 0)
         _call_for_another_process(pyfuncitem, Path(folder))
         return True
-    if request.runs == 1:
-        _treat(pyfuncitem, ("call",), 0)
-        return None
     _run_repeatedly(pyfuncitem, request)
     return True
 
@@ -497,7 +493,7 @@ def _in_this_process(item: pytest.Function, request: _Request, number: int, fold
     _treat(item, ("call",), number)
     function = item.obj
     if _is_async(inspect.unwrap(function)):
-        _fail(_ASYNC)
+        _fail("an async test cannot be called twice in one process: add isolated=True")
     folder.mkdir()
     return recorded_call(folder, function, (), _arguments(item), _known(item).entering)
 
