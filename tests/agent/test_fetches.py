@@ -8,7 +8,8 @@ import torch
 
 from samebits import data
 from samebits.agent.recorder import Recorder
-from samebits.runfolder.notes import Fetched, Journal, read_notes
+from samebits.resuming.seen import read_seen
+from samebits.runfolder.notes import Journal
 from samebits.runfolder.spec import RecordSpec, ResumeSpec
 
 
@@ -29,7 +30,7 @@ def fetched(folder: Path, work: Callable[[], object]) -> list[tuple[int, int, in
     finally:
         recorder.finish()
         recorder.uninstall()
-    return [(note.loader, note.epoch, note.position) for note in read_notes(folder, Fetched)]
+    return [(note.loader, note.epoch, note.position) for note in read_seen(folder).fetched]
 
 
 def iterated(*loaders: object) -> Iterator[object]:
@@ -59,11 +60,14 @@ def test_loaders_of_two_datasets_are_two(tmp_path: Path, made: Callable[[object]
 @pytest.mark.parametrize("kind", ["one dataset", "a new one each time", "a list"])
 def test_a_loader_made_anew_for_every_epoch_is_one(kind: str, tmp_path: Path) -> None:
     """Whatever becomes of what it loads."""
-    kept = Samples()
+    kept, before = Samples(), list[object]()
 
     def train() -> None:
         for _ in range(3):
-            samples = kept if kind == "one dataset" else Samples() if kind == "a new one each time" else [0.0] * 4
+            # As in `batches = iter(loader)`, the last epoch's is there still when the next one begins.
+            before.append(
+                samples := kept if kind == "one dataset" else Samples() if kind == "a new one each time" else [0.0] * 4
+            )
             list(iterated(torch.utils.data.DataLoader(samples, batch_size=4)))  # type: ignore[arg-type]
 
     assert fetched(tmp_path, train) == [(0, 0, 0), (0, 1, 0), (0, 2, 0)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import weakref
 from collections import deque
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -32,6 +31,7 @@ class _Epoch:
     """
 
     loader: int = 0
+    kind: int = 0
     number: int = 0
     position: int = 0
     ahead: int = 0
@@ -39,29 +39,25 @@ class _Epoch:
     draws: bool | None = None
 
 
-@dataclass
 class _Loader:
-    """A loader, or several that take each other's place.
+    """A loader that was iterated.
+
+    Args:
+        number: in the order in which they were first iterated.
+        kind: the same for those that are known by the same.
+        data: what it loads.
 
     Attributes:
-        number: in the order in which they were first iterated.
         times: how often it was iterated.
     """
 
-    number: int
-    times: int = 0
-    _data: Callable[[], object] | None = None
-
-    def take(self, data: object) -> None:
-        # A list cannot be watched: it stands for all of its kind.
+    def __init__(self, number: int, kind: int, data: object) -> None:
+        self.number, self.kind, self.times = number, kind, 0
+        # A list cannot be watched: one stands for all of its kind.
         self._data = weakref.ref(data) if type(data).__weakrefoffset__ else None
 
     def loads(self, data: object) -> bool:
         return self._data is None or self._data() is data
-
-    @property
-    def is_free(self) -> bool:
-        return self._data is not None and self._data() is None
 
 
 class Fetches:
@@ -100,21 +96,19 @@ class Fetches:
             return
         known = self._known(loader)
         epoch = self._epochs.setdefault(iterator, _Epoch())
-        epoch.loader, epoch.number, epoch.position = known.number, known.times, 0
+        epoch.loader, epoch.kind, epoch.number, epoch.position = known.number, known.kind, known.times, 0
         epoch.ahead = loader.num_workers * (loader.prefetch_factor or 0)
         known.times += 1
 
     def _known(self, loader: Any) -> _Loader:
-        """The loader of this very dataset, else one like it whose dataset is gone, else a new one."""
+        """The loader of this very dataset, or a new one; what takes another's place is told when all is known."""
         data = _dataset(loader)
         alike = self._loaders.setdefault(_known_by(loader, data), [])
-        found = next((one for one in alike if one.loads(data)), None) or next(
-            (one for one in alike if one.is_free), None
-        )
+        found = next((one for one in alike if one.loads(data)), None)
         if found is None:
-            found = _Loader(sum(map(len, self._loaders.values())))
+            kind = alike[0].kind if alike else len(self._loaders)
+            found = _Loader(sum(map(len, self._loaders.values())), kind, data)
             alike.append(found)
-        found.take(data)
         return found
 
     def draws(self, iterator: object) -> None:
@@ -136,7 +130,7 @@ class Fetches:
             log = self.recorder.main.log
             place = epoch.loader, epoch.number, epoch.position, epoch.ahead, bool(epoch.draws)
             self.recorder.journal.note(
-                Fetched(log.step, max(0, log.counts.get("batch", 0) - 1), indices, *place, log.rank)
+                Fetched(log.step, max(0, log.counts.get("batch", 0) - 1), indices, *place, log.rank, epoch.kind)
             )
         epoch.position += 1
 

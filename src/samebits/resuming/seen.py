@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from samebits.runfolder.notes import Fetched, Interrupted, Loaded, Saved, Scaled, read_notes
@@ -92,10 +92,39 @@ def read_seen(folder: Path) -> Seen:
     return Seen(
         tuple(told or [one for one in saves if is_of_training(one)] or saves),
         tuple(read_notes(folder, Loaded)),
-        tuple(read_notes(folder, Fetched)),
+        tuple(_of_whole_trainings(list(read_notes(folder, Fetched)))),
         tuple(read_notes(folder, Interrupted)),
         any(True for _ in read_notes(folder, Scaled)),
     )
+
+
+def _of_whole_trainings(fetched: Sequence[Fetched]) -> Iterator[Fetched]:
+    """The same, where a loader of a new dataset in every epoch counts as one.
+
+    Of those that one line iterates, each that comes back after another was iterated is a loader of its own, such as
+    training's and evaluation's in turns; the others take each other's place.
+    """
+    seen: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for one in fetched:
+        passes = seen.setdefault((one.rank, one.kind), [])
+        if (one.loader, one.epoch) not in passes:
+            passes.append((one.loader, one.epoch))
+    first = {key: _placeholders([loader for loader, _ in passes]) for key, passes in seen.items()}
+    for one in fetched:
+        stands_for, passes = first[one.rank, one.kind], seen[one.rank, one.kind]
+        own = [each for each in passes if stands_for[each[0]] == stands_for[one.loader]]
+        yield replace(one, loader=stands_for[one.loader], epoch=own.index((one.loader, one.epoch)))
+
+
+def _placeholders(order: Sequence[int]) -> dict[int, int]:
+    """Loader → the first of those that take each other's place.
+
+    >>> _placeholders([0, 1, 2]), _placeholders([0, 1, 0, 1]), _placeholders([0, 1, 1, 0])
+    ({0: 0, 1: 0, 2: 0}, {0: 0, 1: 1}, {0: 0, 1: 1})
+    """
+    stretches = [loader for at, loader in enumerate(order) if at == 0 or order[at - 1] != loader]
+    passing = [loader for loader in stretches if stretches.count(loader) == 1]
+    return {loader: passing[0] if loader in passing else loader for loader in stretches}
 
 
 def what_was_loaded(killed: Seen, resumed: Seen) -> tuple[Saved | None, Loaded | None]:

@@ -308,12 +308,13 @@ class Fetched(Note):
         step: optimizer steps that were done by then.
         number: of the batch within the step.
         indices: digest of the indices that it was made of; empty where there are none.
-        loader: loaders count from 0 as they are first iterated; those are one that a line makes anew for each epoch.
+        loader: they count from 0 as they are first iterated; those of one dataset are one.
         epoch: how often that one was iterated before.
         position: of the batch in that epoch.
         draws: the order of that epoch was drawn from a global generator.
         ahead: how many batches its workers fetch ahead.
         rank: of the process.
+        kind: the same for loaders that one line iterates, of datasets of one class and size.
     """
 
     sort = "fetched"
@@ -327,6 +328,7 @@ class Fetched(Note):
     ahead: int = 0
     draws: bool = False
     rank: int = 0
+    kind: int = 0
 
 
 @dataclass(frozen=True)
