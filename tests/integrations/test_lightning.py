@@ -245,7 +245,7 @@ def test_pytorch_lightning_is_served_too() -> None:
     pytest.importorskip("pytorch_lightning", exc_type=ImportError)
     environment = {**os.environ, "LIGHTNING_PACKAGE": "pytorch_lightning"}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(Path(__file__).relative_to(ROOT))],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(Path(__file__).relative_to(ROOT))],
         cwd=ROOT,
         env=environment,
         capture_output=True,
