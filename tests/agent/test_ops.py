@@ -1,7 +1,9 @@
 """The recorder of operations: its window, the accelerator's way on the CPU, forks, and what it leaves behind."""
 
 import os
+import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -214,3 +216,38 @@ def test_a_loader_worker_leaves_the_recording_alone(tmp_path: Path) -> None:
 
     assert sines == [8, 0]
     assert samebits.compare(tmp_path / "0", tmp_path / "1").divergence is None
+
+
+class Slow(torch.utils.data.Dataset[torch.Tensor]):
+    """The samples of one worker come late."""
+
+    def __init__(self, late: int) -> None:
+        self.late = late
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        if index // 2 % 2 == self.late:
+            time.sleep(0.3)
+        return torch.full((4,), float(index))
+
+
+def test_batches_of_workers_may_come_in_any_order(tmp_path: Path) -> None:
+    """Which worker is done first changes nothing of what is computed, and no operation either."""
+
+    def work(late: int) -> None:
+        torch.manual_seed(0)
+        model = nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        loader = torch.utils.data.DataLoader(Slow(late), batch_size=2, num_workers=2)
+        for batch in loader:
+            optimizer.zero_grad()
+            model(batch).square().mean().backward()
+            optimizer.step()
+
+    a, b = (recorded(tmp_path / str(late), partial(work, late)) for late in (0, 1))
+
+    assert first_op_divergence(a, b) is None
+    assert rows(a)
+    assert not [row for row in rows(a) if "set_" in row.kind.op]

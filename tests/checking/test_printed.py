@@ -13,6 +13,8 @@ SAME = [
     ("<object at 0x7f01>", "<object at 0x7f99>"),
     ("saved /tmp/abc/model.pt", "saved /tmp/xyz/model.pt"),
     ("time: 1.25", "time: 1.5"),
+    ("Epoch 1/1 ━━━━ 5/5 0:00:00 118.91it/", "Epoch 1/1 ━━━━━ 5/5 0:00:00 98.2it/"),
+    ("100%|#| 2/2 [00:00<00:00, 1183.85it/s]\x1b[A", "100%|#| 2/2 [00:00<00:00, 961.89it/s] \x1b[A"),
     ("", ""),
     ("saved lightning_logs/version_0/last.ckpt", "saved lightning_logs/version_1/last.ckpt"),
     ("Epoch 1/1 4/4 0:00:00 8.33it/s v_num: 0.000 loss: 0.5", "Epoch 1/1 4/4 0:00:01 5.80it/s v_num: 1.000 loss: 0.5"),

@@ -181,5 +181,5 @@ def test_files_that_differ_or_are_gone() -> None:
     locked_ones = {"a": "1", "b": "2", "c": "3"}
     found = differing_files(locked_ones, {"a": "1", "b": "x", "c": None}, "artifact")
 
-    assert [(one.path, one.why) for one in found] == [("b", ""), ("c", "the run did not make it")]
+    assert [(one.path, one.why) for one in found] == [("b", ""), ("c", "the run did not write it")]
     assert differing_files(locked_ones, {}, "data") == ()

@@ -127,6 +127,7 @@ def test_two_branches_are_merged_line_by_line(path: Path) -> None:
         (b"\xff\xfe", "byte 0 is no UTF-8"),
         (b"\x89PNG", "byte 0 is no UTF-8"),
         (b"{}", "is cut off, or damaged"),
+        (b"\xef\xbb\xbf[end]\n", "begins with a byte order mark"),
     ],
 )
 def test_other_files_are_refused(path: Path, content: bytes, why: str) -> None:
@@ -265,3 +266,11 @@ def test_an_entry_is_small() -> None:
 def test_an_environment_is_named_by_its_device() -> None:
     assert HERE.name.startswith("cpu-")
     assert Environment(device="NVIDIA H100 80GB HBM3").name.startswith("NVIDIA-H100-80GB-HBM3-")
+
+
+def test_what_stands_behind_the_end_is_told_from_a_cut(path: Path) -> None:
+    """An editor has added a line."""
+    path.write_text(path.read_text() + "\n")
+
+    with pytest.raises(LockfileError, match=r"was edited: something comes after \[end\]"):
+        Lockfile.load(path)

@@ -242,6 +242,39 @@ def test_data_and_artifacts_count(folder: Path) -> None:
 
 
 @pytest.mark.slow
+def test_an_artifact_that_lay_there_before_is_not_the_runs(folder: Path) -> None:
+    """Neither when it is locked nor later, though its bytes are the same as ever."""
+    (folder / "out.bin").write_bytes(b"old")
+    words = ["--no-check", "--name", "own", "--artifact", "out.bin", "train.py"]
+    refused = samebits(folder, "lock", *words)
+    edit(folder, "print(", 'open("out.bin", "wb").write(b"new")\nprint(')
+    done = samebits(folder, "lock", *words)
+    kept = verified(folder, "own")
+    edit(folder, 'open("out.bin", "wb").write(b"new")', "pass")
+    entry = alone(verified(folder, "own"))
+
+    assert (refused.returncode, done.returncode) == (2, 0)
+    assert "the run did not write out.bin" in refused.stderr
+    assert kept["verdict"] == "same"
+    assert [(one["what"], one["path"]) for one in entry["divergences"]] == [("artifact", "out.bin")]
+    assert "the run did not write it" in entry["headline"]
+
+
+@pytest.mark.slow
+def test_what_does_not_repeat_is_not_written_by_an_update(folder: Path) -> None:
+    """Of an entry that was locked unchecked, too; and what comes next is a check."""
+    edit(folder, "torch.manual_seed(", 'import os\ntorch.manual_seed(int.from_bytes(os.urandom(4), "little") + ')
+    before = (folder / "samebits.lock").read_bytes()
+    done = samebits(folder, "verify", "--update")
+
+    assert done.returncode == 1
+    assert "not written: the command does not repeat" in done.stdout
+    assert "next      samebits check train.py" in done.stdout
+    assert "--update" not in done.stdout
+    assert (folder / "samebits.lock").read_bytes() == before
+
+
+@pytest.mark.slow
 def test_a_file_that_moves_is_not_locked(folder: Path) -> None:
     """An artifact with the time in it would be red for ever."""
     edit(folder, "print(", 'import time\nopen("log.txt", "w").write(str(time.time_ns()))\nprint(')

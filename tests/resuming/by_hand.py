@@ -87,10 +87,11 @@ def side(
     of_a: Change = lambda row, columns: None,
     a_fetched: Sequence[Fetched] = (),
     b_fetched: Sequence[Fetched] = (),
+    has_scaler: bool = False,
 ) -> Side:
     """A training that was saved after 12 steps and resumed, beside the uninterrupted one; `change` is what is wrong."""
     a = track(folder / "a", rows(0, STEPS, of_a), rank)
     b = track(folder / "b", rows(SAVED, STEPS, change), rank)
     start: Start = start_of(a, b, SAVED, SAVED + 3)
     known = list(a_fetched) or fetched(0, STEPS)
-    return Side(a, b, start, {}, known, list(b_fetched) or fetched(SAVED, STEPS))
+    return Side(a, b, start, {}, known, list(b_fetched) or fetched(SAVED, STEPS), has_scaler)

@@ -219,8 +219,9 @@ def test_a_loss_that_is_scaled_otherwise(tmp_path: Path) -> None:
         spoiled("loss", "grad", "param")(row, columns)
         columns["number"] = {"0 float32": number((1.0 + SAVED + row) * factor)}
 
-    assert states(side(tmp_path / "a", change)) == ["scaler"]
-    assert states(side(tmp_path / "b", lambda row, columns: change(row, columns, 0.3))) == []
+    assert states(side(tmp_path / "a", change, has_scaler=True)) == ["scaler"]
+    assert states(side(tmp_path / "b", lambda row, columns: change(row, columns, 0.3), has_scaler=True)) == []
+    assert states(side(tmp_path / "c", change)) == []  # a weight of the script's own
 
 
 def test_half_an_accumulation(tmp_path: Path) -> None:

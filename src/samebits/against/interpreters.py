@@ -15,6 +15,7 @@ from samebits.base.errors import CommandNotFoundError, InjectionError, NoTorchEr
 
 OLDEST = (3, 10)
 _SECONDS = 120.0
+_MOST_SAID = 120
 _MARK = "samebits-answer:"
 # Read by any Python 3; what is asked for is known without importing a package.
 _QUESTION = f"""
@@ -131,8 +132,8 @@ def _asked(path: str, given: str) -> dict[str, Any]:
         raise UsageError(f"{given} is no Python interpreter: {error}", "give a Python: env/bin/python") from error
     lines = [line.removeprefix(_MARK) for line in done.stdout.splitlines() if line.startswith(_MARK)]
     if not lines:
-        said = (done.stderr.strip() or done.stdout.strip() or "it printed nothing").splitlines()[-1]
-        raise UsageError(f"{given} is no Python interpreter: {said}", "give a Python: env/bin/python")
+        said = (done.stderr.strip() or done.stdout.strip() or "it printed nothing").splitlines()[0]
+        raise UsageError(f"{given} is no Python interpreter: {said[:_MOST_SAID]}", "give a Python: env/bin/python")
     return dict(json.loads(lines[-1]))
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import weakref
 from collections import deque
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -37,6 +39,31 @@ class _Epoch:
     draws: bool | None = None
 
 
+@dataclass
+class _Loader:
+    """A loader, or several that take each other's place.
+
+    Attributes:
+        number: in the order in which they were first iterated.
+        times: how often it was iterated.
+    """
+
+    number: int
+    times: int = 0
+    _data: Callable[[], object] | None = None
+
+    def take(self, data: object) -> None:
+        # A list cannot be watched: it stands for all of its kind.
+        self._data = weakref.ref(data) if type(data).__weakrefoffset__ else None
+
+    def loads(self, data: object) -> bool:
+        return self._data is None or self._data() is data
+
+    @property
+    def is_free(self) -> bool:
+        return self._data is not None and self._data() is None
+
+
 class Fetches:
     """Notes every batch.
 
@@ -49,8 +76,8 @@ class Fetches:
         self.recorder = recorder
         self.count = self.iterated = 0
         self._epochs: WeakKeyDictionary[Any, _Epoch] = WeakKeyDictionary()
-        # What a loader is known by → its number, and how often it was iterated.
-        self._loaders: dict[object, tuple[int, int]] = {}
+        # What loaders are known by → those that are known by the same: frameworks iterate several at one line.
+        self._loaders: dict[object, list[_Loader]] = {}
         self._states: dict[str, int] = {}
 
     def install(self, stack: ExitStack) -> None:
@@ -71,12 +98,24 @@ class Fetches:
         self.iterated += 1
         if iterator.__class__.__module__ != "torch.utils.data.dataloader":
             return
-        key = _known_by(loader)
-        number, times = self._loaders.get(key, (len(self._loaders), 0))
-        self._loaders[key] = number, times + 1
+        known = self._known(loader)
         epoch = self._epochs.setdefault(iterator, _Epoch())
-        epoch.loader, epoch.number, epoch.position = number, times, 0
+        epoch.loader, epoch.number, epoch.position = known.number, known.times, 0
         epoch.ahead = loader.num_workers * (loader.prefetch_factor or 0)
+        known.times += 1
+
+    def _known(self, loader: Any) -> _Loader:
+        """The loader of this very dataset, else one like it whose dataset is gone, else a new one."""
+        data = _dataset(loader)
+        alike = self._loaders.setdefault(_known_by(loader, data), [])
+        found = next((one for one in alike if one.loads(data)), None) or next(
+            (one for one in alike if one.is_free), None
+        )
+        if found is None:
+            found = _Loader(sum(map(len, self._loaders.values())))
+            alike.append(found)
+        found.take(data)
+        return found
 
     def draws(self, iterator: object) -> None:
         # Samplers draw when they are asked for the first time.
@@ -102,10 +141,18 @@ class Fetches:
         epoch.position += 1
 
 
-def _known_by(loader: Any) -> object:
+def _known_by(loader: Any, data: object) -> object:
     """The line that iterates it, and what it loads: a loader that is made anew for every epoch is the same one."""
-    site, dataset = user_site(), loader.dataset
-    return (None if site is None else site.key), type(dataset).__qualname__, _size(dataset), loader.batch_size
+    site = user_site()
+    return (None if site is None else site.key), type(data).__qualname__, _size(data), loader.batch_size
+
+
+def _dataset(loader: Any) -> Any:
+    """The user's: a loader of samebits has one of its own around it."""
+    data = loader.dataset
+    while type(data).__module__.startswith("samebits."):
+        data = data.dataset
+    return data
 
 
 def _size(dataset: Any) -> int:

@@ -10,19 +10,20 @@ import time
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch.nn.parameter import is_lazy
 
 from samebits.agent.checkpoints import Checkpoints, Passage
 from samebits.agent.fetches import Fetches
 from samebits.agent.giving_back import GivingBack, keep
 from samebits.agent.lanes import Lane
-from samebits.agent.listening import Named
+from samebits.agent.listening import Named, listen
 from samebits.agent.log import Log
 from samebits.agent.models import CALLED
 from samebits.base.errors import SamebitsError
 from samebits.base.ranks import rank_and_world_size
 from samebits.base.sites import at_home
-from samebits.runfolder.notes import Interrupted
+from samebits.runfolder.notes import Interrupted, Scaled
 from samebits.runfolder.spec import AVERAGED, ResumeSpec
 
 if TYPE_CHECKING:
@@ -44,14 +45,21 @@ class Interruption:
         self.fetches = Fetches(recorder)
         self.checkpoints = Checkpoints(recorder, self.saved, self.loaded)
         self._asked = 0.0
+        self._scales = False
         self.giving_back = None if spec.restored is None else GivingBack(recorder, spec.restored, self.fetches)
 
     def install(self, stack: ExitStack) -> None:
         """Watch what is saved, loaded and fetched."""
         self.checkpoints.install(stack)
         self.fetches.install(stack)
+        stack.callback(listen(torch.amp.GradScaler, "scale", self.recorder.safely(self.scaled)))
         if self.giving_back is not None:
             self.giving_back.install(stack)
+
+    def scaled(self, scaler: Any, *_: object) -> None:
+        if not self._scales and scaler.is_enabled():
+            self._scales = True
+            self.recorder.journal.note(Scaled())
 
     def saved(self, passage: Passage, steps: int) -> None:
         log = self.recorder.main.log

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
 
 from samebits.agent.listening import Named, as_tensor, unwrapped
 from samebits.agent.trees import leaves, plain_digest
 from samebits.bits.digest import digests, is_evidence
+from samebits.bits.digest.unseen import unobserved
 
 Digests = dict[str, int]
+_NOTHING = object()
+# So many values tell a sign, a scale or a missing factor; they are no comparison.
+MOST_VALUES = 4
+# Digits that tell every number of these types from its neighbours.
+DIGITS = {torch.float64: 17, torch.complex128: 17}
 
 
 def digests_of_result(result: object) -> Digests:
@@ -36,6 +43,39 @@ def digests_of_reach(function: Callable[..., object], args: Sequence[object], kw
 def first_difference(a: Digests, b: Digests) -> str | None:
     """The first path that is not the same in both; None if all are."""
     return next((path for path in (*a, *b) if a.get(path) != b.get(path)), None)
+
+
+def shown_at(result: object, path: str) -> str:
+    """What has the digest at one path of `digests_of_result`; empty where that cannot be shown.
+
+    >>> shown_at({"a": torch.ones(2, 3)}, "what was returned.a")
+    'float32 of shape (2, 3), 1, 1, 1, 1 …'
+    """
+    # Members of a set are opened as their digests.
+    named = () if path.endswith("}") else _opened(result, "what was returned")
+    leaf = next((leaf for name, leaf in named if name == path), _NOTHING)
+    tensor = as_tensor(leaf)
+    if tensor is not None:
+        return _shown(leaf, unwrapped(tensor))
+    return repr(leaf) if leaf is None or isinstance(leaf, bool | int | float | complex) else ""
+
+
+def _shown(leaf: Any, tensor: torch.Tensor) -> str:
+    dtype, own = (str(one.dtype).removeprefix("torch.") for one in (leaf, tensor))
+    words = f"{dtype} of shape {tuple(leaf.shape)}"
+    is_plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided
+    # Of NumPy's numbers that torch has not, the tensor holds the bytes.
+    if not is_plain or tensor.is_quantized or tensor.is_nested or dtype != own or not tensor.numel():
+        return words
+    try:
+        with unobserved():
+            first = tensor.detach().flatten()[:MOST_VALUES].tolist()
+    except RuntimeError:
+        # Types below one byte have no numbers.
+        return words
+    digits = DIGITS.get(tensor.dtype, 9)
+    values = ", ".join(f"{one:.{digits}g}" if isinstance(one, float | complex) else str(one) for one in first)
+    return f"{words}, {values}{' …' if tensor.numel() > len(first) else ''}"
 
 
 def _outer_variables(function: Callable[..., object]) -> list[Named]:

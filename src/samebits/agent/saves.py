@@ -15,6 +15,7 @@ from samebits.agent.files import writes_unseen
 from samebits.agent.listening import as_tensor, listen
 from samebits.agent.trees import leaves
 from samebits.base.sites import is_own_file, is_user_file
+from samebits.base.versions import without_version
 from samebits.factors.imports import forget, when_loaded
 
 # Words that make a number a time or a duration, as parts of its name.
@@ -129,6 +130,9 @@ def _pickled_by_user(obj: object, file: object = None, *_: object, **__: object)
     return (obj if is_user_file(frame.f_code.co_filename) else None), getattr(file, "name", None)
 
 
+# A key that begins with a separator: `.best./home/me/logs/version_3/epoch=1.ckpt`.
+_FOLDER = re.compile(r"\./(?:[^/]+/)*")
+
 _FUNCTIONS: dict[str, dict[str, Arguments]] = {
     "torch": {"save": _first_then_file},
     "pickle": {"dump": _pickled_by_user},
@@ -148,8 +152,12 @@ def _stem(file: object) -> str:
 
 
 def content(thing: object, prefix: str, file: str) -> Iterator[tuple[str, object, bool]]:
-    """Path, tensor, number or whatever else is there, and whether it is a time."""
-    for path, leaf in leaves(thing, prefix):
+    """Path, tensor, number or whatever else is there, and whether it is a time.
+
+    Where a key is the path of a file, its folder and the number of its version are those of one run, and left out.
+    """
+    for own, leaf in leaves(thing, prefix):
+        path = without_version(_FOLDER.sub(".", own)) if os.sep in own else own
         key = path.removeprefix(prefix) or file
         if isinstance(leaf, bool | int | float | complex):
             is_word = isinstance(leaf, int) and key.endswith("]") and leaf < 2**32  # of a generator's state

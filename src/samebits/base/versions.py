@@ -7,6 +7,8 @@ import re
 _VERSIONED = (
     # Lightning: `lightning_logs/version_3`, and `v_num: 3.000` in its progress bar.
     (re.compile(r"\bversion_\d+"), "version_*"),
+    # `last-v1.ckpt` where there is a `last.ckpt`.
+    (re.compile(r"-v\d+(?=\.ckpt\b)"), ""),
     (re.compile(r"\bv_num(\W+)[\d.e+-]+"), r"v_num\1*"),
     # TensorBoard's, and what transformers puts them in: `runs/Nov22_14-32-47_host/events.out.tfevents.1795….host.71.0`.
     (re.compile(r"\b[A-Z][a-z]{2}\d{2}_\d{2}-\d{2}-\d{2}_[\w.-]+"), "*"),

@@ -15,8 +15,10 @@ MOST_SHOWN = 60
 _OF_THE_DAY = re.compile(
     r"(\d+(\.\d+)?|\?)\s*(s|sec|secs|seconds?|ms|us|µs|ns|min|minutes?|h|hours?|it/s|s/it|steps?/s|samples?/s|[kKMG]?i?B(/s)?)\b"
     r"|\d{1,4}[-:/]\d{1,2}([-:/]\d{1,4})?([T ]?\d{1,2}:\d{2}(:\d{2})?)?([.,]\d+)?"
-    r"|0x[0-9a-fA-F]+|\b\w*(runtime|per_second)\W+[\d.e+-]+|/tmp/\S+|\b[Tt]ime\w*\W+[\d.e+-]+|\bpid\W+\d+"
+    r"|[\d.]+\s*it/$|0x[0-9a-fA-F]+|\b\w*(runtime|per_second)\W+[\d.e+-]+|/tmp/\S+|\b[Tt]ime\w*\W+[\d.e+-]+|\bpid\W+\d+"
 )
+# Colours, movements of the cursor (ECMA-48), and bars, which are as long as the figures beside them leave room.
+_DRAWN = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[━╸╺█▉▊▋▌▍▎▏]+")
 
 
 def first_difference(a: Path, b: Path) -> tuple[int, str, str] | None:
@@ -28,7 +30,8 @@ def first_difference(a: Path, b: Path) -> tuple[int, str, str] | None:
 
 
 def _lasting(line: str) -> str:
-    return _OF_THE_DAY.sub("", without_version(line))
+    # A bar that gets shorter is filled up with spaces, before whatever moves the cursor.
+    return "".join(_OF_THE_DAY.sub("", without_version(_DRAWN.sub("", line))).split())
 
 
 def _lines(path: Path) -> list[str]:

@@ -56,8 +56,8 @@ def broken(folder: Path, steps: int) -> SamebitsError | None:
 
 def _hangs(run: Run) -> SamebitsError:
     return ScriptHangsError(
-        f"the command {run.outcome.described}; it had taken {run.steps} steps",
-        f"give it more with --timeout, or less to do with --max-steps; what it printed is in {run.path}",
+        f"the command {run.outcome.described}; of its steps {run.steps} had been written to disk",
+        f"give it more with --timeout, or fewer steps; what it printed is in {run.path}",
     )
 
 

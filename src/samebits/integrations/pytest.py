@@ -18,7 +18,9 @@ import pytest
 
 if TYPE_CHECKING:
     from samebits.factors.pinning import Treatment
+    from samebits.testing.entering import Entering
     from samebits.testing.expected import Expected, Named
+    from samebits.testing.isolation import Ended
     from samebits.testing.repeats import Call
 
 MARK = "samebits"
@@ -35,22 +37,27 @@ class _Test:
 
     Attributes:
         treatments: in force now, the last one first to be undone.
+        entering: watches what no seed holds.
         fixture: its fixture, where it has one.
         is_set_up: the seed of its fixtures is in force.
-        is_isolated: its runs have processes of their own.
-        named: what it named in such a process.
+        is_called: its function was called, or its runs were made.
+        named: what it named in a process of its own.
+        ended: what pytest made of it there.
     """
 
-    treatments: list[Treatment] = field(default_factory=list)
+    treatments: list[Treatment | Entering] = field(default_factory=list)
+    entering: Entering | None = None
     fixture: Expected | None = None
     is_set_up: bool = False
-    is_isolated: bool = False
+    is_called: bool = False
     named: Named | None = None
+    ended: Ended | None = None
 
     def undo(self) -> None:
         """Leave the generators as they would be without us."""
         while self.treatments:
             self.treatments.pop().undo()
+        self.entering = None
         self.is_set_up = False
 
     def result(self) -> Named | None:
@@ -221,7 +228,10 @@ def _known(item: pytest.Item) -> _Test:
 
 
 def _again(item: pytest.Item) -> str:
-    return shlex.quote(_id(item))
+    """Its id as pytest shows it where it fails: from the folder in which pytest was started."""
+    file, colons, within = _id(item).partition("::")
+    given = os.path.relpath(item.config.rootpath / file, item.config.invocation_params.dir)
+    return shlex.quote(f"{Path(given).as_posix()}{colons}{within}")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -256,10 +266,21 @@ def _treat(item: pytest.Item, words: tuple[str, ...], variant: int) -> None:
     settings = {**_task_settings(item.config), **seeding.varied(varied, variant)}
     treatment = seeding.seeded(_seed(item.config), (_id(item), *words), settings)
     _known(item).treatments.append(treatment)
+    _watch(item)
     for line in seeding.untouched(treatment):
         from samebits.base.errors import UnseenWarning
 
         item.warn(UnseenWarning(line))
+
+
+def _watch(item: pytest.Item) -> None:
+    """Look for what no seed holds, where runs are compared; fixtures of the test's own are looked at, too."""
+    known, is_alone = _known(item), item.config.getoption("samebits_call") is not None
+    if known.entering is None and (is_alone or _request(item).runs > 1):
+        from samebits.testing.entering import Entering
+
+        known.entering = Entering(is_alone)
+        known.treatments.append(known.entering)
 
 
 def _task_settings(config: pytest.Config) -> Any:
@@ -320,12 +341,26 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """What was locked elsewhere only is neither red nor green."""
+    """What was locked elsewhere only is neither red nor green; what was not called by us was not compared."""
+    if not _asks(item):
+        yield
+        return
+    known = _known(item)
+    known.is_called, known.ended = False, None
     yield
-    if item.stash.get(_TEST, None) is not None:
-        named = _known(item).result()
-        if named is not None and named.unknown:
-            pytest.skip(named.unknown)
+    if not known.is_called and _is_compared(item):
+        _fail(
+            f"{item.name} was called by another plugin, so it was neither repeated nor recorded: inside it, "
+            "samebits.assert_repeats() calls any function twice"
+        )
+    named = known.result()
+    if named is not None and named.unknown:
+        pytest.skip(named.unknown)
+
+
+def _is_compared(item: pytest.Item) -> bool:
+    """Whether it has several runs, or is one of them."""
+    return _request(item).runs > 1 or item.config.getoption("samebits_call") is not None
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -345,16 +380,26 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     folder = pyfuncitem.config.getoption("samebits_call")
     request = _request(pyfuncitem)
+    if folder is None and request.runs == 1:
+        _treat(pyfuncitem, ("call",), 0)
+        return None
+    if not request.is_isolated and _is_async(pyfuncitem.obj):
+        # Another plugin may know how to call it; pytest says so where none does.
+        return None
+    _known(pyfuncitem).is_called = True
     if folder is not None:
         _treat(pyfuncitem, ("call",), 0)
         _call_for_another_process(pyfuncitem, Path(folder))
         return True
-    if request.runs == 1:
-        _treat(pyfuncitem, ("call",), 0)
-        return None
-    _known(pyfuncitem).is_isolated = request.is_isolated
     _run_repeatedly(pyfuncitem, request)
     return True
+
+
+def _is_async(function: object) -> bool:
+    """Whether it is as it was written: a plugin that can call it may put a plain function in its place."""
+    import inspect
+
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
 # ---- several runs ----------------------------------------------------------------------------------------------------
@@ -371,14 +416,14 @@ def _run_repeatedly(item: pytest.Function, request: _Request) -> None:
     first: Mapping[str, str] = {}
     with TemporaryDirectory(prefix="samebits-") as home:
         for number in range(request.runs):
-            call = _one_of_several(item, request, number, Path(home, str(number)))
+            call = _one_of_several(item, request, calls, Path(home, str(number)))
             named = _names_of(item)
             try:
                 words = (difference(calls[0], call) or unlike(first, named)) if calls else ""
             except SamebitsError as error:
                 _fail(str(error))
             if words:
-                _fail(f"runs 1 and {number + 1} diverge: {words}\n\nhint: {_hint(request, number)}")
+                _fail(f"runs 1 and {number + 1} diverge: {words}\n\nhint: {_hint(request, number, [*calls, call])}")
             calls.append(call)
             first = first or named
         name = item.originalname or item.name
@@ -396,22 +441,33 @@ def _names_of(item: pytest.Item) -> Mapping[str, str]:
     return {} if named is None else dict(named.tensors)
 
 
-def _hint(request: _Request, number: int) -> str:
+def _hint(request: _Request, number: int, calls: Iterable[Call]) -> str:
     changed = f"in run {number + 1} {', '.join(request.vary)} had another value; " if request.vary else ""
+    entered = list(dict.fromkeys(line for call in calls for line in call.left.entered))
     if request.is_isolated:
-        return (
-            f"{changed}each run had a process of its own, from the same seed: samebits check says what else can differ"
-        )
-    return (
-        f"{changed}both runs started from the same seed, with fresh fixtures; what they shared is the process: "
-        "fixtures of a wider scope, variables of modules, files. isolated=True gives each run a process of its own"
-    )
+        whole = f"{changed}each run had a process of its own, from the same seed"
+        return f"{whole}{_entered(entered) or ': samebits check says what else can differ'}"
+    whole = f"{changed}both runs started from the same seed, with fresh fixtures"
+    shared = "the process: fixtures of a wider scope, variables of modules, files"
+    own = "isolated=True gives each run a process of its own"
+    if entered:
+        return f"{whole}{_entered(entered)}\nor it is what they shared, {shared}; against that alone, {own}"
+    unseen = "the clock and the operating system's entropy, against which it does not help, were not seen to enter"
+    return f"{whole}; what they shared is {shared}. {own}; {unseen}"
 
 
-def _one_of_several(item: pytest.Function, request: _Request, number: int, folder: Path) -> Call:
+def _entered(lines: list[str]) -> str:
+    from samebits.testing.entering import MOST_TOLD
+
+    more = [f"and {len(lines) - MOST_TOLD} more"] if len(lines) > MOST_TOLD else []
+    told = [*lines[:MOST_TOLD], *more]
+    return "".join(["; what no seed holds was seen to enter:", *(f"\n  {line}" for line in told)]) if lines else ""
+
+
+def _one_of_several(item: pytest.Function, request: _Request, before: list[Call], folder: Path) -> Call:
     from samebits.base.errors import SamebitsError
 
-    one = _in_own_process if request.is_isolated else _in_this_process
+    one, number = _in_own_process if request.is_isolated else _in_this_process, len(before)
     if number == 0:
         return one(item, request, number, folder)
     try:
@@ -424,7 +480,7 @@ def _one_of_several(item: pytest.Function, request: _Request, number: int, folde
         raised = error
     ended = "was skipped" if isinstance(raised, pytest.skip.Exception) else "failed"
     why = f"run {number + 1} {ended}, and run 1 did not\n{type(raised).__name__}: {raised}"
-    _fail(f"runs 1 and {number + 1} diverge: {why}\n\nhint: {_hint(request, number)}")
+    _fail(f"runs 1 and {number + 1} diverge: {why}\n\nhint: {_hint(request, number, before)}")
 
 
 def _in_this_process(item: pytest.Function, request: _Request, number: int, folder: Path) -> Call:
@@ -436,10 +492,10 @@ def _in_this_process(item: pytest.Function, request: _Request, number: int, fold
         _make_fixtures_again(item, number)
     _treat(item, ("call",), number)
     function = item.obj
-    if inspect.iscoroutinefunction(inspect.unwrap(function)):
+    if _is_async(inspect.unwrap(function)):
         _fail("an async test cannot be called twice in one process: add isolated=True")
     folder.mkdir()
-    return recorded_call(folder, function, (), _arguments(item))
+    return recorded_call(folder, function, (), _arguments(item), _known(item).entering)
 
 
 def _arguments(item: pytest.Function) -> dict[str, object]:
@@ -467,14 +523,20 @@ def _in_own_process(item: pytest.Function, request: _Request, number: int, folde
 
     try:
         settings = seeding.varied(request.vary, number)
-        call, named = isolation.isolated_call(folder, _id(item), _arguments_for(item), settings)
+        call, named, ended = isolation.isolated_call(folder, _id(item), _arguments_for(item), settings)
     except isolation.TestFailedError as error:
         _fail(f"in a process of its own:\n{error}")
     except isolation.TestSkippedError as error:
-        pytest.skip(str(error))
+        if number == 0:
+            _known(item).ended = error.ended
+        if error.ended.reason is None:
+            pytest.skip(str(error).removeprefix("Skipped: "))
+        _fail(f"in a process of its own:\n{error}")
     except SamebitsError as error:
         _fail(str(error))
     _known(item).named = named
+    if number == 0:
+        _known(item).ended = ended
     return call
 
 
@@ -489,6 +551,7 @@ def _arguments_for(item: pytest.Function) -> list[str]:
     for word in config.getoption("override_ini") or ():
         options += ["-o", word]
     options += ["--import-mode", config.getoption("importmode")]
+    options += ["--runxfail"] if config.getoption("runxfail") else []
     options += ["--samebits-seed", str(_seed(config)), "--samebits-lockfile", str(_lockfile(config))]
     options += {"all": ["--samebits-update"], "new": ["--samebits-update-new-only"], "nothing": []}[_mode(config)]
     _, _, within = _id(item).partition("::")
@@ -499,8 +562,9 @@ def _call_for_another_process(item: pytest.Function, folder: Path) -> None:
     from samebits.testing import isolation
     from samebits.testing.repeats import recorded_call
 
-    recorded_call(isolation.call_folder(folder), item.obj, (), _arguments(item))
-    isolation.keep_named(folder, _known(item).result())
+    known = _known(item)
+    recorded_call(isolation.call_folder(folder), item.obj, (), _arguments(item), known.entering)
+    isolation.keep_named(folder, known.result())
 
 
 # ---- reports ---------------------------------------------------------------------------------------------------------
@@ -514,19 +578,53 @@ def pytest_runtest_makereport(
     report = yield
     if not _asks(item):
         return report
-    if report.failed:
-        line = f"seeded from {_seed(item.config)}; again: pytest {_again(item)} --samebits-seed {_seed(item.config)}"
-        report.sections.append(("samebits", line))
     folder = item.config.getoption("samebits_call")
-    if folder is not None and report.skipped:
-        from samebits.testing.isolation import keep_skipped
-
-        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-        keep_skipped(Path(folder), reason.removeprefix("Skipped: "))
+    if report.skipped and isinstance(report.longrepr, tuple) and report.longrepr[0] == __file__:
+        path, line, _ = item.reportinfo()
+        report.longrepr = (os.fspath(path), (line or 0) + 1, report.longrepr[2])
+    if folder is not None:
+        _tell(report, call, Path(folder))
+    elif report.when == "call":
+        _take_over(report, call, _known(item).ended)
+    if report.failed and folder is None:
+        seed = _seed(item.config)
+        again = f"seeded from {seed}; again: pytest {_again(item)} --samebits-seed {seed}"
+        report.sections.append(("samebits", again))
     if report.when == "call":
         named = _known(item).result()
         report.samebits = {"test": _id(item), "named": None if named is None else vars(named)}  # type: ignore[attr-defined]
     return report
+
+
+def _tell(report: pytest.TestReport, call: pytest.CallInfo[None], folder: Path) -> None:
+    """Keep what pytest makes of the test for the process that compares: it was skipped, or a failure was expected."""
+    reason = getattr(report, "wasxfail", None)
+    is_missed = report.failed and call.excinfo is None
+    if not (report.skipped or is_missed or reason is not None):
+        return
+    from samebits.testing.isolation import Ended, keep_ended
+
+    place, text = None, report.longreprtext
+    if isinstance(report.longrepr, tuple):
+        path, line, text = report.longrepr
+        place = path, line
+    keep_ended(folder, Ended(report.outcome, reason, text, place))
+    if is_missed:
+        # A strict xfail that passed: its runs can be compared, and the other process fails the test.
+        report.outcome = "passed"
+
+
+def _take_over(report: pytest.TestReport, call: pytest.CallInfo[None], ended: Ended | None) -> None:
+    """What pytest made of the test in a process of its own counts here, unless its runs diverged."""
+    if ended is None or (call.excinfo is not None and ended.outcome != "skipped"):
+        return
+    report.outcome = ended.outcome
+    if ended.reason is not None:
+        report.wasxfail = ended.reason
+    elif ended.place is not None:
+        report.longrepr = (*ended.place, ended.text)
+    if ended.outcome == "failed":
+        report.longrepr = ended.text
 
 
 class _Reporter:

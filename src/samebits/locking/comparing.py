@@ -133,6 +133,6 @@ def differing_files(
         here: path → digest, None for what is not there; paths that are left out were not looked at.
         what: which sort of files they are.
     """
-    gone = "the run did not make it" if what == "artifact" else "it is not there"
+    gone = "the run did not write it" if what == "artifact" else "it is not there"
     odd = ((path, now) for path, now in here.items() if locked.get(path) != now)
     return tuple(LockDivergence(what, path=path, why=gone if now is None else "") for path, now in odd)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
 
@@ -11,12 +12,15 @@ from samebits.base.errors import LockfileError
 
 _PIECE = 1024**2
 
+# File → what changes whenever it is written or replaced.
+Stamps = Mapping[Path, tuple[int, int, int]]
+
 
 def digest_of_path(path: Path) -> str:
-    """64 bits in hex of what lies there.
+    """64 bits in hex of what lies there; links are followed.
 
     Raises:
-        LockfileError: nothing does, or it cannot be read.
+        LockfileError: nothing does, it cannot be read, or it is neither a file nor a folder of files.
     """
     try:
         if path.is_dir():
@@ -24,10 +28,39 @@ def digest_of_path(path: Path) -> str:
             return blake2b("".join(parts).encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
         return _of_file(path)
     except OSError as error:
-        raise LockfileError(f"{path} cannot be read: {error.strerror}", "is the path right?") from error
+        lost = Path(os.fsdecode(error.filename or path))
+        hint = f"it is a link to {os.readlink(lost)}" if lost.is_symlink() else "is the path right?"
+        raise LockfileError(f"{lost} cannot be read: {error.strerror}", hint) from error
+
+
+def stamps_at(path: Path) -> Stamps:
+    """Of all files that lie there now; empty where nothing does, or not all can be looked at."""
+    try:
+        return {one: _stamp(one) for one in (_files_in(path) if path.is_dir() else (path,))}
+    except OSError:
+        return {}
+
+
+def is_written(path: Path, before: Stamps) -> bool:
+    """Whether there is something, and all of it was written since.
+
+    Args:
+        path: a file, or a folder of files.
+        before: as `stamps_at` said then.
+    """
+    now = stamps_at(path)
+    return bool(now) and not any(before.get(one) == stamp for one, stamp in now.items())
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    found = path.stat()
+    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _of_file(path: Path) -> str:
+    if not stat.S_ISREG(path.stat().st_mode):
+        # A pipe would be waited for, and a device has no end.
+        raise LockfileError(f"{path} is no file that has bytes of its own to digest", "name what is to be digested")
     found = blake2b(digest_size=8)
     with path.open("rb") as file:
         while piece := file.read(_PIECE):
@@ -36,6 +69,15 @@ def _of_file(path: Path) -> str:
 
 
 def _files_in(folder: Path) -> Iterator[Path]:
-    for where, folders, names in os.walk(folder):
-        folders.sort()
+    for where, folders, names in os.walk(folder, followlinks=True):
+        # A link to a folder that it lies in has no end.
+        folders[:] = sorted(name for name in folders if not _leads_back(where, name))
         yield from (Path(where, name) for name in sorted(names))
+
+
+def _leads_back(where: str, name: str) -> bool:
+    path = os.path.join(where, name)
+    if not os.path.islink(path):
+        return False
+    here = os.path.realpath(where) + os.sep
+    return here.startswith(os.path.realpath(path) + os.sep)

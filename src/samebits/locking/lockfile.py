@@ -56,6 +56,7 @@ T = TypeVar("T")
 _COMMENT = "# Expected bits. Written by `samebits lock`, held against later runs by `samebits verify`.\n"
 _SEAL = "seal"
 _END = "[end]\n"
+_LATER = "something comes after [end], be it an empty line"
 _CONFLICT = re.compile(r"^(<{7}|\|{7}|={7}|>{7})( |$)")
 _RESTORE = "take it from version control again (git checkout -- FILE), or remove it and lock again"
 
@@ -208,6 +209,8 @@ def update(path: Path, change: Callable[[Lockfile], Lockfile]) -> Lockfile:
 def _read(text: str) -> Lockfile:
     if not text.strip():
         raise LockfileError("is empty")
+    if text.startswith("\ufeff"):
+        raise LockfileError("begins with a byte order mark", "save it as UTF-8 without one")
     _refuse_conflicts(text)
     try:
         content = parsed(text)
@@ -218,7 +221,8 @@ def _read(text: str) -> Lockfile:
         raise LockfileError(f"{why}: {error}") from error
     _check_schema(content)
     if not text.endswith(f"\n{_END}"):
-        raise LockfileError("is cut off: it does not end with [end]")
+        is_edited = f"\n{_END}" in text
+        raise LockfileError(f"was edited: {_LATER}" if is_edited else "is cut off: it does not end with [end]")
     try:
         found = _from_tables(content)
     except (ValueError, AttributeError, TypeError, LookupError) as error:

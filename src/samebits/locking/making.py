@@ -205,7 +205,11 @@ def _unusable(ran: Ran, entry: RunEntry) -> SamebitsError | None:
         return LockfileError(NO_ENVIRONMENT, "is it one that samebits could enter?")
     lost = [path for path in entry.artifacts if ran.artifacts.get(path) is None]
     if lost:
-        return LockfileError(f"the run made no {lost[0]}", "give --artifact the path at which it saves, {run} included")
+        return LockfileError(
+            f"the run did not write {lost[0]}",
+            "give --artifact the path of a file that it writes, {run} included; what lay there before does not count, "
+            "and neither * nor ? stands for anything",
+        )
     if not ran.is_whole:
         return LockfileError("the run did not come to its own end, so there is no end to lock", "what ended it?")
     return None

@@ -19,7 +19,7 @@ from samebits.factors.pinning import settings_from
 from samebits.launch.command import Command
 from samebits.launch.unentered_processes import unentered
 from samebits.locking.entries import RunEntry
-from samebits.locking.files import digest_of_path
+from samebits.locking.files import digest_of_path, is_written, stamps_at
 from samebits.runfolder.environment import Environment
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Ended, Files, Observed, Unseen, noted_environment, read_notes
@@ -80,8 +80,11 @@ def run_once(request: Request, artifacts: Iterable[str], home: Path, role: str, 
     try:
         plan = request.base(role)
         with pool.place_for(plan) as place:
+            there = {path: _led(path, place) for path in artifacts}
+            before = {path: stamps_at(file) for path, file in there.items()}
             run = pool.run_at(place, plan)
-            made = {path: _digest_at(_led(path, place)) for path in artifacts}
+            # What lay there before is no work of this run.
+            made = {path: _digest_at(file) if is_written(file, before[path]) else None for path, file in there.items()}
     except BudgetSpentError as spent:
         # `working_in` says what that means for the whole.
         raise KeyboardInterrupt(spent.signal or SIGINT) from spent

@@ -6,9 +6,11 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import samebits
 from samebits.base.errors import (
+    CommandNotFoundError,
     InterruptError,
     LockfileError,
     RecordingError,
@@ -33,6 +35,8 @@ from samebits.locking.making import NO_ENVIRONMENT, Around, LockRequest, changed
 from samebits.locking.running import Ran, read_run, recorded_artifacts, request_of, run_once
 from samebits.locking.verdict import LockDivergence, Verification, Verified
 from samebits.runfolder.folder import Manifest, RunFolder
+
+_NOT_WRITTEN = "not written: the command does not repeat, so it is not locked"
 
 
 @dataclass(frozen=True)
@@ -92,13 +96,24 @@ def _verified(content: Lockfile, name: str, entry: RunEntry, request: VerifyRequ
         asked = request_of(entry, parse_command(entry.command), request.timeout)
         ran = _run(name, entry, asked, around, "verify")
         found = judged(content, name, entry, ran)
+        if found.kind == "different" and not (request.updates and _is_checked(found)):
+            found = _run_again(found, ran, entry, asked, around)
+        if found.is_steady is False:
+            return replace(found, notes=(*found.notes, *((_NOT_WRITTEN,) if request.updates else ())))
         if (found.kind == "unknown" and request.adds) or (found.kind in ("unknown", "different") and request.updates):
             return _updated(found, entry, request, around)
-        return found if found.kind != "different" else _run_again(found, ran, entry, asked, around)
+        return found
     except SamebitsError as error:
         if isinstance(error, InterruptError):
             raise
+        if isinstance(error, CommandNotFoundError) and request.lockfile.resolve().parent != Path.cwd():
+            error = CommandNotFoundError(error.message, "run it in the folder that it was locked in")
         return replace(found, kind="undecided", error=error)
+
+
+def _is_checked(found: Verified) -> bool:
+    """Whether it is going to be made sure that it repeats before it is written."""
+    return found.locked is not None and found.locked.repeats != "unchecked"
 
 
 def _run(name: str, entry: RunEntry, asked: Request, around: Around, role: str) -> Ran:
@@ -264,10 +279,9 @@ def _updated(found: Verified, entry: RunEntry, request: VerifyRequest, around: A
     home.mkdir(parents=True, exist_ok=True)
     new = lock_entry(found.name, own, parse_command(entry.command), asked, replace(around, home=home))
     if new.locked is None:
-        why = new.error or LockfileError(
-            "the command does not repeat, so it is not locked", f"why: samebits check {found.command}"
-        )
-        return replace(found, notes=(*found.notes, f"not written: {why.message}"))
+        note = _NOT_WRITTEN if new.error is None else f"not written: {new.error.message}"
+        is_steady = False if new.kind == "different" else found.is_steady
+        return replace(found, is_steady=is_steady, notes=(*found.notes, note))
 
     def change(now: Lockfile) -> Lockfile:
         if replace(now.entry(found.name), on={}, data={}) != replace(entry, on={}, data={}):
@@ -275,7 +289,8 @@ def _updated(found: Verified, entry: RunEntry, request: VerifyRequest, around: A
         return changed(now, new, own)
 
     update(request.lockfile, change)
-    return replace(found, written="added" if found.kind == "unknown" else "changed", kind="same")
+    how: Literal["added", "changed"] = "added" if found.kind == "unknown" else "changed"
+    return replace(found, written=how, kind="same", locked=new.locked, notes=(*found.notes, *new.notes))
 
 
 # ---- a recording that is there already -------------------------------------------------------------------------------

@@ -51,12 +51,23 @@ def against_text(found: Crossing) -> str:
 
 def headline(found: Crossing) -> str:
     """The answer in one sentence."""
-    between = f"{_short(found.here)} and {_short(found.there)}"
+    between = " and ".join(_told_apart(found.here, found.there))
     if found.divergent is not None:
         return f"different bits: {between} diverge {where(found.divergent.divergence)}"
     if found.error is not None:
         return f"undecided: {found.error.message.splitlines()[0]}"
     return f"same bits: {between} agree in {agreed(found.streams)}, for {counted(found.steps, 'step')}"
+
+
+def _told_apart(here: Interpreter, there: Interpreter) -> tuple[str, str]:
+    """Both sides in words that differ: by torch and Python, else by NumPy as well, else by where they are."""
+    found = _short(here), _short(there)
+    if found[0] == found[1]:
+        numpy = [side.packages.get("numpy", "none") for side in (here, there)]
+        found = f"{found[0]} with NumPy {numpy[0]}", f"with NumPy {numpy[1]}"
+        if numpy[0] == numpy[1]:
+            found = here.path, there.path
+    return found
 
 
 def _short(side: Interpreter) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from samebits.checking.verdict import Verdict
 from samebits.locking.code import CodeChange
 from samebits.locking.entries import Locked
 from samebits.locking.verdict import EnvironmentDifference, LockDivergence, Locking, Verification, Verified
@@ -125,6 +126,8 @@ def _divergence_rows(one: Verified) -> list[tuple[str, str]]:
         if place is not one.divergences[0]:
             rows.append(("also", divergence_line(place)))
         rows += _detail_rows(place)
+    if one.kind == "different" and one.steps and all(place.what in ("data", "artifact") for place in one.divergences):
+        rows.append(("agree", f"the training: {counted(one.steps, 'step')}, in {agreed(one.streams)}"))
     if one.is_steady is not None and not one.written:
         rows.append(("again", _STEADY[one.is_steady]))
     if one.agrees_with:
@@ -197,6 +200,8 @@ def next_commands(one: Verified) -> list[str]:
     """What to type, where there is something to do."""
     if one.kind == "unknown":
         return [f"samebits verify {one.name} --update-new-only     (adds this environment)"]
+    if one.kind == "different" and one.is_steady is False:
+        return [f"samebits check {one.command}     (says why it does not repeat)"]
     if one.kind == "different":
         return [f"samebits verify {one.name} --update     (once the new bits are meant)"]
     return []
@@ -205,7 +210,7 @@ def next_commands(one: Verified) -> list[str]:
 def lock_text(found: Locking) -> str:
     """The answer of `samebits lock`."""
     if found.locked is None and found.check is not None and found.error is None:
-        return f"{lock_headline(found)}\n\n{check_text(found.check)}"
+        return "\n\n".join([lock_headline(found), check_text(found.check), *_once_pinned(found, found.check)])
     rows: list[tuple[str, str]] = []
     if found.environment.torch:
         rows.append(("here", environment_line(found.environment)))
@@ -218,6 +223,14 @@ def lock_text(found: Locking) -> str:
     rows += [("note", note) for note in found.notes]
     rows += [("not seen", text) for text in found.not_observed or ("nothing that samebits knows of",)]
     return laid_out(lock_headline(found), rows)
+
+
+def _once_pinned(found: Locking, check: Verdict) -> list[str]:
+    """How to lock all the same what repeats with pins."""
+    if check.remedy is None or not check.remedy.verified:
+        return []
+    pins = " ".join(f"--pin {name}" for name in check.remedy.pins)
+    return [f"With these pins it can be locked: samebits lock {pins} {found.command}"]
 
 
 def lock_headline(found: Locking) -> str:

@@ -321,9 +321,8 @@ class _Looked:
         for rank in sorted(testing.tracks.keys() & tracks.keys()):
             a, b = testing.tracks[rank], tracks[rank]
             start = start_of(a, b, known, most)
-            sides.append(
-                Side(a, b, start, _counts(stopped.seen, start.step), testing.seen.of_rank(rank), seen.of_rank(rank))
-            )
+            counts, fetched = _counts(stopped.seen, start.step), (testing.seen.of_rank(rank), seen.of_rank(rank))
+            sides.append(Side(a, b, start, counts, *fetched, testing.seen.has_scaler))
         if saved is None or saved.steps != sides[0].start.step:
             saved = next((one for one in reversed(stopped.seen.saves) if one.steps == sides[0].start.step), saved)
         torn = next((Path(stop.torn).name for stop in stopped.seen.stops if stop.torn), "")

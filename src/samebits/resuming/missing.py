@@ -241,7 +241,7 @@ def _has(track: Track, row: int, batch: Mapping[str, int]) -> bool:
 
 
 def _losses(side: Side, row: int) -> Iterator[_Said]:
-    ratio = _power_of_two(side, row)
+    ratio = _power_of_two(side, row) if side.has_scaler else None
     if ratio is not None:
         yield "scaler", f"the losses are the same but for a factor of {ratio:g}, as they are scaled"
         return

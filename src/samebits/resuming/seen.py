@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from samebits.runfolder.notes import Fetched, Interrupted, Loaded, Saved, read_notes
+from samebits.runfolder.notes import Fetched, Interrupted, Loaded, Saved, Scaled, read_notes
 
 # What the user says with `--saved-at` counts alone.
 TOLD = "--saved-at"
@@ -40,12 +40,14 @@ class Seen:
         saves, loads: in the order of time.
         fetched: every batch.
         stops: where samebits stopped a process.
+        has_scaler: a gradient scaler scaled the losses.
     """
 
     saves: tuple[Saved, ...] = ()
     loads: tuple[Loaded, ...] = ()
     fetched: tuple[Fetched, ...] = ()
     stops: tuple[Interrupted, ...] = ()
+    has_scaler: bool = False
 
     def of_rank(self, rank: int) -> tuple[Fetched, ...]:
         """The batches of one rank."""
@@ -92,6 +94,7 @@ def read_seen(folder: Path) -> Seen:
         tuple(read_notes(folder, Loaded)),
         tuple(read_notes(folder, Fetched)),
         tuple(read_notes(folder, Interrupted)),
+        any(True for _ in read_notes(folder, Scaled)),
     )
 
 

@@ -119,6 +119,7 @@ class Side:
         start: where it goes on.
         counts: stream → how much of the first step had come when it was saved: that is not repeated.
         a_fetched, b_fetched: the batches of either.
+        has_scaler: a gradient scaler scales the losses.
     """
 
     a: Track
@@ -127,6 +128,7 @@ class Side:
     counts: Mapping[str, int] = field(default_factory=dict)
     a_fetched: Sequence[Fetched] = ()
     b_fetched: Sequence[Fetched] = ()
+    has_scaler: bool = False
 
     @property
     def rows(self) -> int:

@@ -294,6 +294,13 @@ class Loaded(Note):
 
 
 @dataclass(frozen=True)
+class Scaled(Note):
+    """A gradient scaler has scaled a loss, in a run whose checkpoints are watched; noted once."""
+
+    sort = "scaled"
+
+
+@dataclass(frozen=True)
 class Fetched(Note):
     """A loader handed a batch over, in a run whose checkpoints are watched.
 

@@ -15,6 +15,8 @@ from samebits.runfolder.environment import Environment
 
 # What has more tensors than this is one digest: an entry is to be read in a diff.
 MOST_TENSORS = 32
+# How paths of `digests_of_result` begin.
+_ROOT = "what was returned"
 
 
 @dataclass(frozen=True)
@@ -76,12 +78,12 @@ class Expected:
         """
         __tracebackhide__ = True
         try:
-            self._assert_same(name, self._digested(name, value))
+            self._assert_same(name, self._digested(name, value), value)
         except SamebitsError as error:
             # From here, so that a traceback ends with the line of the test.
             raise error.with_traceback(None)  # noqa: B904
 
-    def _assert_same(self, name: str, digests: Mapping[str, str]) -> None:
+    def _assert_same(self, name: str, digests: Mapping[str, str], value: object) -> None:
         twice = next((one for one in digests if one in self._found), None)
         if twice is not None:
             raise UsageError(f"{twice!r} was named twice in {self._test}", "give every value a name of its own")
@@ -90,7 +92,7 @@ class Expected:
             return
         expected = self._expected()
         if expected is not None:
-            self._compare(name, digests, expected)
+            self._compare(name, digests, expected, value)
 
     def begin(self) -> None:
         """Forget what an earlier run of the same test named."""
@@ -121,14 +123,14 @@ class Expected:
         self._digest = DIGEST
         if not isinstance(name, str) or not name or not name.isprintable():
             raise UsageError(f"name must be a text of printable characters, got {name!r}")
-        root = "what was returned"
-        found = {f"{name}{path.removeprefix(root)}": f"{one:016x}" for path, one in digests_of_result(value).items()}
+        found = {f"{name}{path.removeprefix(_ROOT)}": f"{one:016x}" for path, one in digests_of_result(value).items()}
         odd = next((path for path in found if not path.isprintable()), None)
         if odd is not None:
             raise UsageError(f"the path {odd!r} holds what cannot be printed", "give the keys of dicts other names")
         if not found:
             kind = type(value).__name__
-            raise UsageError(f"{name!r} is a {kind} without bits to compare", "give a tensor, an array or a module")
+            kind = f"an {kind}" if kind[0] in "aeiouAEIOU" else f"a {kind}"
+            raise UsageError(f"{name!r} is {kind} without bits to compare", "give a tensor, an array or a module")
         if len(found) <= MOST_TENSORS:
             return found
         content = "\0".join(f"{path}={one}" for path, one in found.items())
@@ -157,7 +159,7 @@ class Expected:
             raise LockfileError(why, "take an environment that has xxhash, or has not, as the locked one")
         return locked
 
-    def _compare(self, name: str, digests: Mapping[str, str], locked: LockedTensors) -> None:
+    def _compare(self, name: str, digests: Mapping[str, str], locked: LockedTensors, value: object) -> None:
         own = {path: one for path, one in locked.tensors.items() if _belongs(path, name)}
         missing = [path for path in digests if path not in own]
         if missing and self._writes == "new" and not own:
@@ -173,7 +175,8 @@ class Expected:
         if differing:
             first, many = differing[0], f"; {len(differing)} of {len(own)} tensors differ" if len(own) > 1 else ""
             found = f"has the digest {digests[first]}, locked is {own[first]}{many}"
-            raise DivergenceError(f"different bits: {first!r} of {self._test} {found}", self._accept)
+            words = f"different bits: {first!r} of {self._test} {found}{_now(name, first, value)}"
+            raise DivergenceError(words, self._accept)
 
     @property
     def _accept(self) -> str:
@@ -191,6 +194,14 @@ class Expected:
             f"{self._test} is unknown in this environment: it was locked with {name} {getattr(nearest, name)}, here "
             f"it is {getattr(here, name)}; to add it: pytest {self._again} --samebits-update-new-only"
         )
+
+
+def _now(name: str, path: str, value: object) -> str:
+    """What a value holds at a path of what was named, on a line of its own; empty where all of it is one digest."""
+    from samebits.agent.outcome import shown_at
+
+    shown = shown_at(value, f"{_ROOT}{path.removeprefix(name)}")
+    return f"\n{path!r} is now {shown}" if shown else ""
 
 
 def _belongs(path: str, name: str) -> bool:

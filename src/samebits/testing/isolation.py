@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from samebits.base.errors import RecordingError, ScriptFailedError
 from samebits.factors.context import Setting
@@ -21,8 +21,10 @@ from samebits.testing.seeding import is_generator
 
 # What pytest itself, or a plugin that distributes tests, sets for the processes it starts.
 _NOT_PASSED_ON = ("PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST", "PYTEST_XDIST_")
-_TASK, _CALL, _NAMED = "task.json", "call", "named.json"
+_TASK, _CALL, _NAMED, _ENDED = "task.json", "call", "named.json", "ended.json"
 _MOST_PRINTED = 4000
+# This file belongs to a plugin, and it is loaded before pytest, which would like to rewrite its asserts.
+_LOADED_BEFORE = "ignore:Module already imported so cannot be rewritten; samebits:pytest.PytestAssertRewriteWarning"
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,23 @@ class Task:
     settings: Mapping[str, Setting]
 
 
+@dataclass(frozen=True)
+class Ended:
+    """What pytest made of a test there, where that is neither plainly passed nor failed.
+
+    Attributes:
+        outcome: `skipped`, also where it failed as expected; `passed`, or `failed` in a strict xfail, where it did not.
+        reason: why a failure was expected; None where none was.
+        text: what pytest shows of it.
+        place: path and line of what skipped it.
+    """
+
+    outcome: Literal["passed", "failed", "skipped"]
+    reason: str | None
+    text: str
+    place: tuple[str, int] | None = None
+
+
 class TestFailedError(Exception):
     """The test itself failed in a process of its own; the message is what pytest printed there."""
 
@@ -45,14 +64,18 @@ class TestFailedError(Exception):
 
 
 class TestSkippedError(Exception):
-    """The test was skipped in a process of its own; the message says why."""
+    """The test was skipped in a process of its own, or failed there as expected; the message says why."""
 
     __test__ = False
+
+    def __init__(self, ended: Ended) -> None:
+        super().__init__(ended.text)
+        self.ended = ended
 
 
 def isolated_call(
     folder: Path, test: str, args: Sequence[str], settings: Mapping[str, Setting]
-) -> tuple[Call, Named | None]:
+) -> tuple[Call, Named | None, Ended | None]:
     """Run one test once, in a fresh process.
 
     Args:
@@ -62,11 +85,11 @@ def isolated_call(
         settings: how factors are treated.
 
     Returns:
-        What its call did, and what it named.
+        What its call did, what it named, and what pytest made of it, if that was more than that it passed.
 
     Raises:
         TestFailedError: the test failed there.
-        TestSkippedError: it was skipped there.
+        TestSkippedError: it was skipped there, or failed as expected.
         ScriptFailedError: pytest did not come to it.
     """
     folder.mkdir()
@@ -74,21 +97,31 @@ def isolated_call(
     task = {"test": test, "settings": {name: vars(one) for name, one in generators.items()}}
     (folder / _TASK).write_text(json.dumps(task), encoding="utf-8")
     others = {name: setting for name, setting in settings.items() if name not in generators}
-    words = (sys.executable, "-m", "samebits.testing.isolation", *args, "--samebits-call", str(folder))
+    own = ("-W", _LOADED_BEFORE, "--samebits-call", str(folder))
+    words = (sys.executable, "-m", "samebits.testing.isolation", *args, *own)
     plan = RunPlan("test", others, record=False)
     outcome = run_recorded(Command(words, words, None), plan, folder / "process")
-    _raise_for(outcome, folder, test)
+    ended = _ended(folder)
+    _raise_for(outcome, folder, test, ended)
     named = folder / _NAMED
-    return read_call(folder / _CALL), named_from(json.loads(named.read_text())) if named.exists() else None
+    return read_call(folder / _CALL), named_from(json.loads(named.read_text())) if named.exists() else None, ended
 
 
-def _raise_for(outcome: Outcome, folder: Path, test: str) -> None:
+def _ended(folder: Path) -> Ended | None:
+    path = folder / _ENDED
+    if not path.exists():
+        return None
+    known = json.loads(path.read_text(encoding="utf-8"))
+    place = known.pop("place")
+    return Ended(**known, place=place and (place[0], place[1]))
+
+
+def _raise_for(outcome: Outcome, folder: Path, test: str, ended: Ended | None) -> None:
     printed = outcome.folder.stdout.read_text(errors="replace")
-    skipped = folder / "skipped"
-    if skipped.exists():
-        raise TestSkippedError(skipped.read_text(encoding="utf-8"))
     if outcome.exit_code == 1:
         raise TestFailedError(printed)
+    if outcome.exit_code == 0 and ended is not None and ended.outcome == "skipped":
+        raise TestSkippedError(ended)
     if outcome.exit_code != 0 or not is_complete(folder / _CALL):
         errors = outcome.folder.stderr.read_text(errors="replace")
         said = f"{printed}\n{errors}".strip()[-_MOST_PRINTED:]
@@ -125,9 +158,11 @@ def keep_named(folder: Path, named: Named | None) -> None:
         (folder / _NAMED).write_text(json.dumps(vars(named)), encoding="utf-8")
 
 
-def keep_skipped(folder: Path, reason: str) -> None:
-    """Keep why the test was skipped."""
-    (folder / "skipped").write_text(reason, encoding="utf-8")
+def keep_ended(folder: Path, ended: Ended) -> None:
+    """Keep what pytest makes of the test; what it made of an earlier phase stays."""
+    path = folder / _ENDED
+    if not path.exists():
+        path.write_text(json.dumps(vars(ended)), encoding="utf-8")
 
 
 def _setting(given: dict[str, Any]) -> Setting:

@@ -17,6 +17,7 @@ from samebits.report.diffs import comparison_text
 from samebits.runfolder.folder import open_run
 from samebits.runfolder.notes import Failed, read_notes
 from samebits.runfolder.steps import Recording
+from samebits.testing.entering import Entering
 
 _RUN, _LEFT = "run", "left.json"
 
@@ -28,11 +29,13 @@ class Left:
     Attributes:
         result, reach: digests of what was returned, and of what it could have written to.
         threads: names of those that it started.
+        entered: what no seed holds and was seen to enter, in words.
     """
 
     result: Mapping[str, int]
     reach: Mapping[str, int]
     threads: tuple[str, ...] = ()
+    entered: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,7 @@ def recorded_call(
     function: Callable[..., object],
     args: Sequence[object] = (),
     kwargs: Mapping[str, object] | None = None,
+    entering: Entering | None = None,
 ) -> Call:
     """Call a function, and know what it did; what it raises is raised.
 
@@ -65,6 +69,7 @@ def recorded_call(
         function: what to call.
         args: passed on.
         kwargs: passed on.
+        entering: watches what no seed holds.
 
     Raises:
         RecordingError: recording ended before the call did.
@@ -74,7 +79,8 @@ def recorded_call(
     named = dict(kwargs or {})
     with _threads_noted() as threads, record(folder / _RUN, level="op"):
         result = function(*args, **named)
-    left = Left(digests_of_result(result), digests_of_reach(function, args, named), tuple(threads))
+    entered = () if entering is None else tuple(entering.lines())
+    left = Left(digests_of_result(result), digests_of_reach(function, args, named), tuple(threads), entered)
     (folder / _LEFT).write_text(json.dumps(asdict(left)), encoding="utf-8")
     return read_call(folder)
 
@@ -88,7 +94,7 @@ def read_call(folder: Path) -> Call:
     for note in read_notes(folder / _RUN, Failed):
         raise RecordingError(f"recording ended before the call did: {note.message}", note.hint)
     left = json.loads((folder / _LEFT).read_text(encoding="utf-8"))
-    known = Left(left["result"], left["reach"], tuple(left["threads"]))
+    known = Left(left["result"], left["reach"], tuple(left["threads"]), tuple(left["entered"]))
     return Call(open_run(folder / _RUN).recordings(), known)
 
 

@@ -4,6 +4,7 @@ import sys
 
 import lightning as L
 import torch
+from lightning.pytorch.callbacks import ModelCheckpoint
 from torch import nn
 
 FAULTS = sys.argv[1:]
@@ -66,5 +67,6 @@ if __name__ == "__main__":
     data = Files("samples")
     train = torch.utils.data.DataLoader(data, batch_size=8, shuffle=True, collate_fn=noisy)
     evaluated = torch.utils.data.DataLoader(data, batch_size=16)
-    trainer = L.Trainer(max_epochs=2, accelerator="cpu", log_every_n_steps=1)
+    best = ModelCheckpoint(monitor="accuracy")
+    trainer = L.Trainer(max_epochs=2, accelerator="cpu", log_every_n_steps=1, callbacks=[best])
     trainer.fit(Classifier(), train, evaluated)

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack, _pop_mode, _push_mode
 
+from samebits.agent.listening import listen
 from samebits.agent.log import Log
 from samebits.agent.ops.call import Call, Form, exact, kind_of, tensors_in
 from samebits.agent.ops.capture import OpCapture
@@ -33,6 +34,7 @@ from samebits.runfolder.spec import OpWindow
 # How many operations may wait for digests that lie on an accelerator.
 ROWS_WAITING = 256
 
+_Workers: Any = torch.utils.data.dataloader._MultiProcessingDataLoaderIter
 _active_mode: Any = torch._C._get_dispatch_mode
 _modes_below: Any = torch._C._len_torch_dispatch_stack
 _cuda_in_use: Any = torch.cuda.is_initialized
@@ -73,6 +75,8 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         # Autograd works with a thread for each accelerator.
         self._lock = threading.RLock()
         self._thread = threading.get_ident()
+        # Threads into which a batch of a worker process is just coming.
+        self._arriving: set[int] = set()
         self._devices: set[int] = set()
 
     @classmethod
@@ -115,6 +119,8 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             hooks.register_module_forward_pre_hook(self._module_called),
             hooks.register_module_forward_hook(self._module_returned, always_call=True),
         ]
+        # Batches come in the order in which workers are done: what puts them together here is no part of the training.
+        self._unlisten = listen(_Workers, "_try_get_data", self._arrives, self._arrived, self._arrived)
         self.is_on = True
         self.__enter__()  # type: ignore[no-untyped-call]
 
@@ -127,8 +133,15 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not torch.compiler.is_compiling():
             self._safely(self.places.module_returned, module)
 
+    def _arrives(self, *_: object, **__: object) -> None:
+        self._arriving.add(threading.get_ident())
+
+    def _arrived(self, *_: object) -> None:
+        self._arriving.discard(threading.get_ident())
+
     def _switch_off(self) -> None:
         self.is_on = False
+        self._unlisten()
         # The user's own modes may stand above this one, and stay.
         if self in _get_current_dispatch_mode_stack():
             above = []
@@ -169,6 +182,8 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return NotImplemented
         schema = schema_of(func)
         if schema.is_silent or self.log.broken or _is_compiled(sys._getframe().f_back):
+            return func(*args, **kwargs)
+        if self._arriving and threading.get_ident() in self._arriving:
             return func(*args, **kwargs)
         if _cuda_in_use() and self._must_pass(schema, args, kwargs):
             return func(*args, **kwargs)

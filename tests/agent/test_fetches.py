@@ -1,0 +1,69 @@
+"""Batches as loaders hand them over: which loader, which epoch of it, which place in that."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from samebits import data
+from samebits.agent.recorder import Recorder
+from samebits.runfolder.notes import Fetched, Journal, read_notes
+from samebits.runfolder.spec import RecordSpec, ResumeSpec
+
+
+class Samples(torch.utils.data.Dataset[torch.Tensor]):
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.full((2,), float(index))
+
+
+def fetched(folder: Path, work: Callable[[], object]) -> list[tuple[int, int, int]]:
+    """Loader, epoch and place of every batch."""
+    recorder = Recorder(folder, RecordSpec(resume=ResumeSpec()), Journal(folder))
+    recorder.install()
+    try:
+        work()
+    finally:
+        recorder.finish()
+        recorder.uninstall()
+    return [(note.loader, note.epoch, note.position) for note in read_notes(folder, Fetched)]
+
+
+def iterated(*loaders: object) -> Iterator[object]:
+    """At one line, as frameworks do."""
+    for loader in loaders:
+        yield from loader  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda samples: torch.utils.data.DataLoader(samples, batch_size=2),
+        lambda samples: data.DataLoader(samples, batch_size=2, seed=0),
+    ],
+    ids=["torch", "samebits"],
+)
+def test_loaders_of_two_datasets_are_two(tmp_path: Path, made: Callable[[object], object]) -> None:
+    """Also where both are of one class and size, and iterated at one line: an evaluation before the first epoch."""
+    train, evaluated = made(Samples()), made(Samples())
+
+    found = fetched(tmp_path, lambda: list(iterated(evaluated, train, evaluated, train)))
+
+    assert found[::2] == [(0, 0, 0), (1, 0, 0), (0, 1, 0), (1, 1, 0)]
+    assert [place for _, _, place in found] == [0, 1] * 4
+
+
+@pytest.mark.parametrize("kind", ["one dataset", "a new one each time", "a list"])
+def test_a_loader_made_anew_for_every_epoch_is_one(kind: str, tmp_path: Path) -> None:
+    """Whatever becomes of what it loads."""
+    kept = Samples()
+
+    def train() -> None:
+        for _ in range(3):
+            samples = kept if kind == "one dataset" else Samples() if kind == "a new one each time" else [0.0] * 4
+            list(iterated(torch.utils.data.DataLoader(samples, batch_size=4)))  # type: ignore[arg-type]
+
+    assert fetched(tmp_path, train) == [(0, 0, 0), (0, 1, 0), (0, 2, 0)]

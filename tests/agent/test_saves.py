@@ -1,0 +1,26 @@
+"""What is looked at in what a program saves."""
+
+import torch
+
+from samebits.agent.saves import content
+
+
+def names(thing: object) -> list[str]:
+    return [path for path, _, _ in content(thing, "0", "last.ckpt")]
+
+
+def test_a_key_that_is_a_path_is_known_by_its_file() -> None:
+    """Lightning's checkpoints hold the paths of the best ones, whose folder is numbered anew in every run."""
+    score = torch.tensor(0.5)
+
+    first = names({"best": {"/home/me/lightning_logs/version_0/checkpoints/epoch=0-step=6.ckpt": score}})
+    second = names({"best": {"/copy/lightning_logs/version_1/checkpoints/epoch=0-step=6-v1.ckpt": score}})
+    other = names({"best": {"/home/me/lightning_logs/version_0/checkpoints/epoch=1-step=12.ckpt": score}})
+
+    assert first == second == ["0.best.epoch=0-step=6.ckpt"]
+    assert other != first
+
+
+def test_a_name_with_slashes_stays() -> None:
+    """Weights are called so, too."""
+    assert names({"bert/layer_0/kernel": 1.0}) == ["0.bert/layer_0/kernel"]
