@@ -26,8 +26,9 @@ def train(
     salt: int = 0,
     dataset: Any = None,
     loads_gradients: bool = True,
+    batches: int = SAMPLES,
 ) -> Seen:
-    """One training; saved in `folder`, begun from `checkpoint`."""
+    """One training of so many batches per epoch; saved in `folder`, begun from `checkpoint`."""
     AcceleratorState._reset_state(reset_partial_state=False)
     GradientState._reset_state()
     seen, model = Seen(), network()
@@ -56,6 +57,8 @@ def train(
                 torch.rand(5)
             if folder:
                 accelerator.save_state(str(folder / f"{done:02d}-batch"))
+            if done % batches == 0:
+                break
         if folder:
             accelerator.save_state(str(folder / f"{done:02d}-epoch"))
     seen.weights = digest(*model.parameters())

@@ -1,8 +1,10 @@
 """Lightning: every resume point is exact, and what cannot be is refused."""
 
+import importlib
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,8 @@ from samebits.integrations.lightning import Loader, SamebitsCallback
 from tests.integrations import lightning_training as training
 from tests.integrations.small import Noisy, Seen, samples_of
 from tests.integrations.together import ROOT, run_ranks
+
+utilities: Any = importlib.import_module(f"{training.PACKAGE}.utilities")
 
 
 def checkpoints(folder: Path) -> Iterator[tuple[int, Path]]:
@@ -66,6 +70,19 @@ def test_ranks(tmp_path: Path) -> None:
         assert samples_of(rest) == samples_of(alone)[int(name[:2]) :], name
     with pytest.raises(StateError, match="gradients of 2 ranks wait"):
         training.train(None, tmp_path / "03-batch.ckpt", accumulated=2)
+
+
+def small_trainer(*callbacks: Any, **options: Any) -> Any:
+    """One that is quiet, keys everything, and saves nothing by itself."""
+    return training.L.Trainer(
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=[SamebitsCallback(seed=1), *callbacks],
+        **options,
+    )
 
 
 class Stream(torch.utils.data.IterableDataset[Any]):
@@ -119,46 +136,73 @@ def test_batches_that_are_skipped_whole(tmp_path: Path) -> None:
     assert [one.rows[0] for one in rest] == [whole.rows[int(path.name[:2])] for path in first]
 
 
-def test_loaders_side_by_side(tmp_path: Path) -> None:
-    """A shorter loader beside a longer one is iterated twice in an epoch, in two orders, and both are resumed."""
+@pytest.mark.parametrize("mode", ["max_size_cycle", "max_size"])
+def test_loaders_side_by_side(mode: str, tmp_path: Path) -> None:
+    """Beside a longer loader a shorter one is iterated again, in another order, or gives no more; both are resumed."""
     rows: list[Any] = []
+
+    class Both(training.Classifier):
+        def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
+            return batch
+
+        def training_step(self, batch: Any, batch_idx: int) -> torch.Tensor:
+            rows.append([one and (one["index"].tolist(), one["noise"].tolist()) for one in batch.values()])
+            return super().training_step(batch["long"], batch_idx)
 
     def train(checkpoint: Path | None = None) -> list[Any]:
         loaders = {
-            "long": Loader(Noisy(16), batch_size=4, shuffle=True, seed=7),
+            "long": Loader(Noisy(20), batch_size=4, shuffle=True, seed=7),
             "short": Loader(Noisy(8), batch_size=4, shuffle=True, seed=8),
         }
         rows.clear()
-
-        class Both(training.Classifier):
-            def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
-                return batch
-
-            def training_step(self, batch: Any, batch_idx: int) -> torch.Tensor:
-                rows.append([(one["index"].tolist(), one["noise"].tolist()) for one in batch.values()])
-                return super().training_step(batch["long"], batch_idx)
-
-        trainer = training.L.Trainer(
-            max_epochs=2,
-            accelerator="cpu",
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            callbacks=[SamebitsCallback(seed=1), training.Saving(tmp_path)]
-            if checkpoint is None
-            else [SamebitsCallback(seed=1)],
-        )
-        trainer.fit(Both(Seen()), loaders, ckpt_path=checkpoint)
+        trainer = small_trainer(*([] if checkpoint else [training.Saving(tmp_path)]), max_epochs=2)
+        trainer.fit(Both(Seen()), utilities.CombinedLoader(loaders, mode), ckpt_path=checkpoint)
         return list(rows)
 
     whole = train()
-    shorts = [row[1][0] for row in whole]
+    shorts = [row[1] and row[1][0] for row in whole]
 
+    assert len(whole) == 10
     assert shorts[:2] != shorts[2:4]
-    assert [train(path) for done, path in checkpoints(tmp_path) if done < 8] == [
-        whole[done:] for done, path in checkpoints(tmp_path) if done < 8
-    ]
+    assert (shorts[2:5] == [None] * 3) is (mode == "max_size")
+    assert len(list(checkpoints(tmp_path))) == 12
+    assert [path.name for done, path in checkpoints(tmp_path) if train(path) != whole[done:]] == []
+
+
+class Plateau(training.Classifier):
+    """Its learning rate falls with every evaluation but the first."""
+
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        self.log("val", 1.0)
+
+    def configure_optimizers(self) -> Any:
+        optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
+        schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "monitor": "val"}}
+
+
+def test_a_plateau_that_is_missed_is_said(tmp_path: Path) -> None:
+    """Lightning leaves its update out of the epoch that it resumes in; after whole epochs none is missed."""
+
+    class SavingAtTheEnd(training.L.Callback):
+        def on_train_end(self, trainer: Any, pl_module: object) -> None:
+            trainer.save_checkpoint(tmp_path / f"{trainer.current_epoch:02d}-end.ckpt")
+
+    def rate(checkpoint: Path | None = None, epochs: int = 3, *callbacks: Any) -> float:
+        trainer = small_trainer(*callbacks, max_epochs=epochs)
+        loaders = [Loader(Noisy(8), batch_size=4, seed=0) for _ in range(2)]
+        trainer.fit(Plateau(Seen()), *loaders, ckpt_path=checkpoint)
+        return float(trainer.optimizers[0].param_groups[0]["lr"])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", StateWarning)
+        whole = rate(None, 3, training.Saving(tmp_path))
+        rate(None, 2, SavingAtTheEnd())
+
+        assert rate(tmp_path / "02-end.ckpt") == whole
+    for name in ("01-batch", "02-batch", "02-epoch", "02-evaluation", "03-batch"):
+        with pytest.warns(StateWarning, match="leaves out the update of ReduceLROnPlateau"):
+            assert rate(tmp_path / f"{name}.ckpt") > whole
 
 
 def test_a_loader_for_evaluation_gives_the_same_samples_every_time() -> None:
@@ -169,16 +213,7 @@ def test_a_loader_for_evaluation_gives_the_same_samples_every_time() -> None:
         def validation_step(self, batch: Any, batch_idx: int) -> None:
             passes.append(batch["noise"].tolist())
 
-    trainer = training.L.Trainer(
-        max_epochs=3,
-        accelerator="cpu",
-        logger=False,
-        num_sanity_val_steps=0,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        callbacks=[SamebitsCallback(seed=1)],
-    )
+    trainer = small_trainer(max_epochs=3, num_sanity_val_steps=0)
     trainer.fit(Evaluated(Seen()), Loader(Noisy(8), batch_size=4, seed=0), Loader(Noisy(4), batch_size=4, seed=0))
 
     assert len(passes) == 3
@@ -210,7 +245,7 @@ def test_pytorch_lightning_is_served_too() -> None:
     pytest.importorskip("pytorch_lightning", exc_type=ImportError)
     environment = {**os.environ, "LIGHTNING_PACKAGE": "pytorch_lightning"}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(Path(__file__).relative_to(ROOT))],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(Path(__file__).relative_to(ROOT))],
         cwd=ROOT,
         env=environment,
         capture_output=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
@@ -10,7 +11,7 @@ from accelerate.data_loader import DataLoaderStateMixin
 from accelerate.state import GradientState, PartialState
 from accelerate.utils import send_to_device
 
-from samebits.base.errors import UsageError
+from samebits.base.errors import StateWarning, UsageError
 from samebits.data.fetching import Skipped
 from samebits.data.loader import DataLoader
 from samebits.state.waiting import WaitingGradients as WaitingGradients
@@ -29,7 +30,8 @@ class Loader(torch.utils.data.DataLoader[object], DataLoaderStateMixin):  # type
     accelerate's own loaders take it for that of one process.
 
     After `load_state`, the first iteration is the rest of the epoch that was saved, whose number is
-    `loader.state_dict()["epoch"]`: skip nothing. The third line restores gradients of a half-done accumulation.
+    `loader.state_dict()["epoch"]`: skip nothing. An epoch that was left early has no rest: to go on within it, save
+    before the `break`. The third line restores gradients of a half-done accumulation.
 
     Args:
         dataset: map-style, or iterable.
@@ -49,7 +51,10 @@ class Loader(torch.utils.data.DataLoader[object], DataLoaderStateMixin):  # type
         self.num_workers, self.drop_last = self._loader.num_workers, self._loader.last_batch == "drop"
         self.gradient_state = GradientState()
         self._drop_last = self.drop_last
-        self._handed_over: dict[str, object] | None = None
+        self._handed_over: dict[str, Any] | None = None
+        # The iteration that says where the loader stands; one that is closed late says nothing.
+        self._current: object = None
+        self._was_left = False
 
     @property
     def total_batch_size(self) -> int:
@@ -77,25 +82,44 @@ class Loader(torch.utils.data.DataLoader[object], DataLoaderStateMixin):  # type
 
     def __iter__(self) -> Iterator[object]:  # type: ignore[override]
         self.begin()
+        self._current = current = object()
+        self._was_left = False
         try:
             yield from self._moved(iter(self._loader))
+        except GeneratorExit:
+            if self._current is current and self._handed_over is not None:
+                self._leave(self._handed_over)
+            raise
         finally:
             self.end()
         self._handed_over = None
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next iteration be this epoch; without it they count up from 0."""
-        self._handed_over = None
+        self._handed_over, self._current, self._was_left = None, None, False
         self._loader.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, object]:
-        """Where this loader stands, as of `samebits.data.DataLoader`."""
+        """Where this loader stands, as of `samebits.data.DataLoader`; of an epoch that was left early, after it."""
+        if self._was_left:
+            warnings.warn(
+                "an epoch that was left early is saved as over: after load_state the next one begins, as it does here; "
+                "to go on within it, save before the break",
+                StateWarning,
+                stacklevel=2,
+            )
         return self._loader.state_dict() if self._handed_over is None else self._handed_over
 
     def load_state_dict(self, state: dict[str, object]) -> None:
         """Let the next iteration go on with the very next batch."""
-        self._handed_over = None
+        self._handed_over, self._current, self._was_left = None, None, False
         self._loader.load_state_dict(state)
+
+    def _leave(self, state: dict[str, Any]) -> None:
+        """What comes next in this process is the next epoch, so that is what to save."""
+        was_left = not self.end_of_dataloader
+        self.set_epoch(state["epoch"] + 1)
+        self._was_left = was_left
 
     def _moved(self, batches: Iterator[object]) -> Iterator[object]:
         """Batches on their device; one is fetched ahead, since accelerate asks of each whether it is the last."""

@@ -60,6 +60,7 @@ class SamebitsCallback(_callback_class()):  # type: ignore[misc]
         self._gradients: Any = None
         self._waiting: Mapping[str, Any] | None = None
         self._place: tuple[int, int] | None = None
+        self._is_amid_epoch = False
 
     def arrive(self, epoch: int, batches: int) -> None:
         """A loader hands over this batch of this epoch, both counted as in a training that was never resumed."""
@@ -76,15 +77,17 @@ class SamebitsCallback(_callback_class()):  # type: ignore[misc]
                 "this Lightning does a batch again that a checkpoint was saved after, as all before 2.5 do",
                 "update it to 2.5 or newer",
             )
-        _callbacks[trainer], self._place = self, None
+        _callbacks[trainer], self._place, self._is_amid_epoch = self, None, False
         self._generators = StepGenerators(self.seed, ("model", pl_module), beside=(trainer,))
         self._gradients = WaitingGradients(model=pl_module)
 
     def teardown(self, trainer: object, pl_module: object, stage: str) -> None:
         _callbacks.pop(trainer, None)
 
-    def on_train_start(self, trainer: object, pl_module: object) -> None:
+    def on_train_start(self, trainer: Any, pl_module: object) -> None:
         _warn_of_other_loaders(trainer)
+        if self._is_amid_epoch or trainer.fit_loop.restarting:
+            _warn_of_plateau(trainer)
         if self._waiting is not None:
             self._gradients.load_state_dict(self._waiting)
             self._waiting = None
@@ -112,6 +115,9 @@ class SamebitsCallback(_callback_class()):  # type: ignore[misc]
 
     def on_load_checkpoint(self, trainer: object, pl_module: object, checkpoint: dict[str, Any]) -> None:
         self._waiting = checkpoint.get(_CHECKPOINT_KEY)
+        if "loops" in checkpoint:
+            epochs = checkpoint["loops"]["fit_loop"]["epoch_progress"]["total"]
+            self._is_amid_epoch = epochs["completed"] != epochs["ready"]
 
 
 # Of trainers that are at work.
@@ -169,7 +175,9 @@ class Loader:
         # when the first batch is asked for.
         trainer = next((one for one in list(_callbacks) if one.training and self in _train_loaders(one)), None)
         if trainer is not None:
-            yield from self._for_training(_callbacks[trainer], *_next_place(trainer))
+            epoch, begin = _next_place(trainer)
+            if not self._is_exhausted(trainer, begin):
+                yield from self._for_training(_callbacks[trainer], epoch, begin)
             return
         if any(one.evaluating or one.predicting for one in list(_callbacks)):
             self._loader.set_position(0, 0)
@@ -203,6 +211,11 @@ class Loader:
             callback.arrive(epoch, done)
             yield batch
         callback.arrive(epoch, done + 1)
+
+    def _is_exhausted(self, trainer: Any, begin: int) -> bool:
+        """Whether a longer loader goes on alone in this epoch, which only one mode of a `CombinedLoader` has."""
+        mode: str = trainer.fit_loop._combined_loader._mode
+        return mode == "max_size" and 0 < _length(self._loader) <= begin
 
     def _stand(self, epoch: int, done: int) -> None:
         """Let the next iteration begin after so many batches of the Trainer's epoch."""
@@ -252,6 +265,20 @@ def _is_accumulating(trainer: Any) -> bool:
     if not trainer.lightning_module.automatic_optimization:
         return True
     return bool(batches.current.ready % trainer.accumulate_grad_batches) and not batches.is_last_batch
+
+
+def _warn_of_plateau(trainer: Any) -> None:
+    # Lightning updates these after everything that saves, and skips it in the epoch that it resumes in: what they
+    # monitor is in no checkpoint. With manual optimization the user's own code updates them.
+    if trainer.lightning_module.automatic_optimization and any(
+        config.reduce_on_plateau for config in trainer.lr_scheduler_configs
+    ):
+        warnings.warn(
+            "Lightning leaves out the update of ReduceLROnPlateau in the epoch that it resumes in, so learning rates "
+            "may differ from here on; a checkpoint that is saved in on_train_end() misses none",
+            StateWarning,
+            stacklevel=2,
+        )
 
 
 def _warn_of_other_loaders(trainer: object) -> None:
