@@ -116,7 +116,7 @@ class Places:
         self.lost.update(dict.fromkeys(survey.lost))
 
     def _obstacle(self, path: str, changed: Changed | None) -> str:
-        if path != self.folder and not path.startswith(self.folder + os.sep):
+        if not path.startswith(self.folder + os.sep):
             return "it lies outside the working folder, so no copy goes without it"
         if any(path == shared or path.startswith(shared + os.sep) for shared in self.source.shared):
             return "it is shared by all runs"
