@@ -14,7 +14,7 @@ import pytest
 
 from samebits.base.errors import NewerSchemaError, RecordingError, StorageError
 from samebits.comparison.locate import Divergence, first_divergence
-from samebits.runfolder.folder import RunFolder, mark_busy, new_home, open_run
+from samebits.runfolder.folder import RunFolder, mark_done, new_home, open_run
 from samebits.runfolder.notes import Ended, Journal, Note, Started, Witnessed, read_notes
 from samebits.runfolder.steps import Column, Recording, Writer, file_name
 
@@ -223,9 +223,10 @@ def test_a_forked_child_writes_its_own_journal(tmp_path: Path) -> None:
 def test_old_folders_are_dropped_and_busy_ones_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the number to keep, the oldest go; one that a living process writes to stays."""
     monkeypatch.chdir(tmp_path)
-    first = new_home(kept=3)
-    mark_busy(first)
-    others = [new_home(kept=3) for _ in range(5)]
+    first, others = new_home(kept=3), list[Path]()
+    for _ in range(5):
+        others.append(new_home(kept=3))
+        mark_done(others[-1])
 
     left = {path.resolve() for path in (tmp_path / ".samebits").iterdir() if path.is_dir()}
     assert first in left

@@ -219,10 +219,13 @@ def _claimed(home: Path, name: str) -> Path:
     # Two checks may start in the same second in the same place: the first to make the folder has the name.
     for attempt in range(1_000):
         path = home / (f"{name}-{os.getpid()}" + (f"-{attempt}" if attempt else ""))
-        try:
-            path.mkdir()
-        except FileExistsError:
+        if path.exists():
             continue
+        # Busy from its first moment on, or another samebits that begins now drops it as done.
+        fresh = home / f".new-{path.name}"
+        fresh.mkdir()
+        mark_busy(fresh)
+        fresh.rename(path)
         return path
     raise FileExistsError(17, "too many folders of that name", str(home / name))
 
