@@ -29,7 +29,7 @@ def run_ranks(module: str, folder: Path, world_size: int = 2) -> list[dict[str, 
 
 
 def write(folder: Path, seen: dict[str, Seen]) -> None:
-    """What this rank saw; gloo's threads are ended before the interpreter, which they would else bring down at times."""
+    """What this rank saw. gloo's threads are ended first: left to the interpreter, they bring it down at times."""
     torch.save(seen, folder / f"rank-{os.environ['RANK']}.pt")
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
