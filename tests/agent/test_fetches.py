@@ -44,8 +44,9 @@ def iterated(*loaders: object) -> Iterator[object]:
     [
         lambda samples: torch.utils.data.DataLoader(samples, batch_size=2),
         lambda samples: data.DataLoader(samples, batch_size=2, seed=0),
+        lambda _: data.DataLoader(data.Mapped(range(4), float), batch_size=2, seed=0),
     ],
-    ids=["torch", "samebits"],
+    ids=["torch", "samebits", "mapped"],
 )
 def test_loaders_of_two_datasets_are_two(tmp_path: Path, made: Callable[[object], object]) -> None:
     """Also where both are of one class and size, and iterated at one line: an evaluation before the first epoch."""

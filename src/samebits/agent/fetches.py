@@ -144,7 +144,7 @@ def _known_by(loader: Any, data: object) -> object:
 def _dataset(loader: Any) -> Any:
     """The user's: a loader of samebits has one of its own around it."""
     data = loader.dataset
-    while type(data).__module__.startswith("samebits."):
+    while type(data).__module__.startswith("samebits.") and hasattr(data, "dataset"):
         data = data.dataset
     return data
 

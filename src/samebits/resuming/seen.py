@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -104,16 +105,26 @@ def _of_whole_trainings(fetched: Sequence[Fetched]) -> Iterator[Fetched]:
     Of those that one line iterates, each that comes back after another was iterated is a loader of its own, such as
     training's and evaluation's in turns; the others take each other's place.
     """
-    seen: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    # Rank and kind → loader and epoch of every pass, in the order of time.
+    passes: dict[tuple[int, int], dict[tuple[int, int], None]] = {}
     for one in fetched:
-        passes = seen.setdefault((one.rank, one.kind), [])
-        if (one.loader, one.epoch) not in passes:
-            passes.append((one.loader, one.epoch))
-    first = {key: _placeholders([loader for loader, _ in passes]) for key, passes in seen.items()}
+        passes.setdefault((one.rank, one.kind), {})[one.loader, one.epoch] = None
+    renamed = {key: _renamed(list(own)) for key, own in passes.items()}
     for one in fetched:
-        stands_for, passes = first[one.rank, one.kind], seen[one.rank, one.kind]
-        own = [each for each in passes if stands_for[each[0]] == stands_for[one.loader]]
-        yield replace(one, loader=stands_for[one.loader], epoch=own.index((one.loader, one.epoch)))
+        loader, epoch = renamed[one.rank, one.kind][one.loader, one.epoch]
+        yield replace(one, loader=loader, epoch=epoch)
+
+
+def _renamed(passes: Sequence[tuple[int, int]]) -> dict[tuple[int, int], tuple[int, int]]:
+    """Loader and epoch as they were noted → as they count."""
+    stands_for = _placeholders([loader for loader, _ in passes])
+    done: Counter[int] = Counter()
+    found = {}
+    for loader, epoch in passes:
+        own = stands_for[loader]
+        found[loader, epoch] = own, done[own]
+        done[own] += 1
+    return found
 
 
 def _placeholders(order: Sequence[int]) -> dict[int, int]:
