@@ -179,7 +179,10 @@ def simulated(
     """What a check decides about a script."""
     simulation = Simulation(script, luck, max_runs)
     request = Request(Command(("python", SCRIPT), (SCRIPT,)), max_runs=max_runs, **options)  # type: ignore[arg-type]
-    inquiry, found = Inquiry(request, simulation.compare, lambda: simulation.left), Found()
+    inquiry, found = (
+        Inquiry(request, simulation.compare, lambda: simulation.left, lambda _: luck.randint(1, request.jobs)),
+        Found(),
+    )
     answered(look(inquiry, found), simulation.run_all)
     return found, simulation, inquiry
 

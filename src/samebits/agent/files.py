@@ -2,7 +2,10 @@
 
 What a run changes goes into the check's ledger, by any process. What an earlier run has changed and this one looks
 at, before it has made it anew itself, is noted with the user's line. Libraries written in C open files unseen, but for
-those that `recording.saves` knows.
+those that `agent.saves` knows.
+
+Before a run changes anything that one beside it would find (a file, a port, whatever another program does), it says so.
+A guest, beside which another run goes on in the same folder, ends there.
 """
 
 from __future__ import annotations
@@ -11,12 +14,14 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
 from typing import Any
 
-from samebits.base.sites import user_site
+from samebits.base.sites import is_own_file, user_site
 from samebits.factors.file_order import KEEPERS
 from samebits.factors.patching import PatchedFunction
-from samebits.runfolder.ledger import Changed, Ledger, key_of
+from samebits.runfolder.ledger import Changed, Ledger, key_of, note_change
 from samebits.runfolder.notes import Journal, LeftBehind
 
 _WRITING = os.O_WRONLY | os.O_RDWR
@@ -28,6 +33,8 @@ _ELSEWHERE = ("/dev/", "/proc/", "/sys/")
 _NOT_DATA = ("__pycache__", "torchinductor_", f"{os.sep}.triton{os.sep}", f"{os.sep}site-packages{os.sep}")
 _MARKS = "anew"
 MOST_NOTES = 1_000
+# What another program does is not seen.
+_PROGRAMS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn")
 
 _busy = threading.local()
 _watching: list[FilesWatched] = []
@@ -52,9 +59,12 @@ class FilesWatched:
         folder: the working folder, the content of whose files is kept before it is overwritten.
         ledger: of the check.
         own: folders in which a run may do as it likes: no other run looks there.
+        is_guest: end before anything is changed.
     """
 
-    def __init__(self, journal: Journal, folder: str, ledger: Ledger, own: tuple[str, ...]) -> None:
+    def __init__(
+        self, journal: Journal, folder: str, ledger: Ledger, own: tuple[str, ...], is_guest: bool = False
+    ) -> None:
         self._journal, self._folder, self._ledger = journal, folder + os.sep, ledger
         self._ignored = (*(one + os.sep for one in own if one), *_ELSEWHERE)
         self._run = journal.folder.name
@@ -64,6 +74,8 @@ class FilesWatched:
         self._known = set(self._earlier)
         self._made = {path for path, one in self._earlier.items() if not one.was_there}
         self._anew: set[str] = set()
+        self._temporary: set[str] = set()
+        self._is_guest, self._has_said = is_guest, False
         self._noted: set[tuple[str, str]] = set()
         self._acts: dict[str, Callable[..., None]] = {
             "open": self._opened,
@@ -78,6 +90,8 @@ class FilesWatched:
             "os.truncate": self._changes,
             "sqlite3.connect": self._connects,
             "samebits.writes": self._writes,
+            "socket.bind": self._binds,
+            **dict.fromkeys(_PROGRAMS, self._starts_program),
         }
 
     def install(self) -> None:
@@ -109,7 +123,8 @@ class FilesWatched:
         if not (is_writing or self._earlier):
             return
         full = self._full(path)
-        if full is None:
+        # A file without a name is opened by its folder.
+        if full is None or (is_writing and os.path.isdir(full)):
             return
         if not flags & (_ANEW | os.O_WRONLY):
             self._note("listed" if os.path.isdir(full) else "read", full)
@@ -166,6 +181,14 @@ class FilesWatched:
         if full is not None:
             self._change(full)
 
+    def _binds(self, _: object, address: object) -> None:
+        # Without a number, the system chooses a port that nobody has.
+        if isinstance(address, tuple) and len(address) > 1 and address[1]:
+            self._say()
+
+    def _starts_program(self, *_: object) -> None:
+        self._say()
+
     # ---- what is made of it
 
     def _full(self, path: object, dir_fd: int = -1) -> str | None:
@@ -182,6 +205,8 @@ class FilesWatched:
 
     def _change(self, full: str, is_anew: bool = True) -> None:
         """This run changes what stands there; made anew, it is the run's own from now on."""
+        if not self._is_temporary(full):
+            self._say()
         if full not in self._known and not self._is_in_made(full):
             self._known.add(full)
             if not self._exists(full):
@@ -193,6 +218,22 @@ class FilesWatched:
                 marks = self._journal.folder / _MARKS
                 marks.mkdir(exist_ok=True)
                 (marks / key_of(full)).touch()
+
+    def _say(self) -> None:
+        """Runs beside this one would find what it is about to change."""
+        if self._has_said:
+            return
+        self._has_said = True
+        with suppress(OSError):
+            note_change(self._journal.folder)
+        if self._is_guest:
+            os._exit(1)
+
+    def _is_temporary(self, full: str) -> bool:
+        """Whether it has a name that `tempfile` has made up: no other run comes upon that."""
+        if full not in self._temporary and _is_asked_by("tempfile") and not self._exists(full):
+            self._temporary.add(full)
+        return bool(self._temporary) and not self._temporary.isdisjoint((full, *_parents(full)))
 
     def _is_in_made(self, full: str) -> bool:
         """Whether it lies in a folder that was not there before the check."""
@@ -260,6 +301,14 @@ class FilesWatched:
             return original(path, *args, **kwargs)
 
         return asked
+
+
+def _is_asked_by(module: str) -> bool:
+    """Whether the audited call was made by a function of this module, past functions of ours."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_own_file(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__") == module
 
 
 def _parents(path: str) -> list[str]:

@@ -77,7 +77,7 @@ def _watch_files(journal: Journal, place: Place) -> None:
     from samebits.runfolder.ledger import Ledger
 
     ledger = Ledger(Path(place.ledger))
-    FilesWatched(journal, place.folder, ledger, (str(ledger.folder.parent),)).install()
+    FilesWatched(journal, place.folder, ledger, (str(ledger.folder.parent),), place.is_guest).install()
 
 
 def _reporter(journal: Journal) -> Callable[[Witness], None]:

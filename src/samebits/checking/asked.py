@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from samebits.base.errors import UsageError
-from samebits.checking.abreast import cores
+from samebits.checking.abreast import MOST_UNASKED, cores
 from samebits.checking.experiments import run_check
 from samebits.checking.patience import Patience
 from samebits.checking.places import MOST_UNASKED_BYTES
@@ -35,7 +35,7 @@ class Asked:
     Attributes:
         pins: factors held still in every run, each `NAME` or `NAME=VALUE`.
         vary: factors to vary besides those varied by default.
-        jobs: how many runs side by side; `auto`, as many as fit.
+        jobs: how many runs side by side, in copies of the working folder; `auto`, as many as fit.
         seed, runs, max_runs, max_steps, timeout, level, all_origins, quick, share: as in `Request`.
         fresh_copy: start every run in a copy of the working folder of its own.
     """
@@ -61,11 +61,13 @@ class Asked:
             UsageError: what was asked for makes no sense together.
         """
         asked_jobs = _or(self.jobs, config.jobs)
-        as_fits = asked_jobs == "auto"
-        jobs = cores() if asked_jobs == "auto" else asked_jobs
+        is_unasked = asked_jobs is None
+        as_fits = is_unasked or asked_jobs == "auto"
+        most = cores() if asked_jobs == "auto" else min(cores(), MOST_UNASKED)
+        jobs = asked_jobs if isinstance(asked_jobs, int) else most
         level = _or(self.level, config.level)
         pins = [*(self.pins or config.pin)]
-        fresh_copy = config.fresh_copy or jobs > 1 if self.fresh_copy is None else self.fresh_copy
+        fresh_copy = config.fresh_copy or (jobs > 1 and not is_unasked) if self.fresh_copy is None else self.fresh_copy
         request = Request(
             parse_command(words),
             settings_from([*held_by_copies(), *pins] if fresh_copy else pins),
@@ -81,6 +83,7 @@ class Asked:
             tuple(self.share) or config.share,
             self.quick,
             as_fits,
+            is_unasked,
         )
         if self.all_origins and level != "op":
             raise UsageError("--all names operations", "add --level op")

@@ -57,7 +57,7 @@ def run_check(request: Request, pool: RunPool, so_far: Callable[[Verdict], None]
 
 
 def _verdict_of(request: Request, pool: RunPool, so_far: Callable[[Verdict], None]) -> Verdict:
-    inquiry, found = Inquiry(request, pool.compare, lambda: pool.left), Found()
+    inquiry, found = Inquiry(request, pool.compare, lambda: pool.left, pool.room), Found()
     answered(look(inquiry, found), _running(request, pool, found, so_far))
     if found.signal is not None and found.divergent is None:
         # Of runs side by side some were complete already, and were not looked at yet.
@@ -214,7 +214,7 @@ def _about_files(asked: Request, inquiry: Inquiry, pool: RunPool) -> list[str]:
             more = f" and {len(written) - MOST_NAMED} more" if len(written) > MOST_NAMED else ""
             named = ", ".join(written[:MOST_NAMED])
             notes.append(f"the runs wrote {named}{more} in the working folder; with --fresh-copy they would not")
-        if asked.jobs > 1:
+        if asked.jobs > 1 and not asked.unasked:
             notes.append("runs that went on side by side shared the working folder")
     return notes
 

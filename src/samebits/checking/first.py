@@ -39,7 +39,7 @@ def first_divergence(inquiry: Inquiry) -> Asking[DivergentRuns | SamebitsError |
         if not request.quick:
             return (yield from _beyond(inquiry, first, last))
         inquiry.request = request = replace(request, max_steps=last + 1)
-    found = yield from _judged(inquiry, runs, _batches(inquiry, plans.first_runs(request)[1:]))
+    found = yield from _judged(inquiry, runs, plans.first_runs(request)[1:])
     return found or (yield from _doubted(inquiry, runs))
 
 
@@ -62,7 +62,7 @@ def _beyond(inquiry: Inquiry, look: Run, last: int) -> Asking[DivergentRuns | Sa
         return why_unjudgeable(runs, final=False) or (yield from _divergent(inquiry, runs))
     # Each ends where it leaves the one before; left alone twice, they are asked before the varied one is.
     runs = []
-    for batch in [alone] if request.jobs > 1 else [[plan] for plan in alone]:
+    for batch in inquiry.batches(alone):
         runs += yield [following(plan, runs[0] if runs else varied if varied.succeeded else look) for plan in batch]
         inquiry.made = [look, varied, *runs]
         trouble = why_unjudgeable([*runs, varied], final=len(runs) == len(alone))
@@ -70,20 +70,17 @@ def _beyond(inquiry: Inquiry, look: Run, last: int) -> Asking[DivergentRuns | Sa
             return trouble
     runs.append(varied)
     first = earliest([look, *_controls(runs)], inquiry.compare) or (yield from _divergent(inquiry, runs))
-    found = first or (yield from _judged(inquiry, runs, _batches(inquiry, others)))
+    found = first or (yield from _judged(inquiry, runs, others))
     if isinstance(found, DivergentRuns):
         inquiry.learn_length(max(runs, key=lambda run: run.steps), found.divergence)
     return found or (yield from _doubted(inquiry, runs))
 
 
-def _batches(inquiry: Inquiry, wanted: Sequence[RunPlan]) -> list[Sequence[RunPlan]]:
-    return [wanted] if inquiry.request.jobs > 1 else [[plan] for plan in wanted]
-
-
 def _judged(
-    inquiry: Inquiry, runs: list[Run], batches: Sequence[Sequence[RunPlan]]
+    inquiry: Inquiry, runs: list[Run], wanted: Sequence[RunPlan]
 ) -> Asking[DivergentRuns | SamebitsError | None]:
     """Further runs, each added to `runs`, as long as all agree; each ends where it leaves the first one."""
+    batches = inquiry.batches(wanted)
     for number, batch in enumerate(batches, 1):
         made = yield [following(plan, runs[0]) for plan in batch]
         runs += made

@@ -32,7 +32,8 @@ class Request:
         runs: how many runs before anything is judged: two controls, the rest varied.
         max_runs: how many runs altogether.
         jobs: how many side by side.
-        as_fits: `jobs` is the number of cores; fewer where the first run shows that no more fit.
+        as_fits: `jobs` is the most; fewer where the first run shows that no more fit.
+        unasked: side by side in one folder, as long as runs change nothing that others would find.
         max_steps: look at so many steps only; None looks at all.
         timeout: seconds for one run; None derives a limit from the first one.
         level: `op` locates the operation wherever runs diverge; `step` only where the operation alone is to blame.
@@ -55,6 +56,7 @@ class Request:
     share: tuple[str, ...] = ()
     quick: bool = False
     as_fits: bool = False
+    unasked: bool = False
 
     def __post_init__(self) -> None:
         for name, value, least in (

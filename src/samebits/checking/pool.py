@@ -7,14 +7,14 @@ import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from samebits.checking import unjudgeable
-from samebits.checking.abreast import fitting, free_bytes, needed
+from samebits.checking.abreast import Abreast
 from samebits.checking.asking import BudgetSpentError
 from samebits.checking.facts import read_facts
 from samebits.checking.places import Places
@@ -24,12 +24,14 @@ from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence, first_divergence
 from samebits.launch.command import Command
 from samebits.launch.process import Outcome, run_recorded
+from samebits.runfolder.ledger import has_changed
 from samebits.runfolder.place import Place
 from samebits.runfolder.plan import RunPlan
 
 # No run of a check is waited for longer than so many times the first one, and never given less than a minute.
 LIMIT_RATIO, LEAST_LIMIT_SECONDS = 10, 60.0
 
+Job = tuple[int, RunPlan]
 Watch = Callable[[int, RunPlan, "Outcome | None", Path], None]
 
 
@@ -53,19 +55,23 @@ class RunPool:
         self._limits = Limits(request.timeout)
         self._lock = threading.Lock()
         self.places = Places(request, home)
-        self._abreast, self._before = request.jobs, needed()
+        self.abreast = Abreast(request, self.places)
         self._compared: dict[tuple[int, int], Divergence | None] = {}
 
     @property
     def left(self) -> int:
         return self.request.max_runs - self._started
 
+    def room(self, plan: RunPlan) -> int:
+        """How many runs like this one may go on side by side."""
+        return self.abreast.room(plan)
+
     def run(self, plan: RunPlan) -> Run:
         """One run; BudgetSpentError when none is left."""
         return self.run_all([plan])[0]
 
     def run_all(self, plans: Sequence[RunPlan]) -> list[Run]:
-        """Several runs that do not depend on one another, side by side as far as `jobs` allows.
+        """Several runs that do not depend on one another, as many side by side as there is room for.
 
         Raises:
             BudgetSpentError: no run is left, or a signal ended them. Those that were complete by then are in `runs`.
@@ -74,10 +80,7 @@ class RunPool:
             raise BudgetSpentError
         numbered = [(self._number(), plan) for plan in plans]
         try:
-            if self._abreast == 1 or len(plans) == 1:
-                return [self._one(number, plan) for number, plan in numbered]
-            with ThreadPoolExecutor(self._abreast) as pool:
-                return list(pool.map(lambda job: self._one(*job), numbered))
+            return self._made(numbered)
         except KeyboardInterrupt as interrupt:
             complete = {run.id for run in self.runs}
             self.cut_short = tuple(job for job in numbered if job[0] not in complete and self._path(*job).exists())
@@ -103,11 +106,66 @@ class RunPool:
         self._started += 1
         return self._started
 
-    def _one(self, number: int, plan: RunPlan) -> Run:
+    def _made(self, jobs: Sequence[Job]) -> list[Run]:
+        room = min(self.abreast.room(plan) for _, plan in jobs)
+        if room == 1 or len(jobs) == 1:
+            first, *others = jobs
+            made = [self._kept(first[0], self._ended(*first))]
+            return [*made, *(self._made(others) if others else [])]
+        if not self.request.unasked:
+            with ThreadPoolExecutor(room) as pool:
+                return list(pool.map(lambda job: self._kept(job[0], self._ended(*job)), jobs))
+        made = self._in_company(jobs[:room])
+        return [*made, *(self._made(jobs[room:]) if jobs[room:] else [])]
+
+    def _in_company(self, jobs: Sequence[Job]) -> list[Run]:
+        """Side by side in one folder, the first of them as host; what may have been disturbed is made again, alone."""
+        stamp = self.abreast.stamp()
+        if stamp is None:
+            self.abreast.go_alone()
+            return self._made(jobs)
+        host = self._path(*jobs[0])
+        with ThreadPoolExecutor(len(jobs)) as threads:
+            running: list[Future[Outcome | None]] = [threads.submit(self._ended, *jobs[0])]
+            running += [threads.submit(self._guest, *job, host) for job in jobs[1:]]
+        is_changed = self.abreast.stamp() != stamp
+        trouble = next(filter(None, (one.exception() for one in running)), None)
+        made, again = list[Run](), list[Job]()
+        for job, one in zip(jobs, running, strict=True):
+            outcome = None if one.exception() else one.result()
+            # Where nobody said that he changed anything, nobody knows whom it disturbed.
+            if outcome is None or (is_changed and not (job is jobs[0] and has_changed(host))):
+                is_known = has_changed(host) or has_changed(self._path(*job))
+                self.abreast.go_alone(job[1] if is_known else None)
+            elif not outcome.succeeded:
+                self.abreast.go_alone()
+            else:
+                made.append(self._kept(job[0], outcome))
+                continue
+            again.append(job)
+        if trouble is not None:
+            raise trouble
+        for job in again:
+            shutil.rmtree(self._path(*job))
+            made.append(self._kept(job[0], self._ended(*job)))
+        return sorted(made, key=lambda run: run.id)
+
+    def _guest(self, number: int, plan: RunPlan, host: Path) -> Outcome | None:
+        """A run beside another one; None where it cannot count, because one of them came to change something."""
+        path = self._path(number, plan)
+
+        def is_over() -> bool:
+            return has_changed(path) or has_changed(host)
+
+        outcome = self._ended(number, plan, is_over)
+        return None if is_over() else outcome
+
+    def _ended(self, number: int, plan: RunPlan, is_over: Callable[[], bool] | None = None) -> Outcome:
         path = self._path(number, plan)
         self._announce(number, plan, None, path)
         with self.places.place_for(plan, path, self.runs) as place:
-            return self._run_at(number, plan, place, self.request.command)
+            place = replace(place, is_guest=is_over is not None)
+            return self._outcome(number, plan, place, self.request.command, is_over)
 
     @contextmanager
     def place_for(self, plan: RunPlan) -> Iterator[Place]:
@@ -132,18 +190,28 @@ class RunPool:
         """
         number = self._number()
         try:
-            return self._run_at(number, plan, place, command or self.request.command)
+            return self._kept(number, self._outcome(number, plan, place, command or self.request.command))
         except KeyboardInterrupt as interrupt:
             self.cut_short = ((number, plan),)
             raise BudgetSpentError(interrupt.args[0] if interrupt.args else signal.SIGINT) from interrupt
 
-    def _run_at(self, number: int, plan: RunPlan, place: Place, command: Command) -> Run:
+    def _outcome(
+        self, number: int, plan: RunPlan, place: Place, command: Command, is_over: Callable[[], bool] | None = None
+    ) -> Outcome:
         path = self._path(number, plan)
         self._announce(number, plan, None, path)
         waiting = partial(self._announce, number, plan, None, path)
+
         # Asked again and again: side by side, the others begin before the first run has ended.
-        limit = partial(self._limits.of, plan)
-        outcome = run_recorded(command, plan, path, limit, waiting, place)
+        def limit() -> float | None:
+            return 0.0 if is_over is not None and is_over() else self._limits.of(plan)
+
+        return run_recorded(command, plan, path, limit, waiting, place)
+
+    def _kept(self, number: int, outcome: Outcome) -> Run:
+        """The run that it was, among those that count."""
+        plan = outcome.plan
+        path = self._path(number, plan)
         self._announce(number, plan, outcome, path)
         recordings = outcome.folder.recordings()
         steps = max((recording.steps for recording in recordings), default=0)
@@ -155,10 +223,7 @@ class RunPool:
             number, outcome, steps, ranks, facts, unjudgeable.broken(path, steps), unjudgeable.silence(outcome, steps)
         )
         with self._lock:
-            if not self.runs and self.request.as_fits:
-                now = needed()
-                need = replace(now, cpu_seconds=now.cpu_seconds - self._before.cpu_seconds)
-                self._abreast = fitting(self.request.jobs, run, need, free_bytes())
+            self.abreast.learn(run)
             self.runs = sorted([*self.runs, run], key=lambda run: run.id)
         return run
 

@@ -148,8 +148,8 @@ class Round:
     def next_suspect(self) -> Asking[Suspect | None]:
         """The next factor that makes runs diverge when released; None when none is left, or the base is unsteady."""
         while self.candidates and not self._is_hopeless():
-            jobs = self.inquiry.request.jobs
-            names, self.candidates = self.candidates[:jobs], self.candidates[jobs:]
+            room = self.inquiry.room(self.plan)
+            names, self.candidates = self.candidates[:room], self.candidates[room:]
             found = yield from self._released(names)
             if found:
                 # The others that differ wait for their turn: the remedy of the first may acquit them.
@@ -275,7 +275,7 @@ class Round:
         """Whether the remedy tried last holds: shown by whole runs, unless it is known what comes after."""
         trial = self.trials[-1]
         is_shown = trial.whole or trial.later is not None
-        for batch in [] if is_shown else _batches(self._whole(trial), self.inquiry.request.jobs):
+        for batch in [] if is_shown else self._batches(self._whole(trial)):
             if trial.holds:
                 yield from self._made(batch, suspect, trial)
         return bool(trial.holds)
@@ -303,7 +303,7 @@ class Round:
 
     def _wanted(self, suspect: Suspect, trial: Trial) -> Iterator[list[tuple[str, RunPlan]]]:
         """What to run next, batch by batch, as long as anything is missing."""
-        request, jobs = self.inquiry.request, self.inquiry.request.jobs
+        request = self.inquiry.request
         released, held = ("released", suspect.plan), ("held", self.spare)
         pins, last = trial.pins, self.step
         alike = "remedy", plans.remedy_run(request, pins, stop_after=last)
@@ -311,10 +311,10 @@ class Round:
         # Runs that were treated alike must agree when treated alike; one that was varied, when the rest is varied.
         first, second = (alike, alike) if self._is_alike() else (varied, alike)
         # Where many held runs are needed anyway, some come first: they show soonest that nothing can be accused.
-        yield from _batches([*([held, held] if suspect.is_left_alone else []), released, first], jobs)
+        yield from self._batches([*([held, held] if suspect.is_left_alone else []), released, first])
         if trial.holds is None:
             # Is it the base that does not repeat, or is there another cause, or do pins choose other algorithms?
-            yield from _batches([held, second], jobs)
+            yield from self._batches([held, second])
         if trial.holds is None:
             a, b = trial.runs[:2]
             place = self.differ(a, b)
@@ -323,16 +323,17 @@ class Round:
         comes_last = self.inquiry.is_long
         if comes_last and trial.holds and self._is_alike():
             # What would differ at once with the rest varied needs no whole run to show it.
-            yield from _batches([released, ("rest varied", varied[1])], jobs)
+            yield from self._batches([released, ("rest varied", varied[1])])
         if not comes_last:
             one, other = self._whole(trial)
             # Side by side, those that go to the end go together.
-            order = [released, one, released, other] if jobs == 1 else [released, released, one, other]
-            for batch in _batches(order, jobs):
+            is_alone = self.inquiry.room(one[1]) == 1
+            order = [released, one, released, other] if is_alone else [released, released, one, other]
+            for batch in self._batches(order):
                 if trial.holds:
                     yield batch
         while not self.evidence(suspect).is_enough and self._about(suspect) < MOST_RUNS_ABOUT_ONE:
-            yield from _batches(self._missing(suspect, released, held), jobs)
+            yield from self._batches(self._missing(suspect, released, held))
 
     def _whole(self, trial: Trial) -> list[tuple[str, RunPlan]]:
         request = self.inquiry.request
@@ -340,6 +341,13 @@ class Round:
             ("whole", plans.remedy_run(request, trial.pins)),
             ("whole", plans.remedy_varied_run(request, trial.pins)),
         ]
+
+    def _batches(self, wanted: Sequence[tuple[str, RunPlan]]) -> Iterator[list[tuple[str, RunPlan]]]:
+        """The plans with what they are for, in batches of as many as may go on side by side."""
+        left = list(wanted)
+        for batch in self.inquiry.batches([plan for _, plan in wanted]):
+            yield left[: len(batch)]
+            del left[: len(batch)]
 
     def _made(self, batch: Sequence[tuple[str, RunPlan]], suspect: Suspect, trial: Trial) -> Asking[None]:
         """Make these runs; the second one that goes to the end ends where it leaves the first."""
@@ -362,7 +370,7 @@ class Round:
             return chance_of_split(base + more_base, strays + more_strays, tried)
 
         a = b = 0
-        while len(found) < self.inquiry.request.jobs and (not found or chance(a, b) >= limit):
+        while len(found) < self.inquiry.room(self.spare) and (not found or chance(a, b) >= limit):
             if chance(a + 1, b) < chance(a, b + 1):
                 a, found = a + 1, [*found, held]
             else:
@@ -482,8 +490,3 @@ def _needs(name: str) -> set[str]:
 
 def _varied(a: Run, b: Run) -> tuple[str, ...]:
     return tuple(in_order([*a.plan.named("varied"), *b.plan.named("varied")]))
-
-
-def _batches(wanted: list[tuple[str, RunPlan]], jobs: int) -> Iterator[list[tuple[str, RunPlan]]]:
-    for start in range(0, len(wanted), jobs):
-        yield wanted[start : start + jobs]

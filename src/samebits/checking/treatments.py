@@ -31,6 +31,7 @@ class Inquiry:
         request: what is checked.
         compare: where two runs first differ; None where they agree as far as both went.
         left: how many runs may still be made.
+        room: how many runs like one may go on side by side.
         left_out: treatments under which the script fails.
         erratic: two runs that were treated alike, of which one failed.
         made: the runs that were looked at for what earlier ones had left.
@@ -44,6 +45,7 @@ class Inquiry:
     request: Request
     compare: Compare
     left: Callable[[], int]
+    room: Callable[[RunPlan], int] = lambda _: 1
     left_out: list[LeftOut] = field(default_factory=list)
     erratic: DivergentRuns | None = None
     unsteady: DivergentRuns | None = None
@@ -51,6 +53,15 @@ class Inquiry:
     made: list[Run] = field(default_factory=list)
     is_long: bool = False
     is_afresh: bool = False
+
+    def batches(self, plans: Sequence[RunPlan]) -> list[list[RunPlan]]:
+        """The plans in their order, in batches of as many as may go on side by side."""
+        found = list[list[RunPlan]]()
+        for plan in plans:
+            if not found or len(found[-1]) >= min(map(self.room, [*found[-1], plan])):
+                found.append([])
+            found[-1].append(plan)
+        return found
 
     def learn_length(self, whole: Run, at: Divergence) -> None:
         """Whether the script goes on long after a place, now that a run has shown how long it is."""

@@ -28,7 +28,7 @@ class Config:
     seed: int = 0
     runs: int = 3
     max_runs: int = 48
-    jobs: int | Literal["auto"] = 1
+    jobs: int | Literal["auto"] | None = None
     max_steps: int | None = None
     timeout: float | None = None
     level: str = "step"

@@ -70,6 +70,17 @@ class Folder:
                 found.bytes += entry.stat(follow_symlinks=False).st_size
         return found
 
+    def stamp(self, most: int) -> int | None:
+        """A number that is another one when anything in it was changed; None where it holds more than so many paths."""
+        found, lost = os.stat(self.path).st_mtime_ns, Survey()
+        for number, entry in enumerate(self._walk(self.path, lost)):
+            if number >= most:
+                return None
+            with suppress(OSError):  # gone meanwhile: then its folder was changed
+                status = entry.stat(follow_symlinks=False)
+                found ^= hash((entry.path, status.st_mtime_ns, status.st_size))
+        return found
+
     def is_linked(self, entry: os.DirEntry[str]) -> bool:
         """Whether the copies hold a link to it."""
         return entry.path in self.shared or (

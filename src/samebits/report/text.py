@@ -251,7 +251,8 @@ def _bounds(request: Request) -> str:
     )
     limit = f"{request.timeout:g} s each" if request.timeout else own
     steps = f", the first {request.max_steps} steps" if request.max_steps else ""
-    at_a_time = f"{'up to ' if request.as_fits and request.jobs > 1 else ''}{request.jobs} at a time"
+    condition = " while they change no files" if request.unasked and request.jobs > 1 else ""
+    at_a_time = f"{'up to ' if request.as_fits and request.jobs > 1 else ''}{request.jobs} at a time{condition}"
     return f"at most {request.max_runs} runs, {at_a_time}, {limit}{steps}"
 
 

@@ -3,7 +3,8 @@
     before/KEY.json     what stood at one path when the first run came to change it, and which run that was
     before/KEY          its content, where it was a file in the working folder and not too large
 
-The first to come makes the entry: runs and their processes need no lock.
+The first to come makes the entry: runs and their processes need no lock. A run that changes anything says so in its own
+folder besides, before it does: runs beside it are not to find that.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = "before"
+_CHANGED = "changed"
 # Larger files are not kept: it would fill the disk, and hold up the run that is about to overwrite one.
 LARGEST_KEPT = 256 * 1024**2
 MOST_KEPT = 1024**3
@@ -28,6 +30,16 @@ _FULL = "full"
 def key_of(path: str) -> str:
     """A name of fixed length for a path."""
     return blake2b(os.fsencode(path), digest_size=16).hexdigest()
+
+
+def note_change(run: Path) -> None:
+    """A run is about to change something that others would find."""
+    (run / _CHANGED).touch()
+
+
+def has_changed(run: Path) -> bool:
+    """Whether any process of a run has changed something that others would find."""
+    return (run / _CHANGED).exists()
 
 
 @dataclass(frozen=True)

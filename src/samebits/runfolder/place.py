@@ -31,12 +31,14 @@ class Place:
         files: the run's own folder, for which `{run}` stands.
         copy: of the working folder, in which the run starts; empty where it starts in the folder itself.
         ledger: where is kept what runs found before they changed it; empty where nothing is.
+        is_guest: another run is going on in the same folder; this one ends before it changes anything there.
     """
 
     folder: str
     files: str
     copy: str = ""
     ledger: str = ""
+    is_guest: bool = False
 
     @property
     def start(self) -> str:
