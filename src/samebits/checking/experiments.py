@@ -341,6 +341,7 @@ def _verdict(request: Request, pool: RunPool, kind: VerdictKind, **more: Any) ->
         tuple(in_order(request.pins)),
         streams=streams,
         not_observed=_not_observed(pool.runs, streams),
+        wall_seconds=round(pool.seconds, 3),
         **more,
     )
 

@@ -6,6 +6,7 @@ import math
 import shutil
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -45,6 +46,7 @@ class RunPool:
     Attributes:
         runs: those that are complete, by their numbers.
         cut_short: number and plan of those that a signal ended.
+        seconds: from the start of the first run to the end of the last one that is complete.
     """
 
     def __init__(self, request: Request, home: Path, watch: Watch | None = None) -> None:
@@ -56,6 +58,8 @@ class RunPool:
         self._lock = threading.Lock()
         self.places = Places(request, home)
         self.abreast = Abreast(request, self.places)
+        self._began: float | None = None
+        self.seconds = 0.0
         self._compared: dict[tuple[int, int], Divergence | None] = {}
 
     @property
@@ -103,20 +107,24 @@ class RunPool:
         self.places.close()
 
     def _number(self) -> int:
+        self._began = time.monotonic() if self._began is None else self._began
         self._started += 1
         return self._started
 
     def _made(self, jobs: Sequence[Job]) -> list[Run]:
-        room = min(self.abreast.room(plan) for _, plan in jobs)
-        if room == 1 or len(jobs) == 1:
-            first, *others = jobs
-            made = [self._kept(first[0], self._ended(*first))]
-            return [*made, *(self._made(others) if others else [])]
-        if not self.request.unasked:
-            with ThreadPoolExecutor(room) as pool:
-                return list(pool.map(lambda job: self._kept(job[0], self._ended(*job)), jobs))
-        made = self._in_company(jobs[:room])
-        return [*made, *(self._made(jobs[room:]) if jobs[room:] else [])]
+        made: list[Run] = []
+        while len(made) < len(jobs):
+            left = jobs[len(made) :]
+            room = min(self.room(plan) for _, plan in left)
+            if room == 1 or len(left) == 1:
+                number, plan = left[0]
+                made.append(self._kept(number, self._ended(number, plan)))
+            elif self.request.unasked:
+                made += self._in_company(left[:room])
+            else:
+                with ThreadPoolExecutor(room) as threads:
+                    made += threads.map(lambda job: self._kept(job[0], self._ended(*job)), left)
+        return made
 
     def _in_company(self, jobs: Sequence[Job]) -> list[Run]:
         """Side by side in one folder, the first of them as host; what may have been disturbed is made again, alone."""
@@ -224,6 +232,7 @@ class RunPool:
         )
         with self._lock:
             self.abreast.learn(run)
+            self.seconds = time.monotonic() - (self._began or 0.0)
             self.runs = sorted([*self.runs, run], key=lambda run: run.id)
         return run
 

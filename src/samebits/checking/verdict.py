@@ -372,6 +372,7 @@ class Verdict:
         signal: that ended the check before it was done; None where it went to its end.
         cut_short: the runs under way then, as number and role.
         agreed: undecided although all that was recorded agrees, because a process could not be entered.
+        wall_seconds: it took, runs that went on side by side counted once; 0 where an earlier version did not note it.
     """
 
     kind: VerdictKind
@@ -394,6 +395,12 @@ class Verdict:
     agreed: bool = False
     signal: int | None = None
     cut_short: tuple[tuple[int, str], ...] = ()
+    wall_seconds: float = 0.0
+
+    @property
+    def took_seconds(self) -> float:
+        """How long its runs took altogether."""
+        return self.wall_seconds or sum(run.wall_seconds for run in self.runs)
 
     @property
     def origin(self) -> Origin | None:

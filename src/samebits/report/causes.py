@@ -165,7 +165,7 @@ def rests_on(verdict: Verdict) -> str:
 
 def took(verdict: Verdict) -> str:
     """`23 runs, 48 s`: what a check has cost."""
-    seconds = sum(run.wall_seconds for run in verdict.runs)
+    seconds = verdict.took_seconds
     return f"{counted(len(verdict.runs), 'run')}, {f'{seconds:.0f} s' if seconds < 600 else f'{seconds / 60:.0f} min'}"
 
 

@@ -75,6 +75,7 @@ def check_json(verdict: Verdict) -> CheckDocument:
         "rests_on": _rests_on(verdict),
         "steps_checked": verdict.steps_checked,
         "complete": verdict.is_complete,
+        "wall_seconds": round(verdict.took_seconds, 3),
         "left_out": [{"factor": one.factor, "mode": one.mode, "why": one.why} for one in verdict.left_out],
         "untested": list(verdict.untested),
         "notes": list(verdict.notes),

@@ -95,11 +95,10 @@ def check_case(verdict: Verdict) -> Case:
     """The check as one case."""
     text = check_text(verdict)
     headline = text.splitlines()[0] if verdict.error is None else verdict.error.message.splitlines()[0]
-    seconds = sum(run.wall_seconds for run in verdict.runs)
     outcome: Literal["passed", "failed", "broken"] = (
         "passed" if verdict.kind == "same" else "failed" if verdict.kind == "different" else "broken"
     )
-    return Case(verdict.command, outcome, headline, _with_error(text, verdict.error), seconds)
+    return Case(verdict.command, outcome, headline, _with_error(text, verdict.error), verdict.took_seconds)
 
 
 def verify_remarks(found: Verification) -> list[Remark]:

@@ -42,7 +42,11 @@ from samebits.runfolder.folder import new_home
 @click.option("--runs", type=int, help="Runs before anything is judged: two controls, the rest varied (default 3).")
 @click.option("--max-runs", type=int, help="At most so many runs altogether (default 48).")
 @click.option(
-    "--jobs", type=jobs_given, metavar="N|auto", help="So many runs side by side, or as many as fit (default 1)."
+    "--jobs",
+    type=jobs_given,
+    metavar="N|auto",
+    help="So many runs side by side, each in a copy of this folder, or as many as fit (default: two in this folder, as "
+    "long as they change no files).",
 )
 @click.option("--level", type=click.Choice(["step", "op"]), help="`op`: name the operation, too (default step).")
 @click.option("--all", "all_origins", is_flag=True, help="With --level op: name further operations, too.")

@@ -196,6 +196,7 @@ class CheckDocument(TypedDict):
         rests_on: what a verdict of same rests on
         steps_checked: how many steps were compared
         complete: runs went to the script's own end; otherwise only its first steps were looked at
+        wall_seconds: it took, runs that went on side by side counted once
         left_out: treatments under which the script fails, and without which it does not
         streams: what was recorded and compared, in the order in which one thing follows from another
         interrupted: the check was ended before it was done: what is said holds for the runs that were complete
@@ -219,6 +220,7 @@ class CheckDocument(TypedDict):
     rests_on: RestsOnDocument | None
     steps_checked: int
     complete: bool
+    wall_seconds: float
     left_out: list[LeftOutDocument]
     untested: list[str]
     notes: list[str]

@@ -1,0 +1,155 @@
+"""Runs side by side in one folder: as many as change nothing there, and what others would find is never missed."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from samebits.checking import abreast
+from samebits.checking.plan import Request
+from samebits.checking.pool import RunPool
+from samebits.checking.verdict import Run
+from samebits.factors.catalog import held_by_copies
+from samebits.factors.context import Setting
+from samebits.launch.command import parse_command
+from samebits.runfolder.plan import RunPlan
+
+BEGIN = """
+import ctypes, os, socket, subprocess, sys, tempfile, time
+libc = ctypes.CDLL(None, use_errno=True)
+print(time.monotonic(), flush=True)
+"""
+END = """
+time.sleep(0.3)
+print(time.monotonic())
+"""
+QUIET = {
+    "nothing": "",
+    "reads": "open(__file__).read(); os.listdir('.')",
+    "temporary files": """
+with tempfile.TemporaryDirectory() as folder, tempfile.NamedTemporaryFile() as file, tempfile.TemporaryFile():
+    open(os.path.join(folder, "cache"), "w").write("1")
+    os.mkdir(os.path.join(folder, "more"))
+    file.write(b"1")
+""",
+    "any port": "server = socket.create_server(('127.0.0.1', 0))",
+    "devices": "open('/dev/null', 'w').write('1')",
+}
+CHANGING = {
+    "a file": "open('out.txt', 'a').write('1')",
+    "a file elsewhere": "open(os.path.join(tempfile.gettempdir(), f'samebits-{os.getppid()}'), 'a').close()",
+    "a folder": "os.makedirs('runs/1', exist_ok=True)",
+    "a file taken away": "os.remove('kept.txt') if os.path.exists('kept.txt') else open('kept.txt', 'x')",
+    "a port": "server = socket.create_server(('127.0.0.1', PORT))",
+    "another program": "subprocess.run([sys.executable, '-S', '-c', 'pass'])",
+    "in a child": "if os.fork() == 0:\n    os.mkdir(str(os.getpid()))\n    os._exit(0)\nos.wait()",
+    # Past Python: nobody sees it but for the traces.
+    "past Python": "libc.mkdir(b'lock', 0o755) == 0 or sys.exit('locked')\ntime.sleep(0.5)\nlibc.rmdir(b'lock')",
+}
+
+
+@pytest.fixture
+def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunPool:
+    """Of a machine with two idle cores."""
+    monkeypatch.setattr(abreast, "fitting", lambda most, *_: most)
+    monkeypatch.chdir(tmp_path)
+    return pool_of(tmp_path, "it.py")
+
+
+def pool_of(tmp_path: Path, *words: str) -> RunPool:
+    home = tmp_path / ".samebits" / "check"
+    home.mkdir(parents=True)
+    (tmp_path / "it.py").touch()
+    return RunPool(Request(parse_command([*words]), jobs=2, as_fits=True, unasked=True), home)
+
+
+def made(pool: RunPool, middle: str, count: int = 4) -> list[Run]:
+    """The first run, and then others that may go on side by side."""
+    Path("kept.txt").touch()
+    Path("it.py").write_text(BEGIN + middle.replace("PORT", str(free_port())) + END)
+    plan = RunPlan("control")
+    return [pool.run(plan), *pool.run_all([plan] * count)]
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def overlapping(runs: list[Run]) -> int:
+    """How many of them began before the one before had ended."""
+    times = sorted([float(word) for word in run.outcome.folder.stdout.read_text().split()] for run in runs)
+    return sum(after[0] < before[1] for before, after in pairwise(times))
+
+
+@pytest.mark.parametrize("what", QUIET)
+def test_what_changes_nothing_goes_side_by_side(pool: RunPool, what: str) -> None:
+    runs = made(pool, QUIET[what])
+
+    assert [run.succeeded for run in runs] == [True] * 5
+    assert overlapping(runs) == 2
+
+
+@pytest.mark.parametrize("what", CHANGING)
+def test_what_changes_something_goes_alone(pool: RunPool, what: str) -> None:
+    runs = made(pool, CHANGING[what])
+
+    assert [run.succeeded for run in runs] == [True] * 5
+    assert [run.id for run in runs] == [1, 2, 3, 4, 5]
+    assert overlapping(runs) == 0
+
+
+def test_each_run_finds_what_those_before_it_left(pool: RunPool) -> None:
+    """A guest has neither written nor read before its turn, also where the first run wrote nothing."""
+    late = """
+number = os.path.getsize("out.txt") if os.path.exists("out.txt") else 0
+print(number, file=sys.stderr)
+time.sleep(0.3)
+if os.path.exists("second"):
+    open("out.txt", "a").write("1")
+"""
+    first = made(pool, late, count=0)
+    Path("second").touch()
+    runs = first + pool.run_all([RunPlan("control")] * 4)
+
+    assert overlapping(runs) == 0
+    assert [run.outcome.folder.stderr.read_text() for run in runs] == ["0\n", "0\n", "1\n", "2\n", "3\n"]
+    assert Path("out.txt").read_text() == "1111"
+
+
+def test_one_that_fails_beside_another_is_made_again(pool: RunPool) -> None:
+    """A device, a licence, memory: whatever it was, it was our doing."""
+    taken = "b'/samebits-PORT'"
+    runs = made(
+        pool,
+        f"libc.shm_open({taken}, os.O_CREAT | os.O_EXCL, 0o600) >= 0 or sys.exit('taken')\n"
+        f"time.sleep(0.5)\nlibc.shm_unlink({taken})",
+    )
+
+    assert [run.succeeded for run in runs] == [True] * 5
+    assert overlapping(runs) == 0
+
+
+def test_a_large_folder_is_not_looked_through(pool: RunPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(abreast, "MOST_PATHS", 1)
+
+    assert overlapping(made(pool, "")) == 0
+
+
+def test_copies_and_folders_of_their_own_have_paths_of_their_own(tmp_path: Path, pool: RunPool) -> None:
+    made(pool, "", count=0)
+    plan = RunPlan("control")
+    copied = plan.with_settings({name: Setting("pinned") for name in held_by_copies()})
+    asking = pool_of(tmp_path / "other", "it.py", "{run}")
+    asking.run(plan)
+
+    assert [pool.room(plan), pool.room(copied), asking.room(plan)] == [2, 1, 1]
+
+
+def test_short_runs_still_go_side_by_side_where_the_end_writes(pool: RunPool) -> None:
+    """A checkpoint at the end keeps whole runs apart, and no others."""
+    made(pool, CHANGING["a file"], count=0)
+
+    assert [pool.room(RunPlan("control")), pool.room(RunPlan("control", stop_after=10_000))] == [1, 2]
