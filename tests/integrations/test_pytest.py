@@ -766,6 +766,7 @@ def test_the_page_shows_what_works(pytester: pytest.Pytester) -> None:
 @pytest.mark.slow
 def test_workers_come_to_the_same_verdict(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """With four workers as with none: outcomes, the words of failures, and every byte of the lockfile."""
+    pytest.importorskip("xdist")
     more = """
 @pytest.mark.samebits
 def test_diverges(model):
@@ -795,6 +796,7 @@ def test_group(samebits, model):
 @pytest.mark.slow
 def test_a_worker_that_dies_deletes_nothing(pytester: pytest.Pytester) -> None:
     """What others found is written; what was locked stays; and nothing is called unused."""
+    pytest.importorskip("xdist")
     pytester.makepyfile(test_locked=LOCKED)
     pytester.runpytest_inprocess(*QUIET, "--samebits-update").assert_outcomes(passed=2)
     pytester.makepyfile(

@@ -31,7 +31,7 @@ class Inquiry:
         request: what is checked.
         compare: where two runs first differ; None where they agree as far as both went.
         left: how many runs may still be made.
-        room: how many runs like one may go on side by side.
+        abreast: how many runs like one may go on side by side.
         left_out: treatments under which the script fails.
         erratic: two runs that were treated alike, of which one failed.
         made: the runs that were looked at for what earlier ones had left.
@@ -45,7 +45,7 @@ class Inquiry:
     request: Request
     compare: Compare
     left: Callable[[], int]
-    room: Callable[[RunPlan], int] = lambda _: 1
+    abreast: Callable[[RunPlan], int] = lambda _: 1
     left_out: list[LeftOut] = field(default_factory=list)
     erratic: DivergentRuns | None = None
     unsteady: DivergentRuns | None = None
@@ -53,6 +53,10 @@ class Inquiry:
     made: list[Run] = field(default_factory=list)
     is_long: bool = False
     is_afresh: bool = False
+
+    def room(self, plan: RunPlan) -> int:
+        """How many runs like this one may be made at once: the last one that is left is not kept waiting for two."""
+        return max(1, min(self.abreast(plan), self.left()))
 
     def batches(self, plans: Sequence[RunPlan]) -> list[list[RunPlan]]:
         """The plans in their order, in batches of as many as may go on side by side."""
