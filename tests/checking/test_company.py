@@ -38,6 +38,7 @@ with tempfile.TemporaryDirectory() as folder, tempfile.NamedTemporaryFile() as f
 CHANGING = {
     "a file": "open('out.txt', 'a').write('1')",
     "a file elsewhere": "open(os.path.join(tempfile.gettempdir(), f'samebits-{os.getppid()}'), 'a').close()",
+    "shared memory": "path = f'/dev/shm/samebits-{os.getppid()}'\nopen(path, 'w').close()\nos.remove(path)",
     "a folder": "os.makedirs('runs/1', exist_ok=True)",
     "a file taken away": "os.remove('kept.txt') if os.path.exists('kept.txt') else open('kept.txt', 'x')",
     "a port": "server = socket.create_server(('127.0.0.1', PORT))",

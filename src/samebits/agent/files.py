@@ -30,6 +30,8 @@ _ANEW = os.O_TRUNC | os.O_EXCL
 # Not the script's own: the system's, what Python makes of source files, and compilers' caches, which are distinguished
 # from their own source.
 _ELSEWHERE = ("/dev/", "/proc/", "/sys/")
+# A file system like any other, and people keep data there.
+_SHARED_MEMORY = "/dev/shm/"
 _NOT_DATA = ("__pycache__", "torchinductor_", f"{os.sep}.triton{os.sep}", f"{os.sep}site-packages{os.sep}")
 _MARKS = "anew"
 MOST_NOTES = 1_000
@@ -199,7 +201,9 @@ class FilesWatched:
         if dir_fd is not None and dir_fd >= 0 and not os.path.isabs(name):
             name = os.path.join(os.readlink(f"/proc/self/fd/{dir_fd}"), name)
         full = os.path.abspath(name)
-        if full.startswith(self._ignored) or full.endswith(".pyc") or any(part in full for part in _NOT_DATA):
+        if full.startswith(self._ignored) and not full.startswith(_SHARED_MEMORY):
+            return None
+        if full.endswith(".pyc") or any(part in full for part in _NOT_DATA):
             return None
         return full
 

@@ -12,12 +12,11 @@ alone.
 from __future__ import annotations
 
 import math
-import os
 import resource
 import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 
+from samebits.checking.machine import free_bytes
 from samebits.checking.places import Places, setting_of
 from samebits.checking.plan import Request
 from samebits.checking.verdict import Run
@@ -25,7 +24,6 @@ from samebits.runfolder.ledger import has_changed
 from samebits.runfolder.place import asks_for_run_folder
 from samebits.runfolder.plan import RunPlan
 
-MEMORY = Path("/proc/meminfo")
 # Of the memory that is free: the system and the page cache live on the rest.
 SHARE_OF_MEMORY = 0.8
 # A run that is a little above one core does not need two.
@@ -120,20 +118,3 @@ def fitting(most: int, run: Run, need: Need, free: int | None, share: float = SH
     busy = max(1, math.ceil(need.cpu_seconds / max(run.outcome.wall_seconds, 1e-3) - SLACK_CORES))
     by_memory = most if free is None else int(free * share // max(1, need.peak_bytes))
     return max(1, min(most // busy, by_memory))
-
-
-def cores() -> int:
-    """Those that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def free_bytes() -> int | None:
-    """Memory that can be taken without swapping; None where the system does not say (proc_meminfo(5))."""
-    try:
-        lines = MEMORY.read_text(encoding="ascii").splitlines()
-    except OSError:
-        return None
-    found = next((line.split()[1] for line in lines if line.startswith("MemAvailable:")), None)
-    return None if found is None else int(found) * 1024

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from samebits.base.errors import UsageError
-from samebits.checking.abreast import MOST_UNASKED, cores
+from samebits.checking.abreast import MOST_UNASKED
 from samebits.checking.experiments import run_check
+from samebits.checking.machine import cores
 from samebits.checking.patience import Patience
 from samebits.checking.places import MOST_UNASKED_BYTES
 from samebits.checking.plan import Request

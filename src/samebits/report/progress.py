@@ -56,8 +56,8 @@ class _Board:
             self.done.append(f"  run {number:<3} {question(plan)}  {outcome.wall_seconds:.1f} s")
             if outcome.succeeded and not outcome.stopped:
                 self.whole = steps_done(path)
-        else:
-            self.running.setdefault(number, (plan, path, time.monotonic()))
+        elif number not in self.running or not path.exists():  # it is made, or made again
+            self.running[number] = (plan, path, time.monotonic())
         lines = [*self.done[-4:], *(self._line(number) for number in sorted(self.running))]
         from rich.text import Text
 
