@@ -1,5 +1,6 @@
 """Runs side by side in one folder: as many as change nothing there, and what others would find is never missed."""
 
+import threading
 from itertools import pairwise
 from pathlib import Path
 
@@ -131,6 +132,21 @@ def test_one_that_fails_beside_another_is_made_again(pool: RunPool) -> None:
 
     assert [run.succeeded for run in runs] == [True] * 5
     assert overlapping(runs) == 0
+
+
+@pytest.mark.parametrize(("name", "times"), [("data.bin", 2), ("it.py", 1), (".data.swp", 1)])
+def test_what_somebody_else_changes_costs_one_run_at_most(pool: RunPool, name: str, times: int) -> None:
+    """It may have been the guest, past Python: where that one changes nothing by itself, it was somebody else."""
+    made(pool, "", count=0)
+    change = threading.Timer(0.3, lambda: Path(name).touch())
+    change.start()
+    starts: list[int] = []
+    pool.watch = lambda number, _, outcome, path: starts.append(number) if not path.exists() else None
+    runs = pool.run_all([RunPlan("control")] * 2)
+    change.join()
+
+    assert [run.succeeded for run in runs] == [True] * 2
+    assert (starts.count(2), starts.count(3)) == (2, 2 * times)  # each is announced twice before it is made
 
 
 def test_a_large_folder_is_not_looked_through(pool: RunPool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,11 +15,13 @@ import math
 import resource
 import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from samebits.checking.machine import free_bytes
 from samebits.checking.places import Places, setting_of
 from samebits.checking.plan import Request
 from samebits.checking.verdict import Run
+from samebits.launch.copies import Folder
 from samebits.runfolder.ledger import has_changed
 from samebits.runfolder.place import asks_for_run_folder
 from samebits.runfolder.plan import RunPlan
@@ -33,7 +35,7 @@ SHARED = frozenset({"accelerator", "ranks"})
 # Where nobody asked: no more than this, in half of the memory that is free.
 MOST_UNASKED, SHARE_UNASKED = 2, 0.5
 # A folder that holds more is not looked through before and after runs.
-MOST_PATHS = 5_000
+MOST_PATHS = 10_000
 
 
 @dataclass(frozen=True)
@@ -90,13 +92,48 @@ class Abreast:
         if has_changed(run.path):
             self._changing.add(_reach(run.facts.stopped_after))
 
-    def stamp(self) -> int | None:
-        """A number that is another one when anything in the working folder was changed, in whatever way."""
-        return self._places.source.stamp(MOST_PATHS)
+    def company(self, host: Path) -> Company | None:
+        """Of runs that are about to begin at once; None in a folder that is too large to be looked through."""
+        company = Company(self._places.source, host)
+        return None if company.stamp is None else company
 
     def go_alone(self, plan: RunPlan | None = None) -> None:
         """From now on such runs are made one after the other, and those that go further; without one, all."""
         self._changing.add(-math.inf if plan is None else _reach(plan.stop_after))
+
+
+class Company:
+    """Runs that go on at once in the working folder, and whether they may have disturbed one another.
+
+    Args:
+        folder: the working folder.
+        host: run folder of the run that is there as if it were alone.
+
+    Attributes:
+        stamp: of the folder, when they began.
+        is_disturbed: a file was made, changed or taken away, and none of them had said so: nobody knows who it was.
+    """
+
+    def __init__(self, folder: Folder, host: Path) -> None:
+        self._folder, self._host = folder, host
+        self.stamp = self.look()
+        self.is_disturbed = False
+
+    def look(self) -> int | None:
+        """A number that is another one when a file in the folder has changed."""
+        return self._folder.stamp(MOST_PATHS)
+
+    def is_over(self, guest: Path) -> bool:
+        """Whether a guest cannot count any more: one of them has come to change something."""
+        return has_changed(guest) or has_changed(self._host)
+
+    def counts(self, guest: Path) -> bool:
+        """Whether a guest that has ended found the folder as it would have been without the others."""
+        is_changed = self.look() != self.stamp
+        # A run says so before it changes anything.
+        is_over = self.is_over(guest)
+        self.is_disturbed |= is_changed and not is_over
+        return not (is_changed or is_over)
 
 
 def _reach(last: int | None) -> float:

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from samebits.checking import unjudgeable
-from samebits.checking.abreast import Abreast
+from samebits.checking.abreast import Abreast, Company
 from samebits.checking.asking import BudgetSpentError
 from samebits.checking.facts import read_facts
 from samebits.checking.places import Places
@@ -128,52 +128,53 @@ class RunPool:
 
     def _in_company(self, jobs: Sequence[Job]) -> list[Run]:
         """Side by side in one folder, the first of them as host; what may have been disturbed is made again, alone."""
-        stamp = self.abreast.stamp()
-        if stamp is None:
+        host, *guests = jobs
+        company = self.abreast.company(self._path(*host))
+        if company is None:
             self.abreast.go_alone()
             return self._made(jobs)
-        host = self._path(*jobs[0])
         with ThreadPoolExecutor(len(jobs)) as threads:
-            running: list[Future[Outcome | None]] = [threads.submit(self._ended, *jobs[0])]
-            running += [threads.submit(self._guest, *job, host) for job in jobs[1:]]
-        is_changed = self.abreast.stamp() != stamp
+            running: list[Future[Outcome | None]] = [threads.submit(self._ended, *host)]
+            running += [threads.submit(self._guest, *job, company) for job in guests]
         trouble = next(filter(None, (one.exception() for one in running)), None)
-        made, again = list[Run](), list[Job]()
-        for job, one in zip(jobs, running, strict=True):
-            outcome = None if one.exception() else one.result()
-            # Where nobody said that he changed anything, nobody knows whom it disturbed.
-            if outcome is None or (is_changed and not (job is jobs[0] and has_changed(host))):
-                is_known = has_changed(host) or has_changed(self._path(*job))
-                self.abreast.go_alone(job[1] if is_known else None)
-            elif not outcome.succeeded:
-                self.abreast.go_alone()
-            else:
-                made.append(self._kept(job[0], outcome))
-                continue
-            again.append(job)
+        ended = {job[0]: None if one.exception() else one.result() for job, one in zip(jobs, running, strict=True)}
+        good = {number: outcome for number, outcome in ended.items() if outcome is not None and outcome.succeeded}
+        if company.is_disturbed or any(outcome is not None and not outcome.succeeded for outcome in ended.values()):
+            self.abreast.go_alone()
+        elif len(good) < len(jobs):
+            self.abreast.go_alone(guests[0][1])
         if trouble is not None:
+            for number, outcome in good.items():
+                self._kept(number, outcome)
             raise trouble
-        for job in again:
-            shutil.rmtree(self._path(*job))
-            made.append(self._kept(job[0], self._ended(*job)))
-        return sorted(made, key=lambda run: run.id)
+        for job in guests:
+            if job[0] not in good:
+                stamp = company.look()
+                good[job[0]] = self._again(job)
+                # Alone it changes files, too, and says nothing: so it may have been what disturbed the host.
+                if company.is_disturbed and company.look() != stamp and not has_changed(self._path(*job)):
+                    good.pop(host[0], None)
+        if host[0] not in good:
+            good[host[0]] = self._again(host)
+        return [self._kept(number, good[number]) for number, _ in jobs]
 
-    def _guest(self, number: int, plan: RunPlan, host: Path) -> Outcome | None:
-        """A run beside another one; None where it cannot count, because one of them came to change something."""
+    def _again(self, job: Job) -> Outcome:
+        shutil.rmtree(self._path(*job))
+        return self._ended(*job)
+
+    def _guest(self, number: int, plan: RunPlan, company: Company) -> Outcome | None:
+        """A run beside another one; None where it cannot count, because it has not been alone with the folder."""
         path = self._path(number, plan)
+        outcome = self._ended(number, plan, lambda: company.is_over(path), is_guest=True)
+        return outcome if company.counts(path) else None
 
-        def is_over() -> bool:
-            return has_changed(path) or has_changed(host)
-
-        outcome = self._ended(number, plan, is_over)
-        return None if is_over() else outcome
-
-    def _ended(self, number: int, plan: RunPlan, is_over: Callable[[], bool] | None = None) -> Outcome:
+    def _ended(
+        self, number: int, plan: RunPlan, is_over: Callable[[], bool] | None = None, is_guest: bool = False
+    ) -> Outcome:
         path = self._path(number, plan)
         self._announce(number, plan, None, path)
         with self.places.place_for(plan, path, self.runs) as place:
-            place = replace(place, is_guest=is_over is not None)
-            return self._outcome(number, plan, place, self.request.command, is_over)
+            return self._outcome(number, plan, replace(place, is_guest=is_guest), self.request.command, is_over)
 
     @contextmanager
     def place_for(self, plan: RunPlan) -> Iterator[Place]:

@@ -26,6 +26,7 @@ _ENVIRONMENT = "pyvenv.cfg"
 _FICLONE = 0x40049409
 # `../data` leads out of a copy: what stands beside the folder is shown beside the copy, if it is not too much.
 _MOST_BESIDE = 1000
+_CODE = (".py", ".ipynb", ".md", "~")
 _PIECE = 4 * 1024**2
 
 # What stood at a path before the check, and lies now elsewhere; None where nothing stood there.
@@ -71,14 +72,22 @@ class Folder:
         return found
 
     def stamp(self, most: int) -> int | None:
-        """A number that is another one when anything in it was changed; None where it holds more than so many paths."""
-        found, lost = os.stat(self.path).st_mtime_ns, Survey()
-        for number, entry in enumerate(self._walk(self.path, lost)):
+        """A number that is another one when a file in it was made, changed or taken away; None for more than so many.
+
+        Code, and what editors make beside it, does not count.
+        """
+        found = 0
+        for number, entry in enumerate(self._walk(self.path, Survey())):
             if number >= most:
                 return None
-            with suppress(OSError):  # gone meanwhile: then its folder was changed
-                status = entry.stat(follow_symlinks=False)
-                found ^= hash((entry.path, status.st_mtime_ns, status.st_size))
+            if entry.name.startswith(".") or entry.name.endswith(_CODE):
+                continue
+            what: tuple[object, ...] = (entry.path,)
+            with suppress(OSError):  # gone meanwhile
+                if entry.is_file(follow_symlinks=False):
+                    status = entry.stat(follow_symlinks=False)
+                    what = entry.path, status.st_mtime_ns, status.st_size
+            found ^= hash(what)
         return found
 
     def is_linked(self, entry: os.DirEntry[str]) -> bool:
