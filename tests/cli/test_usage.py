@@ -28,6 +28,11 @@ WRONG = {
     "no value": (("--seed",), "option '--seed' requires an argument", "samebits {} --help"),
     "a word for a number": (("--seed", "x", "train.py"), "invalid value for '--seed': 'x'", "samebits {} --help"),
     "factor": (("--pin", "torch_rgn", "train.py"), "there is no factor 'torch_rgn'", "did you mean torch-rng?"),
+    "seed is no factor": (
+        ("--pin", "seed=1", "train.py"),
+        "there is no factor 'seed'",
+        "give --seed N: what is pinned is seeded from it",
+    ),
     "value": (("--pin", "cpu-threads=many", "train.py"), "cpu-threads takes a number of threads, got 'many'", "for"),
     "no value wanted": (("--pin", "clock=3", "train.py"), "clock takes no value, got '3'", "write --pin clock"),
     "an empty factor": (("--pin", "", "train.py"), "there is no factor ''", "the factors are python-rng, "),

@@ -69,6 +69,8 @@ def find(name: str) -> Factor:
     """The factor of that name; UnknownFactorError with the nearest name otherwise."""
     factor = _BY_NAME.get(name)
     if factor is None:
+        if name == "seed":
+            raise UnknownFactorError("there is no factor 'seed'", "give --seed N: what is pinned is seeded from it")
         near = difflib.get_close_matches(str(name).lower().replace("_", "-"), _BY_NAME, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else f"the factors are {', '.join(_BY_NAME)}"
         raise UnknownFactorError(f"there is no factor {name!r}", hint)
