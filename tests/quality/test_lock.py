@@ -247,7 +247,7 @@ def test_an_artifact_that_lay_there_before_is_not_the_runs(folder: Path) -> None
     (folder / "out.bin").write_bytes(b"old")
     words = ["--no-check", "--name", "own", "--artifact", "out.bin", "train.py"]
     refused = samebits(folder, "lock", *words)
-    edit(folder, "print(", 'open("out.bin", "wb").write(b"new")\nprint(')
+    edit(folder, "print(", 'open("out.bin", "wb").write(b"new")\nopen("more.txt", "w").close()\nprint(')
     done = samebits(folder, "lock", *words)
     kept = verified(folder, "own")
     edit(folder, 'open("out.bin", "wb").write(b"new")', "pass")
@@ -256,6 +256,8 @@ def test_an_artifact_that_lay_there_before_is_not_the_runs(folder: Path) -> None
     assert (refused.returncode, done.returncode) == (2, 0)
     assert "the run did not write out.bin" in refused.stderr
     assert kept["verdict"] == "same"
+    # What is compared is not among what nobody looks at.
+    assert alone(kept)["not_observed"] == ["what was written to more.txt: compare it yourself"]
     assert [(one["what"], one["path"]) for one in entry["divergences"]] == [("artifact", "out.bin")]
     assert "the run did not write it" in entry["headline"]
 

@@ -122,3 +122,14 @@ def test_any_text_can_be_noted(tmp_path: Path) -> None:
     Journal(tmp_path).note(Unseen(odd))
 
     assert _whats(tmp_path) == [odd]
+
+
+def test_files_that_were_compared_are_not_unseen() -> None:
+    """Whatever they are called; and what is no file stays as it is."""
+    note = Unseen.written(["out/a.json", "/data/b.csv"])
+
+    assert note.what == "what was written to out/a.json, /data/b.csv: compare it yourself"
+    assert note.beside({"/home/c.txt"}, "/home") is note
+    assert note.beside({"/home/out/a.json"}, "/home") == Unseen.written(["/data/b.csv"])
+    assert note.beside({"/home/out/a.json", "/data/b.csv"}, "/home") is None
+    assert Unseen("a region").beside({"/home/out/a.json"}, "/home") == Unseen("a region")

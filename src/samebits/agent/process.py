@@ -204,9 +204,7 @@ class _Agent:
     def _note_written(self) -> None:
         names = [] if self.written is None else self.written.names()
         if names:
-            from samebits.agent.written import describe
-
-            self.journal.note(Unseen(describe(names)))
+            self.journal.note(Unseen.written(names))
 
     def _note_compiled(self) -> None:
         graphs = compiled_regions()

@@ -10,10 +10,8 @@ from typing import Any
 from samebits.agent.files import is_looking
 from samebits.agent.saves import is_saving, looked_into
 from samebits.base.sites import user_site
-from samebits.base.versions import without_version
 
 _WRITING = os.O_WRONLY | os.O_RDWR
-MOST_NAMED = 8
 
 
 class WrittenFiles:
@@ -53,11 +51,3 @@ class WrittenFiles:
             return
         if user_site() is not None:
             self._paths[name] = None
-
-
-def describe(names: list[str]) -> str:
-    """`what was written to a.json and b.csv`, with the number of those that are not named; the same in every run."""
-    distinct = list(dict.fromkeys(map(without_version, names)))
-    shown, more = distinct[:MOST_NAMED], len(distinct) - MOST_NAMED
-    rest = f" and {more} more files" if more > 0 else ""
-    return f"what was written to {', '.join(shown)}{rest}: compare it yourself"

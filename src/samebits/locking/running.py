@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from signal import SIGINT
@@ -23,7 +23,7 @@ from samebits.locking.files import digest_of_path, is_written, stamps_at
 from samebits.runfolder.environment import Environment
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Ended, Files, Observed, Unseen, noted_environment, read_notes
-from samebits.runfolder.place import FILES, Place, with_run_folder
+from samebits.runfolder.place import FILES, Place, read_place, with_run_folder
 from samebits.runfolder.steps import Recording
 
 
@@ -90,23 +90,32 @@ def run_once(request: Request, artifacts: Iterable[str], home: Path, role: str, 
         raise KeyboardInterrupt(spent.signal or SIGINT) from spent
     finally:
         pool.close()
-    return replace(read_run(run.outcome.folder, request.max_steps or 0, made), trouble=_trouble(run))
+    compared = {os.path.normpath(file) for file in there.values()}
+    return replace(read_run(run.outcome.folder, request.max_steps or 0, made, compared), trouble=_trouble(run))
 
 
-def read_run(folder: RunFolder, most_steps: int, artifacts: Mapping[str, str | None] | None = None) -> Ran:
+def read_run(
+    folder: RunFolder,
+    most_steps: int,
+    artifacts: Mapping[str, str | None] | None = None,
+    compared: Collection[str] = (),
+) -> Ran:
     """What a run folder says.
 
     Args:
         folder: of the run.
         most_steps: that it was to take; 0 where it was to go to its end.
         artifacts: that it made.
+        compared: where they lay, as absolute paths.
 
     Raises:
         RecordingError: it is none, or damaged.
     """
     recordings = folder.recordings()
     files = {path for note in read_notes(folder.path, Files) for path in note.files}
-    noted = tuple(note.what for note in read_notes(folder.path, Unseen))
+    place = read_place(folder.path)
+    unseen = (note.beside(compared, place.start if place else "") for note in read_notes(folder.path, Unseen))
+    noted = tuple(note.what for note in unseen if note is not None)
     streams = streams_of([recordings]) if recordings else ()
     lacking = missing(streams, cuts_of([folder.path])) if streams else ()
     return Ran(

@@ -10,14 +10,17 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from samebits.base.records import from_data, to_data
 from samebits.base.sites import Site
+from samebits.base.versions import without_version
 from samebits.runfolder.environment import Environment, together
+
+MOST_NAMED = 8
 
 
 @dataclass(frozen=True)
@@ -140,12 +143,29 @@ class Unseen(Note):
     Attributes:
         what: it is.
         entered: samebits is in the process that did it.
+        files: of which it speaks, as one would type them where the run started; empty where it is something else.
     """
 
     sort = "unseen"
 
     what: str
     entered: bool = True
+    files: tuple[str, ...] = ()
+
+    @classmethod
+    def written(cls, files: Sequence[str]) -> Unseen:
+        """What was written to some files, the same words in every run."""
+        distinct = list(dict.fromkeys(map(without_version, files)))
+        shown, more = distinct[:MOST_NAMED], len(distinct) - MOST_NAMED
+        rest = f" and {more} more files" if more > 0 else ""
+        return cls(f"what was written to {', '.join(shown)}{rest}: compare it yourself", files=tuple(files))
+
+    def beside(self, compared: Collection[str], start: str) -> Unseen | None:
+        """The same without files that were compared in another way, as absolute paths; None where none is left."""
+        files = [name for name in self.files if os.path.normpath(os.path.join(start, name)) not in compared]
+        if len(files) == len(self.files):
+            return self
+        return Unseen.written(files) if files else None
 
 
 @dataclass(frozen=True)
