@@ -425,6 +425,7 @@ def test_the_forms_for_programs(folder: Path) -> None:
     case = ElementTree.fromstring(found["junit"].stdout).find("testsuite/testcase")
     assert case is not None
     assert (case.get("name"), case.find("failure") is not None) == ("train", True)
+    assert float(case.get("time", "0")) > 1
     (result,) = json.loads(found["sarif"].stdout)["runs"][0]["results"]
     place = result["locations"][0]["physicalLocation"]
     assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("train.py", 9)

@@ -93,6 +93,7 @@ class Verified:
         notes: what else to know.
         error: why nothing was decided.
         written: `added` or `changed`, where the lockfile was written.
+        wall_seconds: its runs took; 0 where a recording was held against it.
     """
 
     name: str
@@ -113,6 +114,7 @@ class Verified:
     notes: tuple[str, ...] = ()
     error: SamebitsError | None = None
     written: Literal["", "added", "changed"] = ""
+    wall_seconds: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -83,11 +84,18 @@ def verify(request: VerifyRequest, around: Around) -> Verification:
         return Verification(request.lockfile, (_recorded(content, name, request.against),))
     chosen = dict.fromkeys(request.names or sorted(content.runs))
     entries = {name: content.entry(name) for name in chosen}
-    found = [_verified(content, name, entry, request, around) for name, entry in entries.items()]
-    return Verification(request.lockfile, tuple(found))
+    return Verification(
+        request.lockfile, tuple(_timed(content, name, entry, request, around) for name, entry in entries.items())
+    )
 
 
 # ---- one entry, run --------------------------------------------------------------------------------------------------
+
+
+def _timed(content: Lockfile, name: str, entry: RunEntry, request: VerifyRequest, around: Around) -> Verified:
+    began = time.monotonic()
+    found = _verified(content, name, entry, request, around)
+    return replace(found, wall_seconds=round(time.monotonic() - began, 3))
 
 
 def _verified(content: Lockfile, name: str, entry: RunEntry, request: VerifyRequest, around: Around) -> Verified:

@@ -290,6 +290,7 @@ def _verified(one: Verified, found: Verification) -> VerifiedDocument:
         "commit": "" if one.locked is None else one.locked.commit,
         "folder": None if one.folder is None else str(one.folder),
         "written": one.written,
+        "wall_seconds": one.wall_seconds,
         "notes": list(one.notes),
         "not_observed": list(one.not_observed),
         "error": error_json(one.error),

@@ -145,7 +145,7 @@ def verify_cases(found: Verification, texts: Sequence[str]) -> list[Case]:
         "undecided": "broken",
     }
     return [
-        Case(one.name, outcomes[one.kind], headline_of(one, found), _with_error(text, one.error))
+        Case(one.name, outcomes[one.kind], headline_of(one, found), _with_error(text, one.error), one.wall_seconds)
         for one, text in zip(found.entries, texts, strict=True)
     ]
 

@@ -91,6 +91,7 @@ class VerifiedDocument(TypedDict):
         commit: that was checked out when it was locked
         folder: of the run
         written: what was done to the lockfile: added, changed, or nothing
+        wall_seconds: its runs took; 0 where a recording was held against it
     """
 
     name: str
@@ -110,6 +111,7 @@ class VerifiedDocument(TypedDict):
     commit: str
     folder: str | None
     written: str
+    wall_seconds: float
     notes: list[str]
     not_observed: list[str]
     error: ErrorDocument | None
