@@ -33,5 +33,6 @@ for epoch in range(first, 6):  # of 30 steps
     torch.save({"model": cnn.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch + 1}, CHECKPOINT)
 
 cnn.eval()
-accuracy = (cnn(images[1500:]).argmax(1) == labels[1500:]).float().mean()
-print(f"loss {loss.item():.6f}, accuracy on 297 held-out digits {accuracy.item():.3f}")
+scores, targets = cnn(images[1500:]), labels[1500:]
+loss, accuracy = nn.functional.cross_entropy(scores, targets), (scores.argmax(1) == targets).float().mean()
+print(f"loss {loss.item():.6f} and accuracy {accuracy.item():.3f} on 297 held-out digits")

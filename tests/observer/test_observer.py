@@ -40,7 +40,8 @@ def watched(script: Path, folder: Path, ops: OpWindow | None = None) -> list[str
 def alone(script: Path, folder: Path) -> list[str]:
     """One line per step, without samebits."""
     lines = folder / "alone.txt"
-    subprocess.run([sys.executable, str(HERE / "probe.py"), str(lines), str(script)], check=True, capture_output=True)
+    command = [sys.executable, str(HERE / "probe.py"), str(lines), str(script)]
+    subprocess.run(command, check=True, capture_output=True, cwd=folder)
     return lines.read_text().splitlines()
 
 
@@ -52,14 +53,19 @@ def test_bits_are_the_same_with_and_without(script: Path, tmp_path: Path, monkey
     """Every parameter and gradient after every step, for each example and a transformer, at both levels."""
     monkeypatch.setenv("PYTHONHASHSEED", "0")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    (tmp_path / "ops").mkdir()
 
-    without = alone(script, tmp_path)
+    def folder(name: str) -> Path:
+        """Each run starts in one of its own: a script may resume from what it finds."""
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        return tmp_path / name
+
+    without = alone(script, folder("alone"))
 
     assert len(without) > 5
-    assert watched(script, tmp_path) == without
+    assert watched(script, folder("on")) == without
     # On for some steps and off again: neither switch may be felt.
-    assert watched(script, tmp_path / "ops", OpWindow(0, 4)) == without
+    assert watched(script, folder("ops"), OpWindow(0, 4)) == without
 
 
 @pytest.mark.slow
