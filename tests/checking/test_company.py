@@ -46,7 +46,7 @@ CHANGING = {
     "another program": "subprocess.run([sys.executable, '-S', '-c', 'pass'])",
     "in a child": "if os.fork() == 0:\n    os.mkdir(str(os.getpid()))\n    os._exit(0)\nos.wait()",
     # Past Python: nobody sees it but for the traces.
-    "past Python": "libc.mkdir(b'lock', 0o755) == 0 or sys.exit('locked')\ntime.sleep(0.5)\nlibc.rmdir(b'lock')",
+    "past Python": "libc.mkdir(b'lock', 0o755) == 0 or sys.exit('locked')\ntime.sleep(1)\nlibc.rmdir(b'lock')",
 }
 
 
@@ -61,13 +61,13 @@ def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunPool:
 def pool_of(tmp_path: Path, *words: str) -> RunPool:
     home = tmp_path / ".samebits" / "check"
     home.mkdir(parents=True)
-    (tmp_path / "it.py").touch()
+    for name in ("it.py", "kept.txt"):
+        (tmp_path / name).touch()
     return RunPool(Request(parse_command([*words]), jobs=2, as_fits=True, unasked=True), home)
 
 
 def made(pool: RunPool, middle: str, count: int = 4) -> list[Run]:
     """The first run, and then others that may go on side by side."""
-    Path("kept.txt").touch()
     Path("it.py").write_text(BEGIN + middle.replace("PORT", str(free_port())) + END)
     plan = RunPlan("control")
     return [pool.run(plan), *pool.run_all([plan] * count)]
@@ -127,7 +127,7 @@ def test_one_that_fails_beside_another_is_made_again(pool: RunPool) -> None:
     runs = made(
         pool,
         f"libc.shm_open({taken}, os.O_CREAT | os.O_EXCL, 0o600) >= 0 or sys.exit('taken')\n"
-        f"time.sleep(0.5)\nlibc.shm_unlink({taken})",
+        f"time.sleep(1)\nlibc.shm_unlink({taken})",
     )
 
     assert [run.succeeded for run in runs] == [True] * 5

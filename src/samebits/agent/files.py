@@ -11,6 +11,7 @@ A guest, beside which another run goes on in the same folder, ends there.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from typing import Any
 from samebits.base.sites import is_own_file, user_site
 from samebits.factors.file_order import KEEPERS
 from samebits.factors.patching import PatchedFunction
-from samebits.runfolder.ledger import Changed, Ledger, key_of, note_change
+from samebits.runfolder.ledger import Changed, Ledger, key_of, note_change, note_temporary
 from samebits.runfolder.notes import Journal, LeftBehind
 
 _WRITING = os.O_WRONLY | os.O_RDWR
@@ -93,6 +94,7 @@ class FilesWatched:
             "sqlite3.connect": self._connects,
             "samebits.writes": self._writes,
             "socket.bind": self._binds,
+            **dict.fromkeys(("fcntl.flock", "fcntl.lockf"), self._locks),
             **dict.fromkeys(_PROGRAMS, self._starts_program),
         }
 
@@ -183,10 +185,17 @@ class FilesWatched:
         if full is not None:
             self._change(full)
 
-    def _binds(self, _: object, address: object) -> None:
-        # Without a number, the system chooses a port that nobody has.
-        if isinstance(address, tuple) and len(address) > 1 and address[1]:
+    def _binds(self, _: object, address: Any) -> None:
+        # Without a number or a name, the system chooses what nobody has.
+        if isinstance(address, tuple):
+            is_chosen = len(address) > 1 and bool(address[1])
+        else:
+            is_chosen = bool(address) and not self._is_temporary(os.path.abspath(os.fsdecode(address)))
+        if is_chosen:
             self._say()
+
+    def _locks(self, *_: object) -> None:
+        self._say()
 
     def _starts_program(self, *_: object) -> None:
         self._say()
@@ -231,12 +240,17 @@ class FilesWatched:
         with suppress(OSError):
             note_change(self._journal.folder)
         if self._is_guest:
+            # All of the run: it was started in a session of its own.
+            with suppress(OSError):
+                os.killpg(os.getsid(0), signal.SIGKILL)
             os._exit(1)
 
     def _is_temporary(self, full: str) -> bool:
-        """Whether it has a name that `tempfile` has made up: no other run comes upon that."""
-        if full not in self._temporary and _is_asked_by("tempfile") and not self._exists(full):
+        """Whether it has a name that `tempfile` has made up, in the folder for that: no other run comes upon it."""
+        if full not in self._temporary and not self._exists(full) and _is_in_temporary(full, self._folder):
             self._temporary.add(full)
+            if self._is_guest:
+                note_temporary(self._journal.folder, full)
         return bool(self._temporary) and not self._temporary.isdisjoint((full, *_parents(full)))
 
     def _is_in_made(self, full: str) -> bool:
@@ -307,12 +321,16 @@ class FilesWatched:
         return asked
 
 
-def _is_asked_by(module: str) -> bool:
-    """Whether the audited call was made by a function of this module, past functions of ours."""
+def _is_in_temporary(full: str, folder: str) -> bool:
+    """Whether `tempfile` makes it right now, where it does so by itself and nobody looks."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_own_file(frame.f_code.co_filename):
         frame = frame.f_back
-    return frame is not None and frame.f_globals.get("__name__") == module
+    if frame is None or frame.f_globals.get("__name__") != "tempfile" or full.startswith(folder):
+        return False
+    chosen = frame.f_globals.get("tempdir")
+    # Before one is chosen, it tries where it can write.
+    return frame.f_code.co_name == "_get_default_tempdir" if chosen is None else os.path.dirname(full) == chosen
 
 
 def _parents(path: str) -> list[str]:

@@ -72,6 +72,9 @@ class Abreast:
         # Runs that were ended after these steps changed something; infinity is one that went to its own end.
         self._changing = set[float]()
         self._is_known = not request.as_fits
+        # Of runs that went so far it is known that they have in company what they have alone.
+        self.harmless_steps = 0
+        self._stamp = self._look() if request.unasked else None
 
     def room(self, plan: RunPlan) -> int:
         """How many runs like this one may go on at once."""
@@ -89,13 +92,25 @@ class Abreast:
             need = replace(now, cpu_seconds=now.cpu_seconds - self._before.cpu_seconds)
             share = SHARE_UNASKED if self._request.unasked else SHARE_OF_MEMORY
             self._fitting = fitting(self._request.jobs, run, need, free_bytes(), share)
+            if self._request.unasked and not has_changed(run.path) and self._look() != self._stamp:
+                # Somebody else writes here, or the run does past Python.
+                self.go_alone()
         if has_changed(run.path):
             self._changing.add(_reach(run.facts.stopped_after))
 
     def company(self, host: Path) -> Company | None:
-        """Of runs that are about to begin at once; None in a folder that is too large to be looked through."""
+        """Of runs that are about to begin at once; None where memory is short, or the folder too large for a look."""
+        free = free_bytes()
+        if free is not None and free * SHARE_UNASKED < self._request.jobs * needed().peak_bytes:
+            return None
         company = Company(self._places.source, host)
-        return None if company.stamp is None else company
+        if company.stamp is not None:
+            return company
+        self.go_alone()
+        return None
+
+    def _look(self) -> int | None:
+        return self._places.source.stamp(MOST_PATHS)
 
     def go_alone(self, plan: RunPlan | None = None) -> None:
         """From now on such runs are made one after the other, and those that go further; without one, all."""

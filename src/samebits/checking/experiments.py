@@ -208,6 +208,7 @@ def _about_files(asked: Request, inquiry: Inquiry, pool: RunPool) -> list[str]:
     if inquiry.is_afresh:
         entry = inquiry.left_behind[0]
         notes.append(f"{entry.what}, {entry.site.place}: so two more runs started in fresh copies of the folder")
+    notes += pool.remarks
     if not any(name in asked.pins for name in held_by_copies()):
         written = pool.places.written()
         if written:

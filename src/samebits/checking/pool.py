@@ -19,18 +19,22 @@ from samebits.checking.abreast import Abreast, Company
 from samebits.checking.asking import BudgetSpentError
 from samebits.checking.facts import read_facts
 from samebits.checking.places import Places
-from samebits.checking.plan import Request
+from samebits.checking.plan import LOOK_STEPS, Request
 from samebits.checking.treatments import ended
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence, first_divergence
 from samebits.launch.command import Command
 from samebits.launch.process import Outcome, run_recorded
-from samebits.runfolder.ledger import has_changed
+from samebits.runfolder.folder import RunFolder
+from samebits.runfolder.ledger import has_changed, remove_temporary
 from samebits.runfolder.place import Place
 from samebits.runfolder.plan import RunPlan
 
 # No run of a check is waited for longer than so many times the first one, and never given less than a minute.
 LIMIT_RATIO, LEAST_LIMIT_SECONDS = 10, 60.0
+
+# A run that failed beside another one gets so many chances to do so again, before it is said to fail by itself.
+TRIES = 2
 
 Job = tuple[int, RunPlan]
 Watch = Callable[[int, RunPlan, "Outcome | None", Path], None]
@@ -47,6 +51,7 @@ class RunPool:
         runs: those that are complete, by their numbers.
         cut_short: number and plan of those that a signal ended.
         seconds: from the start of the first run to the end of the last one that is complete.
+        remarks: what was made again because it had gone on beside another run, as sentences without an end.
     """
 
     def __init__(self, request: Request, home: Path, watch: Watch | None = None) -> None:
@@ -60,6 +65,7 @@ class RunPool:
         self.abreast = Abreast(request, self.places)
         self._began: float | None = None
         self.seconds = 0.0
+        self.remarks: list[str] = []
         self._compared: dict[tuple[int, int], Divergence | None] = {}
 
     @property
@@ -118,35 +124,33 @@ class RunPool:
             room = min(self.room(plan) for _, plan in left)
             if room == 1 or len(left) == 1:
                 number, plan = left[0]
-                made.append(self._kept(number, self._ended(number, plan)))
+                made.append(self._kept(self._run(number, self._ended(number, plan))))
             elif self.request.unasked:
                 made += self._in_company(left[:room])
             else:
                 with ThreadPoolExecutor(room) as threads:
-                    made += threads.map(lambda job: self._kept(job[0], self._ended(*job)), left)
+                    made += threads.map(lambda job: self._kept(self._run(job[0], self._ended(*job))), left)
         return made
 
     def _in_company(self, jobs: Sequence[Job]) -> list[Run]:
-        """Side by side in one folder, the first of them as host; what may have been disturbed is made again, alone."""
+        """Side by side in one folder, the first of them as host; what company may have changed is made again, alone."""
         host, *guests = jobs
         company = self.abreast.company(self._path(*host))
         if company is None:
+            return [self._kept(self._run(job[0], self._ended(*job))) for job in jobs]
+        ended = self._side_by_side(jobs, company)
+        failed = [job for job in jobs if (outcome := ended[job[0]]) is not None and not outcome.succeeded]
+        if failed:
             self.abreast.go_alone()
-            return self._made(jobs)
-        with ThreadPoolExecutor(len(jobs)) as threads:
-            running: list[Future[Outcome | None]] = [threads.submit(self._ended, *host)]
-            running += [threads.submit(self._guest, *job, company) for job in guests]
-        trouble = next(filter(None, (one.exception() for one in running)), None)
-        ended = {job[0]: None if one.exception() else one.result() for job, one in zip(jobs, running, strict=True)}
-        good = {number: outcome for number, outcome in ended.items() if outcome is not None and outcome.succeeded}
-        if company.is_disturbed or any(outcome is not None and not outcome.succeeded for outcome in ended.values()):
+            if any(self._fails_again(jobs) for _ in range(TRIES)):
+                self._remark(failed, "failed beside another one, more than once, and was made again by itself")
+                ended |= {job[0]: None for job in failed}
+        elif company.is_disturbed:
             self.abreast.go_alone()
-        elif len(good) < len(jobs):
+            self._remark(guests, "was made again: files changed meanwhile, and no run had said so")
+        elif None in ended.values():
             self.abreast.go_alone(guests[0][1])
-        if trouble is not None:
-            for number, outcome in good.items():
-                self._kept(number, outcome)
-            raise trouble
+        good = {number: outcome for number, outcome in ended.items() if outcome is not None}
         for job in guests:
             if job[0] not in good:
                 stamp = company.look()
@@ -156,17 +160,99 @@ class RunPool:
                     good.pop(host[0], None)
         if host[0] not in good:
             good[host[0]] = self._again(host)
-        return [self._kept(number, good[number]) for number, _ in jobs]
+        runs = {number: self._run(number, outcome) for number, outcome in good.items()}
+        if not failed and None not in ended.values():
+            self._compare_with_lone(jobs, runs)
+        return [self._kept(runs[number]) for number, _ in jobs]
+
+    def _side_by_side(self, jobs: Sequence[Job], company: Company) -> dict[int, Outcome | None]:
+        """How each ended; None for a guest that cannot count."""
+        with ThreadPoolExecutor(len(jobs)) as threads:
+            running: list[Future[Outcome | None]] = [threads.submit(self._ended, *jobs[0])]
+            running += [threads.submit(self._guest, *job, company) for job in jobs[1:]]
+        trouble = next(filter(None, (one.exception() for one in running)), None)
+        ended = {job[0]: None if one.exception() else one.result() for job, one in zip(jobs, running, strict=True)}
+        if trouble is None:
+            return ended
+        for number, outcome in ended.items():
+            if outcome is not None and outcome.succeeded:
+                self._kept(self._run(number, outcome))
+        raise trouble
+
+    def _fails_again(self, jobs: Sequence[Job]) -> bool:
+        """Whether one fails whenever they go on at once: otherwise it fails by itself, now and then."""
+        first = {self._path(*job): self._aside(job) for job in jobs}
+        company = self.abreast.company(self._path(*jobs[0]))
+        ended = {} if company is None else self._side_by_side(jobs, company)
+        for path, aside in first.items():
+            shutil.rmtree(path, ignore_errors=True)
+            aside.rename(path)
+        return any(outcome is not None and not outcome.succeeded for outcome in ended.values())
+
+    def _compare_with_lone(self, jobs: Sequence[Job], runs: dict[int, Run]) -> None:
+        """What runs have in company is theirs only if they have it alone; asked as long as that is not known.
+
+        It is known where they agree with runs that are trusted; else the last one is made again by itself.
+        """
+        steps = max(run.steps for run in runs.values())
+        if steps <= self.abreast.harmless_steps or self._is_like_trusted(list(runs.values())):
+            self.abreast.harmless_steps = max(steps, self.abreast.harmless_steps)
+            return
+        host, guest = jobs[0], jobs[-1]
+        aside = self._aside(guest)
+        beside = replace(runs[guest[0]].outcome, folder=RunFolder(aside))
+        lone = runs[guest[0]] = self._run(guest[0], self._ended(*guest))
+        place = divergence_of(self._run(guest[0], beside), lone)
+        shutil.rmtree(aside)
+        if place is None:
+            self.abreast.harmless_steps = lone.steps
+            return
+        known = self._diverges_anyway(runs[host[0]], lone)
+        if known is None:
+            self._remark([guest], "had other bits beside another one than by itself: all others were made one by one")
+            self.abreast.go_alone()
+            runs[host[0]] = self._run(host[0], self._again(host))
+        elif known >= LOOK_STEPS:
+            self.abreast.harmless_steps = known
+
+    def _is_like_trusted(self, found: Sequence[Run]) -> bool:
+        """Whether runs agree with runs that count, or, where company was harmless before, with one another."""
+        if all(any(one.steps >= run.steps and divergence_of(one, run) is None for one in self.runs) for run in found):
+            return True
+        return self.abreast.harmless_steps > 0 and all(divergence_of(found[0], run) is None for run in found[1:])
+
+    def _diverges_anyway(self, beside: Run, lone: Run) -> int | None:
+        """The step up to which nothing is to be said of company: from there on runs differ that were left free.
+
+        They leave a run that counts at the same place, one in company and one alone. None where that is not so.
+        """
+        if not set(lone.plan.named("pinned")) <= set(self.request.pins):
+            return None
+        for one in self.runs:
+            a, b = divergence_of(one, beside), divergence_of(one, lone)
+            if a is not None and b is not None and a.position == b.position:
+                return a.step
+        return None
+
+    def _remark(self, jobs: Sequence[Job], what: str) -> None:
+        self.remarks += [f"run {number} {what}" for number, _ in jobs]
+
+    def _aside(self, job: Job) -> Path:
+        path = self._path(*job)
+        return path.rename(path.with_name(f"{path.name}-beside"))
 
     def _again(self, job: Job) -> Outcome:
         shutil.rmtree(self._path(*job))
         return self._ended(*job)
 
     def _guest(self, number: int, plan: RunPlan, company: Company) -> Outcome | None:
-        """A run beside another one; None where it cannot count, because it has not been alone with the folder."""
+        """A run beside that one; None where it cannot count, because it has not been alone with the folder."""
         path = self._path(number, plan)
         outcome = self._ended(number, plan, lambda: company.is_over(path), is_guest=True)
-        return outcome if company.counts(path) else None
+        if company.counts(path):
+            return outcome
+        remove_temporary(path)
+        return None
 
     def _ended(
         self, number: int, plan: RunPlan, is_over: Callable[[], bool] | None = None, is_guest: bool = False
@@ -199,7 +285,7 @@ class RunPool:
         """
         number = self._number()
         try:
-            return self._kept(number, self._outcome(number, plan, place, command or self.request.command))
+            return self._kept(self._run(number, self._outcome(number, plan, place, command or self.request.command)))
         except KeyboardInterrupt as interrupt:
             self.cut_short = ((number, plan),)
             raise BudgetSpentError(interrupt.args[0] if interrupt.args else signal.SIGINT) from interrupt
@@ -217,21 +303,23 @@ class RunPool:
 
         return run_recorded(command, plan, path, limit, waiting, place)
 
-    def _kept(self, number: int, outcome: Outcome) -> Run:
-        """The run that it was, among those that count."""
-        plan = outcome.plan
-        path = self._path(number, plan)
-        self._announce(number, plan, outcome, path)
+    def _run(self, number: int, outcome: Outcome) -> Run:
+        """The run that it was, read from its folder."""
+        path = outcome.folder.path
         recordings = outcome.folder.recordings()
         steps = max((recording.steps for recording in recordings), default=0)
         ranks = len({recording.rank for recording in recordings}) or 1
         facts = read_facts(path)
         facts = replace(facts, left=self.places.judged(facts.left))
-        self._limits.learn(outcome.wall_seconds, is_whole=facts.stopped_after is None)
-        run = Run(
+        return Run(
             number, outcome, steps, ranks, facts, unjudgeable.broken(path, steps), unjudgeable.silence(outcome, steps)
         )
+
+    def _kept(self, run: Run) -> Run:
+        """The run, among those that count."""
+        self._announce(run.id, run.plan, run.outcome, run.path)
         with self._lock:
+            self._limits.learn(run.outcome.wall_seconds, is_whole=run.facts.stopped_after is None)
             self.abreast.learn(run)
             self.seconds = time.monotonic() - (self._began or 0.0)
             self.runs = sorted([*self.runs, run], key=lambda run: run.id)

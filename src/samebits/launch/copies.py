@@ -26,7 +26,8 @@ _ENVIRONMENT = "pyvenv.cfg"
 _FICLONE = 0x40049409
 # `../data` leads out of a copy: what stands beside the folder is shown beside the copy, if it is not too much.
 _MOST_BESIDE = 1000
-_CODE = (".py", ".ipynb", ".md", "~")
+_CODE = (".py", ".ipynb", ".md", "~", ".swp", ".swo")
+_EDITORS = (".#", ".nfs", ".DS_Store", ".ipynb_checkpoints")
 _PIECE = 4 * 1024**2
 
 # What stood at a path before the check, and lies now elsewhere; None where nothing stood there.
@@ -80,7 +81,7 @@ class Folder:
         for number, entry in enumerate(self._walk(self.path, Survey())):
             if number >= most:
                 return None
-            if entry.name.startswith(".") or entry.name.endswith(_CODE):
+            if entry.name.startswith(_EDITORS) or entry.name.endswith(_CODE):
                 continue
             what: tuple[object, ...] = (entry.path,)
             with suppress(OSError):  # gone meanwhile

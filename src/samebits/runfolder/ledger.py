@@ -13,13 +13,14 @@ import json
 import os
 import shutil
 import stat
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 FOLDER = "before"
-_CHANGED = "changed"
+_CHANGED, _TEMPORARY = "changed", "temporary"
 # Larger files are not kept: it would fill the disk, and hold up the run that is about to overwrite one.
 LARGEST_KEPT = 256 * 1024**2
 MOST_KEPT = 1024**3
@@ -40,6 +41,24 @@ def note_change(run: Path) -> None:
 def has_changed(run: Path) -> bool:
     """Whether any process of a run has changed something that others would find."""
     return (run / _CHANGED).exists()
+
+
+def note_temporary(run: Path, path: str) -> None:
+    """A run that may be ended at any time is about to make something that it would take away itself."""
+    with (run / _TEMPORARY).open("a", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(json.dumps(path) + "\n")
+
+
+def remove_temporary(run: Path) -> None:
+    """Take away what a run that was ended has left of that."""
+    with suppress(OSError):
+        for line in (run / _TEMPORARY).read_text(encoding="utf-8").splitlines():
+            path = json.loads(line)
+            if os.path.isdir(path) and not os.path.islink(path):
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                with suppress(OSError):
+                    os.unlink(path)
 
 
 @dataclass(frozen=True)
