@@ -149,6 +149,42 @@ def test_what_somebody_else_changes_costs_one_run_at_most(pool: RunPool, name: s
     assert (starts.count(2), starts.count(3)) == (2, 2 * times)  # each is announced twice before it is made
 
 
+def test_one_that_fails_now_and_then_has_failed(pool: RunPool, tmp_path: Path) -> None:
+    """Beside another one as well as by itself: company does not excuse it."""
+    ticket = f"fd = libc.open(b'{tmp_path.parent}/ticket', os.O_CREAT | os.O_APPEND | os.O_RDWR, 0o600)\n"
+    ticket += "libc.write(fd, b'1', 1)\nos.fstat(fd).st_size == 2 and sys.exit('lost a race')"
+    runs = made(pool, ticket, count=2)
+
+    assert sorted(run.succeeded for run in runs) == [False, True, True]
+    assert not pool.remarks
+
+
+STORE = """
+import socket, torch
+try:
+    store = torch.distributed.TCPStore("127.0.0.1", PORT, 1, True)
+    seed = 0
+except Exception:
+    seed = 1
+torch.manual_seed(seed)
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(10):
+    time.sleep(0.1)
+    model(torch.ones(1, 4)).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_what_only_company_changes_is_no_difference(pool: RunPool) -> None:
+    """A port that is taken in C++: seen by nobody, and told apart by one run by itself."""
+    runs = made(pool, STORE, count=2)
+
+    assert [pool.compare(runs[0], run) for run in runs[1:]] == [None, None]
+    assert pool.remarks == ["run 3 had other bits beside another one than by itself: all others were made one by one"]
+    assert overlapping(runs) == 0
+
+
 def test_a_large_folder_is_not_looked_through(pool: RunPool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(abreast, "MOST_PATHS", 1)
 

@@ -144,7 +144,11 @@ class RunPool:
             self.abreast.go_alone()
             if any(self._fails_again(jobs) for _ in range(TRIES)):
                 self._remark(failed, "failed beside another one, more than once, and was made again by itself")
-                ended |= {job[0]: None for job in failed}
+                failed = []
+            ended = {
+                number: outcome if any(number == job[0] for job in failed) else None
+                for number, outcome in ended.items()
+            }
         elif company.is_disturbed:
             self.abreast.go_alone()
             self._remark(guests, "was made again: files changed meanwhile, and no run had said so")
