@@ -3,10 +3,7 @@
 Nobody's number of threads is changed for it: a run that keeps all cores busy goes alone. What one run needs is known
 when it has ended, with all its workers. Ranks, and whatever uses an accelerator, go alone.
 
-Where nobody asked for it, runs go side by side in the working folder itself. The first of them is there as if it were
-alone; the others are its guests. A guest ends before it changes anything that others would find, and counts only if the
-first run has changed nothing by then: then it has found what it would have found by itself. Otherwise it is made again,
-alone.
+Where nobody asked for it, two at most go on in the working folder itself: `company` says how.
 """
 
 from __future__ import annotations

@@ -8,33 +8,29 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from samebits.checking import unjudgeable
-from samebits.checking.abreast import Abreast, Company
+from samebits.checking.abreast import Abreast
 from samebits.checking.asking import BudgetSpentError
+from samebits.checking.company import SideBySide
 from samebits.checking.facts import read_facts
 from samebits.checking.places import Places
-from samebits.checking.plan import LOOK_STEPS, Request
+from samebits.checking.plan import Request
 from samebits.checking.treatments import ended
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence, first_divergence
 from samebits.launch.command import Command
 from samebits.launch.process import Outcome, run_recorded
-from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.ledger import has_changed, remove_temporary
 from samebits.runfolder.place import Place
 from samebits.runfolder.plan import RunPlan
 
 # No run of a check is waited for longer than so many times the first one, and never given less than a minute.
 LIMIT_RATIO, LEAST_LIMIT_SECONDS = 10, 60.0
-
-# A run that failed beside another one gets so many chances to do so again, before it is said to fail by itself.
-TRIES = 2
 
 Job = tuple[int, RunPlan]
 Watch = Callable[[int, RunPlan, "Outcome | None", Path], None]
@@ -63,6 +59,7 @@ class RunPool:
         self._lock = threading.Lock()
         self.places = Places(request, home)
         self.abreast = Abreast(request, self.places)
+        self._side_by_side = SideBySide(self, self.abreast)
         self._began: float | None = None
         self.seconds = 0.0
         self.remarks: list[str] = []
@@ -93,7 +90,7 @@ class RunPool:
             return self._made(numbered)
         except KeyboardInterrupt as interrupt:
             complete = {run.id for run in self.runs}
-            self.cut_short = tuple(job for job in numbered if job[0] not in complete and self._path(*job).exists())
+            self.cut_short = tuple(job for job in numbered if job[0] not in complete and self.path_of(*job).exists())
             raise BudgetSpentError(interrupt.args[0] if interrupt.args else signal.SIGINT) from interrupt
 
     def compare(self, a: Run, b: Run) -> Divergence | None:
@@ -102,6 +99,10 @@ class RunPool:
         if key not in self._compared:
             self._compared[key] = divergence_of(a, b)
         return self._compared[key]
+
+    def differ(self, a: Run, b: Run) -> Divergence | None:
+        """The same of runs that may not come to count."""
+        return divergence_of(a, b)
 
     def drop_values(self) -> None:
         """Take away the tensors that runs have kept: what they were kept for has been measured."""
@@ -124,144 +125,19 @@ class RunPool:
             room = min(self.room(plan) for _, plan in left)
             if room == 1 or len(left) == 1:
                 number, plan = left[0]
-                made.append(self._kept(self._run(number, self._ended(number, plan))))
+                made.append(self.keep(self.read(number, self.ended(number, plan))))
             elif self.request.unasked:
-                made += self._in_company(left[:room])
+                made += self._side_by_side.make(left[:room])
             else:
                 with ThreadPoolExecutor(room) as threads:
-                    made += threads.map(lambda job: self._kept(self._run(job[0], self._ended(*job))), left)
+                    made += threads.map(lambda job: self.keep(self.read(job[0], self.ended(*job))), left)
         return made
 
-    def _in_company(self, jobs: Sequence[Job]) -> list[Run]:
-        """Side by side in one folder, the first of them as host; what company may have changed is made again, alone."""
-        host, *guests = jobs
-        company = self.abreast.company(self._path(*host))
-        if company is None:
-            return [self._kept(self._run(job[0], self._ended(*job))) for job in jobs]
-        ended = self._side_by_side(jobs, company)
-        failed = [job for job in jobs if (outcome := ended[job[0]]) is not None and not outcome.succeeded]
-        if failed:
-            self.abreast.go_alone()
-            if any(self._fails_again(jobs) for _ in range(TRIES)):
-                self._remark(failed, "failed beside another one, more than once, and was made again by itself")
-                failed = []
-            ended = {
-                number: outcome if any(number == job[0] for job in failed) else None
-                for number, outcome in ended.items()
-            }
-        elif company.is_disturbed:
-            self.abreast.go_alone()
-            self._remark(guests, "was made again: files changed meanwhile, and no run had said so")
-        elif None in ended.values():
-            self.abreast.go_alone(guests[0][1])
-        good = {number: outcome for number, outcome in ended.items() if outcome is not None}
-        for job in guests:
-            if job[0] not in good:
-                stamp = company.look()
-                good[job[0]] = self._again(job)
-                # Alone it changes files, too, and says nothing: so it may have been what disturbed the host.
-                if company.is_disturbed and company.look() != stamp and not has_changed(self._path(*job)):
-                    good.pop(host[0], None)
-        if host[0] not in good:
-            good[host[0]] = self._again(host)
-        runs = {number: self._run(number, outcome) for number, outcome in good.items()}
-        if not failed and None not in ended.values():
-            self._compare_with_lone(jobs, runs)
-        return [self._kept(runs[number]) for number, _ in jobs]
-
-    def _side_by_side(self, jobs: Sequence[Job], company: Company) -> dict[int, Outcome | None]:
-        """How each ended; None for a guest that cannot count."""
-        with ThreadPoolExecutor(len(jobs)) as threads:
-            running: list[Future[Outcome | None]] = [threads.submit(self._ended, *jobs[0])]
-            running += [threads.submit(self._guest, *job, company) for job in jobs[1:]]
-        trouble = next(filter(None, (one.exception() for one in running)), None)
-        ended = {job[0]: None if one.exception() else one.result() for job, one in zip(jobs, running, strict=True)}
-        if trouble is None:
-            return ended
-        for number, outcome in ended.items():
-            if outcome is not None and outcome.succeeded:
-                self._kept(self._run(number, outcome))
-        raise trouble
-
-    def _fails_again(self, jobs: Sequence[Job]) -> bool:
-        """Whether one fails whenever they go on at once: otherwise it fails by itself, now and then."""
-        first = {self._path(*job): self._aside(job) for job in jobs}
-        company = self.abreast.company(self._path(*jobs[0]))
-        ended = {} if company is None else self._side_by_side(jobs, company)
-        for path, aside in first.items():
-            shutil.rmtree(path, ignore_errors=True)
-            aside.rename(path)
-        return any(outcome is not None and not outcome.succeeded for outcome in ended.values())
-
-    def _compare_with_lone(self, jobs: Sequence[Job], runs: dict[int, Run]) -> None:
-        """What runs have in company is theirs only if they have it alone; asked as long as that is not known.
-
-        It is known where they agree with runs that are trusted; else the last one is made again by itself.
-        """
-        steps = max(run.steps for run in runs.values())
-        if steps <= self.abreast.harmless_steps or self._is_like_trusted(list(runs.values())):
-            self.abreast.harmless_steps = max(steps, self.abreast.harmless_steps)
-            return
-        host, guest = jobs[0], jobs[-1]
-        aside = self._aside(guest)
-        beside = replace(runs[guest[0]].outcome, folder=RunFolder(aside))
-        lone = runs[guest[0]] = self._run(guest[0], self._ended(*guest))
-        place = divergence_of(self._run(guest[0], beside), lone)
-        shutil.rmtree(aside)
-        if place is None:
-            self.abreast.harmless_steps = lone.steps
-            return
-        known = self._diverges_anyway(runs[host[0]], lone)
-        if known is None:
-            self._remark([guest], "had other bits beside another one than by itself: all others were made one by one")
-            self.abreast.go_alone()
-            runs[host[0]] = self._run(host[0], self._again(host))
-        elif known >= LOOK_STEPS:
-            self.abreast.harmless_steps = known
-
-    def _is_like_trusted(self, found: Sequence[Run]) -> bool:
-        """Whether runs agree with runs that count, or, where company was harmless before, with one another."""
-        if all(any(one.steps >= run.steps and divergence_of(one, run) is None for one in self.runs) for run in found):
-            return True
-        return self.abreast.harmless_steps > 0 and all(divergence_of(found[0], run) is None for run in found[1:])
-
-    def _diverges_anyway(self, beside: Run, lone: Run) -> int | None:
-        """The step up to which nothing is to be said of company: from there on runs differ that were left free.
-
-        They leave a run that counts at the same place, one in company and one alone. None where that is not so.
-        """
-        if not set(lone.plan.named("pinned")) <= set(self.request.pins):
-            return None
-        for one in self.runs:
-            a, b = divergence_of(one, beside), divergence_of(one, lone)
-            if a is not None and b is not None and a.position == b.position:
-                return a.step
-        return None
-
-    def _remark(self, jobs: Sequence[Job], what: str) -> None:
-        self.remarks += [f"run {number} {what}" for number, _ in jobs]
-
-    def _aside(self, job: Job) -> Path:
-        path = self._path(*job)
-        return path.rename(path.with_name(f"{path.name}-beside"))
-
-    def _again(self, job: Job) -> Outcome:
-        shutil.rmtree(self._path(*job))
-        return self._ended(*job)
-
-    def _guest(self, number: int, plan: RunPlan, company: Company) -> Outcome | None:
-        """A run beside that one; None where it cannot count, because it has not been alone with the folder."""
-        path = self._path(number, plan)
-        outcome = self._ended(number, plan, lambda: company.is_over(path), is_guest=True)
-        if company.counts(path):
-            return outcome
-        remove_temporary(path)
-        return None
-
-    def _ended(
+    def ended(
         self, number: int, plan: RunPlan, is_over: Callable[[], bool] | None = None, is_guest: bool = False
     ) -> Outcome:
-        path = self._path(number, plan)
+        """How a run ended that was made where its plan wants it; ended early as soon as it `is_over`."""
+        path = self.path_of(number, plan)
         self._announce(number, plan, None, path)
         with self.places.place_for(plan, path, self.runs) as place:
             return self._outcome(number, plan, replace(place, is_guest=is_guest), self.request.command, is_over)
@@ -289,7 +165,7 @@ class RunPool:
         """
         number = self._number()
         try:
-            return self._kept(self._run(number, self._outcome(number, plan, place, command or self.request.command)))
+            return self.keep(self.read(number, self._outcome(number, plan, place, command or self.request.command)))
         except KeyboardInterrupt as interrupt:
             self.cut_short = ((number, plan),)
             raise BudgetSpentError(interrupt.args[0] if interrupt.args else signal.SIGINT) from interrupt
@@ -297,7 +173,7 @@ class RunPool:
     def _outcome(
         self, number: int, plan: RunPlan, place: Place, command: Command, is_over: Callable[[], bool] | None = None
     ) -> Outcome:
-        path = self._path(number, plan)
+        path = self.path_of(number, plan)
         self._announce(number, plan, None, path)
         waiting = partial(self._announce, number, plan, None, path)
 
@@ -307,7 +183,7 @@ class RunPool:
 
         return run_recorded(command, plan, path, limit, waiting, place)
 
-    def _run(self, number: int, outcome: Outcome) -> Run:
+    def read(self, number: int, outcome: Outcome) -> Run:
         """The run that it was, read from its folder."""
         path = outcome.folder.path
         recordings = outcome.folder.recordings()
@@ -319,8 +195,8 @@ class RunPool:
             number, outcome, steps, ranks, facts, unjudgeable.broken(path, steps), unjudgeable.silence(outcome, steps)
         )
 
-    def _kept(self, run: Run) -> Run:
-        """The run, among those that count."""
+    def keep(self, run: Run) -> Run:
+        """Put a run among those that count."""
         self._announce(run.id, run.plan, run.outcome, run.path)
         with self._lock:
             self._limits.learn(run.outcome.wall_seconds, is_whole=run.facts.stopped_after is None)
@@ -329,7 +205,8 @@ class RunPool:
             self.runs = sorted([*self.runs, run], key=lambda run: run.id)
         return run
 
-    def _path(self, number: int, plan: RunPlan) -> Path:
+    def path_of(self, number: int, plan: RunPlan) -> Path:
+        """The run folder."""
         return self.home / f"{number}-{plan.role.replace(',', '').replace(' ', '-')}"
 
     def _announce(self, number: int, plan: RunPlan, outcome: Outcome | None, path: Path) -> None:

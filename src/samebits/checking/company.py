@@ -1,0 +1,183 @@
+"""Runs side by side in one folder, where nobody asked for it: what they have there, they would have alone.
+
+The first of them is there as if it were alone; the others are its guests. A guest ends before it changes anything that
+others would find, and counts only if the first run has changed nothing by then. What is past all that, a port taken in
+C++ or a file written there, shows in the bits: as long as it is not known that company is harmless, one run is made
+again by itself. A failure is the run's own unless it fails again and again in company, and not alone.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from samebits.checking.abreast import Abreast, Company
+from samebits.checking.plan import LOOK_STEPS
+from samebits.checking.verdict import Run
+from samebits.launch.process import Outcome
+from samebits.runfolder.folder import RunFolder
+from samebits.runfolder.ledger import has_changed, remove_temporary
+from samebits.runfolder.plan import RunPlan
+
+if TYPE_CHECKING:
+    from samebits.checking.pool import Job, RunPool
+
+# A run that failed beside another one gets so many chances to do so again, before it is said to fail by itself.
+TRIES = 2
+
+
+class SideBySide:
+    """Makes runs of a pool side by side.
+
+    Args:
+        pool: to which the runs belong.
+        abreast: what is known of how many may go on at once.
+    """
+
+    def __init__(self, pool: RunPool, abreast: Abreast) -> None:
+        self._pool, self._abreast = pool, abreast
+
+    def make(self, jobs: Sequence[Job]) -> list[Run]:
+        """Side by side in one folder, the first of them as host; what company may have changed is made again, alone."""
+        host, *guests = jobs
+        company = self._abreast.company(self._pool.path_of(*host))
+        if company is None:
+            return [self._pool.keep(self._pool.read(job[0], self._pool.ended(*job))) for job in jobs]
+        ended = self._side_by_side(jobs, company)
+        failed = [job for job in jobs if (outcome := ended[job[0]]) is not None and not outcome.succeeded]
+        if failed:
+            self._abreast.go_alone()
+            if any(self._fails_again(jobs) for _ in range(TRIES)):
+                self._remark(failed, "failed beside another one, more than once, and was made again by itself")
+                failed = []
+            ended = {
+                number: outcome if any(number == job[0] for job in failed) else None
+                for number, outcome in ended.items()
+            }
+        elif company.is_disturbed:
+            self._abreast.go_alone()
+            self._remark(guests, "was made again: files changed meanwhile, and no run had said so")
+        elif None in ended.values():
+            self._abreast.go_alone(guests[0][1])
+        good = {number: outcome for number, outcome in ended.items() if outcome is not None}
+        for job in guests:
+            if job[0] not in good:
+                stamp = company.look()
+                good[job[0]] = self._again(job)
+                # Alone it changes files, too, and says nothing: so it may have been what disturbed the host.
+                if company.is_disturbed and company.look() != stamp and not has_changed(self._pool.path_of(*job)):
+                    good.pop(host[0], None)
+        if host[0] not in good:
+            good[host[0]] = self._again(host)
+        runs = {number: self._pool.read(number, outcome) for number, outcome in good.items()}
+        if not failed and None not in ended.values():
+            self._compare_with_lone(jobs, runs)
+        return [self._pool.keep(runs[number]) for number, _ in jobs]
+
+    def _side_by_side(self, jobs: Sequence[Job], company: Company) -> dict[int, Outcome | None]:
+        """How each ended; None for a guest that cannot count."""
+        with ThreadPoolExecutor(len(jobs)) as threads:
+            running: list[Future[Outcome | None]] = [threads.submit(self._pool.ended, *jobs[0])]
+            running += [threads.submit(self._guest, *job, company) for job in jobs[1:]]
+        trouble = next(filter(None, (one.exception() for one in running)), None)
+        ended = {job[0]: None if one.exception() else one.result() for job, one in zip(jobs, running, strict=True)}
+        if trouble is None:
+            return ended
+        for number, outcome in ended.items():
+            if outcome is not None and outcome.succeeded:
+                self._pool.keep(self._pool.read(number, outcome))
+        raise trouble
+
+    def _fails_again(self, jobs: Sequence[Job]) -> bool:
+        """Whether one fails whenever they go on at once: otherwise it fails by itself, now and then."""
+        first = {self._pool.path_of(*job): self._aside(job) for job in jobs}
+        company = self._abreast.company(self._pool.path_of(*jobs[0]))
+        ended = {} if company is None else self._side_by_side(jobs, company)
+        for path, aside in first.items():
+            shutil.rmtree(path, ignore_errors=True)
+            aside.rename(path)
+        return any(outcome is not None and not outcome.succeeded for outcome in ended.values())
+
+    def _compare_with_lone(self, jobs: Sequence[Job], runs: dict[int, Run]) -> None:
+        """What runs have in company is theirs only if they have it alone; asked as long as that is not known.
+
+        It is known where they agree with runs that are trusted; else the last one is made again by itself, and those
+        that do not agree with it.
+        """
+        steps = max(run.steps for run in runs.values())
+        if steps <= self._abreast.harmless_steps or self._is_like_trusted(list(runs.values())):
+            self._abreast.harmless_steps = max(steps, self._abreast.harmless_steps)
+            return
+        *others, last = jobs
+        changed = [last]
+        if self._is_as_alone(last, runs):
+            unlike = [job for job in others if self._pool.differ(runs[job[0]], runs[last[0]]) is not None]
+            changed = [job for job in unlike if not self._is_as_alone(job, runs)]
+            if not changed:
+                self._abreast.harmless_steps = steps
+                return
+            others = [job for job in others if job not in unlike]
+        known = [self._diverges_anyway(runs[job[0]], runs[last[0]]) for job in others]
+        if others and None not in known:
+            # They leave others at the same place: up to there company did nothing.
+            most = min(step for step in known if step is not None)
+            self._abreast.harmless_steps = most if most >= LOOK_STEPS else self._abreast.harmless_steps
+            return
+        self._remark(changed, "had other bits beside another one than by itself: all others were made one by one")
+        self._abreast.go_alone()
+        for job in others:
+            runs[job[0]] = self._pool.read(job[0], self._again(job))
+
+    def _is_as_alone(self, job: Job, runs: dict[int, Run]) -> bool:
+        """Whether a run has the same bits by itself; that is the one that counts then."""
+        number = job[0]
+        aside = self._aside(job)
+        beside = self._pool.read(number, replace(runs[number].outcome, folder=RunFolder(aside)))
+        runs[number] = self._pool.read(number, self._pool.ended(*job))
+        place = self._pool.differ(beside, runs[number])
+        shutil.rmtree(aside)
+        return place is None
+
+    def _is_like_trusted(self, found: Sequence[Run]) -> bool:
+        """Whether runs agree with runs that count, or, where company was harmless before, with one another."""
+        known, differ = self._pool.runs, self._pool.differ
+        if all(any(one.steps >= run.steps and differ(one, run) is None for one in known) for run in found):
+            return True
+        return self._abreast.harmless_steps > 0 and all(differ(found[0], run) is None for run in found[1:])
+
+    def _diverges_anyway(self, beside: Run, lone: Run) -> int | None:
+        """The step up to which nothing is to be said of company: from there on runs differ that were left free.
+
+        They leave a run that counts at the same place, one in company and one alone. None where that is not so.
+        """
+        if not set(lone.plan.named("pinned")) <= set(self._pool.request.pins):
+            return None
+        for one in self._pool.runs:
+            a, b = self._pool.differ(one, beside), self._pool.differ(one, lone)
+            if a is not None and b is not None and a.position == b.position:
+                return a.step
+        return None
+
+    def _remark(self, jobs: Sequence[Job], what: str) -> None:
+        self._pool.remarks += [f"run {number} {what}" for number, _ in jobs]
+
+    def _aside(self, job: Job) -> Path:
+        path = self._pool.path_of(*job)
+        return path.rename(path.with_name(f"{path.name}-beside"))
+
+    def _again(self, job: Job) -> Outcome:
+        shutil.rmtree(self._pool.path_of(*job))
+        return self._pool.ended(*job)
+
+    def _guest(self, number: int, plan: RunPlan, company: Company) -> Outcome | None:
+        """A run beside that one; None where it cannot count, because it has not been alone with the folder."""
+        path = self._pool.path_of(number, plan)
+        outcome = self._pool.ended(number, plan, lambda: company.is_over(path), is_guest=True)
+        if company.counts(path):
+            return outcome
+        remove_temporary(path)
+        return None
