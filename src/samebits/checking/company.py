@@ -93,14 +93,15 @@ class SideBySide:
         raise trouble
 
     def _fails_again(self, jobs: Sequence[Job]) -> bool:
-        """Whether one fails whenever they go on at once: otherwise it fails by itself, now and then."""
+        """Whether one fails or is disturbed whenever they go on at once: else it fails by itself, now and then."""
         first = {self._pool.path_of(*job): self._aside(job) for job in jobs}
         company = self._abreast.company(self._pool.path_of(*jobs[0]))
         ended = {} if company is None else self._side_by_side(jobs, company)
         for path, aside in first.items():
             shutil.rmtree(path, ignore_errors=True)
             aside.rename(path)
-        return any(outcome is not None and not outcome.succeeded for outcome in ended.values())
+        is_disturbed = company is not None and company.is_disturbed
+        return is_disturbed or any(outcome is not None and not outcome.succeeded for outcome in ended.values())
 
     def _compare_with_lone(self, jobs: Sequence[Job], runs: dict[int, Run]) -> None:
         """What runs have in company is theirs only if they have it alone; asked as long as that is not known.
