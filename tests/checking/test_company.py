@@ -4,6 +4,7 @@ import re
 import threading
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -120,6 +121,15 @@ if os.path.exists("second"):
     assert overlapping(runs) == 0
     assert [run.outcome.folder.stderr.read_text() for run in runs] == ["0\n", "0\n", "1\n", "2\n", "3\n"]
     assert Path("out.txt").read_text() == "1111"
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="there is no such file system")
+def test_a_working_folder_in_memory_is_one_like_any_other(pool: RunPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What samebits writes there itself is no change."""
+    with TemporaryDirectory(dir="/dev/shm") as folder:
+        monkeypatch.chdir(folder)
+
+        assert overlapping(made(pool_of(Path(folder), "it.py"), "")) == 2
 
 
 def test_one_that_fails_beside_another_is_made_again(pool: RunPool) -> None:

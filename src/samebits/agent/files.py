@@ -36,6 +36,7 @@ _SHARED_MEMORY = "/dev/shm/"
 _NOT_DATA = ("__pycache__", "torchinductor_", f"{os.sep}.triton{os.sep}", f"{os.sep}site-packages{os.sep}")
 _MARKS = "anew"
 MOST_NOTES = 1_000
+_LOCKS = ("fcntl.flock", "fcntl.lockf")
 # What another program does is not seen.
 _PROGRAMS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn")
 
@@ -69,7 +70,7 @@ class FilesWatched:
         self, journal: Journal, folder: str, ledger: Ledger, own: tuple[str, ...], is_guest: bool = False
     ) -> None:
         self._journal, self._folder, self._ledger = journal, folder + os.sep, ledger
-        self._ignored = (*(one + os.sep for one in own if one), *_ELSEWHERE)
+        self._own = tuple(one + os.sep for one in own if one)
         self._run = journal.folder.name
         self._exists = os.path.lexists
         self._earlier = {path: one for path, one in ledger.read().items() if one.run != self._run}
@@ -94,8 +95,7 @@ class FilesWatched:
             "sqlite3.connect": self._connects,
             "samebits.writes": self._writes,
             "socket.bind": self._binds,
-            **dict.fromkeys(("fcntl.flock", "fcntl.lockf"), self._locks),
-            **dict.fromkeys(_PROGRAMS, self._starts_program),
+            **dict.fromkeys((*_LOCKS, *_PROGRAMS), self._takes),
         }
 
     def install(self) -> None:
@@ -194,10 +194,7 @@ class FilesWatched:
         if is_chosen:
             self._say()
 
-    def _locks(self, *_: object) -> None:
-        self._say()
-
-    def _starts_program(self, *_: object) -> None:
+    def _takes(self, *_: object) -> None:
         self._say()
 
     # ---- what is made of it
@@ -210,7 +207,8 @@ class FilesWatched:
         if dir_fd is not None and dir_fd >= 0 and not os.path.isabs(name):
             name = os.path.join(os.readlink(f"/proc/self/fd/{dir_fd}"), name)
         full = os.path.abspath(name)
-        if full.startswith(self._ignored) and not full.startswith(_SHARED_MEMORY):
+        is_elsewhere = full.startswith(_ELSEWHERE) and not full.startswith(_SHARED_MEMORY)
+        if is_elsewhere or full.startswith(self._own):
             return None
         if full.endswith(".pyc") or any(part in full for part in _NOT_DATA):
             return None

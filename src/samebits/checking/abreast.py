@@ -12,13 +12,11 @@ import math
 import resource
 import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from samebits.checking.machine import free_bytes
 from samebits.checking.places import Places, setting_of
 from samebits.checking.plan import Request
 from samebits.checking.verdict import Run
-from samebits.launch.copies import Folder
 from samebits.runfolder.ledger import has_changed
 from samebits.runfolder.place import asks_for_run_folder
 from samebits.runfolder.plan import RunPlan
@@ -71,7 +69,7 @@ class Abreast:
         self._is_known = not request.as_fits
         # Of runs that went so far it is known that they have in company what they have alone.
         self.harmless_steps = 0
-        self._stamp = self._look() if request.unasked else None
+        self._stamp = self.look() if request.unasked else None
 
     def room(self, plan: RunPlan) -> int:
         """How many runs like this one may go on at once."""
@@ -89,63 +87,24 @@ class Abreast:
             need = replace(now, cpu_seconds=now.cpu_seconds - self._before.cpu_seconds)
             share = SHARE_UNASKED if self._request.unasked else SHARE_OF_MEMORY
             self._fitting = fitting(self._request.jobs, run, need, free_bytes(), share)
-            if self._request.unasked and not has_changed(run.path) and self._look() != self._stamp:
+            if self._request.unasked and not has_changed(run.path) and self.look() != self._stamp:
                 # Somebody else writes here, or the run does past Python.
                 self.go_alone()
         if has_changed(run.path):
             self._changing.add(_reach(run.facts.stopped_after))
 
-    def company(self, host: Path) -> Company | None:
-        """Of runs that are about to begin at once; None where memory is short, or the folder too large for a look."""
+    def has_memory(self) -> bool:
+        """Whether as many fit as were asked for, by what the largest process has taken up to now."""
         free = free_bytes()
-        if free is not None and free * SHARE_UNASKED < self._request.jobs * needed().peak_bytes:
-            return None
-        company = Company(self._places.source, host)
-        if company.stamp is not None:
-            return company
-        self.go_alone()
-        return None
+        return free is None or free * SHARE_UNASKED >= self._request.jobs * needed().peak_bytes
 
-    def _look(self) -> int | None:
+    def look(self) -> int | None:
+        """A number that is another one when a file in the working folder has changed; None where it holds too many."""
         return self._places.source.stamp(MOST_PATHS)
 
     def go_alone(self, plan: RunPlan | None = None) -> None:
         """From now on such runs are made one after the other, and those that go further; without one, all."""
         self._changing.add(-math.inf if plan is None else _reach(plan.stop_after))
-
-
-class Company:
-    """Runs that go on at once in the working folder, and whether they may have disturbed one another.
-
-    Args:
-        folder: the working folder.
-        host: run folder of the run that is there as if it were alone.
-
-    Attributes:
-        stamp: of the folder, when they began.
-        is_disturbed: a file was made, changed or taken away, and none of them had said so: nobody knows who it was.
-    """
-
-    def __init__(self, folder: Folder, host: Path) -> None:
-        self._folder, self._host = folder, host
-        self.stamp = self.look()
-        self.is_disturbed = False
-
-    def look(self) -> int | None:
-        """A number that is another one when a file in the folder has changed."""
-        return self._folder.stamp(MOST_PATHS)
-
-    def is_over(self, guest: Path) -> bool:
-        """Whether a guest cannot count any more: one of them has come to change something."""
-        return has_changed(guest) or has_changed(self._host)
-
-    def counts(self, guest: Path) -> bool:
-        """Whether a guest that has ended found the folder as it would have been without the others."""
-        is_changed = self.look() != self.stamp
-        # A run says so before it changes anything.
-        is_over = self.is_over(guest)
-        self.is_disturbed |= is_changed and not is_over
-        return not (is_changed or is_over)
 
 
 def _reach(last: int | None) -> float:

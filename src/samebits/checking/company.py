@@ -9,13 +9,13 @@ again by itself. A failure is the run's own unless it fails again and again in c
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from samebits.checking.abreast import Abreast, Company
+from samebits.checking.abreast import Abreast
 from samebits.checking.plan import LOOK_STEPS
 from samebits.checking.verdict import Run
 from samebits.launch.process import Outcome
@@ -28,6 +28,36 @@ if TYPE_CHECKING:
 
 # A run that failed beside another one gets so many chances to do so again, before it is said to fail by itself.
 TRIES = 2
+
+
+class Company:
+    """Runs that go on at once in the working folder, and whether they may have disturbed one another.
+
+    Args:
+        look: a number that is another one when a file in the folder has changed.
+        host: run folder of the run that is there as if it were alone.
+
+    Attributes:
+        stamp: of the folder, when they began.
+        is_disturbed: a file was made, changed or taken away, and none of them had said so: nobody knows who it was.
+    """
+
+    def __init__(self, look: Callable[[], int | None], host: Path) -> None:
+        self.look, self._host = look, host
+        self.stamp = look()
+        self.is_disturbed = False
+
+    def is_over(self, guest: Path) -> bool:
+        """Whether a guest cannot count any more: one of them has come to change something."""
+        return has_changed(guest) or has_changed(self._host)
+
+    def counts(self, guest: Path) -> bool:
+        """Whether a guest that has ended found the folder as it would have been without the others."""
+        is_changed = self.look() != self.stamp
+        # A run says so before it changes anything.
+        is_over = self.is_over(guest)
+        self.is_disturbed |= is_changed and not is_over
+        return not (is_changed or is_over)
 
 
 class SideBySide:
@@ -44,7 +74,7 @@ class SideBySide:
     def make(self, jobs: Sequence[Job]) -> list[Run]:
         """Side by side in one folder, the first of them as host; what company may have changed is made again, alone."""
         host, *guests = jobs
-        company = self._abreast.company(self._pool.path_of(*host))
+        company = self._company(self._pool.path_of(*host))
         if company is None:
             return [self._pool.keep(self._pool.read(job[0], self._pool.ended(*job))) for job in jobs]
         ended = self._side_by_side(jobs, company)
@@ -78,6 +108,16 @@ class SideBySide:
             self._compare_with_lone(jobs, runs)
         return [self._pool.keep(runs[number]) for number, _ in jobs]
 
+    def _company(self, host: Path) -> Company | None:
+        """None where memory is short, or the folder too large to look through."""
+        if not self._abreast.has_memory():
+            return None
+        company = Company(self._abreast.look, host)
+        if company.stamp is not None:
+            return company
+        self._abreast.go_alone()
+        return None
+
     def _side_by_side(self, jobs: Sequence[Job], company: Company) -> dict[int, Outcome | None]:
         """How each ended; None for a guest that cannot count."""
         with ThreadPoolExecutor(len(jobs)) as threads:
@@ -95,7 +135,7 @@ class SideBySide:
     def _fails_again(self, jobs: Sequence[Job]) -> bool:
         """Whether one fails or is disturbed whenever they go on at once: else it fails by itself, now and then."""
         first = {self._pool.path_of(*job): self._aside(job) for job in jobs}
-        company = self._abreast.company(self._pool.path_of(*jobs[0]))
+        company = self._company(self._pool.path_of(*jobs[0]))
         ended = {} if company is None else self._side_by_side(jobs, company)
         for path, aside in first.items():
             shutil.rmtree(path, ignore_errors=True)

@@ -29,6 +29,7 @@ from samebits.runfolder.plan import RunPlan
 # Two hash seeds may order a small set alike by luck, so one that changes nothing is no acquittal yet.
 LUCKY_VARIANTS = (3, 4, 5)
 LEFT_ALONE_RUNS = 3
+FIRST_HELD = 2
 RARE_RUNS = 6
 # A race that shows rarely would be followed for ever: after so many runs it stays suspected.
 MOST_RUNS_ABOUT_ONE = 24
@@ -128,7 +129,7 @@ class Round:
 
     def begin(self) -> Asking[None]:
         """Everything held still, twice: only where these runs agree can anybody be accused."""
-        self.held = yield from self.inquiry.runs_of([self.plan, self.plan])
+        self.held = yield from self.inquiry.runs_of([self.plan] * FIRST_HELD)
         self.plan = self.held[0].plan
         failed = next((run for run in self.held if not run.succeeded), None)
         if failed is not None and self.at.divergence.stream != "outcome":
@@ -149,8 +150,11 @@ class Round:
         """The next factor that makes runs diverge when released; None when none is left, or the base is unsteady."""
         while self.candidates and not self._is_hopeless():
             room = self.inquiry.room(self.plan)
-            names, self.candidates = self.candidates[:room], self.candidates[room:]
-            found = yield from self._released(names)
+            # Beside the likeliest ones goes a run that is needed whoever is guilty.
+            is_first = room > 1 and len(self.held) == FIRST_HELD and not find(self.candidates[0]).selects_algorithm
+            most = room - 1 if is_first else room
+            names, self.candidates = self.candidates[:most], self.candidates[most:]
+            found = yield from self._released(names, [self.spare] if is_first else [])
             if found:
                 # The others that differ wait for their turn: the remedy of the first may acquit them.
                 self.candidates = [*(one.name for one in found[1:]), *self.candidates]
@@ -201,12 +205,20 @@ class Round:
         known = {entry.site.key for pin in self.pins for entry in lines.get(pin, ())}
         return known.issuperset(entry.site.key for entry in lines.get(name, ()))
 
-    def _released(self, names: Sequence[str]) -> Asking[list[Suspect]]:
-        """Those of these factors that make runs diverge, the earliest in the catalogue's order of suspicion first."""
+    def _released(self, names: Sequence[str], beside: Sequence[RunPlan] = ()) -> Asking[list[Suspect]]:
+        """Those of these factors that make runs diverge, the earliest in the catalogue's order of suspicion first.
+
+        Args:
+            names: of the factors.
+            beside: held runs to be made at the same time.
+        """
         found: list[Suspect] = []
         values = [name for name in names if not find(name).selects_algorithm]
-        runs = yield from self.inquiry.runs_of([plans.released_run(self.plan, name, plans.RELEASED) for name in values])
-        for name, run in zip(values, runs, strict=True):
+        wanted = [plans.released_run(self.plan, name, plans.RELEASED) for name in values]
+        runs = yield from self.inquiry.runs_of([*wanted, *beside])
+        for run in runs[len(values) :]:
+            self._hold(run)
+        for name, run in zip(values, runs[: len(values)], strict=True):
             self.tried += 1
             suspect = self._suspect(name, run)
             if suspect is None:
@@ -383,14 +395,17 @@ class Round:
     def _take(self, kind: str, run: Run, suspect: Suspect, trial: Trial) -> None:
         """Put a run where it belongs, and doubt the base where it differs from its like."""
         if kind == "held":
-            self.held.append(run)
-            self._doubt(self.base, run)
+            self._hold(run)
         elif kind == "released":
             suspect.runs.append(run)
             if not suspect.is_left_alone:
                 self._doubt(suspect.runs[0], run)
         else:
             self._take_remedy(kind, run, trial)
+
+    def _hold(self, run: Run) -> None:
+        self.held.append(run)
+        self._doubt(self.base, run)
 
     def _take_remedy(self, kind: str, run: Run, trial: Trial) -> None:
         pinned = {*run.plan.named("pinned"), *self.inquiry.request.pins}
