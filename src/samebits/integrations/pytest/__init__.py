@@ -1,0 +1,249 @@
+"""The plugin for pytest: tests that have to repeat, tensors that have to stay as they are, a seed for each test.
+
+It is part of every pytest run where samebits is installed, so it imports nothing until a test asks for it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import SUPPRESS
+from collections.abc import Generator, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from samebits.integrations.pytest.asked import (
+    MARK,
+    asks,
+    fail,
+    id_of,
+    is_compared,
+    lockfile,
+    requested,
+    rerun_word,
+    seed_of,
+    update_mode,
+    writes_lockfile,
+)
+from samebits.integrations.pytest.known import SESSION, SHARED, TEST, KnownSession, known_of, treat
+from samebits.integrations.pytest.reporting import Reporter, keep_for_other_process, take_over
+
+if TYPE_CHECKING:
+    from samebits.testing.expected import Expected
+
+_HERE = Path(__file__).parent
+_HELP = (
+    "samebits(runs=2, vary=[], isolated=False): run the test several times, each time from the same seed and with "
+    "fresh fixtures, and fail where the runs diverge; vary names factors that are changed on purpose; isolated gives "
+    "each run a process of its own."
+)
+
+
+def seed_torch(seed: int) -> None:
+    """What pytest-randomly calls wherever it seeds Python and NumPy; torch is not loaded for it."""
+    if "torch" in sys.modules:
+        from samebits.testing.seeding import seed_torch as seed_it
+
+        seed_it(seed)
+
+
+# ---- options ---------------------------------------------------------------------------------------------------------
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options, each with the plugin's name."""
+    group = parser.getgroup("samebits", "samebits: tests that repeat bit for bit")
+    add = group.addoption
+    add("--samebits-seed", type=int, metavar="N", help="Seed every test from N (default 0, and only tests that ask).")
+    add("--samebits-lockfile", metavar="PATH", help="Where expected bits are (default samebits.lock in the rootdir).")
+    add("--samebits-update", action="store_true", help="Take what passing tests name as it is now into the lockfile.")
+    add(
+        "--samebits-update-new-only", action="store_true", help="The same for what is not locked yet, and nothing else."
+    )
+    add("--samebits-remove-unused", action="store_true", help="Remove what is locked and no test asks for any more.")
+    add("--samebits-write-in-ci", action="store_true", help="Write the lockfile although CI is set.")
+    # For a process that samebits itself starts.
+    add("--samebits-call", metavar="DIR", help=SUPPRESS)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The marker, and what can be refused at once."""
+    config.addinivalue_line("markers", _HELP)
+    config.stash[SESSION] = KnownSession()
+    if writes_lockfile(config) and os.environ.get("CI") and not config.getoption("samebits_write_in_ci"):
+        option = next(
+            word for word in ("update", "update_new_only", "remove_unused") if config.getoption(f"samebits_{word}")
+        )
+        raise pytest.UsageError(
+            f"--samebits-{option.replace('_', '-')} would write {lockfile(config)}, and CI is set: "
+            "add --samebits-write-in-ci if that is meant"
+        )
+    if not hasattr(config, "workerinput") and config.getoption("samebits_call") is None:
+        config.pluginmanager.register(Reporter(config), "samebits-reporter")
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """The seed, where one was given."""
+    return None if config.getoption("samebits_seed") is None else f"samebits: --samebits-seed {seed_of(config)}"
+
+
+# ---- which tests asked -----------------------------------------------------------------------------------------------
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Which fixtures tests share that asked; and a test whose runs are elsewhere needs none here."""
+    shared: set[int] = set()
+    for item in filter(asks, items):
+        info = getattr(item, "_fixtureinfo", None)
+        for definitions in getattr(info, "name2fixturedefs", {}).values():
+            shared |= {id(one) for one in definitions if one.scope != "function"}
+        mark = item.get_closest_marker(MARK)
+        if mark is not None and mark.kwargs.get("isolated") and config.getoption("samebits_call") is None:
+            item.fixturenames = []  # type: ignore[attr-defined]
+    config.stash[SHARED] = shared
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What there is, for telling what is unused."""
+    session.config.stash[SESSION].collected |= {id_of(item) for item in session.items}
+
+
+def pytest_deselected(items: Iterable[pytest.Item]) -> None:
+    """Some tests were left out, so nothing is known of what they use."""
+    for item in items:
+        item.config.stash[SESSION].is_whole = False
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker of xdist tells what only it knows."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        known = session.config.stash[SESSION]
+        output["samebits"] = {"is_whole": known.is_whole, "collected": sorted(known.collected)}
+
+
+# ---- one test --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(name=MARK)
+def _fixture(request: pytest.FixtureRequest) -> Expected:
+    """Expected bits: `samebits.assert_same(name, tensor_or_module)` holds them against the lockfile."""
+    from samebits.testing.expected import Expected
+
+    item, config = request.node, request.config
+    known = known_of(item)
+    if known.fixture is None:
+        known.fixture = Expected(id_of(item), lockfile(config), seed_of(config), update_mode(config), rerun_word(item))
+    known.fixture.begin()
+    return known.fixture
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: Any, request: Any) -> Generator[None, object, object]:
+    """Fixtures are made from the seed of their test; those that tests share, from one of their own."""
+    item = request._pyfuncitem
+    if fixturedef.scope == "function":
+        if asks(item) and not known_of(item).is_set_up:
+            known_of(item).is_set_up = True
+            treat(item, (), 0)
+        return (yield)
+    if id(fixturedef) not in item.config.stash.get(SHARED, set()):
+        return (yield)
+    from samebits.testing.seeding import seeded
+
+    words = request.node.nodeid, "fixture", fixturedef.argname, getattr(request, "param_index", 0)
+    treatment = seeded(seed_of(item.config), words)
+    try:
+        return (yield)
+    finally:
+        treatment.undo()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A marker that makes no sense fails before anything runs."""
+    requested(item)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """What was locked elsewhere only is neither red nor green; what was not called by us was not compared."""
+    if not asks(item):
+        yield
+        return
+    known = known_of(item)
+    known.is_called, known.ended = False, None
+    yield
+    if not known.is_called and is_compared(item):
+        fail(
+            f"{item.name} was called by another plugin, so it was neither repeated nor recorded: inside it, "
+            "samebits.assert_repeats() calls any function twice"
+        )
+    named = known.result()
+    if named is not None and named.unknown:
+        pytest.skip(named.unknown)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
+    """Afterwards the generators are as they would be without us."""
+    try:
+        yield
+    finally:
+        if item.stash.get(TEST, None) is not None:
+            known_of(item).undo()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test as it asked."""
+    if not asks(pyfuncitem):
+        return None
+    from samebits.integrations.pytest.repeating import call_for_another_process, is_async, run_repeatedly
+
+    folder = pyfuncitem.config.getoption("samebits_call")
+    request = requested(pyfuncitem)
+    if folder is None and request.runs == 1:
+        treat(pyfuncitem, ("call",), 0)
+        return None
+    if not request.is_isolated and is_async(pyfuncitem.obj):
+        # Another plugin may know how to call it; pytest says so where none does.
+        return None
+    known_of(pyfuncitem).is_called = True
+    if folder is not None:
+        treat(pyfuncitem, ("call",), 0)
+        call_for_another_process(pyfuncitem, Path(folder))
+        return True
+    run_repeatedly(pyfuncitem, request)
+    return True
+
+
+# ---- reports ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure says how the test was seeded; what was named travels with the report, also from a worker of xdist."""
+    report = yield
+    if not asks(item):
+        return report
+    folder = item.config.getoption("samebits_call")
+    if report.skipped and isinstance(report.longrepr, tuple) and Path(report.longrepr[0]).parent == _HERE:
+        path, line, _ = item.reportinfo()
+        report.longrepr = (os.fspath(path), (line or 0) + 1, report.longrepr[2])
+    if folder is not None:
+        keep_for_other_process(report, call, Path(folder))
+    elif report.when == "call":
+        take_over(report, call, known_of(item).ended)
+    if report.failed and folder is None:
+        seed = seed_of(item.config)
+        again = f"seeded from {seed}; again: pytest {rerun_word(item)} --samebits-seed {seed}"
+        report.sections.append(("samebits", again))
+    if report.when == "call":
+        named = known_of(item).result()
+        report.samebits = {"test": id_of(item), "named": None if named is None else vars(named)}  # type: ignore[attr-defined]
+    return report

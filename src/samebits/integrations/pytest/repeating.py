@@ -1,0 +1,186 @@
+"""Several runs of one test, in this process or each in one of its own, and the comparison of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from samebits.integrations.pytest.asked import Request, fail, id_of, lockfile, seed_of, update_mode
+from samebits.integrations.pytest.known import known_of, treat
+
+if TYPE_CHECKING:
+    from samebits.testing.repeats import Call
+
+
+def is_async(function: object) -> bool:
+    """Whether it is as it was written: a plugin that can call it may put a plain function in its place."""
+    import inspect
+
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+
+
+def run_repeatedly(item: pytest.Function, request: Request) -> None:
+    """Make the runs of a test, and fail it where one diverges from the first."""
+    from tempfile import TemporaryDirectory
+
+    from samebits.base.errors import SamebitsError
+    from samebits.testing.expected import unlike
+    from samebits.testing.repeats import difference, nothing_in, unseen_in
+
+    calls: list[Call] = []
+    first: Mapping[str, str] = {}
+    with TemporaryDirectory(prefix="samebits-") as home:
+        for number in range(request.runs):
+            call = _one_of_several(item, request, calls, Path(home, str(number)))
+            named = _names_of(item)
+            try:
+                words = (difference(calls[0], call) or unlike(first, named)) if calls else ""
+            except SamebitsError as error:
+                fail(str(error))
+            if words:
+                fail(f"runs 1 and {number + 1} diverge: {words}\n\nhint: {_hint(request, number, [*calls, call])}")
+            calls.append(call)
+            first = first or named
+        name = item.originalname or item.name
+        unseen = unseen_in(name, calls)
+        if not first and not any(call.has_anything for call in calls):
+            fail(f"{nothing_in(name)}{f', and {unseen}' if unseen else ''}")
+    if unseen:
+        from samebits.base.errors import UnseenWarning
+
+        item.warn(UnseenWarning(unseen))
+
+
+def _names_of(item: pytest.Item) -> Mapping[str, str]:
+    named = known_of(item).result()
+    return {} if named is None else dict(named.tensors)
+
+
+def _hint(request: Request, number: int, calls: Iterable[Call]) -> str:
+    changed = f"in run {number + 1} {', '.join(request.vary)} had another value; " if request.vary else ""
+    entered = list(dict.fromkeys(line for call in calls for line in call.left.entered))
+    if request.is_isolated:
+        whole = f"{changed}each run had a process of its own, from the same seed"
+        return f"{whole}{_entered(entered) or ': samebits check says what else can differ'}"
+    whole = f"{changed}both runs started from the same seed, with fresh fixtures"
+    shared = "the process: fixtures of a wider scope, variables of modules, files"
+    own = "isolated=True gives each run a process of its own"
+    if entered:
+        return f"{whole}{_entered(entered)}\nor it is what they shared, {shared}; against that alone, {own}"
+    unseen = "the clock and the operating system's entropy, against which it does not help, were not seen to enter"
+    return f"{whole}; what they shared is {shared}. {own}; {unseen}"
+
+
+def _entered(lines: list[str]) -> str:
+    from samebits.testing.entering import MOST_TOLD
+
+    more = [f"and {len(lines) - MOST_TOLD} more"] if len(lines) > MOST_TOLD else []
+    told = [*lines[:MOST_TOLD], *more]
+    return "".join(["; what no seed holds was seen to enter:", *(f"\n  {line}" for line in told)]) if lines else ""
+
+
+def _one_of_several(item: pytest.Function, request: Request, before: list[Call], folder: Path) -> Call:
+    from samebits.base.errors import SamebitsError
+
+    one, number = _in_own_process if request.is_isolated else _in_this_process, len(before)
+    if number == 0:
+        return one(item, request, number, folder)
+    try:
+        return one(item, request, number, folder)
+    except SamebitsError as error:
+        if error.kind != "divergence":
+            raise
+        raised: BaseException = error
+    except (Exception, pytest.skip.Exception, pytest.fail.Exception) as error:
+        raised = error
+    ended = "was skipped" if isinstance(raised, pytest.skip.Exception) else "failed"
+    why = f"run {number + 1} {ended}, and run 1 did not\n{type(raised).__name__}: {raised}"
+    fail(f"runs 1 and {number + 1} diverge: {why}\n\nhint: {_hint(request, number, before)}")
+
+
+def _in_this_process(item: pytest.Function, request: Request, number: int, folder: Path) -> Call:
+    import inspect
+
+    from samebits.testing.repeats import recorded_call
+
+    if number:
+        _make_fixtures_again(item, number)
+    treat(item, ("call",), number)
+    function = item.obj
+    if is_async(inspect.unwrap(function)):
+        fail("an async test cannot be called twice in one process: add isolated=True")
+    folder.mkdir()
+    return recorded_call(folder, function, (), _arguments(item), known_of(item).entering)
+
+
+def _arguments(item: pytest.Function) -> dict[str, object]:
+    return {name: item.funcargs[name] for name in item._fixtureinfo.argnames}
+
+
+def _make_fixtures_again(item: pytest.Function, variant: int) -> None:
+    """What a test got of its own is taken down and made anew, as between two tests; so is its object."""
+    state = item.session._setupstate
+    assert item.parent is not None
+    state.teardown_exact(item.parent)  # type: ignore[arg-type]
+    known_of(item).undo()
+    if item.cls is not None:
+        vars(item).pop("_obj", None)
+        vars(item).pop("_instance", None)
+    item._initrequest()
+    known_of(item).is_set_up = True
+    treat(item, (), variant)
+    state.setup(item)
+
+
+def _in_own_process(item: pytest.Function, request: Request, number: int, folder: Path) -> Call:
+    from samebits.base.errors import SamebitsError
+    from samebits.testing import isolation, seeding
+
+    try:
+        settings = seeding.varied(request.vary, number)
+        call, named, ended = isolation.isolated_call(folder, id_of(item), _arguments_for(item), settings)
+    except isolation.TestFailedError as error:
+        fail(f"in a process of its own:\n{error}")
+    except isolation.TestSkippedError as error:
+        if number == 0:
+            known_of(item).ended = error.ended
+        if error.ended.reason is None:
+            pytest.skip(str(error).removeprefix("Skipped: "))
+        fail(f"in a process of its own:\n{error}")
+    except SamebitsError as error:
+        fail(str(error))
+    known_of(item).named = named
+    if number == 0:
+        known_of(item).ended = ended
+    return call
+
+
+def _arguments_for(item: pytest.Function) -> list[str]:
+    """What a pytest needs to run this test alone as it would be run here."""
+    config = item.config
+    options = ["--rootdir", str(config.rootpath), "-o", "addopts=", "-q", "--tb", "short", "-p", "no:cacheprovider"]
+    if config.inipath is not None:
+        options += ["-c", str(config.inipath)]
+    for name in config.getoption("plugins") or ():
+        options += ["-p", name]
+    for word in config.getoption("override_ini") or ():
+        options += ["-o", word]
+    options += ["--import-mode", config.getoption("importmode")]
+    options += ["--runxfail"] if config.getoption("runxfail") else []
+    options += ["--samebits-seed", str(seed_of(config)), "--samebits-lockfile", str(lockfile(config))]
+    options += {"all": ["--samebits-update"], "new": ["--samebits-update-new-only"], "nothing": []}[update_mode(config)]
+    _, _, within = id_of(item).partition("::")
+    return [*options, f"{item.path}::{within}"]
+
+
+def call_for_another_process(item: pytest.Function, folder: Path) -> None:
+    """One run of a test, for the process that compares it with others."""
+    from samebits.testing import isolation
+    from samebits.testing.repeats import recorded_call
+
+    known = known_of(item)
+    recorded_call(isolation.call_folder(folder), item.obj, (), _arguments(item), known.entering)
+    isolation.keep_named(folder, known.result())
