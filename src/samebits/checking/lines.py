@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from samebits.checking import plan as plans
 from samebits.checking.asking import Asking
 from samebits.checking.facts import Entry
-from samebits.checking.round import Round, Suspect
+from samebits.checking.round import Round
+from samebits.checking.suspects import Suspect
 from samebits.factors.catalog import find
 from samebits.factors.context import SiteKey
 from samebits.runfolder.plan import RunPlan
@@ -37,17 +38,17 @@ class Place:
 
 def places_of(round_: Round, suspect: Suspect) -> list[Place]:
     """What can be said without any further run: the first line, and all others as its company."""
-    entries = round_.entries(suspect.name)
+    entries = round_.held.entries(suspect.name)
     return [Place(entries[0], tuple(entries[1:]))] if entries else [Place(None)]
 
 
 def guilty_places(round_: Round, suspect: Suspect) -> Asking[list[Place]]:
     """The lines to mend, the first one first."""
-    entries = round_.entries(suspect.name)
+    entries = round_.held.entries(suspect.name)
     if not entries:
         return [Place(None)]
     search = _Search(round_, suspect)
-    if len(entries) == 1 and suspect.name not in round_.base.facts.in_libraries:
+    if len(entries) == 1 and suspect.name not in round_.held.base.facts.in_libraries:
         return [Place(entries[0])]
     if find(suspect.name).fixed_once:
         return (yield from search.first_of_each_script(entries))
@@ -110,17 +111,17 @@ class _Search:
 
     def _matter(self, entries: Sequence[Entry]) -> Asking[bool]:
         """Whether the user's lines make runs diverge, and not what libraries do by themselves."""
-        if self.suspect.name not in self.round.base.facts.in_libraries:
+        if self.suspect.name not in self.round.held.base.facts.in_libraries:
             return True
         return (yield from self._diverge(entries))
 
     def _diverge(self, entries: Sequence[Entry]) -> Asking[bool]:
         self.left -= 1
         runs = yield from self.round.inquiry.runs_of([self._plan([entry.site.key for entry in entries])])
-        return self.round.differ(self.round.base, runs[0]) is not None
+        return self.round.held.differ(self.round.held.base, runs[0]) is not None
 
     def _plan(self, keys: Sequence[SiteKey]) -> RunPlan:
-        return plans.sites_released_run(self.round.spare, self.suspect.name, keys)
+        return plans.sites_released_run(self.round.held.spare, self.suspect.name, keys)
 
 
 def _in_halves(entries: list[Entry]) -> list[list[Entry]]:

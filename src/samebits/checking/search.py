@@ -20,7 +20,8 @@ from samebits.checking.evidence import LIMIT, chance_of_scatter, chance_of_split
 from samebits.checking.facts import Entry
 from samebits.checking.first import first_divergence
 from samebits.checking.lines import Place, guilty_places, places_of
-from samebits.checking.round import Round, Suspect, Trial
+from samebits.checking.round import Round, Trial
+from samebits.checking.suspects import Suspect
 from samebits.checking.treatments import Inquiry, varying_between_runs
 from samebits.checking.verdict import Cause, DivergentRuns, Remedy, Run, Unknown
 from samebits.factors.catalog import find, in_order
@@ -63,7 +64,7 @@ class Found:
         return [(round_, one) for round_ in self.rounds for one in round_.accused if round_.stands(one)]
 
     def _causes_of(self, round_: Round, suspect: Suspect) -> list[Cause]:
-        factor, facts = find(suspect.name), round_.base.facts
+        factor, facts = find(suspect.name), round_.held.base.facts
         lucky = facts.read_lines.get(suspect.name, ()) if factor.found_statically else ()
         if lucky:
             read = [Place(lucky[0], tuple(lucky[1:]))]
@@ -103,8 +104,8 @@ class Found:
         last = self.rounds[-1]
         unsteady = last.inquiry.unsteady
         if unsteady is not None:
-            results, runs = last.results()
-            is_held = {unsteady.a, unsteady.b} <= {run.id for run in last.held}
+            results, runs = last.held.results()
+            is_held = {unsteady.a, unsteady.b} <= {run.id for run in last.held.runs}
             seen = (results, runs) if is_held else (2, 2)
             return Unknown(unsteady, is_held, *seen, witnessed=_witnessed(last))
         later = last.trials[-1].later if last.trials else None
@@ -115,11 +116,11 @@ class Found:
     @property
     def waiting(self) -> list[str]:
         """Factors that were to be released, and were not."""
-        return in_order(self.rounds[-1].candidates) if self.rounds else []
+        return in_order(self.rounds[-1].lineup.candidates) if self.rounds else []
 
     @property
     def tried(self) -> int:
-        return self.rounds[-1].tried if self.rounds else 0
+        return self.rounds[-1].lineup.tried if self.rounds else 0
 
 
 def look(inquiry: Inquiry, found: Found) -> Asking[None]:
@@ -178,7 +179,7 @@ def _suspects(inquiry: Inquiry, at: DivergentRuns) -> list[str]:
 
 def _remedy(round_: Round, trial: Trial) -> Remedy:
     """What its runs and the released ones say together."""
-    own = [run for run in trial.runs if round_.differ(trial.runs[0], run) is None]
+    own = [run for run in trial.runs if round_.held.differ(trial.runs[0], run) is None]
     base = round_.base_runs() if trial.is_base else own
     # Of the patterns that speak for it, each by itself is as rare as it is: the rarest one counts.
     chance = min((_chance(round_, suspect, base) for suspect in round_.accused), default=1.0)
@@ -202,16 +203,16 @@ def _chance(round_: Round, suspect: Suspect, base: Sequence[Run]) -> float:
         return 1.0
     if suspect.is_left_alone:
         return chance_of_scatter(len(base), len(suspect.runs), round_.strays(suspect))
-    strays = sum(round_.differ(base[0], run) is not None for run in suspect.runs)
+    strays = sum(round_.held.differ(base[0], run) is not None for run in suspect.runs)
     return chance_of_split(len(base), strays)
 
 
 def _witnessed(round_: Round) -> tuple[tuple[str, Entry], ...]:
     """Every factor that entered a held run, with its first line, but for those that were found guilty."""
-    if not round_.held:  # the runs were used up before
+    if not round_.held.runs:  # the runs were used up before
         return ()
     guilty = {*round_.pins, *(one.name for one in round_.accused)}
-    facts = round_.base.facts
+    facts = round_.held.base.facts
     read = {name: lines for name, lines in facts.read_lines.items() if find(name).held_in_part}
     entries = {**facts.entries, **read}
     return tuple((name, entries[name][0]) for name in in_order(entries) if entries[name] and name not in guilty)

@@ -1,0 +1,115 @@
+"""Everything held still: the runs that all others of a round are compared with.
+
+Held runs that diverge all the same end the search there: from that place on no factor can be accused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from samebits.checking import plan as plans
+from samebits.checking.asking import Asking
+from samebits.checking.facts import Entry
+from samebits.checking.treatments import Inquiry, ending_of
+from samebits.checking.verdict import DivergentRuns, Run
+from samebits.comparison.locate import Divergence, Position
+from samebits.factors.catalog import find, in_order
+
+FIRST_RUNS = 2
+
+
+class Held:
+    """Runs with everything pinned, up to the step at which the runs diverge that are to be explained.
+
+    Args:
+        inquiry: the check.
+        at: where those runs diverge.
+        pins: causes known already.
+        moving: the factors that are held still besides.
+
+    Attributes:
+        step: after which nothing is compared; None where runs go to their end.
+        plan: of the first ones, which keep the tensors that differ, to say by how much.
+        spare: of all others.
+        runs: those made so far.
+    """
+
+    def __init__(self, inquiry: Inquiry, at: DivergentRuns, pins: Sequence[str], moving: Collection[str]) -> None:
+        self.inquiry, self._at, place, request = inquiry, at, at.divergence, inquiry.request
+        # A process among several may come to its step long after another one has passed the same number.
+        ends_there = place.stream not in ("length", "outcome", "end") and not place.process
+        self.step = place.step if ends_there else None
+        names = in_order([*pins, *(name for name in moving if name not in request.pins)])
+        self.plan = self.spare = plans.pinned_run(request, names, self.step)
+        if self.step is not None:
+            self.plan = replace(self.plan, keep_step=place.step, keep_streams=(place.stream,), keep_names=(place.name,))
+        self.runs: list[Run] = []
+
+    def begin(self) -> Asking[str]:
+        """Twice: only where these agree can anybody be accused. Why nothing can be tried, as a sentence, or ""."""
+        self.runs = yield from self.inquiry.runs_of([self.plan] * FIRST_RUNS)
+        self.plan = self.runs[0].plan
+        failed = next((run for run in self.runs if not run.succeeded), None)
+        if failed is not None and self._at.divergence.stream != "outcome":
+            return f"with everything pinned, run {failed.id} {ending_of(failed)}, see {failed.path}"
+        self.doubt(*self.runs)
+        self.spare = replace(self.plan, keep_step=None, keep_streams=(), keep_names=())
+        return ""
+
+    @property
+    def base(self) -> Run:
+        """The first one."""
+        return self.runs[0]
+
+    def add(self, run: Run) -> None:
+        """One more."""
+        self.runs.append(run)
+        self.doubt(self.base, run)
+
+    def entries(self, name: str) -> tuple[Entry, ...]:
+        """The lines at which a factor entered these runs; or, of what they were kept from, the first ones."""
+        return self.inquiry.left_behind if find(name).by_copy else self.base.facts.entries.get(name, ())
+
+    def results(self) -> tuple[int, int]:
+        """How many different results they gave, and how many runs that were."""
+        limit, self.inquiry.unsteady = self.inquiry.unsteady, None
+        try:
+            return len(self.classes(self.runs)), len(self.runs)
+        finally:
+            self.inquiry.unsteady = limit
+
+    # ---- where runs differ
+
+    def differ(self, a: Run, b: Run) -> Divergence | None:
+        """Where two runs differ, before anything is unsteady and not after the divergent step."""
+        place = self.inquiry.compare(a, b)
+        if place is None or place.position >= self.limit():
+            return None
+        return place if self.step is None or place.step <= self.step else None
+
+    def classes(self, runs: Sequence[Run]) -> list[list[Run]]:
+        """The runs, those with the same bits together."""
+        found: list[list[Run]] = []
+        for run in runs:
+            own = next((one for one in found if self.differ(one[0], run) is None), None)
+            if own is None:
+                found.append([run])
+            else:
+                own.append(run)
+        return found
+
+    def limit(self) -> Position:
+        """From where on nothing repeats."""
+        unsteady = self.inquiry.unsteady
+        return (2**62, 0) if unsteady is None else unsteady.divergence.position
+
+    def is_hopeless(self) -> bool:
+        """Whether runs treated alike diverge no later than those that are to be explained."""
+        return self.limit() <= self._at.divergence.position
+
+    def doubt(self, a: Run, b: Run) -> None:
+        """Two runs treated alike: from where they diverge, no factor can be accused."""
+        place = self.differ(a, b)
+        if place is not None:
+            self.inquiry.doubt(DivergentRuns(a.id, b.id, place))
