@@ -37,11 +37,21 @@ with tempfile.TemporaryDirectory() as folder, tempfile.NamedTemporaryFile() as f
 """,
     "any port": "server = socket.create_server(('127.0.0.1', 0))",
     "devices": "open('/dev/null', 'w').write('1')",
+    "shared memory of its own": """
+from multiprocessing import Array, shared_memory
+shared, array = shared_memory.SharedMemory(create=True, size=8), Array("d", 4)
+shared.close(), shared.unlink()
+""",
 }
 CHANGING = {
     "a file": "open('out.txt', 'a').write('1')",
     "a file elsewhere": "open(os.path.join(tempfile.gettempdir(), f'samebits-{os.getppid()}'), 'a').close()",
     "shared memory": "path = f'/dev/shm/samebits-{os.getppid()}'\nopen(path, 'w').close()\nos.remove(path)",
+    "shared memory with a name": """
+from multiprocessing import shared_memory
+shared = shared_memory.SharedMemory(f"samebits-{os.getppid()}", create=True, size=8)
+shared.close(), shared.unlink()
+""",
     "a folder": "os.makedirs('runs/1', exist_ok=True)",
     "a file taken away": "os.remove('kept.txt') if os.path.exists('kept.txt') else open('kept.txt', 'x')",
     "a port": "server = socket.create_server(('127.0.0.1', PORT))",
@@ -195,6 +205,34 @@ def test_what_only_company_changes_is_no_difference(pool: RunPool) -> None:
     (remark,) = pool.remarks
     assert re.fullmatch("run [23] had other bits beside another one than by itself: .*", remark)
     assert overlapping(runs) == 0
+
+
+MOMENT = """
+import torch
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(30):
+    time.sleep(0.05)
+    scale = libc.time(None) % 1000 if step == 25 else 1.0
+    model(scale * torch.ones(1, 4)).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_what_runs_have_of_their_moment_is_not_shared(pool: RunPool) -> None:
+    """Once company is known to be harmless, nothing but the time between them tells whole runs apart."""
+    runs = made(pool, MOMENT, count=0)
+    short = RunPlan("control", stop_after=21)
+    runs += pool.run_all([short, short])
+    assert pool.abreast.harmless_steps == 22
+
+    first, second = pool.run_all([RunPlan("remedy")] * 2)
+    place = pool.compare(first, second)
+
+    assert place is not None
+    assert place.step == 25
+    assert not pool.remarks
 
 
 def test_a_large_folder_is_not_looked_through(pool: RunPool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,7 @@ _ANEW = os.O_TRUNC | os.O_EXCL
 _ELSEWHERE = ("/dev/", "/proc/", "/sys/")
 # A file system like any other, and people keep data there.
 _SHARED_MEMORY = "/dev/shm/"
+_MADE_UP, _WITHOUT_NAME = ("psm_", "pym-", "torch_"), " (deleted)"
 _NOT_DATA = ("__pycache__", "torchinductor_", f"{os.sep}.triton{os.sep}", f"{os.sep}site-packages{os.sep}")
 _MARKS = "anew"
 MOST_NOTES = 1_000
@@ -95,6 +96,7 @@ class FilesWatched:
             "sqlite3.connect": self._connects,
             "samebits.writes": self._writes,
             "socket.bind": self._binds,
+            "mmap.__new__": self._maps,
             **dict.fromkeys((*_LOCKS, *_PROGRAMS), self._takes),
         }
 
@@ -196,6 +198,13 @@ class FilesWatched:
 
     def _takes(self, *_: object) -> None:
         self._say()
+
+    def _maps(self, fileno: int, *_: object) -> None:
+        # Shared memory is opened in C. Names that Python made up are nobody else's.
+        path = os.readlink(f"/proc/self/fd/{fileno}") if fileno >= 0 else ""
+        is_made_up = os.path.basename(path).startswith(_MADE_UP) or path.endswith(_WITHOUT_NAME)
+        if path.startswith(_SHARED_MEMORY) and not is_made_up:
+            self._say()
 
     # ---- what is made of it
 
@@ -326,9 +335,10 @@ def _is_in_temporary(full: str, folder: str) -> bool:
         frame = frame.f_back
     if frame is None or frame.f_globals.get("__name__") != "tempfile" or full.startswith(folder):
         return False
-    chosen = frame.f_globals.get("tempdir")
-    # Before one is chosen, it tries where it can write.
-    return frame.f_code.co_name == "_get_default_tempdir" if chosen is None else os.path.dirname(full) == chosen
+    chosen, holder = frame.f_globals.get("tempdir"), os.path.dirname(full)
+    # `multiprocessing` has what processes share in that folder; before another one is chosen, it is tried out.
+    is_shared, is_tried = holder == os.path.dirname(_SHARED_MEMORY), frame.f_code.co_name == "_get_default_tempdir"
+    return is_shared or (is_tried if chosen is None else holder == chosen)
 
 
 def _parents(path: str) -> list[str]:

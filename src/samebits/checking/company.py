@@ -4,13 +4,16 @@ The first of them is there as if it were alone; the others are its guests. A gue
 others would find, and counts only if the first run has changed nothing by then. What is past all that, a port taken in
 C++ or a file written there, shows in the bits: as long as it is not known that company is harmless, one run is made
 again by itself. A failure is the run's own unless it fails again and again in company, and not alone.
+
+Runs that begin at the same moment also agree in what that moment gave them: the time, the load of the machine. So whole
+runs that are compared with nothing but one another begin apart.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
 
 # A run that failed beside another one gets so many chances to do so again, before it is said to fail by itself.
 TRIES = 2
+# So far apart begin runs that are compared with one another only: in seconds (Linux takes the load of the machine every
+# five), and as a share of what a run takes, for what changes slowly.
+APART_SECONDS, APART_SHARE = 5.5, 0.1
 
 
 class Company:
@@ -70,6 +76,8 @@ class SideBySide:
 
     def __init__(self, pool: RunPool, abreast: Abreast) -> None:
         self._pool, self._abreast = pool, abreast
+        # Runs had other bits by themselves than in company, and perhaps have others every time.
+        self._is_unclear = False
 
     def make(self, jobs: Sequence[Job]) -> list[Run]:
         """Side by side in one folder, the first of them as host; what company may have changed is made again, alone."""
@@ -77,7 +85,8 @@ class SideBySide:
         company = self._company(self._pool.path_of(*host))
         if company is None:
             return [self._pool.keep(self._pool.read(job[0], self._pool.ended(*job))) for job in jobs]
-        ended = self._side_by_side(jobs, company)
+        apart = self._apart(jobs)
+        ended = self._side_by_side(jobs, company, apart)
         failed = [job for job in jobs if (outcome := ended[job[0]]) is not None and not outcome.succeeded]
         if failed:
             self._abreast.go_alone()
@@ -104,7 +113,8 @@ class SideBySide:
         if host[0] not in good:
             good[host[0]] = self._again(host)
         runs = {number: self._pool.read(number, outcome) for number, outcome in good.items()}
-        if not failed and None not in ended.values():
+        is_settled = apart and all(self._pool.differ(runs[host[0]], runs[job[0]]) is None for job in guests)
+        if not failed and not is_settled and None not in ended.values():
             self._compare_with_lone(jobs, runs)
         return [self._pool.keep(runs[number]) for number, _ in jobs]
 
@@ -118,11 +128,22 @@ class SideBySide:
         self._abreast.go_alone()
         return None
 
-    def _side_by_side(self, jobs: Sequence[Job], company: Company) -> dict[int, Outcome | None]:
+    def _apart(self, jobs: Sequence[Job]) -> float:
+        """Seconds between their beginnings; 0.0 where company is compared with runs made at another time."""
+        is_compared = any(plan.follow or plan.stop_after is not None for _, plan in jobs)
+        if is_compared or not self._abreast.harmless_steps:
+            return 0.0
+        longest = max((run.outcome.wall_seconds for run in self._pool.runs), default=0.0)
+        return max(APART_SECONDS, APART_SHARE * longest)
+
+    def _side_by_side(self, jobs: Sequence[Job], company: Company, apart: float = 0.0) -> dict[int, Outcome | None]:
         """How each ended; None for a guest that cannot count."""
         with ThreadPoolExecutor(len(jobs)) as threads:
-            running: list[Future[Outcome | None]] = [threads.submit(self._pool.ended, *jobs[0])]
-            running += [threads.submit(self._guest, *job, company) for job in jobs[1:]]
+            host: Future[Outcome | None] = threads.submit(self._pool.ended, *jobs[0])
+            running = [host]
+            for job in jobs[1:]:
+                wait([running[-1]], apart)
+                running.append(threads.submit(self._guest, *job, company))
         trouble = next(filter(None, (one.exception() for one in running)), None)
         ended = {job[0]: None if one.exception() else one.result() for job, one in zip(jobs, running, strict=True)}
         if trouble is None:
@@ -168,10 +189,20 @@ class SideBySide:
             most = min(step for step in known if step is not None)
             self._abreast.harmless_steps = most if most >= LOOK_STEPS else self._abreast.harmless_steps
             return
-        self._remark(changed, "had other bits beside another one than by itself: all others were made one by one")
-        self._abreast.go_alone()
         for job in others:
             runs[job[0]] = self._pool.read(job[0], self._again(job))
+        repeating = [job for job in changed if self._repeats(job[0], runs)]
+        if repeating:
+            self._remark(repeating, "had other bits beside another one than by itself: all others were made one by one")
+        if repeating or self._is_unclear:
+            self._abreast.go_alone()
+        self._is_unclear = True
+
+    def _repeats(self, number: int, runs: dict[int, Run]) -> bool:
+        """Whether another run has the bits that this one has by itself; else it may have others every time."""
+        own = runs[number]
+        known = {run.id: run for run in (*self._pool.runs, *runs.values()) if run.id != number}
+        return any(one.steps >= own.steps and self._pool.differ(one, own) is None for one in known.values())
 
     def _is_as_alone(self, job: Job, runs: dict[int, Run]) -> bool:
         """Whether a run has the same bits by itself; that is the one that counts then."""
@@ -184,11 +215,9 @@ class SideBySide:
         return place is None
 
     def _is_like_trusted(self, found: Sequence[Run]) -> bool:
-        """Whether runs agree with runs that count, or, where company was harmless before, with one another."""
+        """Whether each agrees with a run that counts already."""
         known, differ = self._pool.runs, self._pool.differ
-        if all(any(one.steps >= run.steps and differ(one, run) is None for one in known) for run in found):
-            return True
-        return self._abreast.harmless_steps > 0 and all(differ(found[0], run) is None for run in found[1:])
+        return all(any(one.steps >= run.steps and differ(one, run) is None for one in known) for run in found)
 
     def _diverges_anyway(self, beside: Run, lone: Run) -> int | None:
         """The step up to which nothing is to be said of company: from there on runs differ that were left free.
