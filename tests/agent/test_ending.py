@@ -1,8 +1,12 @@
 """Where a run ends before its script does: a first look, and a run that reads along in another one's recording."""
 
+import gzip
 import sys
+import tarfile
+import zipfile
 from pathlib import Path
 
+import h5py
 import pytest
 
 from samebits.launch.command import parse_command
@@ -75,6 +79,83 @@ def test_a_short_script_is_whole(tmp_path: Path) -> None:
 
     assert lasts(outcome) == {None}
     assert outcome.folder.recordings()[0].complete
+
+
+KEEPING = """
+import gzip, os, tarfile, zipfile
+import h5py, torch
+
+class Archive(zipfile.ZipFile):
+    pass
+
+def write():
+    archive, whole = Archive("archive.zip", "a"), tarfile.open("whole.tar", "w:gz")
+    log, store = open("log.txt", "a"), h5py.File("store.h5", "a")
+    packed = gzip.open("packed.gz", "wb")
+    store["x"] = [1.0]
+    whole.add("log.txt")
+    packed.write(b"1" * 1000)
+    print("begun", file=log)
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(10):
+        model(torch.ones(3, 4)).sum().backward()
+        optimizer.step()
+        archive.writestr(f"{step}.txt", str(step))
+
+write()
+"""
+
+
+def test_what_is_open_is_written_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that is ended in the middle leaves files that can be read, and what stood in them before."""
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(KEEPING)
+    with zipfile.ZipFile("archive.zip", "w") as archive:
+        archive.writestr("precious.txt", "from last month")
+    outcome = run_recorded(
+        parse_command([sys.executable, "train.py"]), RunPlan(stop_after=3), tmp_path / "run", PATIENCE_SECONDS
+    )
+
+    assert lasts(outcome) == {3}
+    with h5py.File("store.h5") as store:
+        assert list(store["x"]) == [1.0]
+    with tarfile.open("whole.tar") as whole, zipfile.ZipFile("archive.zip") as archive:
+        assert whole.getnames() == ["log.txt"]
+        assert archive.namelist() == ["precious.txt", "0.txt", "1.txt", "2.txt"]
+    assert gzip.decompress(Path("packed.gz").read_bytes()) == b"1" * 1000
+    assert Path("log.txt").read_text() == "begun\n"
+
+
+FORKED = """
+import os, sys
+import torch
+
+log = open("log.txt", "w")
+log.write("once")
+if os.fork() == 0:
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(10):
+        model(torch.ones(3, 4)).sum().backward()
+        optimizer.step()
+    os._exit(0)
+os.wait()
+"""
+
+
+def test_a_forked_process_writes_nothing_of_the_other_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the first process has not written yet, it writes itself."""
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(FORKED)
+    outcome = run_recorded(
+        parse_command([sys.executable, "train.py"]), RunPlan(stop_after=3), tmp_path / "run", PATIENCE_SECONDS
+    )
+
+    assert 3 in lasts(outcome)
+    assert Path("log.txt").read_text() == "once"
 
 
 @pytest.mark.slow

@@ -76,6 +76,8 @@ class Recorder:
         self.module_hooks, self.gradient_hooks = ModuleHooks(self), GradientHooks(self)
         self.optimizer_hooks, self.data_hooks = OptimizerHooks(self), DataHooks(self)
         self.interruption = None if spec.resume is None else Interruption(self, spec.resume)
+        # Of the process that this one was forked from.
+        self.inherited: list[Lane] = []
         self._begin((thread or threading.main_thread()).ident or 0)
 
     def _begin(self, thread: int) -> None:
@@ -316,13 +318,20 @@ class Recorder:
         if lane.is_split:
             self.journal.note(Stopped(lane.log.step - 1, lane.log.rank))
         else:
-            end_process(self.journal, lane.log.step - 1, lane.log.rank)
+            end_process(self.journal, lane.log.step - 1, lane.log.rank, is_forked=bool(self.inherited))
 
 
-def end_process(journal: Journal, last_step: int, rank: int) -> None:
-    """End this process after a step, on purpose; what the program printed so far is printed."""
+def end_process(journal: Journal, last_step: int, rank: int, *, is_forked: bool = False) -> None:
+    """End this process after a step, on purpose; what the program printed and wrote so far is written.
+
+    Of a forked process that is the other one's business: it has the same files, and would write everything twice.
+    """
+    from samebits.agent.leaving import write_out
+
     journal.note(Used(tuple(what_was_used())))
     journal.note(Ended(rank, last_step))
+    if not is_forked:
+        write_out()
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

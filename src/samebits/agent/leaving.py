@@ -1,0 +1,67 @@
+"""Before a run is ended in the middle, what the program has open is written whole: its files are the user's.
+
+An archive without its directory, or an HDF5 file that was not closed, cannot be read again, not even by the next run.
+Functions that were registered for the end are not called: they may save a checkpoint, or wait.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+# Module, class, and what ends it. Closing an archive writes to the file below it, so the outermost ones come first.
+_KINDS = (
+    ("zipfile", "ZipFile", "close"),
+    ("tarfile", "TarFile", "close"),
+    ("gzip", "GzipFile", "close"),
+    ("bz2", "BZ2File", "close"),
+    ("lzma", "LZMAFile", "close"),
+    ("_io", "TextIOWrapper", "flush"),
+    ("_io", "BufferedWriter", "flush"),
+    ("_io", "BufferedRandom", "flush"),
+)
+# Another thread may be in the middle of writing, and hold a lock.
+_PATIENCE_SECONDS = 5.0
+
+
+def write_out() -> None:
+    """Files are as if the program had closed them; what hangs is left."""
+    thread = threading.Thread(target=_write_out, daemon=True)
+    thread.start()
+    thread.join(_PATIENCE_SECONDS)
+
+
+def _write_out() -> None:
+    for end in (*_hdf5_files(), *_python_files()):
+        with suppress(Exception):  # closed already, or in the middle of something
+            end()
+
+
+def _python_files() -> list[Callable[[], object]]:
+    """What ends those that the garbage collector knows, in the order of their kinds."""
+    kinds = [getattr(sys.modules.get(module), name, None) for module, name, _ in _KINDS]
+    wanted = {kind: number for number, kind in enumerate(kinds) if kind is not None}
+    found: list[list[object]] = [[] for _ in _KINDS]
+    known: dict[type, int | None] = {}
+    for one in gc.get_objects():
+        # Not what an object says of itself: a proxy would have to load what it stands for.
+        own = type(one)
+        if own not in known:
+            known[own] = next((wanted[base] for base in own.__mro__ if base in wanted), None)
+        number = known[own]
+        if number is not None:
+            found[number].append(one)
+    return [getattr(one, act) for (_, _, act), ones in zip(_KINDS, found, strict=True) for one in ones]
+
+
+def _hdf5_files() -> Iterator[Callable[[], object]]:
+    """Those of h5py, which are closed only where a program ends in the usual way (docs.h5py.org, File Objects)."""
+    h5py = sys.modules.get("h5py")
+    if h5py is None:
+        return
+    with suppress(Exception):
+        for one in h5py.h5f.get_obj_ids(h5py.h5f.OBJ_ALL, h5py.h5f.OBJ_FILE):
+            yield h5py.File(one).close
