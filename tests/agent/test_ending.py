@@ -158,6 +158,38 @@ def test_a_forked_process_writes_nothing_of_the_other_ones(tmp_path: Path, monke
     assert Path("log.txt").read_text() == "once"
 
 
+SHARING = """
+from multiprocessing import get_context, shared_memory
+import torch
+
+def main():
+    shared, lock = shared_memory.SharedMemory(create=True, size=8), get_context("spawn").Lock()
+    print(shared.name, flush=True)
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(10):
+        model(torch.ones(3, 4)).sum().backward()
+        optimizer.step()
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="shared memory has no names there")
+def test_shared_memory_is_taken_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that Python has for it outlives the run by a moment, and only by that."""
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(SHARING)
+    outcome = run_recorded(
+        parse_command([sys.executable, "train.py"]), RunPlan(stop_after=3), tmp_path / "run", PATIENCE_SECONDS
+    )
+
+    assert 3 in lasts(outcome)
+    assert not Path("/dev/shm", outcome.folder.stdout.read_text().strip()).exists()
+
+
 @pytest.mark.slow
 def test_all_ranks_end_after_the_same_step(tmp_path: Path) -> None:
     """Whichever decides first, in a look and where one rank leaves what it follows; none waits for another."""

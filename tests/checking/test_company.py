@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import h5py
 import pytest
 
 from samebits.checking import abreast
@@ -29,6 +30,7 @@ print(time.monotonic())
 QUIET = {
     "nothing": "",
     "reads": "open(__file__).read(); os.listdir('.')",
+    "reads HDF5": "import h5py\nfile = h5py.File('kept.h5', 'r')",
     "temporary files": """
 with tempfile.TemporaryDirectory() as folder, tempfile.NamedTemporaryFile() as file, tempfile.TemporaryFile():
     open(os.path.join(folder, "cache"), "w").write("1")
@@ -45,6 +47,7 @@ shared.close(), shared.unlink()
 }
 CHANGING = {
     "a file": "open('out.txt', 'a').write('1')",
+    "an HDF5 file": "import h5py\nfile = h5py.File('store.h5', 'a')",
     "a file elsewhere": "open(os.path.join(tempfile.gettempdir(), f'samebits-{os.getppid()}'), 'a').close()",
     "shared memory": "path = f'/dev/shm/samebits-{os.getppid()}'\nopen(path, 'w').close()\nos.remove(path)",
     "shared memory with a name": """
@@ -75,6 +78,7 @@ def pool_of(tmp_path: Path, *words: str) -> RunPool:
     home.mkdir(parents=True)
     for name in ("it.py", "kept.txt"):
         (tmp_path / name).touch()
+    h5py.File(tmp_path / "kept.h5", "w").close()
     return RunPool(Request(parse_command([*words]), jobs=2, as_fits=True, unasked=True), home)
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from samebits.base.sites import is_own_file, user_site
 from samebits.factors.file_order import KEEPERS
+from samebits.factors.imports import when_loaded
 from samebits.factors.patching import PatchedFunction
 from samebits.runfolder.ledger import Changed, Ledger, key_of, note_change, note_temporary
 from samebits.runfolder.notes import Journal, LeftBehind
@@ -38,8 +39,9 @@ _NOT_DATA = ("__pycache__", "torchinductor_", f"{os.sep}.triton{os.sep}", f"{os.
 _MARKS = "anew"
 MOST_NOTES = 1_000
 _LOCKS = ("fcntl.flock", "fcntl.lockf")
-# What another program does is not seen.
-_PROGRAMS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn")
+# What another program does is not seen; these tell about the machine, as Python's own `platform` asks.
+_TELLING = frozenset(("uname", "hostname", "lscpu", "nproc", "getconf", "ldconfig", "/sbin/ldconfig", "which"))
+_PROGRAMS = ("os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn")
 
 _busy = threading.local()
 _watching: list[FilesWatched] = []
@@ -97,6 +99,7 @@ class FilesWatched:
             "samebits.writes": self._writes,
             "socket.bind": self._binds,
             "mmap.__new__": self._maps,
+            "subprocess.Popen": self._starts,
             **dict.fromkeys((*_LOCKS, *_PROGRAMS), self._takes),
         }
 
@@ -105,6 +108,7 @@ class FilesWatched:
         (self._ledger.folder).mkdir(parents=True, exist_ok=True)
         sys.addaudithook(self.heard)
         _watching.append(self)
+        when_loaded("h5py.h5f", self._watch_hdf5)
         if self._earlier:
             for name in ("stat", "lstat"):
                 self._watch_questions(name)
@@ -199,6 +203,10 @@ class FilesWatched:
     def _takes(self, *_: object) -> None:
         self._say()
 
+    def _starts(self, program: object, *_: object) -> None:
+        if program not in _TELLING:
+            self._say()
+
     def _maps(self, fileno: int, *_: object) -> None:
         # Shared memory is opened in C. Names that Python made up are nobody else's.
         path = os.readlink(f"/proc/self/fd/{fileno}") if fileno >= 0 else ""
@@ -247,9 +255,9 @@ class FilesWatched:
         with suppress(OSError):
             note_change(self._journal.folder)
         if self._is_guest:
-            # All of the run: it was started in a session of its own.
+            # With the command itself, for which the session was made, all the rest is ended from outside.
             with suppress(OSError):
-                os.killpg(os.getsid(0), signal.SIGKILL)
+                os.kill(os.getsid(0), signal.SIGKILL)
             os._exit(1)
 
     def _is_temporary(self, full: str) -> bool:
@@ -310,6 +318,28 @@ class FilesWatched:
             keeper = getattr(sys.modules.get(module), keeper_name, None)
             if getattr(keeper, name, None) is original:
                 setattr(keeper, name, staticmethod(patched))
+
+    def _watch_hdf5(self, module: Any) -> None:
+        """HDF5 opens its files in C, below h5py's low-level functions (api.h5py.org, Module H5F)."""
+        created = os.O_RDWR | os.O_CREAT
+        ways = {
+            "open": {module.ACC_RDONLY: os.O_RDONLY, module.ACC_RDWR: os.O_RDWR},
+            "create": {module.ACC_EXCL: created | os.O_EXCL, module.ACC_TRUNC: created | os.O_TRUNC},
+        }
+        for name, flags in ways.items():
+            original = getattr(module, name)
+            opening = self._opening(original, flags)
+            setattr(module, name, PatchedFunction(module.__name__, name, original, opening))
+
+    def _opening(self, original: Callable[..., object], flags: dict[int, int]) -> Callable[..., object]:
+        *_, usual = flags.values()
+
+        def opening(path: object, *args: Any, **kwargs: Any) -> object:
+            asked: Any = args[0] if args else kwargs.get("flags")
+            self.heard("open", (path, None, flags.get(asked, usual)))
+            return original(path, *args, **kwargs)
+
+        return opening
 
     def _asking(self, original: Callable[..., object]) -> Callable[..., object]:
         def asked(path: object, *args: object, **kwargs: Any) -> Any:

@@ -65,6 +65,7 @@ def end_group(process: subprocess.Popen[Any]) -> None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(GRACE_SECONDS)
     finally:
+        end_processes((), {process.pid})
         _signal_group(process, signal.SIGKILL)
         process.wait()
 

@@ -20,22 +20,44 @@ PROC = "/proc"
 _STATE, _SESSION = 0, 3
 # A process may be about to start another one while it is looked for.
 _PAUSE_SECONDS, _QUIET_PASSES, _PATIENCE_SECONDS = 0.1, 3, 20.0
+_CLEANING_SECONDS = 2.0
 
 
 def end_processes(marks: Collection[bytes], sessions: Collection[int]) -> int:
     """Kill the processes of some runs; returns how many there were. Only where /proc shows processes.
 
+    Those that clean up behind others are left alone for a while: they end by themselves when the others have ended.
+
     Args:
         marks: `NAME=value`, as it stands in their environment, whatever group or session they went to.
         sessions: that were started for them; also what has cleared its environment is in there.
     """
-    ended = 0
-    for pid in _processes():
-        if _is_one(pid, marks, sessions):
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-                ended += 1
-    return ended
+    found = [pid for pid in _processes() if _is_one(pid, marks, sessions)]
+    trackers = [pid for pid in found if _is_tracker(pid)]
+    for pid in found:
+        if pid not in trackers:
+            _kill(pid)
+    deadline = time.monotonic() + _CLEANING_SECONDS
+    while trackers and time.monotonic() < deadline:
+        time.sleep(0.01)
+        trackers = [pid for pid in trackers if _is_one(pid, marks, sessions)]
+    for pid in trackers:
+        _kill(pid)
+    return len(found)
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(OSError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _is_tracker(pid: int) -> bool:
+    """Whether it is what `multiprocessing` starts, or joblib, to take away shared memory and semaphores at the end."""
+    try:
+        with open(f"{PROC}/{pid}/cmdline", "rb") as file:
+            return b"resource_tracker" in file.read()
+    except OSError:
+        return False
 
 
 def _processes() -> list[int]:
@@ -67,11 +89,12 @@ def _end_all(runs: dict[str, int]) -> None:
     deadline = time.monotonic() + _PATIENCE_SECONDS
     quiet = 0
     while quiet < _QUIET_PASSES and time.monotonic() < deadline:
+        ended = end_processes(marks, sessions)
         for session in sessions:
             with contextlib.suppress(OSError):
                 os.killpg(session, signal.SIGKILL)
         # Once a session is empty, its number may be used again.
-        quiet = 0 if end_processes(marks, sessions) else quiet + 1
+        quiet = 0 if ended else quiet + 1
         if not quiet:
             continue
         sessions = set()
