@@ -82,8 +82,9 @@ def test_a_short_script_is_whole(tmp_path: Path) -> None:
 
 
 KEEPING = """
-import gzip, os, tarfile, zipfile
+import gzip, os, tarfile, tempfile, zipfile
 import h5py, torch
+from multiprocessing.util import get_temp_dir
 
 class Archive(zipfile.ZipFile):
     pass
@@ -93,6 +94,8 @@ def write():
     log, store = open("log.txt", "a"), h5py.File("store.h5", "a")
     packed = gzip.open("packed.gz", "wb")
     store["x"] = [1.0]
+    folder, file = tempfile.TemporaryDirectory(), tempfile.NamedTemporaryFile()
+    print(get_temp_dir(), folder.name, file.name)
     whole.add("log.txt")
     packed.write(b"1" * 1000)
     print("begun", file=log)
@@ -126,6 +129,7 @@ def test_what_is_open_is_written_whole(tmp_path: Path, monkeypatch: pytest.Monke
         assert archive.namelist() == ["precious.txt", "0.txt", "1.txt", "2.txt"]
     assert gzip.decompress(Path("packed.gz").read_bytes()) == b"1" * 1000
     assert Path("log.txt").read_text() == "begun\n"
+    assert [path for path in outcome.folder.stdout.read_text().split() if Path(path).exists()] == []
 
 
 FORKED = """

@@ -1,12 +1,14 @@
 """Before a run is ended in the middle, what the program has open is written whole: its files are the user's.
 
 An archive without its directory, or an HDF5 file that was not closed, cannot be read again, not even by the next run.
-Functions that were registered for the end are not called: they may save a checkpoint, or wait.
+What it has in temporary folders is taken away. Functions that were registered for the end are not called: they may save
+a checkpoint, or wait.
 """
 
 from __future__ import annotations
 
 import gc
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -22,6 +24,8 @@ _KINDS = (
     ("_io", "TextIOWrapper", "flush"),
     ("_io", "BufferedWriter", "flush"),
     ("_io", "BufferedRandom", "flush"),
+    ("tempfile", "_TemporaryFileWrapper", "close"),
+    ("tempfile", "TemporaryDirectory", "cleanup"),
 )
 # Another thread may be in the middle of writing, and hold a lock.
 _PATIENCE_SECONDS = 5.0
@@ -35,7 +39,7 @@ def write_out() -> None:
 
 
 def _write_out() -> None:
-    for end in (*_hdf5_files(), *_python_files()):
+    for end in (*_hdf5_files(), *_python_files(), _remove_shared_folder):
         with suppress(Exception):  # closed already, or in the middle of something
             end()
 
@@ -55,6 +59,15 @@ def _python_files() -> list[Callable[[], object]]:
         if number is not None:
             found[number].append(one)
     return [getattr(one, act) for (_, _, act), ones in zip(_KINDS, found, strict=True) for one in ones]
+
+
+def _remove_shared_folder() -> None:
+    """Of `multiprocessing`, which has one for all processes of a program, and takes it away when the first one ends."""
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None and process.parent_process() is None:
+        path = process.current_process()._config.get("tempdir")
+        if path:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _hdf5_files() -> Iterator[Callable[[], object]]:
