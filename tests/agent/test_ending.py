@@ -3,6 +3,7 @@
 import gzip
 import sys
 import tarfile
+import time
 import zipfile
 from pathlib import Path
 
@@ -82,7 +83,7 @@ def test_a_short_script_is_whole(tmp_path: Path) -> None:
 
 
 KEEPING = """
-import gzip, os, tarfile, tempfile, zipfile
+import gzip, os, tarfile, tempfile, time, zipfile
 import h5py, torch
 from multiprocessing.util import get_temp_dir
 
@@ -103,6 +104,7 @@ def write():
     model = torch.nn.Linear(4, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step in range(10):
+        print(time.time())
         model(torch.ones(3, 4)).sum().backward()
         optimizer.step()
         archive.writestr(f"{step}.txt", str(step))
@@ -121,6 +123,7 @@ def test_what_is_open_is_written_whole(tmp_path: Path, monkeypatch: pytest.Monke
         parse_command([sys.executable, "train.py"]), RunPlan(stop_after=3), tmp_path / "run", PATIENCE_SECONDS
     )
 
+    ended = time.time()
     assert lasts(outcome) == {3}
     with h5py.File("store.h5") as store:
         assert list(store["x"]) == [1.0]
@@ -130,6 +133,8 @@ def test_what_is_open_is_written_whole(tmp_path: Path, monkeypatch: pytest.Monke
     assert gzip.decompress(Path("packed.gz").read_bytes()) == b"1" * 1000
     assert Path("log.txt").read_text() == "begun\n"
     assert [path for path in outcome.folder.stdout.read_text().split() if Path(path).exists()] == []
+    # Nothing had to be given up for hanging.
+    assert ended - float(outcome.folder.stdout.read_text().split()[-1]) < 4.0
 
 
 FORKED = """

@@ -7,6 +7,7 @@ a checkpoint, or wait.
 
 from __future__ import annotations
 
+import _thread
 import gc
 import shutil
 import sys
@@ -33,15 +34,19 @@ _PATIENCE_SECONDS = 5.0
 
 def write_out() -> None:
     """Files are as if the program had closed them; what hangs is left."""
-    thread = threading.Thread(target=_write_out, daemon=True)
-    thread.start()
-    thread.join(_PATIENCE_SECONDS)
+    is_done = threading.Event()
+    # Not a `threading.Thread`: it would tell our own hooks that it ends, and those wait for the one that we are in.
+    _thread.start_new_thread(_write_out, (is_done,))
+    is_done.wait(_PATIENCE_SECONDS)
 
 
-def _write_out() -> None:
-    for end in (*_hdf5_files(), *_python_files(), _remove_shared_folder):
-        with suppress(Exception):  # closed already, or in the middle of something
-            end()
+def _write_out(is_done: threading.Event) -> None:
+    try:
+        for end in (*_hdf5_files(), *_python_files(), _remove_shared_folder):
+            with suppress(Exception):  # closed already, or in the middle of something
+                end()
+    finally:
+        is_done.set()
 
 
 def _python_files() -> list[Callable[[], object]]:
