@@ -58,10 +58,10 @@ def test_a_look_ends_and_a_run_that_follows_goes_on_until_it_differs(tmp_path: P
     look = run(tmp_path, "look", -1, 400, RunPlan(look_seconds=0.1, look_steps=30))
     (recording,) = look.folder.recordings()
     (last,) = lasts(look)
-    follow = RunPlan(follow=str(look.folder.path))
+    follow = RunPlan(follow=(str(look.folder.path),))
     same = run(tmp_path, "same", -1, 60, follow)
     whole = run(tmp_path, "whole", -1, 400, RunPlan())
-    other = run(tmp_path, "other", 20, 400, RunPlan(follow=str(whole.folder.path)))
+    other = run(tmp_path, "other", 20, 400, RunPlan(follow=(str(whole.folder.path),)))
     (stopped,) = lasts(other)
 
     assert last is not None
@@ -205,7 +205,7 @@ def test_all_ranks_end_after_the_same_step(tmp_path: Path) -> None:
     launcher = (str(Path(sys.executable).with_name("torchrun")), "--standalone", "--nproc-per-node", "2")
     look = run(tmp_path, "look", -1, 400, RunPlan(look_seconds=0.1, look_steps=30), *launcher)
     whole = run(tmp_path, "whole", -1, 200, RunPlan(), *launcher)
-    other = run(tmp_path, "other", 20, 200, RunPlan(follow=str(whole.folder.path)), *launcher)
+    other = run(tmp_path, "other", 20, 200, RunPlan(follow=(str(whole.folder.path),)), *launcher)
 
     for outcome, most in ((look, 399), (other, 199)):
         (last,) = lasts(outcome) - {None}

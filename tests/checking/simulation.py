@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from pathlib import Path
 
 from samebits.base.sites import Site
@@ -83,7 +84,11 @@ class Simulation:
     def run_all(self, plans: Sequence[RunPlan]) -> list[Run]:
         if len(plans) > self.left:
             raise BudgetSpentError
-        return [self._run(plan) for plan in plans]
+        first = len(self.runs) + 1
+        paths = [f"/runs/{number}" for number in range(first, first + len(plans))]
+        for number, plan in enumerate(plans):
+            self._run(replace(plan, follow=(*plan.follow, *paths[:number])) if plan.along else plan)
+        return self._ended_together(self.runs[first - 1 :])
 
     @property
     def left(self) -> int:
@@ -99,6 +104,19 @@ class Simulation:
             last = other.facts.stopped_after
             return Divergence(failed.steps, "outcome") if last is None or failed.steps <= last else None
         return None
+
+    def _ended_together(self, runs: list[Run]) -> list[Run]:
+        """Those that follow one another end where the first two of them diverge."""
+        along = [run for run in runs if run.plan.along]
+        places = [self.compare(a, b) for a, b in combinations(along, 2)]
+        steps = min((place.step + 1 for place in places if place is not None and place.stream == STREAM), default=None)
+        for run in along:
+            if steps is not None and run.steps > steps:
+                del self.traces[run.id][steps:]
+                facts = replace(run.facts, stopped_after=steps - 1)
+                outcome = replace(run.outcome, exit_code=0)
+                self.runs[run.id - 1] = replace(run, steps=steps, facts=facts, outcome=outcome)
+        return [self.runs[run.id - 1] for run in runs]
 
     def _run(self, plan: RunPlan) -> Run:
         number = len(self.runs) + 1
@@ -127,8 +145,8 @@ class Simulation:
             for step in range(steps)
         ]
         trace = self.traces[number]
-        if plan.follow is not None:
-            known = self.traces[int(Path(plan.follow).name)]
+        for folder in plan.follow:
+            known = self.traces[int(Path(folder).name)]
             other = next((step for step, (x, y) in enumerate(zip(trace, known, strict=False)) if x != y), steps)
             del trace[other + 1 :]
             steps = len(trace)

@@ -80,6 +80,11 @@ class Abreast:
         is_changing = any(_reach(plan.stop_after) >= one for one in self._changing)
         return 1 if is_apart or is_changing else self._fitting
 
+    def lone(self, plan: RunPlan) -> int:
+        """How many runs more of this kind show that those made side by side have what one by itself has."""
+        is_open = self._request.unasked and self.room(plan) > 1 and _reach(plan.stop_after) >= self.harmless_steps
+        return int(is_open)
+
     def learn(self, run: Run) -> None:
         """What a run that counts has shown; the first one was made alone."""
         if not self._is_known:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from samebits.checking.abreast import Abreast
 from samebits.checking.plan import LOOK_STEPS
 from samebits.checking.verdict import Run
+from samebits.comparison.locate import Divergence
 from samebits.launch.process import Outcome
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.ledger import has_changed, remove_temporary
@@ -79,8 +80,16 @@ class SideBySide:
         # Runs had other bits by themselves than in company, and perhaps have others every time.
         self._is_unclear = False
 
-    def make(self, jobs: Sequence[Job]) -> list[Run]:
-        """Side by side in one folder, the first of them as host; what company may have changed is made again, alone."""
+    def make(self, jobs: Sequence[Job], spare: Job | None = None) -> list[Run]:
+        """Side by side in one folder, the first of them as host; what company may have changed is made again, alone.
+
+        Args:
+            jobs: two at least.
+            spare: comes after them, and is made by itself where that shows whether company changes anything.
+
+        Returns:
+            The runs in their order, the spare one last if it was made.
+        """
         host, *guests = jobs
         company = self._company(self._pool.path_of(*host))
         if company is None:
@@ -115,8 +124,11 @@ class SideBySide:
         runs = {number: self._pool.read(number, outcome) for number, outcome in good.items()}
         is_settled = apart and all(self._pool.differ(runs[host[0]], runs[job[0]]) is None for job in guests)
         if not failed and not is_settled and None not in ended.values():
-            self._compare_with_lone(jobs, runs)
-        return [self._pool.keep(runs[number]) for number, _ in jobs]
+            self._compare_with_lone(jobs, runs, spare)
+        for number, run in [*runs.items()]:
+            if self._has_ended_for_nothing(run, runs):
+                runs[number] = self._pool.read(number, self._again((number, replace(run.plan, follow=()))))
+        return [self._pool.keep(run) for _, run in sorted(runs.items())]
 
     def _company(self, host: Path) -> Company | None:
         """None where memory is short, or the folder too large to look through."""
@@ -164,30 +176,34 @@ class SideBySide:
         is_disturbed = company is not None and company.is_disturbed
         return is_disturbed or any(outcome is not None and not outcome.succeeded for outcome in ended.values())
 
-    def _compare_with_lone(self, jobs: Sequence[Job], runs: dict[int, Run]) -> None:
+    def _compare_with_lone(self, jobs: Sequence[Job], runs: dict[int, Run], spare: Job | None) -> None:
         """What runs have in company is theirs only if they have it alone; asked as long as that is not known.
 
-        It is known where they agree with runs that are trusted; else the last one is made again by itself, and those
-        that do not agree with it.
+        It is known where they agree with runs that are trusted; else the spare one is made by itself, if one of them is
+        treated as that one, or the last one once more; and so are those that do not agree with it.
         """
         steps = max(run.steps for run in runs.values())
         if steps <= self._abreast.harmless_steps or self._is_like_trusted(list(runs.values())):
             self._abreast.harmless_steps = max(steps, self._abreast.harmless_steps)
             return
         *others, last = jobs
+        if spare is None or not _is_treated_alike(spare[1], last[1]):
+            is_as_alone = self._is_as_alone(last, runs)
+        else:
+            lone = runs[spare[0]] = self._pool.read(spare[0], self._pool.ended(*spare))
+            is_as_alone = self._pool.differ(runs[last[0]], lone) is None
+            if not is_as_alone and self._diverge_anyway(jobs, lone, runs):
+                return
+            is_as_alone = is_as_alone or self._is_as_alone(last, runs)
         changed = [last]
-        if self._is_as_alone(last, runs):
+        if is_as_alone:
             unlike = [job for job in others if self._pool.differ(runs[job[0]], runs[last[0]]) is not None]
             changed = [job for job in unlike if not self._is_as_alone(job, runs)]
             if not changed:
                 self._abreast.harmless_steps = steps
                 return
             others = [job for job in others if job not in unlike]
-        known = [self._diverges_anyway(runs[job[0]], runs[last[0]]) for job in others]
-        if others and None not in known:
-            # They leave others at the same place: up to there company did nothing.
-            most = min(step for step in known if step is not None)
-            self._abreast.harmless_steps = most if most >= LOOK_STEPS else self._abreast.harmless_steps
+        if self._diverge_anyway(others, runs[last[0]], runs):
             return
         for job in others:
             runs[job[0]] = self._pool.read(job[0], self._again(job))
@@ -219,18 +235,38 @@ class SideBySide:
         known, differ = self._pool.runs, self._pool.differ
         return all(any(one.steps >= run.steps and differ(one, run) is None for one in known) for run in found)
 
-    def _diverges_anyway(self, beside: Run, lone: Run) -> int | None:
-        """The step up to which nothing is to be said of company: from there on runs differ that were left free.
+    def _diverge_anyway(self, jobs: Sequence[Job], lone: Run, runs: dict[int, Run]) -> bool:
+        """Whether runs differ from one that was made by itself because something was left free in all of them.
 
-        They leave a run that counts at the same place, one in company and one alone. None where that is not so.
+        They leave a run that counts at the same place, those in company and the one alone: up to there company did
+        nothing.
         """
         if not set(lone.plan.named("pinned")) <= set(self._pool.request.pins):
-            return None
-        for one in self._pool.runs:
+            return False
+        company = {number for number, _ in jobs}
+        known = [*self._pool.runs, *(run for number, run in runs.items() if number not in company)]
+        places = [self._common_place(runs[number], lone, known) for number in company]
+        if not places or None in places:
+            return False
+        first = min(place.step for place in places if place is not None)
+        self._abreast.harmless_steps = max(first if first >= LOOK_STEPS else 0, self._abreast.harmless_steps)
+        return True
+
+    def _common_place(self, beside: Run, lone: Run, known: Sequence[Run]) -> Divergence | None:
+        """Where both leave the same run that is known."""
+        for one in known:
             a, b = self._pool.differ(one, beside), self._pool.differ(one, lone)
             if a is not None and b is not None and a.position == b.position:
-                return a.step
+                return a
         return None
+
+    def _has_ended_for_nothing(self, run: Run, runs: dict[int, Run]) -> bool:
+        """Whether it was ended because another one had other bits, of which none is left that has."""
+        if run.facts.stopped_after in (None, run.plan.stop_after) or not run.plan.along:
+            return False
+        return all(
+            self._pool.differ(run, one) is None for one in (*self._pool.runs, *runs.values()) if one.id != run.id
+        )
 
     def _remark(self, jobs: Sequence[Job], what: str) -> None:
         self._pool.remarks += [f"run {number} {what}" for number, _ in jobs]
@@ -251,3 +287,8 @@ class SideBySide:
             return outcome
         remove_temporary(path)
         return None
+
+
+def _is_treated_alike(a: RunPlan, b: RunPlan) -> bool:
+    """Whether two runs are the same but for what they are called, and what they are compared with."""
+    return replace(a, role="", follow=()) == replace(b, role="", follow=())

@@ -57,7 +57,7 @@ def run_check(request: Request, pool: RunPool, so_far: Callable[[Verdict], None]
 
 
 def _verdict_of(request: Request, pool: RunPool, so_far: Callable[[Verdict], None]) -> Verdict:
-    inquiry, found = Inquiry(request, pool.compare, lambda: pool.left, pool.room), Found()
+    inquiry, found = Inquiry(request, pool.compare, lambda: pool.left, pool.room, pool.lone), Found()
     answered(look(inquiry, found), _running(request, pool, found, so_far))
     if found.signal is not None and found.divergent is None:
         # Of runs side by side some were complete already, and were not looked at yet.

@@ -50,6 +50,8 @@ def _beyond(inquiry: Inquiry, look: Run, last: int) -> Asking[DivergentRuns | Sa
     # By what they are for: where all is pinned, nothing is left to vary.
     alone = [plan for plan in wanted if plan.role != plans.VARIED]
     first_varied, *others = (plan for plan in wanted if plan.role == plans.VARIED)
+    if inquiry.room(first_varied) > 1 and inquiry.left() > len(alone):
+        return (yield from _along(inquiry, look, [first_varied, *alone], others))
     (varied,) = yield [following(first_varied, look)]
     inquiry.made = [look, varied]
     trouble = why_unjudgeable([look, varied], final=False)
@@ -68,11 +70,28 @@ def _beyond(inquiry: Inquiry, look: Run, last: int) -> Asking[DivergentRuns | Sa
         trouble = why_unjudgeable([*runs, varied], final=len(runs) == len(alone))
         if trouble is not None:
             return trouble
-    runs.append(varied)
+    return (yield from _decided(inquiry, look, [*runs, varied], others))
+
+
+def _along(
+    inquiry: Inquiry, look: Run, wanted: Sequence[RunPlan], others: Sequence[RunPlan]
+) -> Asking[DivergentRuns | SamebitsError | None]:
+    """The same where runs go on side by side: they read along in one another, and all end where two diverge."""
+    varied, *runs = yield [replace(following(plan, look), along=True) for plan in wanted]
+    inquiry.made = [look, varied, *runs]
+    trouble = why_unjudgeable([*runs, varied])
+    return trouble or (yield from _decided(inquiry, look, [*runs, varied], others))
+
+
+def _decided(
+    inquiry: Inquiry, look: Run, runs: list[Run], others: Sequence[RunPlan]
+) -> Asking[DivergentRuns | SamebitsError | None]:
+    """What these runs say, the varied one last, and further ones where they agree."""
     first = earliest([look, *_controls(runs)], inquiry.compare) or (yield from _divergent(inquiry, runs))
     found = first or (yield from _judged(inquiry, runs, others))
     if isinstance(found, DivergentRuns):
-        inquiry.learn_length(max(runs, key=lambda run: run.steps), found.divergence)
+        whole = next((run for run in runs if run.facts.stopped_after is None), None)
+        inquiry.learn_length(whole, found.divergence)
     return found or (yield from _doubted(inquiry, runs))
 
 
@@ -164,4 +183,4 @@ def stopping_after(plan: RunPlan, step: int | None) -> RunPlan:
 
 def following(plan: RunPlan, known: Run | None) -> RunPlan:
     """The same run, ended soon after it diverges from one that is known."""
-    return plan if known is None or not known.succeeded else replace(plan, follow=str(known.path))
+    return plan if known is None or not known.succeeded else replace(plan, follow=(str(known.path),))

@@ -48,12 +48,14 @@ class Held:
 
     def begin(self) -> Asking[str]:
         """Twice: only where these agree can anybody be accused. Why nothing can be tried, as a sentence, or ""."""
-        self.runs = yield from self.inquiry.runs_of([self.plan] * FIRST_RUNS)
+        count = min(FIRST_RUNS + self.inquiry.lone(self.plan), max(FIRST_RUNS, self.inquiry.left()))
+        self.runs = yield from self.inquiry.runs_of([self.plan] * count)
         self.plan = self.runs[0].plan
         failed = next((run for run in self.runs if not run.succeeded), None)
         if failed is not None and self._at.divergence.stream != "outcome":
             return f"with everything pinned, run {failed.id} {ending_of(failed)}, see {failed.path}"
-        self.doubt(*self.runs)
+        for run in self.runs[1:]:
+            self.doubt(self.base, run)
         self.spare = replace(self.plan, keep_step=None, keep_streams=(), keep_names=())
         return ""
 

@@ -85,7 +85,7 @@ class RunPool:
         """
         if len(plans) > self.left:
             raise BudgetSpentError
-        numbered = [(self._number(), plan) for plan in plans]
+        numbered = self._reading_along([(self._number(), plan) for plan in plans])
         try:
             return self._made(numbered)
         except KeyboardInterrupt as interrupt:
@@ -113,6 +113,20 @@ class RunPool:
         """Take away what only further runs would need."""
         self.places.close()
 
+    def lone(self, plan: RunPlan) -> int:
+        """How many runs more are wanted of runs like this one, to compare them with one made by itself."""
+        return self.abreast.lone(plan)
+
+    def _reading_along(self, jobs: Sequence[Job]) -> list[Job]:
+        """The runs; those that are to follow the others that they are made with know where to find them."""
+        paths = {number: str(self.path_of(number, plan)) for number, plan in jobs}
+        return [
+            (number, replace(plan, follow=(*plan.follow, *(path for other, path in paths.items() if other != number))))
+            if plan.along
+            else (number, plan)
+            for number, plan in jobs
+        ]
+
     def _number(self) -> int:
         self._began = time.monotonic() if self._began is None else self._began
         self._started += 1
@@ -127,7 +141,7 @@ class RunPool:
                 number, plan = left[0]
                 made.append(self.keep(self.read(number, self.ended(number, plan))))
             elif self.request.unasked:
-                made += self._side_by_side.make(left[:room])
+                made += self._side_by_side.make(left[:room], *left[room : room + 1])
             else:
                 with ThreadPoolExecutor(room) as threads:
                     made += threads.map(lambda job: self.keep(self.read(job[0], self.ended(*job))), left)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from samebits.checking import plan as plans
 from samebits.checking.asking import Asking
-from samebits.checking.held import FIRST_RUNS, Held
+from samebits.checking.held import Held
 from samebits.checking.verdict import DivergentRuns, Run
 from samebits.comparison.locate import Divergence
 from samebits.factors.catalog import find
@@ -67,6 +67,7 @@ class Lineup:
         self._names, self._pins, self.tried = list(names), tuple(pins), tried
         self.candidates: list[str] = []
         self._rare: list[str] = []
+        self._has_begun = False
 
     def begin(self) -> None:
         """Put them in order, by what the held runs have seen."""
@@ -77,9 +78,8 @@ class Lineup:
         while self.candidates and not self._held.is_hopeless():
             room = self._inquiry.room(self._held.plan)
             # Beside the likeliest ones goes a run that is needed whoever is guilty.
-            is_first = (
-                room > 1 and len(self._held.runs) == FIRST_RUNS and not find(self.candidates[0]).selects_algorithm
-            )
+            is_first = room > 1 and not self._has_begun and not find(self.candidates[0]).selects_algorithm
+            self._has_begun = True
             most = room - 1 if is_first else room
             names, self.candidates = self.candidates[:most], self.candidates[most:]
             found = yield from self._released(names, [self._held.spare] if is_first else [])

@@ -32,6 +32,7 @@ class Inquiry:
         compare: where two runs first differ; None where they agree as far as both went.
         left: how many runs may still be made.
         abreast: how many runs like one may go on side by side.
+        lone: how many more are wanted of runs like one, to compare them with one made by itself.
         left_out: treatments under which the script fails.
         erratic: two runs that were treated alike, of which one failed.
         made: the runs that were looked at for what earlier ones had left.
@@ -46,6 +47,7 @@ class Inquiry:
     compare: Compare
     left: Callable[[], int]
     abreast: Callable[[RunPlan], int] = lambda _: 1
+    lone: Callable[[RunPlan], int] = lambda _: 0
     left_out: list[LeftOut] = field(default_factory=list)
     erratic: DivergentRuns | None = None
     unsteady: DivergentRuns | None = None
@@ -67,9 +69,9 @@ class Inquiry:
             found[-1].append(plan)
         return found
 
-    def learn_length(self, whole: Run, at: Divergence) -> None:
-        """Whether the script goes on long after a place, now that a run has shown how long it is."""
-        self.is_long = whole.steps > LONG_RATIO * (at.step + 1)
+    def learn_length(self, whole: Run | None, at: Divergence) -> None:
+        """Whether the script goes on long after a place; as long as no run has shown how long it is, it does."""
+        self.is_long = whole is None or whole.steps > LONG_RATIO * (at.step + 1)
 
     def runs_of(self, plans: Sequence[RunPlan]) -> Asking[list[Run]]:
         """These plans as runs, without what the script does not survive."""

@@ -32,6 +32,7 @@ class RunPlan:
         keep_step, keep_streams, keep_names: keep whole tensors of one step; no names are all names.
         ops: record every operation of some steps.
         look_seconds, look_steps, follow: end the run earlier; see `RecordSpec`.
+        along: it follows the runs that it is made with, too; whoever makes them adds their folders to `follow`.
         paced_from: record so many steps, then take further ones only when asked to (`agent.pacer`).
         resume: watch checkpoints, and stop the run in the middle.
     """
@@ -49,7 +50,8 @@ class RunPlan:
     ops: OpWindow | None = None
     look_seconds: float | None = None
     look_steps: int = 0
-    follow: str | None = None
+    follow: tuple[str, ...] = ()
+    along: bool = False
     paced_from: int | None = None
     resume: ResumeSpec | None = None
 
@@ -87,7 +89,7 @@ def read_plan(path: str | Path) -> RunPlan:
     """The plan that `RunPlan.write` wrote."""
     content = json.loads(Path(path).read_text(encoding="utf-8"))
     settings = {name: _setting(given) for name, given in content.pop("settings").items()}
-    for name in ("keep_streams", "keep_names"):
+    for name in ("keep_streams", "keep_names", "follow"):
         content[name] = tuple(content[name])
     spec = content.pop("ops", None)
     given = content.pop("resume", None)

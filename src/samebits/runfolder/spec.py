@@ -91,7 +91,7 @@ class RecordSpec:
         ops: record operations too.
         look_seconds: end the process so long after its first step, once it has taken `look_steps` steps; None does not.
         look_steps: see there.
-        follow: folder of another run: end the process soon after it diverged from that one.
+        follow: folders of other runs, complete or not: end the process soon after it diverged from one of them.
         resume: watch checkpoints, and stop the process in the middle; None does not.
     """
 
@@ -102,5 +102,5 @@ class RecordSpec:
     ops: OpWindow | None = None
     look_seconds: float | None = None
     look_steps: int = 0
-    follow: str | None = None
+    follow: tuple[str, ...] = ()
     resume: ResumeSpec | None = None
