@@ -5,6 +5,7 @@ import sys
 import tarfile
 import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import h5py
@@ -58,10 +59,10 @@ def test_a_look_ends_and_a_run_that_follows_goes_on_until_it_differs(tmp_path: P
     look = run(tmp_path, "look", -1, 400, RunPlan(look_seconds=0.1, look_steps=30))
     (recording,) = look.folder.recordings()
     (last,) = lasts(look)
-    follow = RunPlan(follow=(str(look.folder.path),))
+    follow = RunPlan(follow=str(look.folder.path))
     same = run(tmp_path, "same", -1, 60, follow)
     whole = run(tmp_path, "whole", -1, 400, RunPlan())
-    other = run(tmp_path, "other", 20, 400, RunPlan(follow=(str(whole.folder.path),)))
+    other = run(tmp_path, "other", 20, 400, RunPlan(follow=str(whole.folder.path)))
     (stopped,) = lasts(other)
 
     assert last is not None
@@ -72,6 +73,37 @@ def test_a_look_ends_and_a_run_that_follows_goes_on_until_it_differs(tmp_path: P
     assert stopped is not None
     assert 20 <= stopped < 390
     assert "the end" not in other.folder.stdout.read_text()
+
+
+@pytest.mark.parametrize(("changed", "begins"), [(20, "together"), (20, "later"), (-1, "together")])
+def test_runs_that_go_on_at_once_end_where_they_diverge(tmp_path: Path, changed: int, begins: str) -> None:
+    """Each reads what the other one has written up to then, also where that is far ahead, or has not begun."""
+    (tmp_path / "train.py").write_text(SCRIPT)
+    folders = [tmp_path / "one", tmp_path / "other"]
+
+    def made(number: int) -> Outcome:
+        if number and begins == "later":
+            time.sleep(2)
+        words = [sys.executable, str(tmp_path / "train.py"), str(changed if number else -1), "1500"]
+        plan = RunPlan(along=(str(folders[1 - number]),))
+        return run_recorded(parse_command(words), plan, folders[number], PATIENCE_SECONDS)
+
+    with ThreadPoolExecutor(2) as threads:
+        ended = [one for outcome in threads.map(made, range(2)) for one in lasts(outcome)]
+
+    if changed < 0:
+        assert ended == [None, None]
+    else:
+        assert all(last is not None and 20 <= last < 1400 for last in ended)
+
+
+def test_of_several_recordings_none_is_read_along(tmp_path: Path) -> None:
+    """Two processes that train at once may have begun in another order."""
+    whole = run(tmp_path, "whole", -1, 400, RunPlan())
+    (whole.folder.path / "recording.process1.sqlite").touch()
+    other = run(tmp_path, "other", 20, 60, RunPlan(follow=str(whole.folder.path)))
+
+    assert lasts(other) == {None}
 
 
 def test_a_short_script_is_whole(tmp_path: Path) -> None:
@@ -205,9 +237,15 @@ def test_all_ranks_end_after_the_same_step(tmp_path: Path) -> None:
     launcher = (str(Path(sys.executable).with_name("torchrun")), "--standalone", "--nproc-per-node", "2")
     look = run(tmp_path, "look", -1, 400, RunPlan(look_seconds=0.1, look_steps=30), *launcher)
     whole = run(tmp_path, "whole", -1, 200, RunPlan(), *launcher)
-    other = run(tmp_path, "other", 20, 200, RunPlan(follow=(str(whole.folder.path),)), *launcher)
+    other = run(tmp_path, "other", 20, 200, RunPlan(follow=str(whole.folder.path)), *launcher)
 
-    for outcome, most in ((look, 399), (other, 199)):
+    folders = [tmp_path / "one", tmp_path / "two"]
+    with ThreadPoolExecutor(2) as threads:
+        plans = [RunPlan(along=(str(folders[1]),)), RunPlan(along=(str(folders[0]),))]
+        one = threads.submit(run, tmp_path, "one", -1, 400, plans[0], *launcher)
+        two = threads.submit(run, tmp_path, "two", 20, 400, plans[1], *launcher)
+
+    for outcome, most in ((look, 399), (other, 199), (one.result(), 399), (two.result(), 399)):
         (last,) = lasts(outcome) - {None}
         assert last is not None
         assert last < most

@@ -87,7 +87,7 @@ class Simulation:
         first = len(self.runs) + 1
         paths = [f"/runs/{number}" for number in range(first, first + len(plans))]
         for number, plan in enumerate(plans):
-            self._run(replace(plan, follow=(*plan.follow, *paths[:number])) if plan.along else plan)
+            self._run(plan if plan.along is None else replace(plan, along=tuple(paths[:number])))
         return self._ended_together(self.runs[first - 1 :])
 
     @property
@@ -107,7 +107,7 @@ class Simulation:
 
     def _ended_together(self, runs: list[Run]) -> list[Run]:
         """Those that follow one another end where the first two of them diverge."""
-        along = [run for run in runs if run.plan.along]
+        along = [run for run in runs if run.plan.along is not None]
         places = [self.compare(a, b) for a, b in combinations(along, 2)]
         steps = min((place.step + 1 for place in places if place is not None and place.stream == STREAM), default=None)
         for run in along:
@@ -145,7 +145,7 @@ class Simulation:
             for step in range(steps)
         ]
         trace = self.traces[number]
-        for folder in plan.follow:
+        for folder in (*([] if plan.follow is None else [plan.follow]), *(plan.along or ())):
             known = self.traces[int(Path(folder).name)]
             other = next((step for step, (x, y) in enumerate(zip(trace, known, strict=False)) if x != y), steps)
             del trace[other + 1 :]

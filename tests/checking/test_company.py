@@ -2,6 +2,7 @@
 
 import re
 import threading
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +17,7 @@ from samebits.checking.verdict import Run
 from samebits.factors.catalog import held_by_copies
 from samebits.factors.context import Setting
 from samebits.launch.command import parse_command
+from samebits.launch.process import Outcome
 from samebits.runfolder.plan import RunPlan
 
 BEGIN = """
@@ -176,8 +178,9 @@ def test_what_somebody_else_changes_costs_one_run_at_most(pool: RunPool, name: s
 
 def test_one_that_fails_now_and_then_has_failed(pool: RunPool, tmp_path: Path) -> None:
     """Beside another one as well as by itself: company does not excuse it."""
-    ticket = f"fd = libc.open(b'{tmp_path.parent}/ticket', os.O_CREAT | os.O_APPEND | os.O_RDWR, 0o600)\n"
-    ticket += "libc.write(fd, b'1', 1)\nos.fstat(fd).st_size == 2 and sys.exit('lost a race')"
+    ticket = f"path = b'{tmp_path.parent}/ticket%d'\n"
+    ticket += "number = next(n for n in range(9) if libc.open(path % n, os.O_CREAT | os.O_EXCL, 0o600) >= 0)\n"
+    ticket += "number == 1 and sys.exit('lost a race')"
     runs = made(pool, ticket, count=2)
 
     assert sorted(run.succeeded for run in runs) == [False, True, True]
@@ -237,6 +240,78 @@ def test_what_runs_have_of_their_moment_is_not_shared(pool: RunPool) -> None:
     assert place is not None
     assert place.step == 25
     assert not pool.remarks
+
+
+TRAINING = """
+import torch
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(80):
+    time.sleep(0.05)
+    optimizer.zero_grad()
+    model(SCALE * torch.ones(1, 4)).sum().backward()
+    optimizer.step()
+"""
+ALONG = RunPlan("control", along=())
+
+
+def steps_of(runs: list[Run]) -> list[int]:
+    return [run.steps for run in runs]
+
+
+def test_the_run_by_itself_is_one_that_was_asked_for(pool: RunPool) -> None:
+    """Three runs that read along in one another: two at once, and the third one shows that company does nothing."""
+    made(pool, TRAINING.replace("SCALE", "1.0"), count=0)
+    pool.runs.clear()
+    assert pool.lone(ALONG) == 1
+    announced: list[int] = []
+    pool.watch = lambda number, _, outcome, __: announced.append(number) if outcome is not None else None
+    runs = pool.run_all([ALONG] * 3)
+
+    assert (announced, overlapping(runs), steps_of(runs)) == ([2, 3, 4], 1, [80] * 3)
+    assert [pool.compare(runs[0], run) for run in runs[1:]] == [None] * 2
+    assert (pool.abreast.harmless_steps, pool.lone(ALONG)) == (80, 1)  # nobody knows that none goes further
+    assert pool.lone(replace(ALONG, stop_after=79)) == 0
+
+
+@pytest.mark.parametrize("scale", ["1.0 if step < 20 else torch.seed() % 1000", "1.0 if step < 20 else varied"])
+def test_runs_that_read_along_end_where_they_diverge(pool: RunPool, scale: str) -> None:
+    """Every run has other bits, or the one that was varied has: each that is accused was made by itself."""
+    varied = "varied = 2.0 if os.environ.get('PYTHONHASHSEED', 'random') != 'random' else 1.0\n"
+    made(pool, varied + TRAINING.replace("SCALE", f"({scale})"), count=0)
+    pool.runs.clear()
+    plan = ALONG.with_settings({"hash-seed": Setting("varied", variant=1)})
+    runs = pool.run_all([plan, ALONG, ALONG])
+    places = [pool.compare(runs[0], run) for run in runs[1:]]
+
+    assert all(21 <= steps < 75 for steps in steps_of(runs))
+    assert [None if place is None else place.step for place in places] == [20, 20]
+    assert (pool.compare(runs[1], runs[2]) is None) == scale.endswith("varied")
+    assert pool.abreast.harmless_steps >= 20
+    assert not pool.remarks
+    assert pool.room(ALONG) == 2
+
+
+def test_a_run_that_was_ended_for_nothing_is_made_again(pool: RunPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that it left was itself not left in peace: as if somebody had changed what is read along."""
+    made(pool, TRAINING.replace("SCALE", "1.0"), count=0)
+    read = pool.read
+    cut: list[int] = []
+
+    def damaged(number: int, outcome: Outcome) -> Run:
+        run = read(number, outcome)
+        if number == 2 and not cut:
+            cut.append(number)
+            return replace(run, steps=10, facts=replace(run.facts, stopped_after=9))
+        return run
+
+    monkeypatch.setattr(pool, "read", damaged)
+    runs = pool.run_all([ALONG] * 3)
+
+    assert cut
+    assert steps_of(runs) == [80] * 3
+    assert [run.facts.stopped_after for run in runs] == [None] * 3
 
 
 def test_a_large_folder_is_not_looked_through(pool: RunPool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -284,6 +284,18 @@ def test_what_differs_later_is_found_in_whole_runs() -> None:
     assert len(simulation.runs) == 15
 
 
+@pytest.mark.parametrize("effect", [Effect("numpy-rng", 70, 20), Effect("file-order", 70, 20)])
+def test_side_by_side_no_run_goes_on_where_two_diverge(effect: Effect) -> None:
+    """They read along in one another; only the remedy is shown to the end, when the cause is known."""
+    effects = (*HARMLESS, effect)
+    found, simulation, _ = simulated(Script(steps=50, effects=effects, look=5), random.Random(0), jobs=99)
+
+    assert places(found.causes) == [(effect.factor, 70)]
+    assert [run.steps for run in simulation.runs[:4]] == [5, 21, 21, 21]
+    assert [run.steps == 50 for run in simulation.runs[-3:]] == [False, True, True]
+    assert sum(run.steps == 50 for run in simulation.runs) == 2
+
+
 def test_runs_that_agree_are_looked_at_first_and_then_whole() -> None:
     """One look, and as many whole runs as were asked for."""
     found, simulation, inquiry = simulated(Script(steps=50, effects=HARMLESS[:6], look=5), random.Random(0))

@@ -1,8 +1,8 @@
 """Where a run ends before its script does: decided at the end of every step, by all ranks alike.
 
 A run ends after the last step that was asked for; a first look, once enough steps have fitted into its time, and where
-checkpoints are watched, some steps after the first one; and a run that reads along in recordings of others, complete or
-growing, soon after it diverged from one of them. A rank that would stop alone leaves the others waiting for it in a
+checkpoints are watched, some steps after the first one; and a run that reads along in other ones, complete or growing,
+soon after it diverged from one of them. A rank that would stop alone leaves the others waiting for it in a
 collective. So the first one to decide writes down a step that no other one can have finished yet, and all end after
 that one.
 """
@@ -12,10 +12,12 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
-from samebits.base.errors import SamebitsError, UnbegunError
+from samebits.base.errors import SamebitsError
 from samebits.base.ranks import rank_and_world_size
 from samebits.bits.digest import DIGEST
 from samebits.runfolder.spec import RecordSpec
@@ -27,6 +29,7 @@ AHEAD = 2
 _ROOTS_AT_ONCE = 512
 # Reading along takes one hundredth of the time at most; and a run that is so far ahead of another one goes on alone.
 _READING_SHARE, _MOST_AHEAD = 0.01, 65_536
+_ROOTS, _BYTES_AT_ONCE = ".roots", 4096
 
 
 class Ending:
@@ -38,7 +41,8 @@ class Ending:
 
     def __init__(self, folder: Path, spec: RecordSpec) -> None:
         self._marker, self._spec = folder / MARKER, spec
-        self._followed = [_Followed(Path(folder)) for folder in spec.follow]
+        self._followed = None if spec.follow is None else _Followed(Path(spec.follow))
+        self._along = None if spec.along is None else _Along([Path(folder) for folder in spec.along])
         self._has_diverged = False
         self._first_ended: float | None = None
         self._last: int | None = None
@@ -52,14 +56,15 @@ class Ending:
     def wrote(self, path: Path, step: int, root: bytes) -> None:
         """A row was written: compare it with those of the other runs."""
         if not self._has_diverged:
-            self._has_diverged = not all(one.agrees(path, step, root) for one in self._followed)
+            known = [one for one in (self._along, self._followed) if one is not None]
+            self._has_diverged = not all(one.agrees(path, step, root) for one in known)
 
     def is_last(self, step: int) -> bool:
         """Whether the run ends after this step."""
         asked = self._spec.stop_after
         if asked is not None and step >= asked:
             return True
-        if not self._followed and self._spec.look_seconds is None:
+        if self._followed is None and self._along is None and self._spec.look_seconds is None:
             return False
         if self._is_enough(step) or self._has_diverged:
             return self._agreed(step)
@@ -115,83 +120,114 @@ class Ending:
             return 1
 
 
-class _Followed:
-    """Another run, read along, also while it is made: only where it has exactly one recording of this rank.
+def _is_the_only_one(path: Path, folder: Path) -> bool:
+    """Whether either run has one recording of this rank: of several nobody knows in which order they were begun."""
+    rank = rank_and_world_size()[0]
+    second = file_name(rank, 1)
+    return path.name == file_name(rank, 0) and not any((one / second).exists() for one in (folder, path.parent))
 
-    Args:
-        folder: of that run; it may not be there yet.
-    """
+
+class _Followed:
+    """Another run that has ended, read along: only where its recording was made by the same definition."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._recording: Recording | None = None
-        # From the first step on that was not compared yet: of this run (step, root), of the other one roots alone.
-        self._own, self._others = deque[tuple[int, bytes]](), deque[bytes]()
-        self._is_given_up = False
-        self._asked = self._asking_seconds = 0.0
+        self._is_open = False
+        self._first, self._roots = 0, list[bytes]()
 
     def agrees(self, path: Path, step: int, root: bytes) -> bool:
-        """Whether it has the same roots as far as both went; also where it says nothing."""
+        """Whether it has the same root there; also where it says nothing."""
+        if not self._is_open:
+            self._recording, self._is_open = self._opened(path), True
+        number = step - self._first
+        if self._recording is not None and not 0 <= number < len(self._roots):
+            self._first, number = step, 0
+            last = step + _ROOTS_AT_ONCE - 1
+            rows = self._recording.query(
+                "SELECT root FROM steps WHERE kind='step' AND step BETWEEN ? AND ? ORDER BY step", step, last
+            )
+            self._roots = [found for (found,) in rows]
+            if not rows:
+                self._recording = None
+        return number >= len(self._roots) or self._roots[number] == root
+
+    def _opened(self, path: Path) -> Recording | None:
+        if not _is_the_only_one(path, self._folder):
+            return None
+        try:
+            found = Recording(self._folder / path.name)
+        except SamebitsError:
+            return None
+        return found if found.digest == DIGEST else None
+
+
+class _Along:
+    """Runs that are being made, read along, and this one for them: the roots of its steps in a plain file.
+
+    A recording that grows is not read: whoever reads it may keep its writer waiting.
+    """
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._others = [_Growing(folder) for folder in folders]
+        self._file: IO[bytes] | None = None
+        self._next: int | None = 0
+
+    def agrees(self, path: Path, step: int, root: bytes) -> bool:
+        """Write a root, and compare it, and those before it, with the others' as far as they are known."""
+        if self._next == step == 0:
+            self._file = path.with_suffix(_ROOTS).open("ab", buffering=0)
+        if self._next != step or self._file is None:
+            self._next = None
+            return True
+        self._next += 1
+        try:
+            self._file.write(root)
+        except OSError:
+            self._next = None
+        return all(one.agrees(path, root) for one in self._others)
+
+
+class _Growing:
+    """What another run has written up to now; it may not have begun."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file: IO[bytes] | None = None
+        # Roots that were not compared yet, of this run and of that one.
+        self._own, self._others = deque[bytes](), b""
+        self._is_given_up = False
+        self._next_look = 0.0
+
+    def agrees(self, path: Path, root: bytes) -> bool:
+        """Whether both have the same as far as both went; also where it says nothing."""
         if self._is_given_up:
             return True
-        self._own.append((step, root))
-        if not self._others and self._is_due():
-            self._read(path)
-        while self._own and self._others:
-            if self._own.popleft()[1] != self._others.popleft():
+        self._own.append(root)
+        if len(self._others) < len(root) and time.perf_counter() >= self._next_look:
+            self._look(path)
+        size = len(root)
+        while self._own and len(self._others) >= size:
+            if self._own.popleft() != self._others[:size]:
                 return False
-        if len(self._own) > _MOST_AHEAD:
-            self._give_up()
+            self._others = self._others[size:]
         return True
 
-    def _is_due(self) -> bool:
-        return time.perf_counter() - self._asked >= self._asking_seconds / _READING_SHARE
-
-    def _read(self, path: Path) -> None:
-        """Further roots of that run, as far as there are any."""
+    def _look(self, path: Path) -> None:
         began = time.perf_counter()
         try:
-            if self._recording is None:
-                self._open(path)
-            if self._recording is not None:
-                self._fetch(self._recording, path)
-        except UnbegunError:
-            self._recording = None
-        except SamebitsError:
-            self._give_up()
-        self._asked = time.perf_counter()
-        self._asking_seconds = self._asked - began
-
-    def _fetch(self, recording: Recording, path: Path) -> None:
-        first = self._own[0][0]
-        rows = recording.query(
-            "SELECT step, root FROM steps WHERE kind='step' AND step BETWEEN ? AND ? ORDER BY step",
-            first,
-            first + _ROOTS_AT_ONCE - 1,
-        )
-        if not self._is_the_only_one(path) or any(step != first + number for number, (step, _) in enumerate(rows)):
-            self._give_up()
-            return
-        self._others.extend(root for _, root in rows)
-
-    def _open(self, path: Path) -> None:
-        """Of the other run, what has the name of this one's recording."""
-        if not self._is_the_only_one(path):
-            self._give_up()
-        elif (self._folder / path.name).exists():
-            self._recording = Recording(self._folder / path.name)
-            if self._recording.digest != DIGEST:
+            if not _is_the_only_one(path, self._folder) or len(self._own) > _MOST_AHEAD:
                 self._give_up()
-
-    def _is_the_only_one(self, path: Path) -> bool:
-        """Of several recordings of a rank nobody knows in which order they were begun."""
-        rank = rank_and_world_size()[0]
-        second = file_name(rank, 1)
-        return path.name == file_name(rank, 0) and not any(
-            (folder / second).exists() for folder in (self._folder, path.parent)
-        )
+            elif self._file is None:
+                with suppress(FileNotFoundError):
+                    self._file = (self._folder / path.with_suffix(_ROOTS).name).open("rb", buffering=0)
+            if self._file is not None:
+                self._others += self._file.read(_BYTES_AT_ONCE)
+        except OSError:
+            self._give_up()
+        ended = time.perf_counter()
+        self._next_look = ended + (ended - began) / _READING_SHARE
 
     def _give_up(self) -> None:
         self._is_given_up = True
         self._own.clear()
-        self._others.clear()

@@ -150,7 +150,7 @@ class _Agent:
             own = self.plan
             keep = own.keep_step, own.keep_streams, own.keep_names
             look = own.look_seconds, own.look_steps
-            spec = RecordSpec(own.stop_after, *keep, own.ops, *look, own.follow, own.resume)
+            spec = RecordSpec(own.stop_after, *keep, own.ops, *look, own.follow, own.along, own.resume)
             recorder = Recorder(self.journal.folder, spec, self.journal)
             recorder.install()
             recorder.stay_to_the_end()

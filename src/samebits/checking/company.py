@@ -127,7 +127,7 @@ class SideBySide:
             self._compare_with_lone(jobs, runs, spare)
         for number, run in [*runs.items()]:
             if self._has_ended_for_nothing(run, runs):
-                runs[number] = self._pool.read(number, self._again((number, replace(run.plan, follow=()))))
+                runs[number] = self._pool.read(number, self._again((number, replace(run.plan, along=None))))
         return [self._pool.keep(run) for _, run in sorted(runs.items())]
 
     def _company(self, host: Path) -> Company | None:
@@ -142,7 +142,7 @@ class SideBySide:
 
     def _apart(self, jobs: Sequence[Job]) -> float:
         """Seconds between their beginnings; 0.0 where company is compared with runs made at another time."""
-        is_compared = any(plan.follow or plan.stop_after is not None for _, plan in jobs)
+        is_compared = any(plan.follow or plan.along or plan.stop_after is not None for _, plan in jobs)
         if is_compared or not self._abreast.harmless_steps:
             return 0.0
         longest = max((run.outcome.wall_seconds for run in self._pool.runs), default=0.0)
@@ -262,7 +262,7 @@ class SideBySide:
 
     def _has_ended_for_nothing(self, run: Run, runs: dict[int, Run]) -> bool:
         """Whether it was ended because another one had other bits, of which none is left that has."""
-        if run.facts.stopped_after in (None, run.plan.stop_after) or not run.plan.along:
+        if run.facts.stopped_after in (None, run.plan.stop_after) or run.plan.along is None:
             return False
         return all(
             self._pool.differ(run, one) is None for one in (*self._pool.runs, *runs.values()) if one.id != run.id
@@ -291,4 +291,4 @@ class SideBySide:
 
 def _is_treated_alike(a: RunPlan, b: RunPlan) -> bool:
     """Whether two runs are the same but for what they are called, and what they are compared with."""
-    return replace(a, role="", follow=()) == replace(b, role="", follow=())
+    return replace(a, role="", follow=None, along=None) == replace(b, role="", follow=None, along=None)

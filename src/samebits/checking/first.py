@@ -77,7 +77,7 @@ def _along(
     inquiry: Inquiry, look: Run, wanted: Sequence[RunPlan], others: Sequence[RunPlan]
 ) -> Asking[DivergentRuns | SamebitsError | None]:
     """The same where runs go on side by side: they read along in one another, and all end where two diverge."""
-    varied, *runs = yield [replace(following(plan, look), along=True) for plan in wanted]
+    varied, *runs = yield [replace(following(plan, look), along=()) for plan in wanted]
     inquiry.made = [look, varied, *runs]
     trouble = why_unjudgeable([*runs, varied])
     return trouble or (yield from _decided(inquiry, look, [*runs, varied], others))
@@ -183,4 +183,4 @@ def stopping_after(plan: RunPlan, step: int | None) -> RunPlan:
 
 def following(plan: RunPlan, known: Run | None) -> RunPlan:
     """The same run, ended soon after it diverges from one that is known."""
-    return plan if known is None or not known.succeeded else replace(plan, follow=(str(known.path),))
+    return plan if known is None or not known.succeeded else replace(plan, follow=str(known.path))

@@ -119,10 +119,10 @@ class RunPool:
 
     def _reading_along(self, jobs: Sequence[Job]) -> list[Job]:
         """The runs; those that are to follow the others that they are made with know where to find them."""
-        paths = {number: str(self.path_of(number, plan)) for number, plan in jobs}
+        paths = {number: str(self.path_of(number, plan)) for number, plan in jobs if plan.along is not None}
         return [
-            (number, replace(plan, follow=(*plan.follow, *(path for other, path in paths.items() if other != number))))
-            if plan.along
+            (number, replace(plan, along=tuple(path for other, path in paths.items() if other != number)))
+            if number in paths
             else (number, plan)
             for number, plan in jobs
         ]

@@ -108,7 +108,7 @@ def killed_run(request: Request, kill: Kill, follow: str) -> RunPlan:
         keep_at=kill.saved,
         saved_at=request.saved_at,
     )
-    return replace(request.pinned, role="killed", follow=(follow,), resume=spec)
+    return replace(request.pinned, role="killed", follow=follow, resume=spec)
 
 
 def resumed_run(request: Request, last_row: int, restored: Restored | None = None) -> RunPlan:

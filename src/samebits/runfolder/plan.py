@@ -32,7 +32,7 @@ class RunPlan:
         keep_step, keep_streams, keep_names: keep whole tensors of one step; no names are all names.
         ops: record every operation of some steps.
         look_seconds, look_steps, follow: end the run earlier; see `RecordSpec`.
-        along: it follows the runs that it is made with, too; whoever makes them adds their folders to `follow`.
+        along: the same by runs that it is made with; whoever makes them fills in their folders.
         paced_from: record so many steps, then take further ones only when asked to (`agent.pacer`).
         resume: watch checkpoints, and stop the run in the middle.
     """
@@ -50,8 +50,8 @@ class RunPlan:
     ops: OpWindow | None = None
     look_seconds: float | None = None
     look_steps: int = 0
-    follow: tuple[str, ...] = ()
-    along: bool = False
+    follow: str | None = None
+    along: tuple[str, ...] | None = None
     paced_from: int | None = None
     resume: ResumeSpec | None = None
 
@@ -89,12 +89,19 @@ def read_plan(path: str | Path) -> RunPlan:
     """The plan that `RunPlan.write` wrote."""
     content = json.loads(Path(path).read_text(encoding="utf-8"))
     settings = {name: _setting(given) for name, given in content.pop("settings").items()}
-    for name in ("keep_streams", "keep_names", "follow"):
+    for name in ("keep_streams", "keep_names"):
         content[name] = tuple(content[name])
+    along = content.pop("along", None)
     spec = content.pop("ops", None)
     given = content.pop("resume", None)
     resume = None if given is None else from_data(ResumeSpec, given)
-    return RunPlan(settings=settings, ops=None if spec is None else _op_window(spec), resume=resume, **content)
+    return RunPlan(
+        settings=settings,
+        ops=None if spec is None else _op_window(spec),
+        along=None if along is None else tuple(along),
+        resume=resume,
+        **content,
+    )
 
 
 def _op_window(given: dict[str, Any]) -> OpWindow:

@@ -91,7 +91,8 @@ class RecordSpec:
         ops: record operations too.
         look_seconds: end the process so long after its first step, once it has taken `look_steps` steps; None does not.
         look_steps: see there.
-        follow: folders of other runs, complete or not: end the process soon after it diverged from one of them.
+        follow: folder of another run: end the process soon after it diverged from that one.
+        along: folders of runs that are being made: the same with each of them; None does not.
         resume: watch checkpoints, and stop the process in the middle; None does not.
     """
 
@@ -102,5 +103,6 @@ class RecordSpec:
     ops: OpWindow | None = None
     look_seconds: float | None = None
     look_steps: int = 0
-    follow: tuple[str, ...] = ()
+    follow: str | None = None
+    along: tuple[str, ...] | None = None
     resume: ResumeSpec | None = None
