@@ -6,11 +6,13 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import h5py
 import pytest
 
 from samebits.checking import abreast
+from samebits.checking.asking import BudgetSpentError
 from samebits.checking.plan import Request
 from samebits.checking.pool import RunPool
 from samebits.checking.verdict import Run
@@ -291,6 +293,27 @@ def test_runs_that_read_along_end_where_they_diverge(pool: RunPool, scale: str) 
     assert pool.abreast.harmless_steps >= 20
     assert not pool.remarks
     assert pool.room(ALONG) == 2
+
+
+@pytest.mark.parametrize("scale", ["1.0", "torch.seed() % 1000"])
+def test_what_is_interrupted_by_itself_leaves_what_agreed_before(
+    pool: RunPool, monkeypatch: pytest.MonkeyPatch, scale: str
+) -> None:
+    """Hours of a long training; but nothing is said of a difference that company may have made."""
+    made(pool, TRAINING.replace("SCALE", scale), count=0)
+    pool.runs.clear()
+    ended = pool.ended
+
+    def interrupted(number: int, *more: Any, **named: Any) -> Outcome:
+        if number == 4:
+            raise KeyboardInterrupt(2)
+        return ended(number, *more, **named)
+
+    monkeypatch.setattr(pool, "ended", interrupted)
+    with pytest.raises(BudgetSpentError):
+        pool.run_all([ALONG] * 3)
+
+    assert [run.id for run in pool.runs] == ([2, 3] if scale == "1.0" else [])
 
 
 def test_a_run_that_was_ended_for_nothing_is_made_again(pool: RunPool, monkeypatch: pytest.MonkeyPatch) -> None:

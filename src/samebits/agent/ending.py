@@ -21,7 +21,7 @@ from samebits.base.errors import SamebitsError
 from samebits.base.ranks import rank_and_world_size
 from samebits.bits.digest import DIGEST
 from samebits.runfolder.spec import RecordSpec
-from samebits.runfolder.steps import Recording, file_name
+from samebits.runfolder.steps import ROOTS, Recording, file_name
 
 MARKER = "last-step"
 # A rank that has ended step s may find another one in step s + 1, but, where they wait for each other, in none later.
@@ -29,7 +29,7 @@ AHEAD = 2
 _ROOTS_AT_ONCE = 512
 # Reading along takes one hundredth of the time at most; and a run that is so far ahead of another one goes on alone.
 _READING_SHARE, _MOST_AHEAD = 0.01, 65_536
-_ROOTS, _BYTES_AT_ONCE = ".roots", 4096
+_BYTES_AT_ONCE = 4096
 
 
 class Ending:
@@ -176,7 +176,7 @@ class _Along:
     def agrees(self, path: Path, step: int, root: bytes) -> bool:
         """Write a root, and compare it, and those before it, with the others' as far as they are known."""
         if self._next == step == 0:
-            self._file = path.with_suffix(_ROOTS).open("ab", buffering=0)
+            self._file = path.with_suffix(ROOTS).open("ab", buffering=0)
         if self._next != step or self._file is None:
             self._next = None
             return True
@@ -220,7 +220,7 @@ class _Growing:
                 self._give_up()
             elif self._file is None:
                 with suppress(FileNotFoundError):
-                    self._file = (self._folder / path.with_suffix(_ROOTS).name).open("rb", buffering=0)
+                    self._file = (self._folder / path.with_suffix(ROOTS).name).open("rb", buffering=0)
             if self._file is not None:
                 self._others += self._file.read(_BYTES_AT_ONCE)
         except OSError:

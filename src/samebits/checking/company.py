@@ -190,7 +190,7 @@ class SideBySide:
         if spare is None or not _is_treated_alike(spare[1], last[1]):
             is_as_alone = self._is_as_alone(last, runs)
         else:
-            lone = runs[spare[0]] = self._pool.read(spare[0], self._pool.ended(*spare))
+            lone = runs[spare[0]] = self._spare(spare, runs)
             is_as_alone = self._pool.differ(runs[last[0]], lone) is None
             if not is_as_alone and self._diverge_anyway(jobs, lone, runs):
                 return
@@ -213,6 +213,17 @@ class SideBySide:
         if repeating or self._is_unclear:
             self._abreast.go_alone()
         self._is_unclear = True
+
+    def _spare(self, job: Job, runs: dict[int, Run]) -> Run:
+        """The run by itself; those before it count when a signal ends it, if there is no difference to be explained."""
+        try:
+            return self._pool.read(job[0], self._pool.ended(*job))
+        except KeyboardInterrupt:
+            first, *others = runs.values()
+            if all(self._pool.differ(first, one) is None for one in others):
+                for run in runs.values():
+                    self._pool.keep(run)
+            raise
 
     def _repeats(self, number: int, runs: dict[int, Run]) -> bool:
         """Whether another run has the bits that this one has by itself; else it may have others every time."""

@@ -28,6 +28,7 @@ from samebits.launch.command import Command
 from samebits.launch.process import Outcome, run_recorded
 from samebits.runfolder.place import Place
 from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.steps import ROOTS
 
 # No run of a check is waited for longer than so many times the first one, and never given less than a minute.
 LIMIT_RATIO, LEAST_LIMIT_SECONDS = 10, 60.0
@@ -112,6 +113,8 @@ class RunPool:
     def close(self) -> None:
         """Take away what only further runs would need."""
         self.places.close()
+        for roots in self.home.glob(f"*/*{ROOTS}"):
+            roots.unlink()
 
     def lone(self, plan: RunPlan) -> int:
         """How many runs more are wanted of runs like this one, to compare them with one made by itself."""

@@ -41,6 +41,9 @@ STREAMS = (
 Stream = Literal["init", "batch", "output", "loss", "grad", "param", "buffer", "optimizer", "artifact", "end"]
 COMPARED: tuple[Stream, ...] = get_args(Stream)
 
+# Beside a recording, while others read along: the root of each step.
+ROOTS = ".roots"
+
 Names = tuple[str, ...]
 _HEAD = struct.Struct("<BII")
 # A disk that is full loses no more rows than these.
