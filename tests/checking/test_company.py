@@ -250,11 +250,17 @@ torch.manual_seed(0)
 model = torch.nn.Linear(4, 4)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for step in range(80):
-    time.sleep(0.05)
+    time.sleep(PAUSE)
     optimizer.zero_grad()
     model(SCALE * torch.ones(1, 4)).sum().backward()
     optimizer.step()
 """
+
+
+def training(scale: str = "1.0", pause: float = 0.0) -> str:
+    return TRAINING.replace("SCALE", f"({scale})").replace("PAUSE", str(pause))
+
+
 ALONG = RunPlan("control", along=())
 
 
@@ -264,7 +270,7 @@ def steps_of(runs: list[Run]) -> list[int]:
 
 def test_the_run_by_itself_is_one_that_was_asked_for(pool: RunPool) -> None:
     """Three runs that read along in one another: two at once, and the third one shows that company does nothing."""
-    made(pool, TRAINING.replace("SCALE", "1.0"), count=0)
+    made(pool, training(), count=0)
     pool.runs.clear()
     assert pool.lone(ALONG) == 1
     announced: list[int] = []
@@ -281,7 +287,7 @@ def test_the_run_by_itself_is_one_that_was_asked_for(pool: RunPool) -> None:
 def test_runs_that_read_along_end_where_they_diverge(pool: RunPool, scale: str) -> None:
     """Every run has other bits, or the one that was varied has: each that is accused was made by itself."""
     varied = "varied = 2.0 if os.environ.get('PYTHONHASHSEED', 'random') != 'random' else 1.0\n"
-    made(pool, varied + TRAINING.replace("SCALE", f"({scale})"), count=0)
+    made(pool, varied + training(scale, 0.05), count=0)
     pool.runs.clear()
     plan = ALONG.with_settings({"hash-seed": Setting("varied", variant=1)})
     runs = pool.run_all([plan, ALONG, ALONG])
@@ -300,7 +306,7 @@ def test_what_is_interrupted_by_itself_leaves_what_agreed_before(
     pool: RunPool, monkeypatch: pytest.MonkeyPatch, scale: str
 ) -> None:
     """Hours of a long training; but nothing is said of a difference that company may have made."""
-    made(pool, TRAINING.replace("SCALE", scale), count=0)
+    made(pool, training(scale), count=0)
     pool.runs.clear()
     ended = pool.ended
 
@@ -318,7 +324,7 @@ def test_what_is_interrupted_by_itself_leaves_what_agreed_before(
 
 def test_a_run_that_was_ended_for_nothing_is_made_again(pool: RunPool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that it left was itself not left in peace: as if somebody had changed what is read along."""
-    made(pool, TRAINING.replace("SCALE", "1.0"), count=0)
+    made(pool, training(), count=0)
     read = pool.read
     cut: list[int] = []
 

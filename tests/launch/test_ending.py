@@ -192,7 +192,7 @@ def test_a_run_passes_signals_on(tmp_path: Path) -> None:
         out, err = run.communicate(timeout=PATIENCE_SECONDS)
 
     assert (run.returncode, err) == (0, b"")
-    assert out.decode().split() == names
+    assert sorted(out.decode().split()) == sorted(names)  # two that wait at once arrive by their numbers
 
 
 def test_ctrl_c_in_a_terminal_reaches_the_command_once(tmp_path: Path) -> None:

