@@ -58,6 +58,7 @@ class Script:
         breaks: treatments (factor, mode) under which it fails.
         found: in which way it comes upon what earlier runs left.
         look: how many steps fit into a first look.
+        cut: runs that are ended after the look, and that of which they differed is made again.
         has_lottery: untreated runs fail now and then, with this chance.
     """
 
@@ -69,6 +70,7 @@ class Script:
     lottery: float = 0.0
     found: str = "read"
     look: int = 1000
+    cut: tuple[int, ...] = ()
 
 
 @dataclass
@@ -109,14 +111,19 @@ class Simulation:
         """Those that follow one another end where the first two of them diverge."""
         along = [run for run in runs if run.plan.along is not None]
         places = [self.compare(a, b) for a, b in combinations(along, 2)]
+        cut = [run for run in along if run.id in self.script.cut]
+        self._end(cut, self.script.look)
         steps = min((place.step + 1 for place in places if place is not None and place.stream == STREAM), default=None)
-        for run in along:
-            if steps is not None and run.steps > steps:
-                del self.traces[run.id][steps:]
-                facts = replace(run.facts, stopped_after=steps - 1)
-                outcome = replace(run.outcome, exit_code=0)
-                self.runs[run.id - 1] = replace(run, steps=steps, facts=facts, outcome=outcome)
+        if steps is not None:
+            self._end([run for run in along if run.steps > steps], steps)
         return [self.runs[run.id - 1] for run in runs]
+
+    def _end(self, runs: Sequence[Run], steps: int) -> None:
+        for run in runs:
+            del self.traces[run.id][steps:]
+            facts = replace(run.facts, stopped_after=steps - 1)
+            outcome = replace(run.outcome, exit_code=0)
+            self.runs[run.id - 1] = replace(run, steps=steps, facts=facts, outcome=outcome)
 
     def _run(self, plan: RunPlan) -> Run:
         number = len(self.runs) + 1

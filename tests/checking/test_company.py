@@ -322,27 +322,6 @@ def test_what_is_interrupted_by_itself_leaves_what_agreed_before(
     assert [run.id for run in pool.runs] == ([2, 3] if scale == "1.0" else [])
 
 
-def test_a_run_that_was_ended_for_nothing_is_made_again(pool: RunPool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one that it left was itself not left in peace: as if somebody had changed what is read along."""
-    made(pool, training(), count=0)
-    read = pool.read
-    cut: list[int] = []
-
-    def damaged(number: int, outcome: Outcome) -> Run:
-        run = read(number, outcome)
-        if number == 2 and not cut:
-            cut.append(number)
-            return replace(run, steps=10, facts=replace(run.facts, stopped_after=9))
-        return run
-
-    monkeypatch.setattr(pool, "read", damaged)
-    runs = pool.run_all([ALONG] * 3)
-
-    assert cut
-    assert steps_of(runs) == [80] * 3
-    assert [run.facts.stopped_after for run in runs] == [None] * 3
-
-
 def test_a_large_folder_is_not_looked_through(pool: RunPool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(abreast, "MOST_PATHS", 1)
 

@@ -296,6 +296,15 @@ def test_side_by_side_no_run_goes_on_where_two_diverge(effect: Effect) -> None:
     assert sum(run.steps == 50 for run in simulation.runs) == 2
 
 
+def test_a_run_that_was_ended_for_nothing_is_made_again() -> None:
+    """Nobody differs from it: `same` is a word about whole runs."""
+    found, simulation, _ = simulated(Script(steps=50, look=5, cut=(3,)), random.Random(0), jobs=99)
+
+    assert (found.divergent, found.error) == (None, None)
+    assert [run.steps for run in simulation.runs[:5]] == [5, 50, 5, 50, 50]
+    assert simulation.runs[4].plan.role == simulation.runs[2].plan.role
+
+
 def test_runs_that_agree_are_looked_at_first_and_then_whole() -> None:
     """One look, and as many whole runs as were asked for."""
     found, simulation, inquiry = simulated(Script(steps=50, effects=HARMLESS[:6], look=5), random.Random(0))

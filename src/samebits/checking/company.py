@@ -125,9 +125,6 @@ class SideBySide:
         is_settled = apart and all(self._pool.differ(runs[host[0]], runs[job[0]]) is None for job in guests)
         if not failed and not is_settled and None not in ended.values():
             self._compare_with_lone(jobs, runs, spare)
-        for number, run in [*runs.items()]:
-            if self._has_ended_for_nothing(run, runs):
-                runs[number] = self._pool.read(number, self._again((number, replace(run.plan, along=None))))
         return [self._pool.keep(run) for _, run in sorted(runs.items())]
 
     def _company(self, host: Path) -> Company | None:
@@ -272,14 +269,6 @@ class SideBySide:
             if a is not None and b is not None and a.position == b.position:
                 return a
         return None
-
-    def _has_ended_for_nothing(self, run: Run, runs: dict[int, Run]) -> bool:
-        """Whether it was ended because another one had other bits, of which none is left that has."""
-        if run.facts.stopped_after in (None, run.plan.stop_after) or run.plan.along is None:
-            return False
-        return all(
-            self._pool.differ(run, one) is None for one in (*self._pool.runs, *runs.values()) if one.id != run.id
-        )
 
     def _remark(self, jobs: Sequence[Job], what: str) -> None:
         self._pool.remarks += [f"run {number} {what}" for number, _ in jobs]

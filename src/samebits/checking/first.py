@@ -77,10 +77,25 @@ def _along(
     inquiry: Inquiry, look: Run, wanted: Sequence[RunPlan], others: Sequence[RunPlan]
 ) -> Asking[DivergentRuns | SamebitsError | None]:
     """The same where runs go on side by side: they read along in one another, and all end where two diverge."""
-    varied, *runs = yield [replace(following(plan, look), along=()) for plan in wanted]
+    found = yield [replace(following(plan, look), along=()) for plan in wanted]
+    varied, *runs = yield from _gone_on(inquiry, look, found)
     inquiry.made = [look, varied, *runs]
     trouble = why_unjudgeable([*runs, varied])
     return trouble or (yield from _decided(inquiry, look, [*runs, varied], others))
+
+
+def _gone_on(inquiry: Inquiry, look: Run, runs: Sequence[Run]) -> Asking[list[Run]]:
+    """The same runs; one that was ended because of another one, but differs from none that is left, is made again.
+
+    The other one may have been made again, too, or have begun its processes in another order.
+    """
+    found = list(runs)
+    for number, run in enumerate(runs):
+        others = [look, *(one for one in found if one.id != run.id)]
+        is_cut = run.facts.stopped_after not in (None, run.plan.stop_after)
+        if is_cut and all(inquiry.compare(run, one) is None for one in others):
+            (found[number],) = yield [replace(run.plan, along=None)]
+    return found
 
 
 def _decided(
