@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import atexit
-import gc
 import os
 import platform
 import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -109,19 +107,6 @@ def _unusable(torch: ModuleType) -> tuple[str, str]:
     return "", ""
 
 
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """While modules of ours are loaded: the garbage collector would look through all of torch, and find nothing."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
 class _Agent:
     """samebits in one process of somebody else's program."""
 
@@ -158,10 +143,9 @@ class _Agent:
         factors = {one.name: InEffect(one.mode, one.observation.value) for one in status()}
         self.journal.note(Observed(versions, factors, current_rank(), user_script()))
         if self.plan.record:
-            with _no_collection():
-                from samebits.agent.recorder import Recorder
-                from samebits.agent.written import WrittenFiles
-                from samebits.runfolder.spec import RecordSpec
+            from samebits.agent.recorder import Recorder
+            from samebits.agent.written import WrittenFiles
+            from samebits.runfolder.spec import RecordSpec
 
             own = self.plan
             keep = own.keep_step, own.keep_streams, own.keep_names
