@@ -59,6 +59,25 @@ def test_an_argument_that_does_not_seed_is_found(name: str, tmp_path: Path) -> N
     assert found(tmp_path, train=text) == [("train", line, kind)]
 
 
+SAID = {
+    "a call with None": ("torch.manual_seed(args.seed)", "what is seeded with None starts anew in every run"),
+    "drawn": ("if args.seed is None: args.seed = draw()", "what is seeded with None starts anew in every run"),
+    "a guard": ("if args.seed is not None: torch.manual_seed(args.seed)", "without it the seeding is skipped"),
+    "a guard of another kind": ("if args.seed: torch.manual_seed(args.seed)", "without it the seeding is skipped"),
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_what_none_does_is_said_as_the_script_does_it(name: str, tmp_path: Path) -> None:
+    """Behind a guard nothing is seeded at all, which is not the same as seeding with None."""
+    line, expected = SAID[name]
+    (tmp_path / "train.py").write_text(textwrap.dedent(NO_DEFAULT + f"    {line}"))
+
+    (finding,) = find_seed_arguments([tmp_path / "train.py"])
+
+    assert finding.text == f"--seed is None unless it is given, and {expected}"
+
+
 CLEAN = {
     "read": PARSER + "    torch.manual_seed(args.seed)",
     "read by name": PARSER + "    torch.manual_seed(getattr(args, 'seed'))",

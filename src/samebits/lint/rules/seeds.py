@@ -25,6 +25,7 @@ SHOWERS = ("print", "pprint", "repr", "str", "format", "debug", "info", "warning
 FOLLOWED_CALLS = 3
 # Reads every name of a scope or of an object.
 CATCH_ALL = ("vars", "locals", "asdict", "__dict__", "replace", "fields")
+STARTS_ANEW = "what is seeded with None starts anew in every run"
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,8 @@ class _Program:
             return None if self._may_hide(own) else SeedFinding(*where, "unused", text)
         if not argument.is_none or self._is_replaced(argument):
             return None
-        text = f"{argument.shown} is None unless it is given, and what is seeded with None starts anew in every run"
+        so = "without it the seeding is skipped" if self._is_guarded(argument) else STARTS_ANEW
+        text = f"{argument.shown} is None unless it is given, and {so}"
         return SeedFinding(*where, "default-none", text)
 
     def _may_hide(self, owner: ast.AST | None) -> bool:
@@ -159,14 +161,20 @@ class _Program:
 
     def _is_replaced(self, argument: _Argument) -> bool:
         """A constant is put in the place of None: `if seed is None: seed = 0`, or `seed or 0`."""
-        scope = ast.walk(argument.owner) if argument.owner else (node for _, node in self.nodes)
-        for node in scope:
+        for node in self._scope(argument):
             targets = node.targets if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) else []
             if any(last_name(target) == argument.name for target in targets):
                 return True
             if isinstance(node, ast.BoolOp | ast.IfExp) and any(last_name(n) == argument.name for n in ast.walk(node)):
                 return True
         return False
+
+    def _is_guarded(self, argument: _Argument) -> bool:
+        """None seeds nothing: `if seed:`, or `if seed is not None:`."""
+        return any(isinstance(node, ast.If) and _is_given(node.test, argument.name) for node in self._scope(argument))
+
+    def _scope(self, argument: _Argument) -> Iterator[ast.AST]:
+        return ast.walk(argument.owner) if argument.owner else (node for _, node in self.nodes)
 
     def _leaves(self) -> bool:
         """Whether a namespace of parsed arguments goes where its attributes cannot be followed."""
@@ -211,6 +219,13 @@ def _has_option(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 def _is_none(node: ast.AST | None) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
+
+
+def _is_given(test: ast.expr, name: str) -> bool:
+    """Whether a test says that something has a value."""
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot) and _is_none(test.comparators[0]):
+        test = test.left
+    return last_name(test) == name
 
 
 def _is_stub(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
