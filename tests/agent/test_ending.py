@@ -169,6 +169,57 @@ def test_what_is_open_is_written_whole(tmp_path: Path, monkeypatch: pytest.Monke
     assert ended - float(outcome.folder.stdout.read_text().split()[-1]) < 4.0
 
 
+LOADING = """
+import sys, time
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+class Numbers(Dataset):
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, number):
+        if number >= int(sys.argv[1]):
+            print(time.time(), flush=True)
+            time.sleep(60)
+        return torch.ones(4)
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for batch in DataLoader(Numbers(), batch_size=2, num_workers=2, persistent_workers=True):
+        model(batch).sum().backward()
+        optimizer.step()
+"""
+
+
+def loading(folder: Path, slow_from: int, monkeypatch: pytest.MonkeyPatch) -> Outcome:
+    """A run with workers that is ended in the middle; items take a minute from one on."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("TMPDIR", str(folder))
+    Path("train.py").write_text(LOADING)
+    words = [sys.executable, "train.py", str(slow_from)]
+    outcome = run_recorded(parse_command(words), RunPlan(stop_after=3), folder / "run", PATIENCE_SECONDS)
+    assert lasts(outcome) == {3}
+    return outcome
+
+
+def test_workers_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them has a temporary folder as soon as it has handed a tensor over."""
+    loading(tmp_path, 100, monkeypatch)
+
+    assert list(tmp_path.glob("pymp-*")) == []
+
+
+def test_a_worker_that_takes_long_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is in the middle of an item when the run ends."""
+    outcome = loading(tmp_path, 12, monkeypatch)
+
+    ended = time.time()
+    assert ended - float(outcome.folder.stdout.read_text().split()[0]) < 20.0
+
+
 FORKED = """
 import os, sys
 import torch

@@ -52,7 +52,7 @@ shared.close(), shared.unlink()
 CHANGING = {
     "a file": "open('out.txt', 'a').write('1')",
     "an HDF5 file": "import h5py\nfile = h5py.File('store.h5', 'a')",
-    "a file elsewhere": "open(os.path.join(tempfile.gettempdir(), f'samebits-{os.getppid()}'), 'a').close()",
+    "a file elsewhere": "open(f'../samebits-{os.getppid()}', 'a').close()",
     "shared memory": "path = f'/dev/shm/samebits-{os.getppid()}'\nopen(path, 'w').close()\nos.remove(path)",
     "shared memory with a name": """
 from multiprocessing import shared_memory

@@ -1,8 +1,8 @@
 """Before a run is ended in the middle, what the program has open is written whole: its files are the user's.
 
 An archive without its directory, or an HDF5 file that was not closed, cannot be read again, not even by the next run.
-What it has in temporary folders is taken away. Functions that were registered for the end are not called: they may save
-a checkpoint, or wait.
+What it has in temporary folders is taken away, and workers of a DataLoader end as they always do, for theirs. Functions
+that were registered for the end are not called: they may save a checkpoint, or wait.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import gc
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from multiprocessing import active_children
+from multiprocessing.process import BaseProcess
 
 # Module, class, and what ends it. Closing an archive writes to the file below it, so the outermost ones come first.
 _KINDS = (
@@ -28,25 +30,43 @@ _KINDS = (
     ("tempfile", "_TemporaryFileWrapper", "close"),
     ("tempfile", "TemporaryDirectory", "cleanup"),
 )
-# Another thread may be in the middle of writing, and hold a lock.
-_PATIENCE_SECONDS = 5.0
+# Another thread may be in the middle of writing, and hold a lock; a worker may be in the middle of a long item.
+_PATIENCE_SECONDS, _PATIENCE_WITH_WORKERS_SECONDS = 5.0, 1.0
 
 
 def write_out() -> None:
     """Files are as if the program had closed them; what hangs is left."""
+    _within(_PATIENCE_SECONDS, lambda: (*_hdf5_files(), *_python_files()))
+    # In a process that was forked there are copies of loaders: those that began the workers end them.
+    workers = set(active_children())
+    if workers:
+        _within(_PATIENCE_WITH_WORKERS_SECONDS, lambda: _loaders_of(workers))
+    _remove_shared_folder()
+
+
+def _within(seconds: float, found: Callable[[], Iterable[Callable[[], object]]]) -> None:
     is_done = threading.Event()
+
+    def end_all() -> None:
+        try:
+            for end in found():
+                with suppress(Exception):  # closed already, or in the middle of something
+                    end()
+        finally:
+            is_done.set()
+
     # Not a `threading.Thread`: it would tell our own hooks that it ends, and those wait for the one that we are in.
-    _thread.start_new_thread(_write_out, (is_done,))
-    is_done.wait(_PATIENCE_SECONDS)
+    _thread.start_new_thread(end_all, ())
+    is_done.wait(seconds)
 
 
-def _write_out(is_done: threading.Event) -> None:
-    try:
-        for end in (*_hdf5_files(), *_python_files(), _remove_shared_folder):
-            with suppress(Exception):  # closed already, or in the middle of something
-                end()
-    finally:
-        is_done.set()
+def _loaders_of(workers: set[BaseProcess]) -> Iterator[Callable[[], object]]:
+    """What ends these workers; each has a temporary folder as soon as it has handed a tensor over."""
+    from torch.utils.data import dataloader
+
+    for one in gc.get_objects():
+        if issubclass(type(one), dataloader._MultiProcessingDataLoaderIter) and workers.intersection(one._workers):
+            yield one._shutdown_workers
 
 
 def _python_files() -> list[Callable[[], object]]:
