@@ -93,9 +93,12 @@ class SideBySide:
         host, *guests = jobs
         company = self._company(self._pool.path_of(*host))
         if company is None:
-            return [self._pool.keep(self._pool.read(job[0], self._pool.ended(*job))) for job in jobs]
+            return [self._pool.keep(self._pool.read(job[0], self._pool.halfway.made(job))) for job in jobs]
         apart = self._apart(jobs)
         ended = self._side_by_side(jobs, company, apart)
+        for number, plan in jobs:
+            if (outcome := ended[number]) is not None:
+                self._pool.halfway.learn(number, plan, outcome)
         failed = [job for job in jobs if (outcome := ended[job[0]]) is not None and not outcome.succeeded]
         if failed:
             self._abreast.go_alone()
@@ -215,7 +218,7 @@ class SideBySide:
     def _spare(self, job: Job, runs: dict[int, Run]) -> Run:
         """The run by itself; those before it count when a signal ends it, if there is no difference to be explained."""
         try:
-            return self._pool.read(job[0], self._pool.ended(*job))
+            return self._pool.read(job[0], self._pool.halfway.made(job))
         except KeyboardInterrupt:
             first, *others = runs.values()
             if all(self._pool.differ(first, one) is None for one in others):
@@ -235,7 +238,7 @@ class SideBySide:
         aside = self._aside(job)
         beside = self._pool.read(number, replace(runs[number].outcome, folder=RunFolder(aside)))
         try:
-            runs[number] = self._pool.read(number, self._pool.ended(*job))
+            runs[number] = self._pool.read(number, self._pool.halfway.made(job))
             return self._pool.differ(beside, runs[number]) is None
         finally:
             shutil.rmtree(aside)
@@ -279,7 +282,7 @@ class SideBySide:
 
     def _again(self, job: Job) -> Outcome:
         shutil.rmtree(self._pool.path_of(*job))
-        return self._pool.ended(*job)
+        return self._pool.halfway.made(job)
 
     def _guest(self, number: int, plan: RunPlan, company: Company) -> Outcome | None:
         """A run beside that one; None where it cannot count, because it has not been alone with the folder."""

@@ -63,7 +63,8 @@ def _verdict_of(request: Request, pool: RunPool, so_far: Callable[[Verdict], Non
         # Of runs side by side some were complete already, and were not looked at yet.
         found.divergent = earliest([run for run in pool.runs if run.succeeded], pool.compare)
     asked, request = request, inquiry.request
-    untested = (*found.untested, *_obstacles(inquiry, found), *_stopped(request, pool, found))
+    not_tried = (*found.untested, *_obstacles(inquiry, found), *_stopped(request, pool, found))
+    untested = (*not_tried, *pool.halfway.untested)
     common = {"left_out": tuple(inquiry.left_out), "untested": untested}
     if found.signal is not None:
         common |= _interrupted(pool, found.signal)
@@ -210,7 +211,7 @@ def _about_files(asked: Request, inquiry: Inquiry, pool: RunPool) -> list[str]:
         notes.append(f"{entry.what}, {entry.site.place}: so two more runs started in fresh copies of the folder")
     notes += pool.remarks
     if not any(name in asked.pins for name in held_by_copies()):
-        written = pool.places.written()
+        written = pool.written()
         if written:
             more = f" and {len(written) - MOST_NAMED} more" if len(written) > MOST_NAMED else ""
             named = ", ".join(written[:MOST_NAMED])

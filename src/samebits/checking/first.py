@@ -67,7 +67,7 @@ def _beyond(inquiry: Inquiry, look: Run, last: int) -> Asking[DivergentRuns | Sa
     for batch in inquiry.batches(alone):
         runs += yield [following(plan, runs[0] if runs else varied if varied.succeeded else look) for plan in batch]
         inquiry.made = [look, varied, *runs]
-        trouble = why_unjudgeable([*runs, varied], final=len(runs) == len(alone))
+        trouble = why_unjudgeable([varied, *runs], final=len(runs) == len(alone))
         if trouble is not None:
             return trouble
     return (yield from _decided(inquiry, look, [*runs, varied], others))
@@ -80,7 +80,7 @@ def _along(
     found = yield [replace(following(plan, look), along=()) for plan in wanted]
     varied, *runs = yield from _gone_on(inquiry, look, found)
     inquiry.made = [look, varied, *runs]
-    trouble = why_unjudgeable([*runs, varied])
+    trouble = why_unjudgeable([varied, *runs])
     return trouble or (yield from _decided(inquiry, look, [*runs, varied], others))
 
 

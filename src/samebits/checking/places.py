@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
@@ -25,6 +25,8 @@ from samebits.runfolder.plan import RunPlan
 # Without being asked, so much is copied for one run to find a cause; more only with --fresh-copy.
 MOST_UNASKED_BYTES = 4 * 10**9
 MOST_UNASKED_FILES = 200_000
+# In the check's folder: what was taken out of the working folder.
+ASIDE = "halfway"
 
 
 class Places:
@@ -83,6 +85,51 @@ class Places:
         found = (os.path.relpath(path, self.folder) for path in self.ledger.read() if os.path.lexists(path))
         return sorted(path for path in found if not path.startswith(os.pardir + os.sep))
 
+    def put_back(self, found: Collection[str] = ()) -> None:
+        """The working folder as the check found it, as far as that was kept; what runs have made goes to `ASIDE`.
+
+        Args:
+            found: paths elsewhere; what was made there goes away, too.
+        """
+        changed = self.ledger.read()
+        for path, entry in changed.items():
+            if not entry.was_there and (self._is_own(path) or path in found):
+                self._put_aside(path)
+                if not os.path.lexists(path):
+                    self.ledger.forget(entry)
+        # A folder comes back before what was in it.
+        for path in sorted(changed):
+            entry = changed[path]
+            if not entry.was_there or not self._is_own(path):
+                continue
+            with suppress(OSError):
+                if entry.was == "folder":
+                    os.makedirs(path, exist_ok=True)
+                elif entry.kept:
+                    shutil.copy2(entry.kept, path)
+                    self.ledger.forget(entry)
+
+    def _put_aside(self, path: str) -> None:
+        """What only seems to be a run's is not lost; what comes to the same path again takes no more of the disk."""
+        inside = path.startswith(self.folder + os.sep)
+        name = os.path.relpath(path, self.folder) if inside else os.path.basename(path)
+        target = self.home / ASIDE / name
+        with suppress(OSError):
+            if os.path.isdir(path) and not os.path.islink(path):
+                for one in os.listdir(path):
+                    self._put_aside(os.path.join(path, one))
+                os.rmdir(path)
+            elif os.path.lexists(target):
+                os.unlink(path)
+            else:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.move(path, target)
+
+    def _is_own(self, path: str) -> bool:
+        """Whether it is in the working folder, and not shared by all runs."""
+        is_shared = any(path == one or path.startswith(one + os.sep) for one in self.source.shared)
+        return path.startswith(self.folder + os.sep) and not is_shared
+
     def close(self) -> None:
         """Take away what was kept to put copies back to the start."""
         shutil.rmtree(self.ledger.folder, ignore_errors=True)
@@ -118,7 +165,7 @@ class Places:
     def _obstacle(self, path: str, changed: Changed | None) -> str:
         if not path.startswith(self.folder + os.sep):
             return "it lies outside the working folder, so no copy goes without it"
-        if any(path == shared or path.startswith(shared + os.sep) for shared in self.source.shared):
+        if not self._is_own(path):
             return "it is shared by all runs"
         if self.ledger.is_full:
             return "runs changed too many files to put them back; start with --fresh-copy"

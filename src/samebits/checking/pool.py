@@ -19,6 +19,7 @@ from samebits.checking.abreast import Abreast
 from samebits.checking.asking import BudgetSpentError
 from samebits.checking.company import SideBySide
 from samebits.checking.facts import read_facts
+from samebits.checking.halfway import Halfway
 from samebits.checking.places import Places
 from samebits.checking.plan import Request
 from samebits.checking.treatments import ended
@@ -48,7 +49,7 @@ class RunPool:
         runs: those that are complete, by their numbers.
         cut_short: number and plan of those that a signal ended.
         seconds: from the start of the first run to the end of the last one that is complete.
-        remarks: what was made again because it had gone on beside another run, as sentences without an end.
+        remarks: what was made again because of another run, as sentences without an end.
     """
 
     def __init__(self, request: Request, home: Path, watch: Watch | None = None) -> None:
@@ -60,6 +61,7 @@ class RunPool:
         self._lock = threading.Lock()
         self.places = Places(request, home)
         self.abreast = Abreast(request, self.places)
+        self.halfway = Halfway(self, self.places)
         self._side_by_side = SideBySide(self, self.abreast)
         self._began: float | None = None
         self.seconds = 0.0
@@ -110,8 +112,14 @@ class RunPool:
         for values in self.home.glob("*/values"):  # also of those that a signal ended
             shutil.rmtree(values, ignore_errors=True)
 
+    def written(self) -> list[str]:
+        """What runs have left in the working folder, relative to it; what misled others is taken away before."""
+        self.halfway.close()
+        return self.places.written()
+
     def close(self) -> None:
-        """Take away what only further runs would need."""
+        """Take away what only further runs would need, and what misled some."""
+        self.halfway.close()
         self.places.close()
         for roots in self.home.glob(f"*/*{ROOTS}"):
             roots.unlink()
@@ -141,8 +149,9 @@ class RunPool:
             left = jobs[len(made) :]
             room = min(self.room(plan) for _, plan in left)
             if room == 1 or len(left) == 1:
-                number, plan = left[0]
-                made.append(self.keep(self.read(number, self.ended(number, plan))))
+                made.append(self.keep(self.read(left[0][0], self.halfway.made(left[0]))))
+            elif self.request.unasked and self.halfway.is_open:
+                made += [self.keep(self.read(job[0], self.halfway.made(job))) for job in left[:room]]
             elif self.request.unasked:
                 made += self._side_by_side.make(left[:room], *left[room : room + 1])
             else:

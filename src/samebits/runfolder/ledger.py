@@ -126,6 +126,12 @@ class Ledger:
         found = (_parsed(path) for path in sorted(self.folder.glob("*.json")))
         return {entry.path: entry for entry in found if entry is not None}
 
+    def forget(self, entry: Changed) -> None:
+        """Take an entry away: the path is as it was before."""
+        (self.folder / f"{key_of(entry.path)}.json").unlink(missing_ok=True)
+        if entry.kept:
+            Path(entry.kept).unlink(missing_ok=True)
+
     @property
     def is_full(self) -> bool:
         """Whether more was changed than was entered."""
