@@ -95,6 +95,18 @@ def test_nobody_is_accused_where_nothing_matters(words: tuple[str, ...], tmp_pat
         assert (Path(answer["runs"][1]["folder"]) / "files" / "1" / "last.pt").is_file()
 
 
+@pytest.mark.slow
+def test_what_a_whole_run_takes_away_again_accuses_nobody(tmp_path: Path) -> None:
+    """Only the first look leaves it, because it is ended in the middle: that was us."""
+    answer = check(tmp_path, "taken_back.py")
+
+    assert (answer["verdict"], answer["causes"]) == ("same", []), answer
+    assert [run["steps"] for run in answer["runs"][1:]] == [750, 750, 750]
+    assert answer["runs"][0]["steps"] < 750
+    assert any("running.lock" in note and "ended in the middle" in note for note in answer["notes"])
+    assert not any((tmp_path / name).exists() for name in ("running.lock", "job.pt"))
+
+
 CACHED = """
 import os
 from common import make, train
