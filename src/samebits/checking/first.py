@@ -102,8 +102,8 @@ def _decided(
     inquiry: Inquiry, look: Run, runs: list[Run], others: Sequence[RunPlan]
 ) -> Asking[DivergentRuns | SamebitsError | None]:
     """What these runs say, the varied one last, and further ones where they agree."""
-    first = earliest([look, *_controls(runs)], inquiry.compare) or (yield from _divergent(inquiry, runs))
-    found = first or (yield from _judged(inquiry, runs, others))
+    first = _blaming(inquiry, earliest([look, *_controls(runs)], inquiry.compare))
+    found = first or (yield from _divergent(inquiry, runs)) or (yield from _judged(inquiry, runs, others))
     if isinstance(found, DivergentRuns):
         whole = next((run for run in runs if run.facts.stopped_after is None), None)
         inquiry.learn_length(whole, found.divergence)
@@ -151,14 +151,20 @@ def diverged(a: Run, b: Run, place: Divergence) -> DivergentRuns:
 def _divergent(inquiry: Inquiry, runs: list[Run]) -> Asking[DivergentRuns | None]:
     """Runs treated alike are asked first: where they diverge, nothing that is varied is to blame."""
     controls = _controls(runs)
-    divergent = earliest(controls, inquiry.compare)
+    divergent = _blaming(inquiry, earliest(controls, inquiry.compare))
     if divergent is not None:
-        inquiry.blames_us = divergent.divergence.stream != "outcome"
         return divergent
     if any(not run.succeeded for run in controls):
         inquiry.blames_us = False
     runs[:] = yield from inquiry.mended(runs)
     return inquiry.erratic or earliest(runs, inquiry.compare)
+
+
+def _blaming(inquiry: Inquiry, divergent: DivergentRuns | None) -> DivergentRuns | None:
+    """The same; where one of them fails that was left alone, failing under treatment is not our doing."""
+    if divergent is not None:
+        inquiry.blames_us = divergent.divergence.stream != "outcome"
+    return divergent
 
 
 def _afresh(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns | None]:
