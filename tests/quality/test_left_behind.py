@@ -107,6 +107,29 @@ def test_what_a_whole_run_takes_away_again_accuses_nobody(tmp_path: Path) -> Non
     assert not any((tmp_path / name).exists() for name in ("running.lock", "job.pt"))
 
 
+STRICT = """
+import os, time
+from common import make, train
+os.mkdir("out")
+model, optimizer = make()
+for _ in range(250):
+    train(model, optimizer)
+    time.sleep(0.02)
+"""
+
+
+@pytest.mark.slow
+def test_what_a_whole_run_leaves_is_named_though_the_look_left_it_first(tmp_path: Path) -> None:
+    """Without samebits the second run fails, too; which run is to blame is that of the first whole one."""
+    (tmp_path / "strict.py").write_text(STRICT, encoding="utf-8")
+    answer = check(tmp_path, "strict.py")
+
+    (cause,) = answer["causes"]
+    assert (answer["verdict"], cause["factor"], cause["location"]["line"]) == ("different", FACTOR, 4)
+    assert (cause["confirmed"], cause["what"]) == (True, "run 3 was to make out, which run 2 had made")
+    assert answer["remedy"]["verified"]
+
+
 CACHED = """
 import os
 from common import make, train
