@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import time
@@ -147,6 +148,36 @@ def test_a_signal_ends_runs_that_go_on_side_by_side(tmp_path: Path) -> None:
     assert check.returncode == 128 + signal.SIGINT
     assert "interrupted in run 2 (control again) and run 3 (varied), and nothing was run after that" in out.decode()
     assert not [pid for pid in pids(tmp_path) if lives(pid)]
+
+
+SLOW = """
+import os, time
+from pathlib import Path
+import torch
+Path(f"pid.{os.getpid()}").touch()
+torch.manual_seed(0)
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(6000):
+    model(torch.ones(4, 2)).sum().backward()
+    optimizer.step()
+    time.sleep(0.01)
+"""
+
+
+def test_what_agreed_in_runs_that_a_signal_ended_is_said(tmp_path: Path) -> None:
+    """After hours, that is what is known: the look is over, and the others are under way."""
+    write(tmp_path, {"it.py": SLOW})
+
+    with started("check", "it.py", cwd=tmp_path) as check:
+        until(lambda: len(pids(tmp_path)) >= 2)
+        until(lambda: any(one.steps > 20 for one in RunFolder(only_run(tmp_path) / "2-varied").recordings()))
+        check.send_signal(signal.SIGINT)
+        out, _ = check.communicate(timeout=PATIENCE_SECONDS)
+
+    told = re.search(r"no two runs differ in the first (\d+) steps, as far as they got", out.decode())
+    assert told is not None, out.decode()
+    assert 20 < int(told[1]) < 1000
 
 
 def test_an_interrupted_check_answers_in_json_when_asked_to(tmp_path: Path) -> None:

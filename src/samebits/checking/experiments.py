@@ -74,7 +74,7 @@ def _verdict_of(request: Request, pool: RunPool, so_far: Callable[[Verdict], Non
         # What agrees is what was recorded; a process that was not recorded may have done anything.
         agreed = not found.stopped and any(unentered(run.outcome.folder) for run in pool.runs)
         kind: VerdictKind = "undecided" if found.stopped or agreed else "same"
-        notes = () if found.stopped else (*_about_printed(pool), *_about_files(asked, inquiry, pool), *_bounds(request))
+        notes = _known_so_far(pool) if found.stopped else _about_the_same(asked, inquiry, pool)
         return _verdict(request, pool, kind, notes=notes, agreed=agreed, **common)
     more = _More()
     try:
@@ -203,6 +203,11 @@ def _obstacles(inquiry: Inquiry, found: Found) -> list[str]:
     return [f"whether it matters that {one}" for one in obstacles_met]
 
 
+def _about_the_same(asked: Request, inquiry: Inquiry, pool: RunPool) -> tuple[str, ...]:
+    """What runs did beside agreeing."""
+    return (*_about_printed(pool), *_about_files(asked, inquiry, pool), *_bounds(inquiry.request))
+
+
 def _about_files(asked: Request, inquiry: Inquiry, pool: RunPool) -> list[str]:
     """Where runs happened, as far as it was not what one would expect."""
     notes = [f"not in the copies of the working folder: {one}" for one in pool.places.lost]
@@ -292,8 +297,14 @@ def _stopped(request: Request, pool: RunPool, found: Found) -> tuple[str, ...]:
     """What was not done any more."""
     if found.signal is None:
         return (_at_the_bound(request),) if found.stopped else ()
-    waiting = found.waiting
-    return (_cut_short(pool), *([f"not released any more: {', '.join(waiting)}"] if waiting else []))
+    waiting = [f"not released any more: {', '.join(found.waiting)}"] if found.waiting else []
+    return (_cut_short(pool), *waiting)
+
+
+def _known_so_far(pool: RunPool) -> tuple[str, ...]:
+    """Also runs that a signal ended have been compared."""
+    steps = pool.steps_in_common()
+    return (f"no two runs differ in the first {steps} steps, as far as they got",) if steps > 1 else ()
 
 
 def _cut_short(pool: RunPool) -> str:

@@ -12,8 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 
+from samebits.base.errors import SamebitsError
 from samebits.checking import unjudgeable
 from samebits.checking.abreast import Abreast
 from samebits.checking.asking import BudgetSpentError
@@ -27,9 +29,10 @@ from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence, first_divergence
 from samebits.launch.command import Command
 from samebits.launch.process import Outcome, run_recorded
+from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.place import Place
 from samebits.runfolder.plan import RunPlan
-from samebits.runfolder.steps import ROOTS
+from samebits.runfolder.steps import ROOTS, Recording
 
 # No run of a check is waited for longer than so many times the first one, and never given less than a minute.
 LIMIT_RATIO, LEAST_LIMIT_SECONDS = 10, 60.0
@@ -106,6 +109,18 @@ class RunPool:
     def differ(self, a: Run, b: Run) -> Divergence | None:
         """The same of runs that may not come to count."""
         return divergence_of(a, b)
+
+    def steps_in_common(self) -> int:
+        """How many steps two runs at least have in common, with those that a signal ended; 0 where any two differ."""
+        folders = [*(self.path_of(*job) for job in self.cut_short), *(run.path for run in self.runs)]
+        try:
+            found = [made for folder in folders if (made := RunFolder(folder).recordings())]
+            steps = [_steps_of(made) for made in found]
+            pairs = combinations(zip(steps, found, strict=True), 2)
+            is_same = all(first_divergence(a, b, min(m, n) - 1) is None for (m, a), (n, b) in pairs)
+        except SamebitsError:  # a recording that was begun when the signal came
+            return 0
+        return sorted(steps)[-2] if is_same and len(steps) > 1 else 0
 
     def drop_values(self) -> None:
         """Take away the tensors that runs have kept: what they were kept for has been measured."""
@@ -285,3 +300,11 @@ def divergence_of(a: Run, b: Run) -> Divergence | None:
         # What failed later than the other was ended says nothing about both.
         return place if place is None or place.step <= last else None
     return place
+
+
+def _steps_of(recordings: Sequence[Recording]) -> int:
+    """How many steps all ranks of a run have taken."""
+    last: dict[int, int] = {}
+    for one in recordings:
+        last[one.rank] = max(one.steps, last.get(one.rank, 0))
+    return min(last.values(), default=0)
