@@ -34,6 +34,7 @@ from samebits.report.progress import progress as show_progress
 from samebits.report.text import check_text
 from samebits.runfolder.folder import HOME, new_home, newest_in, open_run, write_answer
 from samebits.testing.repeats import difference, nothing_in, recorded_call, unseen_in
+from samebits.workspace.workspace import Isolation
 
 
 class Verdict(CheckVerdict):
@@ -57,7 +58,7 @@ def check(
     level: str | None = None,
     all_origins: bool = False,
     quick: bool = False,
-    fresh_copy: bool | None = None,
+    isolation: Isolation | None = None,
     share: Sequence[str] = (),
     out: str | os.PathLike[str] | None = None,
     progress: bool = False,
@@ -85,8 +86,8 @@ def check(
         level: `op` names the operation, too; otherwise `step`.
         all_origins: with `level="op"`, name further operations, too.
         quick: look at the first seconds of training only.
-        fresh_copy: start every run in a copy of the current folder of its own.
-        share: paths to leave out of the copies.
+        isolation: `copy` begins every run in a copy of the current folder, `none` lets all share it.
+        share: paths that the copies show as they are.
         out: an empty folder for the runs; without it, a new one under `.samebits/`.
         progress: show on stderr how far the runs are, where that is a terminal, and what else is worth knowing.
 
@@ -104,7 +105,7 @@ def check(
         *(_words("pins", pins), _words("vary", vary), seed, runs, max_runs, jobs, max_steps, timeout, level),
         all_origins=all_origins,
         quick=quick,
-        fresh_copy=fresh_copy,
+        isolation=isolation,
         share=_words("share", share),
     )
     request = asked.request(_command(command), config)
@@ -113,7 +114,6 @@ def check(
         home,
         request,
         _announcing(progress),
-        asked.wants_copies(config),
         show_progress() if progress else None,
     )
     write_answer(home, dumped(check_json(found)))
@@ -173,7 +173,8 @@ def lock(
     artifacts: Sequence[str] = (),
     quick: bool = False,
     no_check: bool = False,
-    fresh_copy: bool = False,
+    isolation: Isolation | None = None,
+    share: Sequence[str] = (),
     replace: bool = False,
     timeout: float | None = None,
     lockfile: str | os.PathLike[str] = LOCKFILE,
@@ -195,7 +196,8 @@ def lock(
         artifacts: files that the command makes, byte for byte; `{run}` is a folder of its own.
         quick: look at the first seconds of training only, to see whether it repeats.
         no_check: do not look at all; that is written down.
-        fresh_copy: start every run in a copy of the current folder of its own.
+        isolation: `copy` begins every run in a copy of the current folder, `none` lets all share it.
+        share: paths that the copies show as they are.
         replace: throw away what is locked under that name, on every machine.
         timeout: seconds after which a run is ended.
         lockfile: path of the file.
@@ -219,7 +221,7 @@ def lock(
         tuple(_command(command)),
         path_given("lockfile", lockfile),
         name,
-        pins_of(_words("pins", pins), fresh_copy, config),
+        pins_of(_words("pins", pins), config),
         config.seed if seed is None else seed,
         config.max_steps if max_steps is None else max_steps,
         _words("data", data),
@@ -227,6 +229,8 @@ def lock(
         repeats_of(is_quick=quick, is_unchecked=no_check),
         replace,
         config.timeout if timeout is None else timeout,
+        _words("share", share) or config.share,
+        isolation or config.isolation,
     )
     home = new_home(None if out is None else path_given("out", out), config.keep)
     return Locking(**vars(make_lock(request, _around(home, progress))))
@@ -245,6 +249,8 @@ def verify(
     update: bool = False,
     update_new_only: bool = False,
     timeout: float | None = None,
+    isolation: Isolation | None = None,
+    share: Sequence[str] = (),
     lockfile: str | os.PathLike[str] = LOCKFILE,
     write_in_ci: bool = False,
     out: str | os.PathLike[str] | None = None,
@@ -263,6 +269,8 @@ def verify(
         update: write the bits of this run where they differ or are new.
         update_new_only: write only what was never locked for this environment.
         timeout: seconds after which a run is ended.
+        isolation: `copy` begins every run in a copy of the current folder, `none` lets all share it.
+        share: paths that the copies show as they are.
         lockfile: path of the file.
         write_in_ci: write although `CI` is set.
         out: an empty folder for the runs; without it, a new one under `.samebits/`.
@@ -284,7 +292,8 @@ def verify(
     config = read_config()
     recording = None if against is None else open_run(path_given("against", against))
     limit = config.timeout if timeout is None else timeout
-    request = VerifyRequest(path_given("lockfile", lockfile), names, recording, update, update_new_only, limit)
+    where = _words("share", share) or config.share, isolation or config.isolation
+    request = VerifyRequest(path_given("lockfile", lockfile), names, recording, update, update_new_only, limit, *where)
     is_run = recording is None
     home = new_home(None if out is None else path_given("out", out), config.keep) if is_run else Path()
     return Verification(**vars(verify_entries(request, _around(home, progress))))

@@ -21,12 +21,12 @@ from samebits.rng import digests as generators
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Failed, Journal, OpDiverged, Unseen, read_notes
 from samebits.runfolder.ops import OPERANDS, OpRow, Ops
-from samebits.runfolder.spec import OpWindow, RecordSpec
+from samebits.runfolder.spec import OpWindow, RunSpec
 
 
 def recorded(folder: Path, work: Callable[[], None], spec: OpWindow | None = None) -> list[OpRow]:
     folder.mkdir()
-    recorder = Recorder(folder, RecordSpec(ops=spec or OpWindow()), Journal(folder))
+    recorder = Recorder(folder, RunSpec(ops=spec or OpWindow()), Journal(folder))
     recorder.install()
     try:
         work()
@@ -281,7 +281,7 @@ def test_a_recording_that_ended_is_no_agreement() -> None:
     broken = SimpleNamespace(trouble=origin.SamebitsError("out of memory", "fewer"), path=Path("there"))
     for runs in ([broken], [SimpleNamespace(trouble=None, path=Path("there")), broken]):
         with pytest.raises(origin.RecordingEndedError, match="out of memory"):
-            origin._in_window(RunPool(*runs), origin.RunPlan("a", {}), origin.RunPlan("b", {}), OpWindow(0, 0))  # type: ignore[arg-type]
+            origin._in_window(RunPool(*runs), origin.RunSpec("a", {}), origin.RunSpec("b", {}), OpWindow(0, 0))  # type: ignore[arg-type]
 
 
 def test_copies_of_what_a_call_writes_lie_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import pytest
 from samebits.launch.command import parse_command
 from samebits.launch.process import Outcome, run_recorded
 from samebits.runfolder.notes import Ended, read_notes
-from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import RunSpec
 
 PATIENCE_SECONDS = 120
 SCRIPT = """
@@ -40,7 +40,7 @@ print("the end")
 """
 
 
-def run(folder: Path, name: str, changed: int, steps: int, plan: RunPlan, *launcher: str) -> Outcome:
+def run(folder: Path, name: str, changed: int, steps: int, plan: RunSpec, *launcher: str) -> Outcome:
     script = folder / "train.py"
     script.write_text(SCRIPT)
     words = [*(launcher or (sys.executable,)), str(script), str(changed), str(steps)]
@@ -56,13 +56,13 @@ def lasts(outcome: Outcome) -> set[int | None]:
 
 def test_a_look_ends_and_a_run_that_follows_goes_on_until_it_differs(tmp_path: Path) -> None:
     """After so many steps and seconds; soon after the runs diverge; and not at all where they agree."""
-    look = run(tmp_path, "look", -1, 400, RunPlan(look_seconds=0.1, look_steps=30))
+    look = run(tmp_path, "look", -1, 400, RunSpec(look_seconds=0.1, look_steps=30))
     (recording,) = look.folder.recordings()
     (last,) = lasts(look)
-    follow = RunPlan(follow=str(look.folder.path))
+    follow = RunSpec(follow=str(look.folder.path))
     same = run(tmp_path, "same", -1, 60, follow)
-    whole = run(tmp_path, "whole", -1, 400, RunPlan())
-    other = run(tmp_path, "other", 20, 400, RunPlan(follow=str(whole.folder.path)))
+    whole = run(tmp_path, "whole", -1, 400, RunSpec())
+    other = run(tmp_path, "other", 20, 400, RunSpec(follow=str(whole.folder.path)))
     (stopped,) = lasts(other)
 
     assert last is not None
@@ -85,7 +85,7 @@ def test_runs_that_go_on_at_once_end_where_they_diverge(tmp_path: Path, changed:
         if number and begins == "later":
             time.sleep(2)
         words = [sys.executable, str(tmp_path / "train.py"), str(changed if number else -1), "1500"]
-        plan = RunPlan(along=(str(folders[1 - number]),))
+        plan = RunSpec(along=(str(folders[1 - number]),))
         return run_recorded(parse_command(words), plan, folders[number], PATIENCE_SECONDS)
 
     with ThreadPoolExecutor(2) as threads:
@@ -99,16 +99,16 @@ def test_runs_that_go_on_at_once_end_where_they_diverge(tmp_path: Path, changed:
 
 def test_of_several_recordings_none_is_read_along(tmp_path: Path) -> None:
     """Two processes that train at once may have begun in another order."""
-    whole = run(tmp_path, "whole", -1, 400, RunPlan())
+    whole = run(tmp_path, "whole", -1, 400, RunSpec())
     (whole.folder.path / "recording.process1.sqlite").touch()
-    other = run(tmp_path, "other", 20, 60, RunPlan(follow=str(whole.folder.path)))
+    other = run(tmp_path, "other", 20, 60, RunSpec(follow=str(whole.folder.path)))
 
     assert lasts(other) == {None}
 
 
 def test_a_short_script_is_whole(tmp_path: Path) -> None:
     """It ends by itself before the look does."""
-    outcome = run(tmp_path, "look", -1, 5, RunPlan(look_seconds=30.0, look_steps=20))
+    outcome = run(tmp_path, "look", -1, 5, RunSpec(look_seconds=30.0, look_steps=20))
 
     assert lasts(outcome) == {None}
     assert outcome.folder.recordings()[0].complete
@@ -152,7 +152,7 @@ def test_what_is_open_is_written_whole(tmp_path: Path, monkeypatch: pytest.Monke
     with zipfile.ZipFile("archive.zip", "w") as archive:
         archive.writestr("precious.txt", "from last month")
     outcome = run_recorded(
-        parse_command([sys.executable, "train.py"]), RunPlan(stop_after=3), tmp_path / "run", PATIENCE_SECONDS
+        parse_command([sys.executable, "train.py"]), RunSpec(stop_after=3), tmp_path / "run", PATIENCE_SECONDS
     )
 
     ended = time.time()
@@ -200,7 +200,7 @@ def loading(folder: Path, slow_from: int, monkeypatch: pytest.MonkeyPatch) -> Ou
     monkeypatch.setenv("TMPDIR", str(folder))
     Path("train.py").write_text(LOADING)
     words = [sys.executable, "train.py", str(slow_from)]
-    outcome = run_recorded(parse_command(words), RunPlan(stop_after=3), folder / "run", PATIENCE_SECONDS)
+    outcome = run_recorded(parse_command(words), RunSpec(stop_after=3), folder / "run", PATIENCE_SECONDS)
     assert lasts(outcome) == {3}
     return outcome
 
@@ -243,7 +243,7 @@ def test_a_forked_process_writes_nothing_of_the_other_ones(tmp_path: Path, monke
     monkeypatch.chdir(tmp_path)
     Path("train.py").write_text(FORKED)
     outcome = run_recorded(
-        parse_command([sys.executable, "train.py"]), RunPlan(stop_after=3), tmp_path / "run", PATIENCE_SECONDS
+        parse_command([sys.executable, "train.py"]), RunSpec(stop_after=3), tmp_path / "run", PATIENCE_SECONDS
     )
 
     assert 3 in lasts(outcome)
@@ -275,7 +275,7 @@ def test_shared_memory_is_taken_away(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tmp_path)
     Path("train.py").write_text(SHARING)
     outcome = run_recorded(
-        parse_command([sys.executable, "train.py"]), RunPlan(stop_after=3), tmp_path / "run", PATIENCE_SECONDS
+        parse_command([sys.executable, "train.py"]), RunSpec(stop_after=3), tmp_path / "run", PATIENCE_SECONDS
     )
 
     assert 3 in lasts(outcome)
@@ -286,13 +286,13 @@ def test_shared_memory_is_taken_away(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_all_ranks_end_after_the_same_step(tmp_path: Path) -> None:
     """Whichever decides first, in a look and where one rank leaves what it follows; none waits for another."""
     launcher = (str(Path(sys.executable).with_name("torchrun")), "--standalone", "--nproc-per-node", "2")
-    look = run(tmp_path, "look", -1, 400, RunPlan(look_seconds=0.1, look_steps=30), *launcher)
-    whole = run(tmp_path, "whole", -1, 200, RunPlan(), *launcher)
-    other = run(tmp_path, "other", 20, 200, RunPlan(follow=str(whole.folder.path)), *launcher)
+    look = run(tmp_path, "look", -1, 400, RunSpec(look_seconds=0.1, look_steps=30), *launcher)
+    whole = run(tmp_path, "whole", -1, 200, RunSpec(), *launcher)
+    other = run(tmp_path, "other", 20, 200, RunSpec(follow=str(whole.folder.path)), *launcher)
 
     folders = [tmp_path / "one", tmp_path / "two"]
     with ThreadPoolExecutor(2) as threads:
-        plans = [RunPlan(along=(str(folders[1]),)), RunPlan(along=(str(folders[0]),))]
+        plans = [RunSpec(along=(str(folders[1]),)), RunSpec(along=(str(folders[0]),))]
         one = threads.submit(run, tmp_path, "one", -1, 400, plans[0], *launcher)
         two = threads.submit(run, tmp_path, "two", 20, 400, plans[1], *launcher)
 

@@ -10,7 +10,7 @@ from samebits import data
 from samebits.agent.recorder import Recorder
 from samebits.resuming.seen import read_seen
 from samebits.runfolder.notes import Journal
-from samebits.runfolder.spec import RecordSpec, ResumeSpec
+from samebits.runfolder.spec import RunSpec, ResumeSpec
 
 
 class Samples(torch.utils.data.Dataset[torch.Tensor]):
@@ -23,7 +23,7 @@ class Samples(torch.utils.data.Dataset[torch.Tensor]):
 
 def fetched(folder: Path, work: Callable[[], object]) -> list[tuple[int, int, int]]:
     """Loader, epoch and place of every batch."""
-    recorder = Recorder(folder, RecordSpec(resume=ResumeSpec()), Journal(folder))
+    recorder = Recorder(folder, RunSpec(resume=ResumeSpec()), Journal(folder))
     recorder.install()
     try:
         work()

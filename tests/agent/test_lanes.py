@@ -9,7 +9,7 @@ from samebits.comparison.locate import Divergence, first_divergence
 from samebits.launch.command import parse_command
 from samebits.launch.process import Outcome, run_recorded
 from samebits.runfolder.notes import Failed, Unseen, read_notes
-from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import RunSpec
 from samebits.runfolder.steps import Recording
 from tests.launch.conftest import PYTHON
 
@@ -68,7 +68,7 @@ SPOKEN = {"processes": "process Process-", "a pool": "ForkPoolWorker-", "an exec
 def run(folder: Path, name: str, way: str, *words: str, stop_after: int | None = None) -> Outcome:
     script = folder / "it.py"
     script.write_text(f"{TRAIN}\nif __name__ == '__main__':\n{textwrap.indent(textwrap.dedent(way), '    ')}")
-    plan = RunPlan("control", stop_after=stop_after)
+    plan = RunSpec("control", stop_after=stop_after)
     outcome = run_recorded(parse_command([PYTHON, str(script), *words]), plan, folder / name, 120)
     assert outcome.succeeded, outcome.folder.stderr.read_text()
     assert not list(read_notes(outcome.folder.path, Failed))

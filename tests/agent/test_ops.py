@@ -19,7 +19,7 @@ from samebits.comparison.ops import first_op_divergence
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Failed, Journal, OpDiverged, read_notes
 from samebits.runfolder.ops import OpRow, Ops
-from samebits.runfolder.spec import OpWindow, RecordSpec
+from samebits.runfolder.spec import OpWindow, RunSpec
 from samebits.runfolder.steps import Recording
 
 
@@ -38,7 +38,7 @@ def train(noise: float = 0.0, steps: int = 4) -> None:
 
 def recorded(folder: Path, work: Callable[[], None], spec: OpWindow | None = None) -> Recording:
     folder.mkdir()
-    recorder = Recorder(folder, RecordSpec(ops=spec or OpWindow()), Journal(folder))
+    recorder = Recorder(folder, RunSpec(ops=spec or OpWindow()), Journal(folder))
     recorder.install()
     try:
         work()

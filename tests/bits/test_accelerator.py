@@ -21,7 +21,7 @@ from samebits.bits.digest import Pending, digests, keys, numbers, packs, pending
 from samebits.rng.digests import generator_states
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Failed, Journal, Unseen, read_notes
-from samebits.runfolder.spec import RecordSpec
+from samebits.runfolder.spec import RunSpec
 
 # Those that foreach_tensor_copy_list_kernel_cuda_ (ATen/native/cuda/ForeachBinaryOpList.cu) copies bit by bit.
 COPIED_BIT_BY_BIT = {
@@ -182,7 +182,7 @@ def train(steps: int = 3) -> None:
 
 @pytest.fixture
 def recorder(tmp_path: Path) -> Iterator[Recorder]:
-    made = Recorder(tmp_path, RecordSpec(), Journal(tmp_path))
+    made = Recorder(tmp_path, RunSpec(), Journal(tmp_path))
     made.install()
     yield made
     made.uninstall()
@@ -310,7 +310,7 @@ def test_a_capture_is_left_alone_and_a_replay_that_trains_is_a_step(graph: type[
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log.Log, "add", add)
-        recorder = Recorder(tmp_path, RecordSpec(), Journal(tmp_path))
+        recorder = Recorder(tmp_path, RunSpec(), Journal(tmp_path))
         recorder.install()
         one = graph()
         captured_training(one, replays=2)
@@ -331,7 +331,7 @@ def test_a_capture_is_left_alone_and_a_replay_that_trains_is_a_step(graph: type[
 
 def test_a_replay_that_does_not_train_is_no_step(graph: type[Graph], tmp_path: Path) -> None:
     """Graphed forwards and backwards within a plain loop: as many steps as the optimizer takes."""
-    recorder = Recorder(tmp_path, RecordSpec(), Journal(tmp_path))
+    recorder = Recorder(tmp_path, RunSpec(), Journal(tmp_path))
     recorder.install()
     one = graph()
     one.capture_begin()

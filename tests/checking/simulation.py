@@ -21,7 +21,7 @@ from samebits.factors.context import Setting
 from samebits.launch.command import Command
 from samebits.launch.process import Outcome
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import RunSpec
 
 STREAM = "loss"
 SCRIPT = "/train.py"
@@ -83,7 +83,7 @@ class Simulation:
     runs: list[Run] = field(default_factory=list)
     traces: dict[int, list[object]] = field(default_factory=dict)
 
-    def run_all(self, plans: Sequence[RunPlan]) -> list[Run]:
+    def run_all(self, plans: Sequence[RunSpec]) -> list[Run]:
         if len(plans) > self.left:
             raise BudgetSpentError
         first = len(self.runs) + 1
@@ -125,7 +125,7 @@ class Simulation:
             outcome = replace(run.outcome, exit_code=0)
             self.runs[run.id - 1] = replace(run, steps=steps, facts=facts, outcome=outcome)
 
-    def _run(self, plan: RunPlan) -> Run:
+    def _run(self, plan: RunSpec) -> Run:
         number = len(self.runs) + 1
         luck = self.luck
         broken = any((name, own.mode) in self.script.breaks for name, own in plan.settings.items())
@@ -164,7 +164,7 @@ class Simulation:
         self.runs.append(run)
         return run
 
-    def _value(self, effect: Effect, plan: RunPlan) -> object:
+    def _value(self, effect: Effect, plan: RunSpec) -> object:
         own = plan.settings.get(effect.factor, Setting())
         if effect.only_with and plan.settings.get(effect.only_with, Setting()).mode == "pinned":
             return "masked"
@@ -176,7 +176,7 @@ class Simulation:
             return "natural"
         return self.luck.random() if self.luck.random() < effect.shows else "natural"
 
-    def _facts(self, plan: RunPlan, number: int) -> Facts:
+    def _facts(self, plan: RunSpec, number: int) -> Facts:
         entries: dict[str, tuple[Entry, ...]] = {}
         for effect in self.script.effects:
             if find(effect.factor).has_sites and not find(effect.factor).by_copy:
@@ -192,7 +192,7 @@ class Simulation:
         facts = Facts(used=frozenset(), read_lines=read_lines, left=left)
         return replace(facts, entries=entries, script=SCRIPT) if plan.witness else facts
 
-    def _found(self, plan: RunPlan) -> tuple[Left, ...]:
+    def _found(self, plan: RunSpec) -> tuple[Left, ...]:
         """What a run in the shared folder finds, its files named after the lines that read them."""
         own = [one for one in self.script.effects if find(one.factor).by_copy and one.factor not in plan.settings]
         return tuple(Left(self.script.found, f"/left/{one.line}", 1, Site(SCRIPT, one.line)) for one in own)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.checking.machine import cores, free_bytes
+from samebits.launch.machine import cores, free_bytes
 
 GIB = 1024**3
 MEMINFO = f"MemTotal: {64 * 1024**2} kB\nMemAvailable: {32 * 1024**2} kB\n"

@@ -7,10 +7,10 @@ import pytest
 from samebits.checking.patience import Patience
 from samebits.launch.process import Outcome
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import RunSpec
 from samebits.runfolder.steps import Writer
 
-PLAN = RunPlan("control")
+PLAN = RunSpec("control")
 
 
 @pytest.mark.parametrize("number", [1, 2])

@@ -14,7 +14,7 @@ import pytest
 from samebits.factors import memory_addresses
 from samebits.factors.context import FactorContext, Mode, Setting
 from samebits.factors.memory_addresses import MemoryAddresses, _Numbers, is_fixed, may_fix
-from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import RunSpec
 
 FACTOR = MemoryAddresses()
 
@@ -168,7 +168,7 @@ def test_where_it_is_refused_that_is_said(monkeypatch: pytest.MonkeyPatch) -> No
         return real(wanted) if wanted == memory_addresses.ASK else None
 
     monkeypatch.setattr(memory_addresses, "_personality", refusing)
-    with RunPlan(settings={FACTOR.name: Setting("pinned")}).starting():
+    with RunSpec(settings={FACTOR.name: Setting("pinned")}).starting():
         inside = is_fixed()
     seen = FACTOR.observe(FactorContext(FACTOR.name, Setting("pinned")))
 

@@ -12,7 +12,7 @@ from samebits.factors.context import Mode, Setting
 from samebits.launch.command import parse_command
 from samebits.launch.process import run_recorded
 from samebits.runfolder.notes import Failed, read_notes
-from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import RunSpec
 
 pytest.importorskip("pandas")
 pytest.importorskip("matplotlib")
@@ -47,7 +47,7 @@ def test_a_script_prints_what_it_prints_without_us(
     treatment: str, plainly: tuple[int, bytes, bytes], tmp_path: Path
 ) -> None:
     """Same bytes, same exit status, and no word of ours."""
-    plan = RunPlan(treatment, TREATMENTS[treatment], witness=True)
+    plan = RunSpec(treatment, TREATMENTS[treatment], witness=True)
     outcome = run_recorded(parse_command(COMMAND), plan, tmp_path / "run", PATIENCE_SECONDS)
 
     printed = outcome.folder.stdout.read_bytes(), outcome.folder.stderr.read_bytes()

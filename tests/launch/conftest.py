@@ -14,7 +14,7 @@ from samebits.factors.context import Setting
 from samebits.launch.command import parse_command
 from samebits.launch.process import run_recorded
 from samebits.runfolder.notes import AnyNote, read_notes
-from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import RunSpec
 
 SAMEBITS = str(Path(sys.executable).with_name("samebits"))
 PYTHON = sys.executable
@@ -85,7 +85,7 @@ def under_check(words: Sequence[str], cwd: Path, env: Mapping[str, str] | None =
     settings = {factor.name: Setting("varied") for factor in CATALOG if factor.varied_by_default}
     path = cwd / ".samebits" / "varied"
     with _standing_in(cwd, env or {}):
-        outcome = run_recorded(parse_command(words), RunPlan("varied", settings, witness=True), path, PATIENCE_SECONDS)
+        outcome = run_recorded(parse_command(words), RunSpec("varied", settings, witness=True), path, PATIENCE_SECONDS)
     return Seen(outcome.exit_code, outcome.folder.stdout.read_bytes(), outcome.folder.stderr.read_bytes())
 
 

@@ -8,7 +8,7 @@ from samebits.factors.context import Setting
 from samebits.launch.command import parse_command
 from samebits.launch.process import run_recorded
 from samebits.runfolder.notes import Files, Note, Seeded, Started, Witnessed, read_notes
-from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import RunSpec
 from tests.launch.conftest import PATIENCE_SECONDS, PYTHON, write
 
 SCRIPT = """
@@ -30,7 +30,7 @@ def seed():
 def noted(folder: Path, *, witness: bool) -> list[Note]:
     """What the script's run noted."""
     write(folder, {"train.py": SCRIPT, "helper.py": HELPER})
-    plan = RunPlan("pinned", {"python-rng": Setting("pinned")}, witness=witness)
+    plan = RunSpec("pinned", {"python-rng": Setting("pinned")}, witness=witness)
     outcome = run_recorded(parse_command([PYTHON, str(folder / "train.py")]), plan, folder / "run", PATIENCE_SECONDS)
     assert outcome.exit_code == 0
     return list(read_notes(folder / "run", Note))

@@ -13,7 +13,7 @@ import pytest
 
 from samebits.launch.command import parse_command
 from samebits.launch.process import run_recorded
-from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import RunSpec
 from tests.launch.conftest import PATIENCE_SECONDS, PYTHON, SAMEBITS, only_run, samebits, write
 from tests.launch.test_ending import lives, pids, started, until
 
@@ -41,7 +41,7 @@ def test_daemons_end_with_their_run(tmp_path: Path) -> None:
     write(tmp_path, {"it.py": DAEMON})
 
     outcome = run_recorded(
-        parse_command([PYTHON, str(tmp_path / "it.py")]), RunPlan(), tmp_path / "run", PATIENCE_SECONDS
+        parse_command([PYTHON, str(tmp_path / "it.py")]), RunSpec(), tmp_path / "run", PATIENCE_SECONDS
     )
 
     assert outcome.exit_code == 0
@@ -166,9 +166,9 @@ def test_the_watchman_leaves_when_samebits_does(tmp_path: Path) -> None:
     write(tmp_path, {"it.py": "import os; print(os.getppid())"})
     code = (
         "import os, sys, samebits.launch.guard as guard; from samebits.launch.process import run_recorded as run;"
-        "from samebits.launch.command import parse_command; from samebits.runfolder.plan import RunPlan;"
+        "from samebits.launch.command import parse_command; from samebits.runfolder.spec import RunSpec;"
         "from pathlib import Path;"
-        "[run(parse_command(['it.py']), RunPlan(), Path(name)) for name in 'ab']; print(guard._watchman.pid)"
+        "[run(parse_command(['it.py']), RunSpec(), Path(name)) for name in 'ab']; print(guard._watchman.pid)"
     )
 
     done = subprocess.run([PYTHON, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)

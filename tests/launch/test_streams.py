@@ -16,9 +16,9 @@ RUN = """
 import sys
 from pathlib import Path
 from samebits.launch.command import parse_command
-from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import RunSpec
 from samebits.launch.process import run_recorded
-outcome = run_recorded(parse_command(["it.py"]), RunPlan(), Path("run"), 60)
+outcome = run_recorded(parse_command(["it.py"]), RunSpec(), Path("run"), 60)
 sys.exit(outcome.exit_code)
 """
 SEES = """

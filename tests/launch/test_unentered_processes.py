@@ -9,7 +9,7 @@ import pytest
 from samebits.launch.command import parse_command
 from samebits.launch.process import run_recorded
 from samebits.launch.unentered_processes import unentered
-from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import RunSpec
 from tests.launch.conftest import PYTHON, TRAIN, samebits, write
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
@@ -19,7 +19,7 @@ NOISE = "import torch\ntorch.nn.Linear(2, 1)(torch.randn(2))\n"
 
 def run(folder: Path, *words: str) -> list[str]:
     """What could not be entered in one run of a command."""
-    outcome = run_recorded(parse_command(words), RunPlan("control"), folder / "run", 120)
+    outcome = run_recorded(parse_command(words), RunSpec("control"), folder / "run", 120)
     assert outcome.exit_code == 0, outcome.folder.stderr.read_text()
     return unentered(outcome.folder)
 

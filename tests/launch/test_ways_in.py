@@ -12,7 +12,7 @@ from samebits.launch.command import parse_command
 from samebits.launch.process import run_recorded
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Ended, Started, read_notes
-from samebits.runfolder.plan import RunPlan, read_plan
+from samebits.runfolder.spec import RunSpec, read_spec
 from tests.launch.conftest import PYTHON, TRAIN, notes, samebits, under_run, write
 
 OLD_PYTHONS = sorted(Path("~/.pyenv/versions").expanduser().glob("[23].[0-9].*/bin/python"))
@@ -21,11 +21,11 @@ OLD_PYTHONS = sorted(Path("~/.pyenv/versions").expanduser().glob("[23].[0-9].*/b
 def test_a_plan_survives_its_file(tmp_path: Path) -> None:
     """What is written for the command's processes is what they read."""
     settings = {"clock": Setting("pinned", released=(("/a b/ü.py", 3),)), "hash-seed": Setting("varied", variant=2)}
-    plan = RunPlan("varied", settings, 7, True, False, True, 3, 2, ("grad",))
+    plan = RunSpec("varied", settings, 7, True, False, True, 3, 2, ("grad",))
 
     plan.write(tmp_path / "plan.json")
 
-    assert read_plan(tmp_path / "plan.json") == plan
+    assert read_spec(tmp_path / "plan.json") == plan
 
 
 def test_every_python_process_of_a_command_is_entered(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_workers_witness_into_the_run_of_their_owner(tmp_path: Path) -> None:
     """Forked and spawned DataLoader workers note their draws; the one recording is the trainer's."""
     write(tmp_path, {"it.py": WORKERS})
 
-    outcome = run_recorded(parse_command([PYTHON, str(tmp_path / "it.py")]), RunPlan(witness=True), tmp_path / "run")
+    outcome = run_recorded(parse_command([PYTHON, str(tmp_path / "it.py")]), RunSpec(witness=True), tmp_path / "run")
 
     (recording,) = outcome.folder.recordings()
     drawing = [

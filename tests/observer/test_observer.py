@@ -13,7 +13,7 @@ from samebits.launch.command import Command
 from samebits.launch.process import run_recorded
 from samebits.runfolder.notes import Failed, Unseen, Witnessed, read_notes
 from samebits.runfolder.ops import Ops
-from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import RunSpec
 from samebits.runfolder.spec import OpWindow
 
 HERE = Path(__file__).parent
@@ -27,7 +27,7 @@ def watched(script: Path, folder: Path, ops: OpWindow | None = None) -> list[str
     """One line per step, with samebits recording every stream and witnessing every factor."""
     lines = folder / "watched.txt"
     argv = (sys.executable, str(HERE / "probe.py"), str(lines), str(script))
-    outcome = run_recorded(Command(argv, argv), RunPlan(witness=True, ops=ops), folder / "run")
+    outcome = run_recorded(Command(argv, argv), RunSpec(witness=True, ops=ops), folder / "run")
     assert outcome.succeeded, outcome.folder.stderr.read_text()
     recording = outcome.folder.recordings()[0]
     assert recording.steps == len(lines.read_text().splitlines())

@@ -17,7 +17,7 @@ from samebits.replay.runner import operands_in, replay
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Journal, Started
 from samebits.runfolder.ops import Ops
-from samebits.runfolder.spec import OpWindow, RecordSpec
+from samebits.runfolder.spec import OpWindow, RunSpec
 from tests.launch.conftest import samebits as command
 from tests.schemas import assert_valid
 
@@ -33,7 +33,7 @@ def kept(work: Callable[[], Any], op: str, folder: Path) -> Path:
         RunFolder(path).write_manifest({"status": "ended"})
         journal = Journal(path)
         journal.note(Started(sys.executable))
-        recorder = Recorder(path, RecordSpec(ops=OpWindow(keep=keep)), journal)
+        recorder = Recorder(path, RunSpec(ops=OpWindow(keep=keep)), journal)
         recorder.install()
         work()
         recorder.finish()

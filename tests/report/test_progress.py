@@ -13,7 +13,7 @@ from samebits.launch.command import Command
 from samebits.launch.process import Outcome
 from samebits.report.progress import _Board, how_far, question
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import RunSpec
 from samebits.runfolder.steps import Column, Writer
 
 REQUEST = Request(Command(("python", "train.py"), ("train.py",)))
@@ -29,10 +29,10 @@ PINNED = plans.pinned_run(REQUEST, ["clock", "torch-rng", "torch-algorithms"], 3
         (plans.natural_run(PINNED, "torch-algorithms"), "is it torch-algorithms?"),
         (plans.sites_released_run(PINNED, "clock", [("train.py", 7)]), "does clock enter at line 7?"),
         (plans.remedy_run(REQUEST, ["clock"]), "does the remedy hold?"),
-        (RunPlan("clock varied"), "clock varied?"),
+        (RunSpec("clock varied"), "clock varied?"),
     ],
 )
-def test_every_run_has_its_question(plan: RunPlan, asked: str) -> None:
+def test_every_run_has_its_question(plan: RunSpec, asked: str) -> None:
     assert question(plan) == asked
 
 

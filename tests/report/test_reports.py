@@ -21,7 +21,7 @@ from samebits.launch.process import Outcome
 from samebits.report.json import check_json, diff_json, factors_json, unanswered
 from samebits.report.text import check_text, diff_text, factors_text, plan_text
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import RunSpec
 from tests.schemas import assert_valid
 
 COMMAND = Command(("python", "train.py"), ("train.py",))
@@ -37,7 +37,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(number: int, role: str, steps: int = 180, **settings: Setting) -> RunRecord:
-    plan = RunPlan(role, {name.replace("_", "-"): setting for name, setting in settings.items()})
+    plan = RunSpec(role, {name.replace("_", "-"): setting for name, setting in settings.items()})
     return Run(number, Outcome(RunFolder(Path(f"/runs/{number}-{role}")), plan, 0, 2.5), steps).record
 
 

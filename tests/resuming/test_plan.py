@@ -8,7 +8,7 @@ from samebits.base.errors import UsageError
 from samebits.launch.command import Command
 from samebits.resuming.plan import Kill, Request, killed_run, kills, resumed_run, uninterrupted_run
 from samebits.resuming.seen import SavedIn
-from samebits.runfolder.plan import read_plan
+from samebits.runfolder.spec import read_spec
 from samebits.runfolder.spec import Restored
 
 COMMAND = Command(("python", "train.py"), ("train.py",))
@@ -94,4 +94,4 @@ def test_plans_travel_through_a_file(tmp_path: object) -> None:
         resumed_run(request(), 9, Restored("there", "generators", "batch", 3)),
     ):
         plan.write(path)
-        assert read_plan(path) == plan
+        assert read_spec(path) == plan

@@ -14,7 +14,7 @@ from samebits.launch.process import run_recorded
 from samebits.runfolder.ledger import Ledger
 from samebits.runfolder.notes import LeftBehind, Witnessed, read_notes
 from samebits.runfolder.place import Place, asks_for_run_folder
-from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import RunSpec
 from tests.launch.conftest import PYTHON, _standing_in, only_run, samebits, under_run, write
 
 
@@ -164,7 +164,7 @@ def notes_of(folder: Path, run: Path, ledger: Ledger) -> set[tuple[str, str, int
     """What one run in a folder noticed: how, the file's name, the line; the way that says most for each file."""
     place = Place(str(folder), str(run / "files"), ledger=str(ledger.folder))
     with _standing_in(folder, {}):
-        outcome = run_recorded(parse_command([PYTHON, "ways.py"]), RunPlan(), run, 60, place=place)
+        outcome = run_recorded(parse_command([PYTHON, "ways.py"]), RunSpec(), run, 60, place=place)
     assert outcome.succeeded, outcome.folder.stderr.read_text()
     order = ("read", "listed", "made", "tested")
     best: dict[tuple[str, int], str] = {}
@@ -187,7 +187,7 @@ def test_code_in_a_copy_is_told_as_that_of_the_folder(tmp_path: Path) -> None:
     place = Place(str(folder), str(run / "files"), copy=str(tmp_path / "home" / "copy-1" / "p"))
     copied(folder, Path(place.copy))
     with _standing_in(folder, {}):
-        plan = RunPlan("control", {"python-rng": Setting("natural")}, witness=True)
+        plan = RunSpec("control", {"python-rng": Setting("natural")}, witness=True)
         outcome = run_recorded(parse_command([PYTHON, "-m", "pkg.main"]), plan, run, 60, place=place)
 
     assert outcome.folder.stdout.read_text().split() == [place.copy, f"{place.copy}/pkg/main.py"]

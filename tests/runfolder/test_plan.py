@@ -1,4 +1,4 @@
-"""RunPlan: what a run's environment gets from the factors that are treated in it."""
+"""RunSpec: what a run's environment gets from the factors that are treated in it."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from samebits.factors.base import Factor, Observation
 from samebits.factors.context import FactorContext, Setting
 from samebits.runfolder import plan as plans
-from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import RunSpec
 
 
 class CompilerCache(Factor):
@@ -26,7 +26,7 @@ def test_a_factor_gets_a_folder_of_the_run(
 ) -> None:
     """Where it is treated its variable names a folder below the run's own; left alone, the user's stays."""
     monkeypatch.setattr(plans, "CATALOG", (CompilerCache(),))
-    plan = RunPlan(settings={"compiler-cache": Setting(mode)})  # type: ignore[arg-type]
+    plan = RunSpec(settings={"compiler-cache": Setting(mode)})  # type: ignore[arg-type]
 
     found = plan.environment({"MY_CACHE_DIR": "/cache"}, tmp_path)
 

@@ -27,8 +27,7 @@ from samebits.launch.command import Command, is_python
 from samebits.replay.runner import Replay, replay
 from samebits.runfolder.notes import Unseen, read_notes
 from samebits.runfolder.ops import OPERANDS, OpRow, Ops, operands_name
-from samebits.runfolder.plan import RunPlan
-from samebits.runfolder.spec import OpWindow
+from samebits.runfolder.spec import OpWindow, RunSpec
 from samebits.runfolder.tensors import read_tensors
 
 # Read by samebits in the process of the command: the standard library digests, in both interpreters alike.
@@ -164,18 +163,17 @@ class _Crossing:
                 "first: samebits check, with that interpreter, says why",
             )
 
-    def _plan(self, role: str, stop: int | None) -> RunPlan:
+    def _plan(self, role: str, stop: int | None) -> RunSpec:
         held = {name: Setting("pinned") for name in self.pins}
-        return RunPlan(role, {**held, **self.request.pins}, self.request.seed, stop_after=stop)
+        return RunSpec(role, {**held, **self.request.pins}, self.request.seed, stop_after=stop)
 
-    def _without(self, plan: RunPlan, names: list[str]) -> RunPlan:
+    def _without(self, plan: RunSpec, names: list[str]) -> RunSpec:
         return replace(plan, settings={name: one for name, one in plan.settings.items() if name not in names})
 
-    def _run(self, side: str, plan: RunPlan, must_work: bool = True) -> Run:
+    def _run(self, side: str, plan: RunSpec, must_work: bool = True) -> Run:
         if not self.pool.left:
             raise BudgetSpentError
-        with self.pool.place_for(plan) as place:
-            run = self.pool.run_at(place, plan, self.sides.command if side == "here" else self.sides.other)
+        run = self.pool.run(plan, command=self.sides.command if side == "here" else self.sides.other)
         if side == "there":
             self.there_runs.append(run.id)
         if must_work:
@@ -206,7 +204,7 @@ class _Crossing:
         if mismatch.finding == "op":
             self.across = self._replayed(self.across, place.rank)
 
-    def _with_ops(self, role: str, window: OpWindow) -> RunPlan:
+    def _with_ops(self, role: str, window: OpWindow) -> RunSpec:
         return replace(self._plan(role, window.last), ops=window)
 
     def _replayed(self, across: Across, rank: int) -> Across:

@@ -17,7 +17,7 @@ from pathlib import Path
 from samebits.agent.following import Along, Followed
 from samebits.base.errors import SamebitsError
 from samebits.base.ranks import rank_and_world_size
-from samebits.runfolder.spec import RecordSpec
+from samebits.runfolder.spec import RunSpec
 
 MARKER = "last-step"
 # A rank that has ended step s may find another one in step s + 1, but, where they wait for each other, in none later.
@@ -31,7 +31,7 @@ class Ending:
         folder: of the run.
     """
 
-    def __init__(self, folder: Path, spec: RecordSpec) -> None:
+    def __init__(self, folder: Path, spec: RunSpec) -> None:
         self._marker, self._spec = folder / MARKER, spec
         self._followed = None if spec.follow is None else Followed(Path(spec.follow))
         self._along = None if spec.along is None else Along([Path(folder) for folder in spec.along])

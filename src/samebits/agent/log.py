@@ -22,7 +22,7 @@ from samebits.rng.digests import generator_states
 from samebits.runfolder import tensors as values
 from samebits.runfolder.lane_ids import LaneId, current_lane_id
 from samebits.runfolder.notes import ComputedIn, Cut, Failed, Files, Journal
-from samebits.runfolder.spec import RecordSpec
+from samebits.runfolder.spec import RunSpec
 from samebits.runfolder.steps import Column, Writer
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Log:
         broken: nothing can be written any more, or everything has been.
     """
 
-    def __init__(self, folder: Path, spec: RecordSpec, journal: Journal, lane_id: LaneId | None = None) -> None:
+    def __init__(self, folder: Path, spec: RunSpec, journal: Journal, lane_id: LaneId | None = None) -> None:
         self.folder, self.spec, self.journal = folder, spec, journal
         self.step = 0
         self.broken = False

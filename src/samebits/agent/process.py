@@ -35,15 +35,15 @@ from samebits.runfolder.notes import (
     Used,
     Witnessed,
 )
-from samebits.runfolder.place import Place, read_place
-from samebits.runfolder.plan import RunPlan, read_plan
+from samebits.runfolder.spec import RunSpec, read_spec
+from samebits.workspace.place import Place, read_place
 
 OLDEST_TORCH = (2, 6)
 
 
 def start(plan_path: str) -> None:
     """Called by sitecustomize, before any line of the user's."""
-    plan = read_plan(plan_path)
+    plan = read_spec(plan_path)
     journal = Journal(Path(plan_path).parent)
     place = read_place(journal.folder)
     if place is not None and place.copy:
@@ -56,28 +56,30 @@ def start(plan_path: str) -> None:
     if plan.witness:
         # Last, so that a seed is noted as it was given, before any factor has a say in it.
         witness_seeds(_seed_reporter(journal))
-    if place is not None and place.ledger:
-        _watch_files(journal, place)
     agent = _Agent(plan, journal, treatment)
+    if place is not None and place.home and plan.record:
+        from samebits.agent.files import FilesWatched
+
+        agent.files = FilesWatched(journal, place)
+        agent.files.install()
     atexit.register(agent.safely(agent.at_end))
     when_loaded("torch", agent.safely(agent.meet_torch))
 
 
 def _move_into(place: Place) -> None:
-    """Import from the copy what would be imported from the working folder, and tell places as those of the folder."""
-    report_as_of(place.folder, place.copy)
+    """Tell places as those of the user's folder; where they have other paths here, import from the copy."""
+    report_as_of(place.folder, place.home_of)
+    if not place.root:
+        return
     installed = sys.prefix + os.sep
     sys.path[:] = [
         path if path.startswith(installed) or is_own_file(path + os.sep) else place.led(path) for path in sys.path
     ]
-
-
-def _watch_files(journal: Journal, place: Place) -> None:
-    from samebits.agent.files import FilesWatched
-    from samebits.runfolder.ledger import Ledger
-
-    ledger = Ledger(Path(place.ledger))
-    FilesWatched(journal, place.folder, ledger, (str(ledger.folder.parent),), place.is_guest).install()
+    # What `pip install --editable` puts there names folders by their absolute paths (setuptools, "Development Mode").
+    for finder in sys.meta_path:
+        mapping = getattr(sys.modules.get(getattr(finder, "__module__", "")), "MAPPING", None)
+        if isinstance(mapping, dict):
+            mapping.update({name: place.led(path) for name, path in mapping.items() if isinstance(path, str)})
 
 
 def _reporter(journal: Journal) -> Callable[[Witness], None]:
@@ -110,11 +112,12 @@ def _unusable(torch: ModuleType) -> tuple[str, str]:
 class _Agent:
     """samebits in one process of somebody else's program."""
 
-    def __init__(self, plan: RunPlan, journal: Journal, treatment: Treatment) -> None:
+    def __init__(self, plan: RunSpec, journal: Journal, treatment: Treatment) -> None:
         self.plan, self.journal, self.treatment = plan, journal, treatment
         self.pid = os.getpid()
         self.has_met_torch = False
         self.written: Any = None
+        self.files: Any = None
 
     def safely(self, action: Callable[..., None]) -> Callable[..., None]:
         """A mistake of ours must not reach the program: it is noted, and the program goes on."""
@@ -145,15 +148,12 @@ class _Agent:
         if self.plan.record:
             from samebits.agent.recorder import Recorder
             from samebits.agent.written import WrittenFiles
-            from samebits.runfolder.spec import RecordSpec
 
-            own = self.plan
-            keep = own.keep_step, own.keep_streams, own.keep_names
-            look = own.look_seconds, own.look_steps
-            spec = RecordSpec(own.stop_after, *keep, own.ops, *look, own.follow, own.along, own.resume)
-            recorder = Recorder(self.journal.folder, spec, self.journal)
+            recorder = Recorder(self.journal.folder, self.plan, self.journal)
             recorder.install()
             recorder.stay_to_the_end()
+            if self.files is not None:
+                self.files.steps = lambda: recorder.main.log.step
             self.written = WrittenFiles(self.journal.folder)
             if self.plan.paced_from is not None and current_rank() in (None, 0):
                 from samebits.agent.pacer import Pacer

@@ -36,7 +36,7 @@ from samebits.agent.training import Training
 from samebits.agent.used import what_was_used
 from samebits.runfolder.lane_ids import current_lane_id
 from samebits.runfolder.notes import Ended, Journal, Stopped, Unseen, Used
-from samebits.runfolder.spec import OpWindow, RecordSpec
+from samebits.runfolder.spec import OpWindow, RunSpec
 
 if TYPE_CHECKING:
     from samebits.agent.ops.mode import OpRecorder
@@ -67,9 +67,7 @@ class _Inside(threading.local):
 class Recorder:
     """Watches this process. One per process; a forked child begins a new one when it trains itself."""
 
-    def __init__(
-        self, folder: Path, spec: RecordSpec, journal: Journal, thread: threading.Thread | None = None
-    ) -> None:
+    def __init__(self, folder: Path, spec: RunSpec, journal: Journal, thread: threading.Thread | None = None) -> None:
         self.folder, self.spec, self.journal = folder, spec, journal
         self.installed = ExitStack()
         self.last_looks = LastLooks(self)
@@ -318,20 +316,13 @@ class Recorder:
         if lane.is_split:
             self.journal.note(Stopped(lane.log.step - 1, lane.log.rank))
         else:
-            end_process(self.journal, lane.log.step - 1, lane.log.rank, is_forked=bool(self.inherited))
+            end_process(self.journal, lane.log.step - 1, lane.log.rank)
 
 
-def end_process(journal: Journal, last_step: int, rank: int, *, is_forked: bool = False) -> None:
-    """End this process after a step, on purpose; what the program printed and wrote so far is written.
-
-    Of a forked process that is the other one's business: it has the same files, and would write everything twice.
-    """
-    from samebits.agent.leaving import write_out
-
+def end_process(journal: Journal, last_step: int, rank: int) -> None:
+    """End this process after a step, on purpose; what the program printed so far is written."""
     journal.note(Used(tuple(what_was_used())))
     journal.note(Ended(rank, last_step))
-    if not is_forked:
-        write_out()
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from samebits.agent.files import writes_unseen
+from samebits.agent.files import is_preparation, writes_unseen
 from samebits.agent.listening import as_tensor, listen
 from samebits.agent.trees import leaves
 from samebits.base.sites import is_own_file, is_user_file
@@ -79,8 +79,10 @@ class Saves:
                 except TypeError:
                     return  # The function itself will say what is wrong with its arguments.
                 if thing is not None:
+                    is_prepared = is_preparation(_path_of(file))
                     _note_file(file)
-                    self.saved(thing, _stem(file))
+                    if not is_prepared:
+                        self.saved(thing, _stem(file))
 
         return before
 
@@ -93,13 +95,19 @@ def is_saving() -> bool:
     return getattr(_inside, "depth", 0) > 0
 
 
-def _note_file(file: object) -> None:
+def _path_of(file: object) -> str:
+    """Empty for what has no name."""
     name = file if isinstance(file, str | os.PathLike) else getattr(file, "name", None)
-    if isinstance(name, str | os.PathLike):
-        looked_into.add(os.path.abspath(os.fsdecode(name)))
+    return os.path.abspath(os.fsdecode(name)) if isinstance(name, str | os.PathLike) else ""
+
+
+def _note_file(file: object) -> None:
+    name = _path_of(file)
+    if name:
+        looked_into.add(name)
         # torch.save and safetensors open files in C++ and Rust, where Python hears nothing of it.
         if name is file:
-            writes_unseen(os.fsdecode(name))
+            writes_unseen(name)
 
 
 def _first_then_file(obj: object, f: object = None, *_: object, **__: object) -> tuple[object, object]:

@@ -13,7 +13,7 @@ from typing import Any
 from samebits.base.errors import StorageError, UsageError
 from samebits.runfolder.folder import Manifest, RunFolder
 from samebits.runfolder.notes import Journal
-from samebits.runfolder.spec import OpWindow, RecordSpec
+from samebits.runfolder.spec import OpWindow, RunSpec
 
 # The threads that are recording right now.
 _busy: list[int] = []
@@ -63,7 +63,7 @@ class record(ContextDecorator):
             "started": time.time(),
         }
         self._folder.write_manifest({**self._manifest, "status": "running"})
-        spec = RecordSpec(ops=OpWindow() if self._level == "op" else None)
+        spec = RunSpec(ops=OpWindow() if self._level == "op" else None)
         self._recorder = Recorder(self._folder.path, spec, Journal(self._folder.path), threading.current_thread())
         self._recorder.install()
         _busy.append(here)

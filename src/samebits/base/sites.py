@@ -6,7 +6,7 @@ import linecache
 import os
 import sys
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import FrameType, ModuleType
 from typing import TypedDict
@@ -65,25 +65,25 @@ class Site:
         return cls(path, line, str(note.get("function", "")), str(note.get("source", "")))
 
 
-# A run in a copy of the working folder: where that lies, and the folder itself.
-_copy, _folder = "", ""
+# Of a run in a copy of the working folder: that folder, and what the user calls a path that the run sees.
+_folder = ""
+_home_of: Callable[[str], str] | None = None
 
 
-def report_as_of(folder: str, copy: str) -> None:
+def report_as_of(folder: str, home_of: Callable[[str], str]) -> None:
     """From now on, tell places in a copy of the working folder as those in the folder itself."""
-    global _copy, _folder
-    _copy, _folder = copy, folder
+    global _folder, _home_of
+    _folder, _home_of = folder, home_of
 
 
 def is_in_copy() -> bool:
     """Whether this process belongs to a run that was started in a copy of the working folder."""
-    return bool(_copy)
+    return _home_of is not None
 
 
 def at_home(path: str) -> str:
     """An absolute path, in the user's own working folder where it leads into a copy of it."""
-    is_copied = _copy and path.startswith(_copy) and path[len(_copy) : len(_copy) + 1] in ("", os.sep)
-    return _folder + path[len(_copy) :] if is_copied else path
+    return path if _home_of is None else _home_of(path)
 
 
 def shown_path(path: str) -> str:

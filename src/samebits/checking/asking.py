@@ -11,11 +11,11 @@ from typing import TypeAlias, TypeVar
 
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence
-from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import RunSpec
 
 T = TypeVar("T")
 
-Asking: TypeAlias = Generator[Sequence[RunPlan], Sequence[Run], T]
+Asking: TypeAlias = Generator[Sequence[RunSpec], Sequence[Run], T]
 Compare: TypeAlias = Callable[[Run, Run], "Divergence | None"]
 
 
@@ -31,7 +31,7 @@ class BudgetSpentError(Exception):
         self.signal = signal
 
 
-def answered(asking: Asking[T], run_all: Callable[[Sequence[RunPlan]], Sequence[Run]]) -> T:
+def answered(asking: Asking[T], run_all: Callable[[Sequence[RunSpec]], Sequence[Run]]) -> T:
     """What `asking` returns when every question is answered by `run_all`."""
     try:
         plans = next(asking)

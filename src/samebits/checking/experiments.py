@@ -12,7 +12,7 @@ from samebits.base.sites import Site
 from samebits.checking.asking import BudgetSpentError, answered
 from samebits.checking.facts import SeedCall
 from samebits.checking.first import earliest
-from samebits.checking.leftovers import obstacles
+from samebits.checking.leftovers import described, outside
 from samebits.checking.origin import MAX_PAIRS, RecordingEndedError, find_origins
 from samebits.checking.plan import Request
 from samebits.checking.pool import RunPool
@@ -34,12 +34,14 @@ from samebits.checking.verdict import (
 from samebits.comparison.runs import distance_at
 from samebits.comparison.streams import cuts_of, missing, streams_of
 from samebits.comparison.values import Distance
-from samebits.factors.catalog import find, held_by_copies, in_order
+from samebits.factors.catalog import find, in_order
 from samebits.factors.context import SiteKey
 from samebits.launch.unentered_processes import unentered
 from samebits.lint.rules.seeds import find_seed_arguments
 from samebits.runfolder.notes import Unseen, read_notes
-from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import RunSpec
+from samebits.workspace.place import is_in
+from samebits.workspace.workspace import shown_size
 
 MAX_ORIGINS, MOST_NAMED = 8, 3
 # A suspect is named while a check goes on as soon as chance explains it that rarely.
@@ -57,14 +59,23 @@ def run_check(request: Request, pool: RunPool, so_far: Callable[[Verdict], None]
 
 
 def _verdict_of(request: Request, pool: RunPool, so_far: Callable[[Verdict], None]) -> Verdict:
-    inquiry, found = Inquiry(request, pool.compare, lambda: pool.left, pool.room, pool.lone), Found()
+    space, found = pool.workspace, Found()
+    inquiry = Inquiry(
+        request,
+        pool.compare,
+        lambda: pool.left,
+        pool.room,
+        lambda: space.left_by,
+        lambda: space.is_prepared,
+        space.forget_prepared,
+        space.folder,
+    )
     answered(look(inquiry, found), _running(request, pool, found, so_far))
     if found.signal is not None and found.divergent is None:
         # Of runs side by side some were complete already, and were not looked at yet.
         found.divergent = earliest([run for run in pool.runs if run.succeeded], pool.compare)
-    asked, request = request, inquiry.request
-    not_tried = (*found.untested, *_obstacles(inquiry, found), *_stopped(request, pool, found))
-    untested = (*not_tried, *pool.halfway.untested)
+    request = inquiry.request
+    untested = (*found.untested, *_outside(found, pool), *_stopped(request, pool, found))
     common = {"left_out": tuple(inquiry.left_out), "untested": untested}
     if found.signal is not None:
         common |= _interrupted(pool, found.signal)
@@ -74,7 +85,7 @@ def _verdict_of(request: Request, pool: RunPool, so_far: Callable[[Verdict], Non
         # What agrees is what was recorded; a process that was not recorded may have done anything.
         agreed = not found.stopped and any(unentered(run.outcome.folder) for run in pool.runs)
         kind: VerdictKind = "undecided" if found.stopped or agreed else "same"
-        notes = _known_so_far(pool) if found.stopped else _about_the_same(asked, inquiry, pool)
+        notes = _known_so_far(pool) if found.stopped else _about_the_same(found, inquiry, pool)
         return _verdict(request, pool, kind, notes=notes, agreed=agreed, **common)
     more = _More()
     try:
@@ -101,7 +112,7 @@ def _verdict_of(request: Request, pool: RunPool, so_far: Callable[[Verdict], Non
         notes=(
             *more.notes,
             *_unexplained(found),
-            *_about_files(asked, inquiry, pool),
+            *_about_files(found, pool),
             *_about_the_remedy(found, remedy),
             *_seed_notes(found, pool.runs),
             *_bounds(request),
@@ -112,11 +123,11 @@ def _verdict_of(request: Request, pool: RunPool, so_far: Callable[[Verdict], Non
 
 def _running(
     request: Request, pool: RunPool, found: Found, so_far: Callable[[Verdict], None]
-) -> Callable[[Sequence[RunPlan]], Sequence[Run]]:
+) -> Callable[[Sequence[RunSpec]], Sequence[Run]]:
     """What makes runs of plans; before, it says what is known if that is more than the last time."""
     known: list[object] = [(None, [])]
 
-    def run_all(plans: Sequence[RunPlan]) -> Sequence[Run]:
+    def run_all(plans: Sequence[RunSpec]) -> Sequence[Run]:
         causes = tuple(cause for cause in found.causes if cause.confirmed or cause.evidence.chance < WORTH_SAYING)
         now = found.divergent, [(cause.factor, cause.site, cause.confirmed) for cause in causes]
         if now != known[-1]:
@@ -137,9 +148,11 @@ class _More:
 
 def _locate(request: Request, pool: RunPool, found: Found, more: _More) -> None:
     """The operation: of runs that diverge with everything pinned, or as algorithms are left alone, or if asked for."""
-    if found.stopped:
+    if found.stopped or found.left is not None:
         return
     unknown = found.unknown
+    if unknown is not None and any(outside(run, pool.workspace.folder) for run in pool.runs):
+        return
     if unknown is not None:
         at: DivergentRuns | None = unknown.divergent
     else:
@@ -166,6 +179,10 @@ def _locate(request: Request, pool: RunPool, found: Found, more: _More) -> None:
 def _with_fixes(found: Found) -> tuple[list[Cause], Remedy | None, tuple[str, ...]]:
     """Where data diverge with their keys pinned, and nothing else was found: what is carried only the code can cure."""
     causes, remedy = found.causes, found.remedy
+    if remedy is None and found.left is not None and found.left.divergent is not None:
+        ids = tuple(run.id for run in found.left.base)
+        chance = causes[0].evidence.chance
+        remedy = Remedy((), not found.left.is_outside and causes[0].confirmed, runs=ids, chance=chance)
     last = found.rounds[-1] if found.rounds else None
     later = None if last is None else last.trials[-1].later if last.trials else last.at
     if remedy is not None and remedy.diverged is not None and later is not None and later.divergence.stream == "batch":
@@ -197,33 +214,44 @@ def _reseeded(a: Sequence[SeedCall], b: Sequence[SeedCall]) -> tuple[Reseeded, .
     return tuple(found.values())
 
 
-def _obstacles(inquiry: Inquiry, found: Found) -> list[str]:
-    """What runs found that earlier ones had left, where no experiment can tell whether it matters."""
-    obstacles_met = [] if found.error is not None else obstacles(inquiry.made)
-    return [f"whether it matters that {one}" for one in obstacles_met]
-
-
-def _about_the_same(asked: Request, inquiry: Inquiry, pool: RunPool) -> tuple[str, ...]:
+def _about_the_same(found: Found, inquiry: Inquiry, pool: RunPool) -> tuple[str, ...]:
     """What runs did beside agreeing."""
-    return (*_about_printed(pool), *_about_files(asked, inquiry, pool), *_bounds(inquiry.request))
+    return (*_about_printed(pool), *_about_files(found, pool), *_bounds(inquiry.request))
 
 
-def _about_files(asked: Request, inquiry: Inquiry, pool: RunPool) -> list[str]:
+def _about_files(found: Found, pool: RunPool) -> list[str]:
     """Where runs happened, as far as it was not what one would expect."""
-    notes = [f"not in the copies of the working folder: {one}" for one in pool.places.lost]
-    if inquiry.is_afresh:
-        entry = inquiry.left_behind[0]
-        notes.append(f"{entry.what}, {entry.site.place}: so two more runs started in fresh copies of the folder")
-    notes += pool.remarks
-    if not any(name in asked.pins for name in held_by_copies()):
-        written = pool.written()
-        if written:
-            more = f" and {len(written) - MOST_NAMED} more" if len(written) > MOST_NAMED else ""
-            named = ", ".join(written[:MOST_NAMED])
-            notes.append(f"the runs wrote {named}{more} in the working folder; with --fresh-copy they would not")
-        if asked.jobs > 1 and not asked.unasked:
-            notes.append("runs that went on side by side shared the working folder")
+    survey, space, notes = pool.workspace.survey, pool.workspace, [*pool.remarks]
+    notes += [f"not in the copies of the working folder: {one}" for one in survey.lost]
+    if survey.linked or survey.whole:
+        notes.append(f"the runs read {shown_size(survey)} where it is: it was not copied")
+    left = found.left
+    if left is not None and left.divergent is None and left.after:
+        before, after = left.base[0].id, left.after[0].id
+        notes.append(f"run {after} began in what run {before} left, and agrees with it for {left.after[0].steps} steps")
+    written = dict.fromkeys(
+        one.what.removeprefix("file ")
+        for run in pool.runs
+        for one in run.facts.reached
+        if one.what.startswith("file ") and not is_in(one.what.removeprefix("file "), space.folder)
+    )
+    if written:
+        more = f" and {len(written) - MOST_NAMED} more" if len(written) > MOST_NAMED else ""
+        notes.append(f"the script wrote {', '.join([*written][:MOST_NAMED])}{more}, outside the working folder")
+    if space.isolation == "none":
+        notes.append("the runs shared the working folder: what one of them leaves, the next one finds")
     return notes
+
+
+def _outside(found: Found, pool: RunPool) -> list[str]:
+    """What runs carried from one to the next in other folders, where no experiment can tell whether it matters."""
+    carried = {one.path: one for run in pool.runs for one in outside(run, pool.workspace.folder)}
+    if found.error is not None:
+        return []
+    return [
+        f"whether it matters that the script {described(one)}, {one.asked.place}: it lies outside the working folder"
+        for one in [*carried.values()][:MOST_NAMED]
+    ]
 
 
 def _about_printed(pool: RunPool) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -14,11 +14,12 @@ from samebits.factors.catalog import CATALOG, find
 from samebits.factors.context import SiteKey
 from samebits.runfolder.notes import (
     AnyNote,
+    Carried,
     Ended,
     Files,
-    LeftBehind,
     Note,
     Observed,
+    Reached,
     Refused,
     Seeded,
     Started,
@@ -26,7 +27,7 @@ from samebits.runfolder.notes import (
     Witnessed,
     read_processes,
 )
-from samebits.runfolder.place import read_place
+from samebits.workspace.place import is_in, read_place
 
 LAST_LINES = 8
 # How a traceback names a file.
@@ -82,29 +83,6 @@ class SeedCall:
 
 
 @dataclass(frozen=True)
-class Left:
-    """Something that an earlier run left, and this one found.
-
-    Attributes:
-        how: `read`, `listed`, `tested` (whether it is there) or `made` (it was to be made anew).
-        path: absolute.
-        writer: number of the run that left it.
-        site: the line that found it.
-        source: of the line, as it was when it ran.
-        is_folder: it is no file.
-        obstacle: why a later run cannot be kept from finding it, as a clause; empty where it can.
-    """
-
-    how: str
-    path: str
-    writer: int
-    site: Site
-    source: str = ""
-    is_folder: bool = False
-    obstacle: str = ""
-
-
-@dataclass(frozen=True)
 class Facts:
     """What a run noted.
 
@@ -121,7 +99,8 @@ class Facts:
         files: the user's own ones that were imported.
         seeds: calls that seeded a generator, in the order of time; only the first ones of many.
         late_seeds: factor → where a generator was seeded that had been drawn from already, in the same process.
-        left: what it found that an earlier run had left, in the order of time.
+        carried: what it asked for and wrote later, in the order of time: the next run may find it.
+        reached: what it met outside its copy of the folder.
         stopped_after: the step after which samebits ended it; None where it went to its own end.
     """
 
@@ -137,7 +116,8 @@ class Facts:
     files: tuple[str, ...] = ()
     seeds: tuple[SeedCall, ...] = ()
     late_seeds: Mapping[str, Site] = field(default_factory=dict)
-    left: tuple[Left, ...] = ()
+    carried: tuple[Carried, ...] = ()
+    reached: tuple[Reached, ...] = ()
     stopped_after: int | None = None
 
     @property
@@ -145,8 +125,13 @@ class Facts:
         return self.stderr_tail[-1].strip() if self.stderr_tail else ""
 
 
-def read_facts(folder: Path) -> Facts:
-    """The facts of a run in its folder."""
+def read_facts(folder: Path, changed: Collection[str] = ()) -> Facts:
+    """The facts of a run in its folder.
+
+    Args:
+        folder: of the run.
+        changed: the files that it has made or changed.
+    """
     processes = list(read_processes(folder))
     notes = [note for process in processes for note in process]
     refused = next(_of(Refused, notes), None)
@@ -165,7 +150,8 @@ def read_facts(folder: Path) -> Facts:
         tuple(sorted(path for path in files if is_user_file(path))),
         tuple(SeedCall(note.what, str(note.value), note.site, note.site.noted) for note in _of(Seeded, notes)),
         {name: site for notes in reversed(processes) for name, site in _late(notes)},
-        tuple(_left(note) for note in _of(LeftBehind, notes)),
+        _carried(_of(Carried, notes), changed),
+        tuple(_of(Reached, notes)),
         max((note.stopped_after for note in _of(Ended, notes) if note.stopped_after is not None), default=None),
     )
 
@@ -226,8 +212,15 @@ def _late(notes: Iterable[Note]) -> Iterator[tuple[str, Site]]:
                 yield name, note.site
 
 
-def _left(note: LeftBehind) -> Left:
-    return Left(note.how, note.path, note.run, note.site, note.site.noted, note.is_folder)
+def _carried(notes: Iterable[Carried], changed: Collection[str]) -> tuple[Carried, ...]:
+    """Each path and line once; what is not known to be written by this process counts if it was written at all."""
+    found: dict[tuple[str, str], Carried] = {}
+    for note in notes:
+        key = note.path, note.written
+        is_written = note.wrote is not None or any(is_in(path, note.path) for path in changed)
+        if is_written and (key not in found or found[key].wrote is None):
+            found[key] = note
+    return tuple(found.values())
 
 
 def _read_lines(files: Iterable[str]) -> Mapping[str, tuple[Entry, ...]]:
@@ -263,7 +256,7 @@ def _last_lines(folder: Path) -> tuple[str, ...]:
         return ()
     place = read_place(folder)
     if place is not None and place.copy:
-        text = text.replace(place.copy, place.folder)
+        text = text.replace(place.root or place.seen_home, "" if place.root else place.home)
     return tuple(_without_ours(text.strip().splitlines())[-LAST_LINES:])
 
 

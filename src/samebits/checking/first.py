@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from samebits.base.errors import SamebitsError
 from samebits.checking import plan as plans
 from samebits.checking.asking import Asking, Compare
-from samebits.checking.leftovers import reads_content
 from samebits.checking.treatments import Inquiry
 from samebits.checking.unjudgeable import why_unjudgeable
 from samebits.checking.verdict import DivergentRuns, Run
 from samebits.comparison.locate import Divergence
 from samebits.factors.catalog import find
-from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import RunSpec
+
+Answer: TypeAlias = "DivergentRuns | SamebitsError | None"
 
 LOOK_AGAIN_STEPS = 10
 LOOK_AGAIN_RUNS = 2
-AFRESH_RUNS = 2
+WARM_RUNS = 2
 
 
-def first_divergence(inquiry: Inquiry) -> Asking[DivergentRuns | SamebitsError | None]:
+def first_divergence(inquiry: Inquiry) -> Asking[Answer]:
     """Where the first runs diverge; None when they agree; an error when they cannot be judged.
 
     The first run ends early, as soon as it shows how many steps a look has. A varied one goes on where it agrees with
@@ -34,23 +36,45 @@ def first_divergence(inquiry: Inquiry) -> Asking[DivergentRuns | SamebitsError |
     trouble = why_unjudgeable([first], final=False)
     if trouble is not None:
         return trouble
-    last, runs = first.facts.stopped_after, [first]
-    if last is not None and last != request.last_step:
-        if not request.quick:
-            return (yield from _beyond(inquiry, first, last))
-        inquiry.request = request = replace(request, max_steps=last + 1)
-    found = yield from _judged(inquiry, runs, plans.first_runs(request)[1:])
+    last = first.facts.stopped_after
+    if last is None or last == request.last_step:
+        return (yield from _warm(inquiry, first, lambda: _short(inquiry, first)))
+    if not request.quick:
+        return (yield from _warm(inquiry, first, lambda: _beyond(inquiry, first, last)))
+    inquiry.request = replace(request, max_steps=last + 1)
+    return (yield from _warm(inquiry, first, lambda: _short(inquiry, first)))
+
+
+def _warm(inquiry: Inquiry, first: Run, others: Callable[[], Asking[Answer]]) -> Asking[Answer]:
+    """What further runs say; where those that began with what the first one had prepared do not agree, is it that?"""
+    found = yield from others()
+    if found is None or not inquiry.is_prepared() or inquiry.left() < WARM_RUNS:
+        return found
+    held = plans.pinned_run(inquiry.request, inquiry.request.pinnable(), min(first.steps - 1, LOOK_AGAIN_STEPS))
+    cold, warm = yield [replace(held, role="pinned, nothing prepared", begins="found"), held]
+    if cold.succeeded == warm.succeeded and inquiry.compare(cold, warm) is None:
+        return found
+    inquiry.forget_prepared()
+    inquiry.blames_us, inquiry.erratic, inquiry.unsteady = True, None, None
+    inquiry.left_out.clear()
+    return (yield from others())
+
+
+def _short(inquiry: Inquiry, first: Run) -> Asking[Answer]:
+    """The same for a script that ended by itself within the look."""
+    runs = [first]
+    found = yield from _judged(inquiry, runs, plans.first_runs(inquiry.request)[1:])
     return found or (yield from _doubted(inquiry, runs))
 
 
-def _beyond(inquiry: Inquiry, look: Run, last: int) -> Asking[DivergentRuns | SamebitsError | None]:
+def _beyond(inquiry: Inquiry, look: Run, last: int) -> Asking[Answer]:
     """The same for a script that goes on after the look."""
     request = inquiry.request
     wanted = plans.first_runs(request)
     # By what they are for: where all is pinned, nothing is left to vary.
     alone = [plan for plan in wanted if plan.role != plans.VARIED]
     first_varied, *others = (plan for plan in wanted if plan.role == plans.VARIED)
-    if inquiry.room(first_varied) > 1 and inquiry.left() > len(alone):
+    if inquiry.room() > 1 and inquiry.left() > len(alone):
         return (yield from _along(inquiry, look, [first_varied, *alone], others))
     (varied,) = yield [following(first_varied, look)]
     inquiry.made = [look, varied]
@@ -73,9 +97,7 @@ def _beyond(inquiry: Inquiry, look: Run, last: int) -> Asking[DivergentRuns | Sa
     return (yield from _decided(inquiry, look, [*runs, varied], others))
 
 
-def _along(
-    inquiry: Inquiry, look: Run, wanted: Sequence[RunPlan], others: Sequence[RunPlan]
-) -> Asking[DivergentRuns | SamebitsError | None]:
+def _along(inquiry: Inquiry, look: Run, wanted: Sequence[RunSpec], others: Sequence[RunSpec]) -> Asking[Answer]:
     """The same where runs go on side by side: they read along in one another, and all end where two diverge."""
     found = yield [replace(following(plan, look), along=()) for plan in wanted]
     varied, *runs = yield from _gone_on(inquiry, look, found)
@@ -98,9 +120,7 @@ def _gone_on(inquiry: Inquiry, look: Run, runs: Sequence[Run]) -> Asking[list[Ru
     return found
 
 
-def _decided(
-    inquiry: Inquiry, look: Run, runs: list[Run], others: Sequence[RunPlan]
-) -> Asking[DivergentRuns | SamebitsError | None]:
+def _decided(inquiry: Inquiry, look: Run, runs: list[Run], others: Sequence[RunSpec]) -> Asking[Answer]:
     """What these runs say, the varied one last, and further ones where they agree."""
     first = _blaming(inquiry, earliest([look, *_controls(runs)], inquiry.compare))
     found = first or (yield from _divergent(inquiry, runs)) or (yield from _judged(inquiry, runs, others))
@@ -110,9 +130,7 @@ def _decided(
     return found or (yield from _doubted(inquiry, runs))
 
 
-def _judged(
-    inquiry: Inquiry, runs: list[Run], wanted: Sequence[RunPlan]
-) -> Asking[DivergentRuns | SamebitsError | None]:
+def _judged(inquiry: Inquiry, runs: list[Run], wanted: Sequence[RunSpec]) -> Asking[Answer]:
     """Further runs, each added to `runs`, as long as all agree; each ends where it leaves the first one."""
     batches = inquiry.batches(wanted)
     for number, batch in enumerate(batches, 1):
@@ -129,8 +147,8 @@ def _judged(
 
 
 def _doubted(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns | None]:
-    """Runs agree: do they only because of what earlier ones left, or by luck?"""
-    return (yield from _afresh(inquiry, runs)) or (yield from _look_again(inquiry, runs))
+    """Runs agree: do they only by luck?"""
+    return (yield from _look_again(inquiry, runs))
 
 
 def _controls(runs: Sequence[Run]) -> list[Run]:
@@ -167,16 +185,6 @@ def _blaming(inquiry: Inquiry, divergent: DivergentRuns | None) -> DivergentRuns
     return divergent
 
 
-def _afresh(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns | None]:
-    """Later runs may agree only because they read what the first one wrote: two more without it, and on like that."""
-    if not inquiry.left_behind_factors() or not reads_content(runs) or inquiry.left() < AFRESH_RUNS:
-        return None
-    inquiry.start_afresh()
-    plan = inquiry.request.base("fresh copy")
-    fresh = yield from inquiry.runs_of([plan] * AFRESH_RUNS)
-    return earliest(fresh, inquiry.compare) or earliest([runs[0], *fresh], inquiry.compare)
-
-
 def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns | None]:
     """Small sets often come out in the same order by luck: where the code orders a set, others are tried."""
     request = inquiry.request
@@ -194,7 +202,7 @@ def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns |
     return None
 
 
-def stopping_after(plan: RunPlan, step: int | None) -> RunPlan:
+def stopping_after(plan: RunSpec, step: int | None) -> RunSpec:
     """The same run, ended after `step`."""
     if step is None:
         return plan
@@ -202,6 +210,6 @@ def stopping_after(plan: RunPlan, step: int | None) -> RunPlan:
     return replace(plan, stop_after=earlier)
 
 
-def following(plan: RunPlan, known: Run | None) -> RunPlan:
+def following(plan: RunSpec, known: Run | None) -> RunSpec:
     """The same run, ended soon after it diverges from one that is known."""
     return plan if known is None or not known.succeeded else replace(plan, follow=str(known.path))

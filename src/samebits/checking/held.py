@@ -14,11 +14,9 @@ from samebits.checking.facts import Entry
 from samebits.checking.treatments import Inquiry, ending_of
 from samebits.checking.verdict import DivergentRuns, Run
 from samebits.comparison.locate import Divergence, Position
-from samebits.factors.catalog import find, in_order
+from samebits.factors.catalog import in_order
 
 FIRST_RUNS = 2
-# So many must be left for the suspects before a held run is made for anything else.
-LEAST_LEFT = 4
 
 
 class Held:
@@ -50,8 +48,7 @@ class Held:
 
     def begin(self) -> Asking[str]:
         """Twice: only where these agree can anybody be accused. Why nothing can be tried, as a sentence, or ""."""
-        more = self.inquiry.lone(self.plan) if self.inquiry.left() > FIRST_RUNS + LEAST_LEFT else 0
-        self.runs = yield from self.inquiry.runs_of([self.plan] * (FIRST_RUNS + more))
+        self.runs = yield from self.inquiry.runs_of([self.plan] * FIRST_RUNS)
         self.plan = self.runs[0].plan
         failed = next((run for run in self.runs if not run.succeeded), None)
         if failed is not None and self._at.divergence.stream != "outcome":
@@ -72,8 +69,8 @@ class Held:
         self.doubt(self.base, run)
 
     def entries(self, name: str) -> tuple[Entry, ...]:
-        """The lines at which a factor entered these runs; or, of what they were kept from, the first ones."""
-        return self.inquiry.left_behind if find(name).by_copy else self.base.facts.entries.get(name, ())
+        """The lines at which a factor entered these runs."""
+        return self.base.facts.entries.get(name, ())
 
     def results(self) -> tuple[int, int]:
         """How many different results they gave, and how many runs that were."""

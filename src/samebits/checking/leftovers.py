@@ -1,76 +1,180 @@
-"""What runs found that earlier ones had left on disk: which of it to suspect, and in which words to tell it. Pure."""
+"""What a run leaves for the next one: one short run in the folder that a whole run has left, as an experiment.
+
+It is made where the recording shows that the script asked for a path which it wrote later. Every other run of a check
+begins in a folder of its own, so that runs are alike whatever they leave.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from samebits.base.sites import shown_path
-from samebits.checking.facts import Entry, Left
-from samebits.checking.verdict import Run
-from samebits.factors.context import SiteKey
+from samebits.checking.asking import Asking
+from samebits.checking.evidence import LIMIT, chance_of_split
+from samebits.checking.treatments import Inquiry
+from samebits.checking.verdict import Cause, DivergentRuns, Evidence, Run
+from samebits.runfolder.notes import Carried
+from samebits.runfolder.spec import RunSpec
+from samebits.workspace.place import is_in
 
-# Of several ways in which one path was found, the one that says most: a file that is read was asked for before.
-_WAYS = ("read", "listed", "made", "tested")
-_WORDS = {
-    "read": "read {path}, which run {writer} wrote",
-    "listed": "listed {path}, where run {writer} had left something",
-    "made": "was to make {path}, which run {writer} had made",
-    "tested": "asked for {path}, as run {writer} had left it",
+FACTOR = "files-left-behind"
+# So many steps more than were done when the script last asked for something that it had not written yet.
+STEPS, MOST_RUNS = 20, 12
+_ASKED = {
+    "read": "reads {path} if it is there",
+    "listed": "lists {path}",
+    "made": "makes {path}, which must not be there yet",
+    "tested": "asks whether {path} is there",
 }
 
-Finding = tuple[Run, Left]
+
+@dataclass
+class LeftBehind:
+    """What the experiment has shown.
+
+    Attributes:
+        base: runs that began in a folder of their own, and agree.
+        after: those that began in the folder that the first of them has left.
+        divergent: one of each, where they differ; None where they agree.
+        guilty: what was carried from one to the next, line by line.
+        is_outside: the files lie outside the folder, so no run could be kept from them.
+    """
+
+    base: list[Run] = field(default_factory=list)
+    after: list[Run] = field(default_factory=list)
+    divergent: DivergentRuns | None = None
+    guilty: list[list[Carried]] = field(default_factory=list)
+    is_outside: bool = False
+
+    @property
+    def causes(self) -> list[Cause]:
+        """Each line that asks is one thing to mend."""
+        return [self._cause(own) for own in self.guilty if self.divergent is not None]
+
+    def _cause(self, own: Sequence[Carried]) -> Cause:
+        first = own[0]
+        strays = len(self.after)
+        chance = 1.0 if self.is_outside else chance_of_split(len(self.base), strays)
+        ids = tuple(run.id for run in self.base), tuple(run.id for run in self.after)
+        return Cause(
+            FACTOR,
+            first.asked,
+            varies_between_runs=True,
+            what=described(first, len(own)),
+            evidence=Evidence(*ids, strays, chance, LIMIT, last_words=self._last_words()),
+            called=first.how,
+            source=first.asked.noted,
+            others=tuple(dict.fromkeys(one.asked for one in own if one.asked.key != first.asked.key)),
+            divergent=self.divergent,
+        )
+
+    def _last_words(self) -> str:
+        return next((run.facts.last_words for run in self.after if not run.succeeded), "")
 
 
-def findings(runs: Iterable[Run]) -> list[Finding]:
-    """What was found, each path once, by the first run that found it."""
-    found: dict[str, Finding] = {}
-    for run in runs:
-        for left in run.facts.left:
-            before = found.get(left.path)
-            if before is None or (before[0] is run and _WAYS.index(left.how) < _WAYS.index(before[1].how)):
-                found[left.path] = (run, left)
+def described(one: Carried, count: int = 1) -> str:
+    """`asks whether cache.pt is there, and writes it later (train.py:7)`."""
+    asks = _ASKED[one.how].format(path=shown_path(one.path))
+    it = "it" if one.path == one.written else shown_path(one.written)
+    where = "" if one.wrote is None else f" ({one.wrote.place})"
+    more = f"; so with {count - 1} more" if count > 1 else ""
+    return f"{asks}, and writes {it} later{where}{more}"
+
+
+def inside(run: Run, folder: str) -> list[Carried]:
+    """What a run has carried in the working folder."""
+    return [one for one in run.facts.carried if is_in(one.written, folder)]
+
+
+def outside(run: Run, folder: str) -> list[Carried]:
+    """What a run has carried in other folders."""
+    return [one for one in run.facts.carried if not is_in(one.written, folder)]
+
+
+def left_behind(inquiry: Inquiry, base: Sequence[Run]) -> Asking[LeftBehind | None]:
+    """Whether a run does something else in the folder that a whole run has left; None where that need not be asked.
+
+    Args:
+        inquiry: the check.
+        base: runs that agree, treated alike or nearly so; one of them was kept.
+    """
+    kept = next((run for run in base if run.id == inquiry.left_by()), None)
+    carried = [] if kept is None else inside(kept, inquiry.folder)
+    if kept is None or not carried or not inquiry.left():
+        return None
+    found = LeftBehind([kept, *(run for run in base if run is not kept)])
+    last = max(one.step for one in carried) + STEPS
+    spec = replace(
+        kept.plan,
+        role=f"in what run {kept.id} left",
+        begins="left",
+        keeps=False,
+        follow=None,
+        along=None,
+        look_seconds=None,
+    )
+    spec = replace(spec, stop_after=last if spec.stop_after is None else min(last, spec.stop_after))
+    (after,) = yield [spec]
+    found.after.append(after)
+    place = inquiry.compare(kept, after)
+    if place is None:
+        return found
+    found.divergent = DivergentRuns(kept.id, after.id, place)
+    # The others only say something about this place if they came to it.
+    found.base = [run for run in found.base if run.facts.stopped_after is None or run.steps > place.step]
+    while inquiry.left() and len(found.after) < MOST_RUNS:
+        if chance_of_split(len(found.base), len(found.after)) < LIMIT:
+            break
+        (after,) = yield [spec]
+        again = inquiry.compare(kept, after)
+        if again is None or again.position != place.position:
+            # Not always: then this experiment says nothing.
+            return replace(found, divergent=None)
+        found.after.append(after)
+    found.guilty = yield from _lines(inquiry, kept, spec, carried)
+    return found
+
+
+def _lines(inquiry: Inquiry, kept: Run, spec: RunSpec, carried: Sequence[Carried]) -> Asking[list[list[Carried]]]:
+    """The lines that ask for something which matters; all of them where none does so by itself."""
+    lines: dict[tuple[str, int], list[Carried]] = {}
+    for one in sorted(carried, key=lambda one: one.step):
+        lines.setdefault(one.asked.key, []).append(one)
+    groups = _by_paths(list(lines.values()))
+    if len(groups) < 2 or inquiry.left() < len(groups):
+        return groups
+    guilty = []
+    for own in groups:
+        paths = tuple(dict.fromkeys(one.written if one.how == "listed" else one.path for one in own))
+        (run,) = yield [replace(spec, role=f"with {shown_path(paths[0])} left", brought=paths)]
+        if inquiry.compare(kept, run) is not None:
+            guilty.append(own)
+    return guilty or [list(carried)]
+
+
+def _by_paths(lines: Sequence[list[Carried]]) -> list[list[Carried]]:
+    """Lines that ask for the same paths are asked about together."""
+    found: dict[frozenset[str], list[Carried]] = {}
+    for own in lines:
+        found.setdefault(frozenset(one.path for one in own), []).extend(own)
     return list(found.values())
 
 
-def suspicious(runs: Sequence[Run]) -> tuple[Entry, ...]:
-    """The lines that found something from which a later run can be kept, what was read first."""
-    lines: dict[SiteKey, list[Finding]] = {}
-    for run, left in sorted(findings(runs), key=lambda one: _WAYS.index(one[1].how)):
-        if not left.obstacle:
-            lines.setdefault(left.site.key, []).append((run, left))
-    return tuple(_entry(own) for own in lines.values())
+def first_run_effect(inquiry: Inquiry, first: Run) -> Asking[LeftBehind | None]:
+    """Whether only the first run differs, which met no files of its own outside the folder: then these are suspected.
 
-
-def obstacles(runs: Sequence[Run]) -> list[str]:
-    """What was found and cannot be taken away from a later run, each with the reason."""
-    return [
-        f"{describe(run, left)}, {left.site.place}: {left.obstacle}" for run, left in findings(runs) if left.obstacle
-    ]
-
-
-def reads_content(runs: Sequence[Run]) -> bool:
-    """Whether runs may agree only because a later one read what an earlier one had written.
-
-    What asks for a file reads it as a rule, and libraries in C and Rust do so unseen. A folder is only to be there.
+    Nobody takes them away, so no experiment can show it.
     """
-    return any(
-        not left.obstacle and (left.how == "read" or (left.how == "tested" and not left.is_folder))
-        for _, left in findings(runs)
-    )
-
-
-def found_at(runs: Sequence[Run], keys: Iterable[SiteKey]) -> list[Left]:
-    """What was found on these lines."""
-    chosen = set(keys)
-    return [left for _, left in findings(runs) if left.site.key in chosen]
-
-
-def describe(run: Run, left: Left) -> str:
-    """`run 2 read ckpt/last.pt, which run 1 wrote`."""
-    return f"run {run.id} {_WORDS[left.how].format(path=shown_path(left.path), writer=left.writer)}"
-
-
-def _entry(found: Sequence[Finding]) -> Entry:
-    run, left = found[0]
-    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
-    return Entry(describe(run, left) + more, left.site, left.source, run.facts.script)
+    carried = outside(first, inquiry.folder)
+    if not carried or inquiry.left() < 2:
+        return None
+    last = max(first.steps - 1, 0)
+    spec = replace(first.plan, role="left alone", look_seconds=None, stop_after=last, keeps=False)
+    others = [run for run in inquiry.made[1:] if not run.plan.named("varied")][:2]
+    others += yield [spec] * (2 - len(others))
+    a, b = others
+    place = inquiry.compare(first, a)
+    if place is None or inquiry.compare(a, b) is not None:
+        return None
+    return LeftBehind([a, b], [first], DivergentRuns(first.id, a.id, place), [carried], is_outside=True)

@@ -17,7 +17,7 @@ from samebits.checking.round import Round
 from samebits.checking.suspects import Suspect
 from samebits.factors.catalog import find
 from samebits.factors.context import SiteKey
-from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import RunSpec
 
 # Runs for telling the lines of one factor apart; what is left together then is named together.
 MOST_RUNS = 12
@@ -120,7 +120,7 @@ class _Search:
         runs = yield from self.round.inquiry.runs_of([self._plan([entry.site.key for entry in entries])])
         return self.round.held.differ(self.round.held.base, runs[0]) is not None
 
-    def _plan(self, keys: Sequence[SiteKey]) -> RunPlan:
+    def _plan(self, keys: Sequence[SiteKey]) -> RunSpec:
         return plans.sites_released_run(self.round.held.spare, self.suspect.name, keys)
 
 

@@ -27,8 +27,7 @@ from samebits.comparison.ops import OpDivergence, is_collective, op_divergences
 from samebits.comparison.values import Distance, distance
 from samebits.replay.runner import Replay, replay
 from samebits.runfolder.ops import OPERANDS, KeptCall, OpRow, Producer, operands_name
-from samebits.runfolder.plan import RunPlan
-from samebits.runfolder.spec import OpWindow
+from samebits.runfolder.spec import OpWindow, RunSpec
 from samebits.runfolder.tensors import Kept, read_tensors
 
 MAX_PAIRS = 5
@@ -47,7 +46,7 @@ class RecordingEndedError(SamebitsError):
     kind = "recording"
 
 
-def find_origins(pool: RunPool, a: RunPlan, b: RunPlan, step: int, most: int = 1) -> Iterator[Origin]:
+def find_origins(pool: RunPool, a: RunSpec, b: RunSpec, step: int, most: int = 1) -> Iterator[Origin]:
     """The operations at which runs under plan `a` and plan `b` diverge, the first one first.
 
     To find one more, both runs are given the first run's results at every origin found so far, and go on from there.
@@ -74,7 +73,7 @@ def find_origins(pool: RunPool, a: RunPlan, b: RunPlan, step: int, most: int = 1
         found = _in_window(pool, a, b, replace(window, grafts=grafts))
 
 
-def _window(pool: RunPool, a: RunPlan, b: RunPlan, step: int) -> tuple[OpWindow, Origin | None]:
+def _window(pool: RunPool, a: RunSpec, b: RunSpec, step: int) -> tuple[OpWindow, Origin | None]:
     """The first origin, and the window of steps in which it lies."""
     window = OpWindow(step, step)
     found = _in_window(pool, a, b, window)
@@ -87,7 +86,7 @@ def _window(pool: RunPool, a: RunPlan, b: RunPlan, step: int) -> tuple[OpWindow,
     return window, found
 
 
-def _in_window(pool: RunPool, a: RunPlan, b: RunPlan, window: OpWindow) -> Origin | None:
+def _in_window(pool: RunPool, a: RunSpec, b: RunSpec, window: OpWindow) -> Origin | None:
     recorded = _recorded(pool, _with_ops(a, window, "operations"))
     against = replace(window, against=str(recorded.path))
     followed, places, pairs = recorded, dict[int, OpDivergence](), 0
@@ -107,7 +106,7 @@ def _in_window(pool: RunPool, a: RunPlan, b: RunPlan, window: OpWindow) -> Origi
     return _measured(origin, followed, kept, _places(recorded, kept))
 
 
-def _recorded(pool: RunPool, plan: RunPlan) -> Run:
+def _recorded(pool: RunPool, plan: RunSpec) -> Run:
     """A run with all operations of its window.
 
     Raises:
@@ -119,7 +118,7 @@ def _recorded(pool: RunPool, plan: RunPlan) -> Run:
     return run
 
 
-def _with_operands(pool: RunPool, plan: RunPlan, recorded: Run, followed: Run, places: dict[int, OpDivergence]) -> Run:
+def _with_operands(pool: RunPool, plan: RunSpec, recorded: Run, followed: Run, places: dict[int, OpDivergence]) -> Run:
     """The run that diverged, or one that diverges at the same place and has kept its operands there."""
     wanted = {rank: _key(place) for rank, place in places.items()}
     kept = [_file(followed, _key(place)).exists() for place in places.values() if place.finding != "control flow"]
@@ -132,7 +131,7 @@ def _with_operands(pool: RunPool, plan: RunPlan, recorded: Run, followed: Run, p
     return followed
 
 
-def _with_ops(plan: RunPlan, spec: OpWindow, role: str) -> RunPlan:
+def _with_ops(plan: RunSpec, spec: OpWindow, role: str) -> RunSpec:
     return replace(plan, role=role, ops=spec, stop_after=spec.last, keep_step=None, keep_streams=(), keep_names=())
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from samebits.checking.pool import Watch
 from samebits.launch.process import Outcome
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import RunSpec
 
 
 class Patience:
@@ -25,7 +25,7 @@ class Patience:
         self._began: float | None = None
         self._is_over = False
 
-    def watch(self, number: int, plan: RunPlan, outcome: Outcome | None, path: Path) -> None:
+    def watch(self, number: int, plan: RunSpec, outcome: Outcome | None, path: Path) -> None:
         if self._watch is not None:
             self._watch(number, plan, outcome, path)
         if self._is_over:

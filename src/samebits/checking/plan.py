@@ -9,7 +9,8 @@ from samebits.base.errors import UsageError
 from samebits.factors.catalog import CATALOG, in_order
 from samebits.factors.context import Setting
 from samebits.launch.command import Command
-from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import RunSpec
+from samebits.workspace.workspace import Isolation
 
 DEFAULT_RUNS = 3
 DEFAULT_MAX_RUNS = 48
@@ -33,12 +34,12 @@ class Request:
         max_runs: how many runs altogether.
         jobs: how many side by side.
         as_fits: `jobs` is the most; fewer where the first run shows that no more fit.
-        unasked: side by side in one folder, as long as runs change nothing that others would find.
+        isolation: `copy` begins each run in a copy of the working folder, `none` all in the folder itself.
         max_steps: look at so many steps only; None looks at all.
         timeout: seconds for one run; None derives a limit from the first one.
         level: `op` locates the operation wherever runs diverge; `step` only where the operation alone is to blame.
         all_origins: go on after the first such operation and name the others too.
-        share: paths that copies of the working folder hold as links only.
+        share: paths that copies of the working folder show as they are.
         quick: the first look is all.
     """
 
@@ -56,7 +57,7 @@ class Request:
     share: tuple[str, ...] = ()
     quick: bool = False
     as_fits: bool = False
-    unasked: bool = False
+    isolation: Isolation = "copy"
 
     def __post_init__(self) -> None:
         for name, value, least in (
@@ -86,9 +87,9 @@ class Request:
     def last_step(self) -> int | None:
         return None if self.max_steps is None else self.max_steps - 1
 
-    def base(self, role: str) -> RunPlan:
+    def base(self, role: str) -> RunSpec:
         """A run in which nothing is treated but what the user pinned."""
-        return RunPlan(role, dict(self.pins), self.seed, stop_after=self.last_step)
+        return RunSpec(role, dict(self.pins), self.seed, stop_after=self.last_step)
 
     @property
     def varied(self) -> list[str]:
@@ -98,49 +99,49 @@ class Request:
 
     def pinnable(self) -> list[str]:
         """The factors held still to find a cause: those that move by themselves, and those that are varied here."""
-        moving = [factor.name for factor in CATALOG if factor.varies_between_runs and not factor.by_copy]
+        moving = [factor.name for factor in CATALOG if factor.varies_between_runs and not factor.by_folder]
         return [name for name in in_order([*moving, *self.varied]) if name not in self.pins]
 
 
-def look_run(request: Request) -> RunPlan:
+def look_run(request: Request) -> RunSpec:
     """The first run: it ends when it has shown how many steps a look has."""
-    return replace(request.base("control"), look_seconds=LOOK_SECONDS, look_steps=LOOK_STEPS)
+    return replace(request.base("control"), look_seconds=LOOK_SECONDS, look_steps=LOOK_STEPS, keeps=True)
 
 
-def first_runs(request: Request) -> list[RunPlan]:
+def first_runs(request: Request) -> list[RunSpec]:
     """Control, control again, and the rest varied, each with other values."""
-    controls = [request.base("control"), request.base("control again")]
+    controls = [replace(request.base("control"), keeps=True), request.base("control again")]
     if request.runs == 2:
         controls = controls[:1]
     varied = [varied_run(request, variant) for variant in range(1, request.runs - len(controls) + 1)]
     return [*controls, *varied]
 
 
-def varied_run(request: Request, variant: int = 1, leave: Iterable[str] = ()) -> RunPlan:
+def varied_run(request: Request, variant: int = 1, leave: Iterable[str] = ()) -> RunSpec:
     """Everything that is varied here is changed at once, except for the factors left alone."""
     chosen = [name for name in request.varied if name not in set(leave)]
     return request.base(VARIED).with_settings({name: Setting("varied", variant=variant) for name in chosen})
 
 
-def pinned_run(request: Request, names: Iterable[str], stop_after: int | None) -> RunPlan:
+def pinned_run(request: Request, names: Iterable[str], stop_after: int | None) -> RunSpec:
     """These factors held still and watched, besides those that the user pinned."""
     pinned = {name: Setting("pinned") for name in names}
     last = request.last_step if stop_after is None else _earlier(request.last_step, stop_after)
-    return RunPlan("pinned", {**pinned, **request.pins}, request.seed, witness=True, stop_after=last)
+    return RunSpec("pinned", {**pinned, **request.pins}, request.seed, witness=True, stop_after=last)
 
 
-def released_run(pinned: RunPlan, factor: str, variant: int) -> RunPlan:
+def released_run(pinned: RunSpec, factor: str, variant: int) -> RunSpec:
     """The pinned run with one factor changed on purpose, in the same way each time."""
     plan = pinned.with_settings({factor: Setting("varied", variant=variant, steady=True)})
     return _named(plan, f"{factor} released")
 
 
-def natural_run(pinned: RunPlan, factor: str) -> RunPlan:
+def natural_run(pinned: RunSpec, factor: str) -> RunSpec:
     """The pinned run with one factor left alone, for factors whose settings have bits of their own."""
     return _named(pinned.with_settings({factor: Setting()}), f"{factor} left alone")
 
 
-def sites_released_run(pinned: RunPlan, factor: str, sites: Iterable[tuple[str, int]]) -> RunPlan:
+def sites_released_run(pinned: RunSpec, factor: str, sites: Iterable[tuple[str, int]]) -> RunSpec:
     """The pinned run with one factor changed at some call sites only."""
     held = pinned.settings[factor]
     chosen = tuple(sites)
@@ -149,16 +150,16 @@ def sites_released_run(pinned: RunPlan, factor: str, sites: Iterable[tuple[str, 
     return _named(plan, f"{factor} released at {where}")
 
 
-def remedy_run(request: Request, pins: Iterable[str], *, stop_after: int | None = None) -> RunPlan:
+def remedy_run(request: Request, pins: Iterable[str], *, stop_after: int | None = None) -> RunSpec:
     """These pins and nothing else."""
     held = {name: Setting("pinned") for name in pins}
-    plan = _named(request.base("").with_settings(held), "remedy")
+    plan = replace(_named(request.base("").with_settings(held), "remedy"), keeps=stop_after is None)
     return plan if stop_after is None else replace(plan, stop_after=_earlier(plan.stop_after, stop_after))
 
 
 def remedy_varied_run(
     request: Request, pins: Iterable[str], *, variant: int = 1, stop_after: int | None = None
-) -> RunPlan:
+) -> RunSpec:
     """These pins, what then no longer matters changed on purpose, and everything else varied."""
     held = {name: Setting("pinned", probed=True) for name in pins}
     plan = _named(varied_run(request, variant, leave=held).with_settings(held), "remedy, rest varied")
@@ -169,5 +170,5 @@ def _earlier(own: int | None, step: int) -> int:
     return step if own is None else min(own, step)
 
 
-def _named(plan: RunPlan, role: str) -> RunPlan:
+def _named(plan: RunSpec, role: str) -> RunSpec:
     return replace(plan, role=role)

@@ -1,44 +1,47 @@
-"""The pool: it runs plans, numbers them, keeps within the bounds, and remembers what every run was."""
+"""The pool: it runs specs, numbers them, keeps within the bounds, and remembers what every run was."""
 
 from __future__ import annotations
 
 import math
-import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
-from functools import partial
 from itertools import combinations
 from pathlib import Path
 
 from samebits.base.errors import SamebitsError
 from samebits.checking import unjudgeable
-from samebits.checking.abreast import Abreast
 from samebits.checking.asking import BudgetSpentError
-from samebits.checking.company import SideBySide
 from samebits.checking.facts import read_facts
-from samebits.checking.halfway import Halfway
-from samebits.checking.places import Places
 from samebits.checking.plan import Request
 from samebits.checking.treatments import ended
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence, first_divergence
 from samebits.launch.command import Command
-from samebits.launch.process import Outcome, run_recorded
+from samebits.launch.machine import Fitting
+from samebits.launch.process import Outcome, Runner
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.place import Place
-from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.notes import Carried, Reached, read_notes
+from samebits.runfolder.removal import remove
+from samebits.runfolder.spec import RunSpec
 from samebits.runfolder.steps import ROOTS, Recording
+from samebits.workspace.place import Place
+from samebits.workspace.workspace import Workspace
 
 # No run of a check is waited for longer than so many times the first one, and never given less than a minute.
 LIMIT_RATIO, LEAST_LIMIT_SECONDS = 10, 60.0
+# What a script makes before its first step is kept for later runs where it was busy with it for so long.
+PREPARATION_SECONDS = 10.0
+# So far apart begin runs that are compared with one another only: in seconds (Linux takes the load of the machine every
+# five), and as a share of what a run takes, for what changes slowly.
+APART_SECONDS, APART_SHARE = 5.5, 0.1
 
-Job = tuple[int, RunPlan]
-Watch = Callable[[int, RunPlan, "Outcome | None", Path], None]
+Job = tuple[int, RunSpec]
+Watch = Callable[[int, RunSpec, "Outcome | None", Path], None]
+AtEnd = Callable[[Outcome, Place], None]
 
 
 class RunPool:
@@ -50,22 +53,21 @@ class RunPool:
 
     Attributes:
         runs: those that are complete, by their numbers.
-        cut_short: number and plan of those that a signal ended.
+        cut_short: number and spec of those that a signal ended.
         seconds: from the start of the first run to the end of the last one that is complete.
         remarks: what was made again because of another run, as sentences without an end.
     """
 
     def __init__(self, request: Request, home: Path, watch: Watch | None = None) -> None:
         self.request, self.home, self.watch = request, home, watch
+        self.workspace = Workspace(home, request.isolation, request.share)
         self.runs: list[Run] = []
-        self.cut_short: tuple[tuple[int, RunPlan], ...] = ()
+        self.cut_short: tuple[tuple[int, RunSpec], ...] = ()
+        self._runner = Runner(request.command, self.workspace)
         self._started = 0
         self._limits = Limits(request.timeout)
         self._lock = threading.Lock()
-        self.places = Places(request, home)
-        self.abreast = Abreast(request, self.places)
-        self.halfway = Halfway(self, self.places)
-        self._side_by_side = SideBySide(self, self.abreast)
+        self._fitting = Fitting(request.jobs, as_fits=request.as_fits, is_same_path=self.workspace.is_mounted)
         self._began: float | None = None
         self.seconds = 0.0
         self.remarks: list[str] = []
@@ -75,15 +77,23 @@ class RunPool:
     def left(self) -> int:
         return self.request.max_runs - self._started
 
-    def room(self, plan: RunPlan) -> int:
-        """How many runs like this one may go on side by side."""
-        return self.abreast.room(plan)
+    def room(self, _: RunSpec | None = None) -> int:
+        """How many runs may go on side by side."""
+        return self._fitting.room
 
-    def run(self, plan: RunPlan) -> Run:
-        """One run; BudgetSpentError when none is left."""
-        return self.run_all([plan])[0]
+    def run(self, plan: RunSpec, at_end: AtEnd | None = None, command: Command | None = None) -> Run:
+        """One run; BudgetSpentError when none is left.
 
-    def run_all(self, plans: Sequence[RunPlan]) -> list[Run]:
+        Args:
+            plan: what it is asked.
+            at_end: called as long as its place is there.
+            command: another one.
+        """
+        return self.run_all([plan], at_end, command)[0]
+
+    def run_all(
+        self, plans: Sequence[RunSpec], at_end: AtEnd | None = None, command: Command | None = None
+    ) -> list[Run]:
         """Several runs that do not depend on one another, as many side by side as there is room for.
 
         Raises:
@@ -93,7 +103,7 @@ class RunPool:
             raise BudgetSpentError
         numbered = self._reading_along([(self._number(), plan) for plan in plans])
         try:
-            return self._made(numbered)
+            return self._made(numbered, at_end, command)
         except KeyboardInterrupt as interrupt:
             complete = {run.id for run in self.runs}
             self.cut_short = tuple(job for job in numbered if job[0] not in complete and self.path_of(*job).exists())
@@ -106,12 +116,10 @@ class RunPool:
             self._compared[key] = divergence_of(a, b)
         return self._compared[key]
 
-    def differ(self, a: Run, b: Run) -> Divergence | None:
-        """The same of runs that may not come to count."""
-        return divergence_of(a, b)
-
     def steps_in_common(self) -> int:
-        """How many steps two runs at least have in common, with those that a signal ended; 0 where any two differ."""
+        """How many steps two runs at least have in common, where a signal ended some; 0 where any two differ."""
+        if not self.cut_short:
+            return 0
         folders = [*(self.path_of(*job) for job in self.cut_short), *(run.path for run in self.runs)]
         try:
             found = [made for folder in folders if (made := RunFolder(folder).recordings())]
@@ -125,23 +133,13 @@ class RunPool:
     def drop_values(self) -> None:
         """Take away the tensors that runs have kept: what they were kept for has been measured."""
         for values in self.home.glob("*/values"):  # also of those that a signal ended
-            shutil.rmtree(values, ignore_errors=True)
-
-    def written(self) -> list[str]:
-        """What runs have left in the working folder, relative to it; what misled others is taken away before."""
-        self.halfway.close()
-        return self.places.written()
+            remove(values)
 
     def close(self) -> None:
-        """Take away what only further runs would need, and what misled some."""
-        self.halfway.close()
-        self.places.close()
+        """Take away what only further runs would need."""
+        self.workspace.close()
         for roots in self.home.glob(f"*/*{ROOTS}"):
-            roots.unlink()
-
-    def lone(self, plan: RunPlan) -> int:
-        """How many runs more are wanted of runs like this one, to compare them with one made by itself."""
-        return self.abreast.lone(plan)
+            remove(roots)
 
     def _reading_along(self, jobs: Sequence[Job]) -> list[Job]:
         """The runs; those that are to follow the others that they are made with know where to find them."""
@@ -158,102 +156,120 @@ class RunPool:
         self._started += 1
         return self._started
 
-    def _made(self, jobs: Sequence[Job]) -> list[Run]:
+    def _made(self, jobs: Sequence[Job], at_end: AtEnd | None, command: Command | None) -> list[Run]:
         made: list[Run] = []
         while len(made) < len(jobs):
-            left = jobs[len(made) :]
-            room = min(self.room(plan) for _, plan in left)
-            if room == 1 or len(left) == 1:
-                made.append(self.keep(self.read(left[0][0], self.halfway.made(left[0]))))
-            elif self.request.unasked and self.halfway.is_open:
-                made += [self.keep(self.read(job[0], self.halfway.made(job))) for job in left[:room]]
-            elif self.request.unasked:
-                made += self._side_by_side.make(left[:room], *left[room : room + 1])
+            batch = jobs[len(made) : len(made) + self.room()]
+            if len(batch) == 1:
+                made.append(self._keep(*self._one(*batch[0], at_end, command)))
             else:
-                with ThreadPoolExecutor(room) as threads:
-                    made += threads.map(lambda job: self.keep(self.read(job[0], self.ended(*job))), left)
+                made += self._at_once(batch, at_end, command)
         return made
 
-    def ended(
-        self, number: int, plan: RunPlan, is_over: Callable[[], bool] | None = None, is_guest: bool = False
-    ) -> Outcome:
-        """How a run ended that was made where its plan wants it; ended early as soon as it `is_over`."""
+    def _at_once(self, jobs: Sequence[Job], at_end: AtEnd | None, command: Command | None) -> list[Run]:
+        """Side by side; what met another one outside its copy of the folder is made again, by itself."""
+        apart = self._apart([plan for _, plan in jobs])
+        with ThreadPoolExecutor(len(jobs)) as threads:
+            running: list[Future[tuple[Run, bool]]] = []
+            for job in jobs:
+                wait(running[-1:], apart)
+                running.append(threads.submit(self._one, *job, at_end, command))
+        trouble = next(filter(None, (one.exception() for one in running)), None)
+        ended_well = {job[0]: one.result() for job, one in zip(jobs, running, strict=True) if one.exception() is None}
+        if trouble is None and any(reached or _is_out_of_memory(run) for run, reached in ended_well.values()):
+            self._fitting.go_alone()
+            for job in jobs:
+                remove(self.path_of(*job))
+                ended_well[job[0]] = self._one(*job, at_end, command)
+            self.remarks += [f"run {number} was made again by itself: {_met(ended_well)}" for number, _ in jobs]
+        runs = [self._keep(*one) for one in ended_well.values()]
+        if trouble is not None:
+            raise trouble
+        return runs
+
+    def _apart(self, plans: Sequence[RunSpec]) -> float:
+        """Seconds between the beginnings of runs that would agree in what one moment gave both of them."""
+        if any(plan.follow or plan.along or plan.stop_after is not None for plan in plans):
+            return 0.0
+        longest = max((run.outcome.wall_seconds for run in self.runs), default=0.0)
+        return max(APART_SECONDS, APART_SHARE * longest)
+
+    def _one(
+        self, number: int, plan: RunSpec, at_end: AtEnd | None = None, command: Command | None = None
+    ) -> tuple[Run, bool]:
+        """One run, read from its folder; and whether it met what other runs meet, outside its copy of the folder."""
         path = self.path_of(number, plan)
         self._announce(number, plan, None, path)
-        with self.places.place_for(plan, path, self.runs) as place:
-            return self._outcome(number, plan, replace(place, is_guest=is_guest), self.request.command, is_over)
+        first_steps: list[float] = []
+        began, changed = time.time(), set[str]()
 
-    @contextmanager
-    def place_for(self, plan: RunPlan) -> Iterator[Place]:
-        """A place for several runs, one after the other, each of which finds what those before it left.
+        def waiting() -> None:
+            self._announce(number, plan, None, path)
+            if not first_steps and RunFolder(path).is_recorded:
+                first_steps.append(time.time())
 
-        What they have in the folder `{run}` is kept beside the runs.
-        """
-        path = self.home / f"files-{self._started + 1}"
-        path.mkdir(exist_ok=True)
-        try:
-            with self.places.place_for(plan, path, self.runs) as place:
-                yield place
-        finally:
-            with suppress(OSError):
-                path.rmdir()  # where there were no files
-
-    def run_at(self, place: Place, plan: RunPlan, command: Command | None = None) -> Run:
-        """One run in a place that is there already, also of another command.
-
-        Raises:
-            BudgetSpentError: a signal ended it.
-        """
-        number = self._number()
-        try:
-            return self.keep(self.read(number, self._outcome(number, plan, place, command or self.request.command)))
-        except KeyboardInterrupt as interrupt:
-            self.cut_short = ((number, plan),)
-            raise BudgetSpentError(interrupt.args[0] if interrupt.args else signal.SIGINT) from interrupt
-
-    def _outcome(
-        self, number: int, plan: RunPlan, place: Place, command: Command, is_over: Callable[[], bool] | None = None
-    ) -> Outcome:
-        path = self.path_of(number, plan)
-        self._announce(number, plan, None, path)
-        waiting = partial(self._announce, number, plan, None, path)
+        def finish(outcome: Outcome, place: Place) -> None:
+            if at_end is not None:
+                at_end(outcome, place)
+            carried = list(read_notes(path, Carried))
+            # Written by a program that it started, or in C.
+            if any(note.wrote is None for note in carried):
+                changed.update(self.workspace.changed(place))
+            if number == 1 and first_steps:
+                self._prepare(place, began, first_steps[0])
+            is_whole = outcome.succeeded and not outcome.stopped
+            if plan.keeps and (plan.resume is not None or (is_whole and carried)) and place.copy:
+                self.workspace.keep(place, number)
 
         # Asked again and again: side by side, the others begin before the first run has ended.
-        def limit() -> float | None:
-            return 0.0 if is_over is not None and is_over() else self._limits.of(plan)
+        outcome = self._runner.run(plan, path, lambda: self._limits.of(plan), waiting, finish, command)
+        return self._read(number, outcome, changed), any(True for _ in read_notes(path, Reached))
 
-        return run_recorded(command, plan, path, limit, waiting, place)
+    def _prepare(self, place: Place, began: float, first_step: float) -> None:
+        """Later runs begin with what this one took long to make before its first step."""
+        made = self.workspace.changed_before(place, first_step)
+        if place.copy and made and max(made.values()) - began > PREPARATION_SECONDS:
+            self.workspace.prepare(place, made)
 
-    def read(self, number: int, outcome: Outcome) -> Run:
+    def _read(self, number: int, outcome: Outcome, changed: set[str]) -> Run:
         """The run that it was, read from its folder."""
         path = outcome.folder.path
         recordings = outcome.folder.recordings()
         steps = max((recording.steps for recording in recordings), default=0)
         ranks = len({recording.rank for recording in recordings}) or 1
-        facts = read_facts(path)
-        facts = replace(facts, left=self.places.judged(facts.left))
+        facts = read_facts(path, changed)
         return Run(
             number, outcome, steps, ranks, facts, unjudgeable.broken(path, steps), unjudgeable.silence(outcome, steps)
         )
 
-    def keep(self, run: Run) -> Run:
+    def _keep(self, run: Run, reached: bool) -> Run:
         """Put a run among those that count."""
         self._announce(run.id, run.plan, run.outcome, run.path)
         with self._lock:
             self._limits.learn(run.outcome.wall_seconds, is_whole=run.facts.stopped_after is None)
-            self.abreast.learn(run)
+            self._fitting.learn(run.facts.used, run.outcome.wall_seconds, reached=reached)
             self.seconds = time.monotonic() - (self._began or 0.0)
             self.runs = sorted([*self.runs, run], key=lambda run: run.id)
         return run
 
-    def path_of(self, number: int, plan: RunPlan) -> Path:
+    def path_of(self, number: int, plan: RunSpec) -> Path:
         """The run folder."""
         return self.home / f"{number}-{plan.role.replace(',', '').replace(' ', '-')}"
 
-    def _announce(self, number: int, plan: RunPlan, outcome: Outcome | None, path: Path) -> None:
+    def _announce(self, number: int, plan: RunSpec, outcome: Outcome | None, path: Path) -> None:
         if self.watch is not None:
             with self._lock:
                 self.watch(number, plan, outcome, path)
+
+
+def _is_out_of_memory(run: Run) -> bool:
+    """Whether it was killed as the system kills what there is no memory for."""
+    return run.outcome.exit_code == -signal.SIGKILL and not run.outcome.timed_out
+
+
+def _met(made: dict[int, tuple[Run, bool]]) -> str:
+    notes = (note for run, _ in made.values() for note in read_notes(run.path, Reached))
+    return next((f"it shares {note.what} with the one beside it" for note in notes), "memory was short")
 
 
 class Limits:
@@ -268,7 +284,7 @@ class Limits:
         self._whole: float | None = None
         self._short: float | None = None
 
-    def of(self, plan: RunPlan) -> float | None:
+    def of(self, plan: RunSpec) -> float | None:
         """Seconds; None as long as no run has shown how long such a run takes."""
         if self.asked is not None:
             return self.asked

@@ -24,7 +24,7 @@ from samebits.checking.suspects import Lineup, Suspect
 from samebits.checking.treatments import Inquiry
 from samebits.checking.verdict import DivergentRuns, Evidence, Run
 from samebits.factors.catalog import in_order
-from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import RunSpec
 
 # A race that shows rarely would be followed for ever: after so many runs it stays suspected.
 MOST_RUNS_ABOUT_ONE = 24
@@ -145,7 +145,7 @@ class Round:
             suspect.runs[0].facts.last_words if suspect.place.stream == "outcome" else "",
         )
 
-    def _wanted(self, suspect: Suspect, trial: Trial) -> Iterator[list[tuple[str, RunPlan]]]:
+    def _wanted(self, suspect: Suspect, trial: Trial) -> Iterator[list[tuple[str, RunSpec]]]:
         """What to run next, batch by batch, as long as anything is missing."""
         request = self.inquiry.request
         released, held = ("released", suspect.plan), ("held", self.held.spare)
@@ -171,7 +171,7 @@ class Round:
         if not comes_last:
             one, other = self._whole(trial)
             # Side by side, those that go to the end go together.
-            is_alone = self.inquiry.room(one[1]) == 1
+            is_alone = self.inquiry.room() == 1
             order = [released, one, released, other] if is_alone else [released, released, one, other]
             for batch in self._batches(order):
                 if trial.holds:
@@ -179,21 +179,21 @@ class Round:
         while not self.evidence(suspect).is_enough and self._about(suspect) < MOST_RUNS_ABOUT_ONE:
             yield from self._batches(self._missing(suspect, released, held))
 
-    def _whole(self, trial: Trial) -> list[tuple[str, RunPlan]]:
+    def _whole(self, trial: Trial) -> list[tuple[str, RunSpec]]:
         request = self.inquiry.request
         return [
             ("whole", plans.remedy_run(request, trial.pins)),
             ("whole", plans.remedy_varied_run(request, trial.pins)),
         ]
 
-    def _batches(self, wanted: Sequence[tuple[str, RunPlan]]) -> Iterator[list[tuple[str, RunPlan]]]:
+    def _batches(self, wanted: Sequence[tuple[str, RunSpec]]) -> Iterator[list[tuple[str, RunSpec]]]:
         """The plans with what they are for, in batches of as many as may go on side by side."""
         left = list(wanted)
         for batch in self.inquiry.batches([plan for _, plan in wanted]):
             yield left[: len(batch)]
             del left[: len(batch)]
 
-    def _made(self, batch: Sequence[tuple[str, RunPlan]], suspect: Suspect, trial: Trial) -> Asking[None]:
+    def _made(self, batch: Sequence[tuple[str, RunSpec]], suspect: Suspect, trial: Trial) -> Asking[None]:
         """Make these runs; the second one that goes to the end ends where it leaves the first."""
         known = trial.whole[0] if trial.whole else None
         wanted = [following(plan, known) if kind == "whole" else plan for kind, plan in batch]
@@ -202,10 +202,10 @@ class Round:
             self._take(kind, run, suspect, trial)
 
     def _missing(
-        self, suspect: Suspect, released: tuple[str, RunPlan], held: tuple[str, RunPlan]
-    ) -> list[tuple[str, RunPlan]]:
+        self, suspect: Suspect, released: tuple[str, RunSpec], held: tuple[str, RunSpec]
+    ) -> list[tuple[str, RunSpec]]:
         """The next runs of either kind, whichever proves more; as many as can be made side by side."""
-        base, strays, found = len(self.base_runs()), self.strays(suspect), list[tuple[str, RunPlan]]()
+        base, strays, found = len(self.base_runs()), self.strays(suspect), list[tuple[str, RunSpec]]()
         limit, tried, alone = self.evidence(suspect).limit, suspect.tried, len(suspect.runs)
 
         def chance(more_base: int, more_strays: int) -> float:
@@ -214,7 +214,7 @@ class Round:
             return chance_of_split(base + more_base, strays + more_strays, tried)
 
         a = b = 0
-        while len(found) < self.inquiry.room(self.held.spare) and (not found or chance(a, b) >= limit):
+        while len(found) < self.inquiry.room() and (not found or chance(a, b) >= limit):
             if chance(a + 1, b) < chance(a, b + 1):
                 a, found = a + 1, [*found, held]
             else:

@@ -19,6 +19,7 @@ from samebits.checking.asking import Asking, BudgetSpentError
 from samebits.checking.evidence import LIMIT, chance_of_scatter, chance_of_split
 from samebits.checking.facts import Entry
 from samebits.checking.first import first_divergence
+from samebits.checking.leftovers import LeftBehind, first_run_effect, left_behind
 from samebits.checking.lines import Place, guilty_places, places_of
 from samebits.checking.round import Round, Trial
 from samebits.checking.suspects import Suspect
@@ -39,6 +40,7 @@ class Found:
         divergent: where the first runs diverge; None where they agree.
         rounds: the experiments that were made.
         places: factor → the lines to mend.
+        left: what the experiment showed with what a run leaves for the next one; None where it was not made.
         untested: what could not be tried, and why.
         stopped: the runs were used up, or a signal ended them.
         signal: which one.
@@ -48,6 +50,7 @@ class Found:
     divergent: DivergentRuns | None = None
     rounds: list[Round] = field(default_factory=list)
     places: dict[str, list[Place]] = field(default_factory=dict)
+    left: LeftBehind | None = None
     untested: list[str] = field(default_factory=list)
     stopped: bool = False
     signal: int | None = None
@@ -55,7 +58,8 @@ class Found:
     @property
     def causes(self) -> list[Cause]:
         """The causes, those first that drift; each is one thing to mend."""
-        found = [cause for round_, one in self._accused for cause in self._causes_of(round_, one)]
+        found = [] if self.left is None else self.left.causes
+        found += [cause for round_, one in self._accused for cause in self._causes_of(round_, one)]
         return sorted(found, key=lambda cause: not cause.varies_between_runs)
 
     @property
@@ -129,9 +133,14 @@ def look(inquiry: Inquiry, found: Found) -> Asking[None]:
         first = yield from first_divergence(inquiry)
         if isinstance(first, SamebitsError):
             found.error = first
-        elif first is not None:
+        elif first is None:
+            found.left = yield from left_behind(inquiry, inquiry.made)
+            found.divergent = None if found.left is None else found.left.divergent
+        else:
             found.divergent = first
-            yield from _explain(inquiry, first, found)
+            found.left = yield from first_run_effect(inquiry, inquiry.made[0])
+            if found.left is None:
+                yield from _explain(inquiry, first, found)
     except BudgetSpentError as spent:
         found.stopped, found.signal = True, spent.signal
 
@@ -147,7 +156,11 @@ def _explain(inquiry: Inquiry, divergent: DivergentRuns, found: Found) -> Asking
             found.untested.append(round_.failure)
             return
         trial = yield from _remedied(round_, found)
-        if trial is None or trial.later is None:
+        if trial is None:
+            return
+        if trial.later is None:
+            alike = [run for run in trial.runs if run not in trial.whole]
+            found.left = yield from left_behind(inquiry, [*trial.whole, *alike])
             return
         at, pins = trial.later, [*trial.pins]
 
@@ -168,13 +181,12 @@ def _remedied(round_: Round, found: Found) -> Asking[Trial | None]:
 
 def _moving(inquiry: Inquiry, at: DivergentRuns) -> list[str]:
     """What is held still: what moves by itself, and where a varied run is to be explained, what was varied in it."""
-    return in_order([*varying_between_runs(), *at.varied, *inquiry.left_behind_factors()])
+    return in_order([*varying_between_runs(), *at.varied])
 
 
 def _suspects(inquiry: Inquiry, at: DivergentRuns) -> list[str]:
     """Runs that were treated alike accuse what they had free; a varied run what was varied, and only then the rest."""
-    first = [*inquiry.left_behind_factors(), *at.varied]
-    return [*first, *(name for name in varying_between_runs() if name not in first)]
+    return [*at.varied, *(name for name in varying_between_runs() if name not in at.varied)]
 
 
 def _remedy(round_: Round, trial: Trial) -> Remedy:

@@ -15,7 +15,7 @@ from samebits.checking.held import Held
 from samebits.checking.verdict import DivergentRuns, Run
 from samebits.comparison.locate import Divergence
 from samebits.factors.catalog import find
-from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import RunSpec
 
 # Two hash seeds may order a small set alike by luck, so one that changes nothing is no acquittal yet.
 LUCKY_VARIANTS = (3, 4, 5)
@@ -37,7 +37,7 @@ class Suspect:
     """
 
     name: str
-    plan: RunPlan
+    plan: RunSpec
     runs: list[Run]
     place: Divergence
     divergent: DivergentRuns
@@ -76,7 +76,7 @@ class Lineup:
     def next(self, *, is_anyone_accused: bool) -> Asking[Suspect | None]:
         """The next factor that makes runs diverge when released; None when none is left, or the base is unsteady."""
         while self.candidates and not self._held.is_hopeless():
-            room = self._inquiry.room(self._held.plan)
+            room = self._inquiry.room()
             # Beside the likeliest ones goes a run that is needed whoever is guilty.
             is_first = room > 1 and not self._has_begun and not find(self.candidates[0]).selects_algorithm
             self._has_begun = True
@@ -110,8 +110,6 @@ class Lineup:
 
     def _unlikeliness(self, name: str) -> int:
         factor, facts = find(name), self._held.base.facts
-        if factor.by_copy:
-            return -1
         if factor.selects_algorithm:
             return 2
         if factor.has_sites:
@@ -125,7 +123,7 @@ class Lineup:
         known = {entry.site.key for pin in self._pins for entry in lines.get(pin, ())}
         return known.issuperset(entry.site.key for entry in lines.get(name, ()))
 
-    def _released(self, names: Sequence[str], beside: Sequence[RunPlan] = ()) -> Asking[list[Suspect]]:
+    def _released(self, names: Sequence[str], beside: Sequence[RunSpec] = ()) -> Asking[list[Suspect]]:
         """Those of these factors that make runs diverge, the earliest in the catalogue's order of suspicion first.
 
         Args:

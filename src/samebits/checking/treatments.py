@@ -7,14 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from samebits.checking.asking import Asking, Compare
-from samebits.checking.facts import Entry
-from samebits.checking.leftovers import suspicious
 from samebits.checking.plan import Request
 from samebits.checking.verdict import DivergentRuns, LeftOut, Run, Treated
 from samebits.comparison.locate import Divergence
-from samebits.factors.catalog import CATALOG, find, held_by_copies, in_order
+from samebits.factors.catalog import CATALOG, find, in_order
 from samebits.factors.context import Mode, Setting
-from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import RunSpec
 
 # What a run is besides treated: watched, to see on which lines factors enter.
 WATCHING: Final = "watching"
@@ -31,13 +29,15 @@ class Inquiry:
         request: what is checked.
         compare: where two runs first differ; None where they agree as far as both went.
         left: how many runs may still be made.
-        abreast: how many runs like one may go on side by side.
-        lone: how many more are wanted of runs like one, to compare them with one made by itself.
+        abreast: how many runs may go on side by side.
+        left_by: number of the run whose folder was kept; None where none was.
+        is_prepared: runs begin with what the first one made before its first step.
+        forget_prepared: from now on they begin as the command found the folder.
+        folder: the working folder.
         left_out: treatments under which the script fails.
         erratic: two runs that were treated alike, of which one failed.
-        made: the runs that were looked at for what earlier ones had left.
+        made: the runs that answer the first question.
         is_long: the script goes on long after the step at which runs diverge, so whole runs are dear.
-        is_afresh: because of what they had left, every run starts in a copy of its own now.
         unsteady: two runs that were treated alike and diverge although nothing was free: from there on no factor can be
             accused, in whatever round.
         blames_us: whether a failure under treatment is ours: not so where untreated runs fail, too.
@@ -46,53 +46,35 @@ class Inquiry:
     request: Request
     compare: Compare
     left: Callable[[], int]
-    abreast: Callable[[RunPlan], int] = lambda _: 1
-    lone: Callable[[RunPlan], int] = lambda _: 0
+    abreast: Callable[[], int] = lambda: 1
+    left_by: Callable[[], int | None] = lambda: None
+    is_prepared: Callable[[], bool] = lambda: False
+    forget_prepared: Callable[[], None] = lambda: None
+    folder: str = ""
     left_out: list[LeftOut] = field(default_factory=list)
     erratic: DivergentRuns | None = None
     unsteady: DivergentRuns | None = None
     blames_us: bool = True
     made: list[Run] = field(default_factory=list)
     is_long: bool = False
-    is_afresh: bool = False
 
-    def room(self, plan: RunPlan) -> int:
-        """How many runs like this one may be made at once: the last one that is left is not kept waiting for two."""
-        return max(1, min(self.abreast(plan), self.left()))
+    def room(self) -> int:
+        """How many runs may be made at once: the last one that is left is not kept waiting for two."""
+        return max(1, min(self.abreast(), self.left()))
 
-    def batches(self, plans: Sequence[RunPlan]) -> list[list[RunPlan]]:
+    def batches(self, plans: Sequence[RunSpec]) -> list[list[RunSpec]]:
         """The plans in their order, in batches of as many as may go on side by side."""
-        found = list[list[RunPlan]]()
-        for plan in plans:
-            if not found or len(found[-1]) >= min(map(self.room, [*found[-1], plan])):
-                found.append([])
-            found[-1].append(plan)
-        return found
+        room = self.room()
+        return [list(plans[at : at + room]) for at in range(0, len(plans), room)]
 
     def learn_length(self, whole: Run | None, at: Divergence) -> None:
         """Whether the script goes on long after a place; as long as no run has shown how long it is, it does."""
         self.is_long = whole is None or whole.steps > LONG_RATIO * (at.step + 1)
 
-    def runs_of(self, plans: Sequence[RunPlan]) -> Asking[list[Run]]:
+    def runs_of(self, plans: Sequence[RunSpec]) -> Asking[list[Run]]:
         """These plans as runs, without what the script does not survive."""
         runs = yield [self.admitted(plan) for plan in plans]
         return (yield from self.mended(runs))
-
-    @property
-    def left_behind(self) -> tuple[Entry, ...]:
-        """The lines that found what an earlier run had left."""
-        return suspicious(self.made)
-
-    def left_behind_factors(self) -> list[str]:
-        """The factors by which runs disturb one another on disk, where one was seen to find what another one left."""
-        names = [name for name in held_by_copies() if name not in self.request.pins]
-        return [name for name in names if not self.is_left_out(name, "pinned")] if self.left_behind else []
-
-    def start_afresh(self) -> None:
-        """From now on every run starts in a copy of its own."""
-        self.is_afresh = True
-        pins = {**{name: Setting("pinned") for name in held_by_copies()}, **self.request.pins}
-        self.request = replace(self.request, pins=pins)
 
     def mended(self, runs: Sequence[Run]) -> Asking[list[Run]]:
         """The same runs; one that failed by our treatment is made again without it."""
@@ -143,7 +125,7 @@ class Inquiry:
         if self.unsteady is None or divergent.divergence.position < self.unsteady.divergence.position:
             self.unsteady = divergent
 
-    def admitted(self, plan: RunPlan) -> RunPlan:
+    def admitted(self, plan: RunSpec) -> RunSpec:
         """The plan without the treatments that are left out."""
         out = {(one.factor, one.mode) for one in self.left_out}
         kept = {name: own for name, own in plan.settings.items() if (name, own.mode) not in out}
@@ -154,12 +136,10 @@ class Inquiry:
     def is_left_out(self, name: str, mode: str) -> bool:
         return any((one.factor, one.mode) == (name, mode) for one in self.left_out)
 
-    def _treated(self, plan: RunPlan) -> list[str]:
+    def _treated(self, plan: RunSpec) -> list[str]:
         """What we treat in this run, besides what the user pinned in every run."""
         ours = [
-            name
-            for name, own in plan.settings.items()
-            if own.mode != "natural" and not self._is_the_users(name, own) and not _is_the_scripts(name, own)
+            name for name, own in plan.settings.items() if own.mode != "natural" and not self._is_the_users(name, own)
         ]
         # Pins that make operations raise are the likeliest to stop a script.
         return sorted(in_order(ours), key=lambda name: not find(name).may_raise)
@@ -199,18 +179,13 @@ class Inquiry:
         return bool(again.succeeded)
 
 
-def _is_the_scripts(name: str, own: Setting) -> bool:
-    """Whether the script does this to itself: what a run finds from earlier ones, these have written."""
-    return find(name).by_copy and own.mode == "varied"
-
-
-def _mode_of(name: str, plan: RunPlan) -> Treated:
+def _mode_of(name: str, plan: RunSpec) -> Treated:
     mode: Mode | Treated = WITNESSED if name == WATCHING else plan.settings[name].mode
     assert mode != "natural", name
     return mode
 
 
-def _treating(run: Run, names: Sequence[str]) -> RunPlan:
+def _treating(run: Run, names: Sequence[str]) -> RunSpec:
     """The run with only these factors treated, ended soon after the step in which it failed."""
     kept = {name: own for name, own in run.plan.settings.items() if name in names}
     last = run.steps if run.plan.stop_after is None else min(run.steps, run.plan.stop_after)
@@ -234,4 +209,4 @@ def _saying(run: Run) -> str:
 
 def varying_between_runs() -> list[str]:
     """The factors that move by themselves from run to run."""
-    return [factor.name for factor in CATALOG if factor.varies_between_runs and not factor.by_copy]
+    return [factor.name for factor in CATALOG if factor.varies_between_runs and not factor.by_folder]

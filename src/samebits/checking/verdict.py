@@ -17,7 +17,7 @@ from samebits.comparison.values import Distance
 from samebits.launch.process import Outcome
 from samebits.replay.runner import Replay
 from samebits.runfolder.ops import Producer
-from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import Beginning, RunSpec
 
 VerdictKind = Literal["same", "different", "undecided"]
 # How a run was treated; the last one is watching where factors enter.
@@ -48,8 +48,12 @@ class Run:
     silence: SamebitsError | None = None
 
     @property
-    def plan(self) -> RunPlan:
+    def plan(self) -> RunSpec:
         return self.outcome.plan
+
+    @property
+    def begins(self) -> Beginning:
+        return self.plan.begins
 
     @property
     def succeeded(self) -> bool:
@@ -75,6 +79,7 @@ class Run:
             own.timed_out,
             own.stopped,
             self.ranks,
+            self.begins,
         )
 
 
@@ -93,6 +98,7 @@ class RunRecord:
         timed_out: ended by us because it ran too long.
         stopped: ended by us after the step it was asked to stop after.
         ranks: it had.
+        begins: what the folder held in which it began.
     """
 
     id: int
@@ -106,6 +112,7 @@ class RunRecord:
     timed_out: bool = False
     stopped: bool = False
     ranks: int = 1
+    begins: Beginning = "found"
 
     @property
     def succeeded(self) -> bool:
@@ -350,9 +357,10 @@ class Unknown:
 
 
 def whole_runs(runs: Sequence[AnyRun]) -> tuple[AnyRun, ...]:
-    """Those that took as many steps as any; others were stopped on purpose, or failed."""
-    steps = max((run.steps for run in runs), default=0)
-    return tuple(run for run in runs if run.steps == steps > 0 and run.succeeded)
+    """Those that took as many steps as any; others were stopped on purpose, failed, or met what another one left."""
+    own = [run for run in runs if run.begins != "left"]
+    steps = max((run.steps for run in own), default=0)
+    return tuple(run for run in own if run.steps == steps > 0 and run.succeeded)
 
 
 @dataclass(frozen=True)

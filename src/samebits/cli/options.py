@@ -43,6 +43,19 @@ def pin_option(text: str) -> Callable[[F], F]:
     return click.option("--pin", "pins", multiple=True, metavar="FACTOR[=VALUE]", help=text)
 
 
+def workspace_options(function: F) -> F:
+    """`--isolation` and `--share`."""
+    isolation = click.option(
+        "--isolation",
+        type=click.Choice(["copy", "none"]),
+        help="Begin every run in a copy of this folder, or let all share it (default copy).",
+    )
+    share = click.option(
+        "--share", multiple=True, metavar="PATH", help="Show this in the copies as it is: data (repeatable)."
+    )
+    return isolation(share(function))
+
+
 def out_option(function: F) -> F:
     """`--out DIR`."""
     return click.option(

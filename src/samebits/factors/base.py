@@ -63,8 +63,7 @@ class Factor(ABC):
         held_in_part: pinned, some of what it does still moves, so its lines are reported where the cause is unknown.
         needs: it can matter only where the program uses all of these: `cuda` (any accelerator that torch calls so),
             `ranks`, `compiled` (torch.compile), `loader` (a DataLoader that fetches).
-        by_copy: it is treated by choosing the folder in which a run starts: pinned, a fresh copy; varied, a copy with
-            what earlier runs left. Suspected only where runs were seen to find something, and then before all others.
+        by_folder: it is treated by what the folder holds in which a run begins, and by no setting.
         priced: the modes in which it may make steps slower or quicker.
         kernel_variables: environment variables that choose kernels; a replay of one operation sets them again.
         fresh_folders: environment variables that name a folder (a cache); a run in which the factor is treated gets an
@@ -87,7 +86,7 @@ class Factor(ABC):
     may_raise: bool = False
     held_in_part: bool = False
     needs: tuple[str, ...] = ()
-    by_copy: bool = False
+    by_folder: bool = False
     priced: tuple[Mode, ...] = ()
     kernel_variables: tuple[str, ...] = ()
     fresh_folders: tuple[str, ...] = ()

@@ -77,11 +77,6 @@ def find(name: str) -> Factor:
     return factor
 
 
-def held_by_copies() -> list[str]:
-    """The factors that are held still by giving every run a copy of the working folder."""
-    return [factor.name for factor in CATALOG if factor.by_copy]
-
-
 def in_order(wanted: Iterable[str]) -> list[str]:
     """The given names in catalogue order, each once."""
     chosen = set(wanted)

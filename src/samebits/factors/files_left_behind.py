@@ -12,8 +12,9 @@ class FilesLeftBehind(Factor):
 
     A checkpoint that is resumed if it exists, a cache that the first run fills, a history that is appended and read
     back, a number that counts the folders of earlier runs: the second run then does something else than the first.
-    Pinned, every run starts in a fresh copy of the working folder (`--fresh-copy`); released, in a copy that holds what
-    earlier runs left. Files outside the working folder are noticed, and not copied.
+    The runs of a check each begin in a copy of the working folder, so none finds anything of another one; a script that
+    asks for what it writes later is run once more in the folder that a whole run has left, and that is the experiment.
+    Files outside the working folder are noted, and not copied.
     """
 
     name = "files-left-behind"
@@ -25,11 +26,9 @@ class FilesLeftBehind(Factor):
     fix_unplaced = "start every training in a folder of its own"
     pinned_by_default = False
     has_sites = True
-    by_copy = True
+    by_folder = True
 
     def observe(self, context: FactorContext | None = None) -> Observation:
         if not is_in_copy():
-            return Observation("the working folder", False, can_pin=False, reason="only `check --fresh-copy` copies it")
-        if context is not None and context.mode == "varied":
-            return Observation("a copy with what earlier runs left", True)
+            return Observation("the working folder", False, can_pin=False, reason="only `samebits check` copies it")
         return Observation("a copy of its own", True)

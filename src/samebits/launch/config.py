@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from samebits.base.errors import ConfigError, StorageError, UnknownFactorError
 from samebits.factors.catalog import find
+from samebits.workspace.workspace import Isolation
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Config:
         runs, max_runs, jobs, max_steps, timeout, level: as the options of `samebits check`.
         keep: how many folders stay under `.samebits/`.
         pin, vary: factors, as the options.
-        fresh_copy, share: as the options of `samebits check`.
+        isolation, share: as the options of `samebits check`.
     """
 
     seed: int = 0
@@ -35,7 +36,7 @@ class Config:
     keep: int = 20
     pin: tuple[str, ...] = ()
     vary: tuple[str, ...] = ()
-    fresh_copy: bool = False
+    isolation: Isolation = "copy"
     share: tuple[str, ...] = ()
 
 
@@ -94,7 +95,7 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "timeout": ((int, float), "a number of seconds"),
     "pin": ((list,), "a list of factors"),
     "vary": ((list,), "a list of factors"),
-    "fresh-copy": ((bool,), "true or false"),
+    "isolation": ((str,), '"copy" or "none"'),
     "share": ((list,), "a list of paths"),
 }
 
@@ -110,6 +111,8 @@ def _checked(path: Path, key: str, value: object) -> Any:
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         raise ConfigError(f"{key} = {value!r} in {where} should be {wanted}")
     if key == "jobs" and isinstance(value, str) and value != "auto":
+        raise ConfigError(f"{key} = {value!r} in {where} should be {wanted}")
+    if key == "isolation" and value not in ("copy", "none"):
         raise ConfigError(f"{key} = {value!r} in {where} should be {wanted}")
     if key == "keep" and isinstance(value, int) and value < 1:
         raise ConfigError(f"keep = {value!r} in {where} should be at least 1")

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from samebits.launch import watchman
-from samebits.runfolder.plan import VARIABLE
+from samebits.runfolder.spec import VARIABLE
 
 _lock = threading.Lock()
 _watchman: subprocess.Popen[bytes] | None = None

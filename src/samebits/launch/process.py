@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import platform
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 import samebits
 from samebits.base.errors import CommandNotFoundError, RecordingError, StorageError
+from samebits.base.records import to_data
 from samebits.launch.command import Command
 from samebits.launch.guard import guarded
 from samebits.launch.signals import end_group, end_strays, raise_if_signalled, signals_passed_on
 from samebits.launch.streams import streams_of
 from samebits.launch.unentered_processes import UnenteredProcesses
-from samebits.runfolder.folder import Manifest, PlanDocument, RunFolder
+from samebits.runfolder.folder import Manifest, RunFolder
 from samebits.runfolder.notes import Ended, Observed, noted_environment, read_notes
-from samebits.runfolder.place import FILES, Place, asks_for_run_folder, with_run_folder
-from samebits.runfolder.plan import VARIABLE, RunPlan
+from samebits.runfolder.spec import PLAN, VARIABLE, RunSpec
+from samebits.workspace.place import FILES, Place, asks_for_run_folder, with_run_folder
+from samebits.workspace.workspace import Workspace
 
 # Seconds, or what is asked for them while the run goes on; None is no limit.
 Limit: TypeAlias = float | Callable[[], float | None]
@@ -46,7 +49,7 @@ class Outcome:
     """
 
     folder: RunFolder
-    plan: RunPlan
+    plan: RunSpec
     exit_code: int
     wall_seconds: float
     timed_out: bool = False
@@ -75,63 +78,98 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def run_recorded(
-    command: Command,
-    plan: RunPlan,
-    path: Path,
-    limit: Limit | None = None,
-    waiting: Callable[[], None] | None = None,
-    place: Place | None = None,
-) -> Outcome:
-    """Run the command in a session of its own, its output in the run folder. None of its processes outlives it, or us.
+class Runner:
+    """Makes runs of a command, each in a place of its own.
 
     Args:
         command: what to run.
-        plan: how to treat it.
-        path: the run folder to make.
-        limit: seconds after which all of its processes are ended; what was recorded stays. A function is asked again
-            and again: it may be known only when another run has ended.
-        waiting: called about ten times a second meanwhile.
-        place: where it happens; None for the current folder.
-
-    Raises:
-        StorageError: the run folder cannot be made.
-        KeyboardInterrupt: passed on after its processes have been ended.
+        workspace: gives every run its place.
     """
-    raise_if_signalled()
-    place = place or place_in(path)
-    folder = _made(path, plan, command, place)
-    manifest = _manifest(command, plan, place)
-    folder.write_manifest({**manifest, "status": "running"})
-    with streams_of(folder) as streams, guarded(folder.plan) as guard:
-        start = time.perf_counter()
-        process = _started(command, folder, plan, place, start_new_session=True, **streams.options)
-        seconds, exceeded = 0.0, None
-        try:
-            guard(process.pid)
-            streams.started()
-            exceeded = _wait(process, limit, waiting, UnenteredProcesses(folder, process.pid))
-            seconds = time.perf_counter() - start
-        except BaseException:
-            with contextlib.suppress(StorageError):
-                folder.write_manifest({**manifest, "status": "interrupted"})
-            raise
-        finally:
-            end_group(process)
-            end_strays(folder.plan, process.pid)
-    outcome = _outcome(folder, plan, process.returncode, seconds, exceeded)
-    folder.write_manifest({**manifest, **_ending(outcome)})
-    return outcome
+
+    def __init__(self, command: Command, workspace: Workspace) -> None:
+        self.command, self.workspace = command, workspace
+
+    def run(
+        self,
+        spec: RunSpec,
+        path: Path,
+        limit: Limit | None = None,
+        waiting: Callable[[], None] | None = None,
+        at_end: Callable[[Outcome, Place], None] | None = None,
+        command: Command | None = None,
+    ) -> Outcome:
+        """Run the command in a session of its own, its output in the run folder. None of its processes outlives it.
+
+        Args:
+            spec: what the run is asked.
+            path: the run folder to make.
+            limit: seconds after which all of its processes are ended; what was recorded stays. A function is asked
+                again and again: it may be known only when another run has ended.
+            waiting: called about ten times a second meanwhile.
+            at_end: called as long as the place of the run is still there.
+            command: another one.
+
+        Raises:
+            StorageError: the run folder, or the copy of the working folder, cannot be made.
+            KeyboardInterrupt: passed on after its processes have been ended.
+        """
+        raise_if_signalled()
+        own = command or self.command
+        with self.workspace.place_for(spec) as place:
+            folder = _made(path, spec, own, place)
+            try:
+                outcome = self._ended(own, spec, folder, place, limit, waiting)
+                if at_end is not None:
+                    at_end(outcome, place)
+                return outcome
+            finally:
+                if asks_for_run_folder(own.argv):
+                    with contextlib.suppress(OSError):
+                        self.workspace.files_of(place).rename(path / FILES)
+
+    def _ended(
+        self,
+        command: Command,
+        spec: RunSpec,
+        folder: RunFolder,
+        place: Place,
+        limit: Limit | None,
+        waiting: Callable[[], None] | None,
+    ) -> Outcome:
+        manifest = _manifest(command, spec, place)
+        folder.write_manifest({**manifest, "status": "running"})
+        plan = Path(place.seen(str(folder.plan)))
+        with streams_of(folder) as streams, guarded(plan) as guard:
+            start = time.perf_counter()
+            argv = [*self.workspace.prefix(place), *place.words(command.argv)]
+            cwd = place.copy if place.root else None
+            process = _started(argv, folder, spec, place, cwd=cwd, start_new_session=True, **streams.options)
+            seconds, exceeded = 0.0, None
+            try:
+                guard(process.pid)
+                streams.started()
+                exceeded = _wait(process, limit, waiting, UnenteredProcesses(folder, plan, process.pid))
+                seconds = time.perf_counter() - start
+            except BaseException:
+                with contextlib.suppress(StorageError):
+                    folder.write_manifest({**manifest, "status": "interrupted"})
+                raise
+            finally:
+                end_group(process)
+                end_strays(plan, process.pid)
+        outcome = _outcome(folder, spec, process.returncode, seconds, exceeded)
+        folder.write_manifest({**manifest, **_ending(outcome)})
+        return outcome
 
 
-def run_transparent(command: Command, plan: RunPlan, path: Path) -> Outcome:
+def run_transparent(command: Command, plan: RunSpec, path: Path) -> Outcome:
     """Run the command as if it had been typed without us: same terminal, same input and output, same signals.
 
     Raises:
         StorageError: the run folder cannot be made. Once the command has run, its own status counts for more than ours:
             then the error is in the outcome.
     """
-    place = place_in(path)
+    place = Place(os.getcwd(), str(path.absolute() / FILES))
     folder = _made(path, plan, command, place)
     manifest = _manifest(command, plan, place)
     folder.write_manifest({**manifest, "status": "running"})
@@ -139,7 +177,7 @@ def run_transparent(command: Command, plan: RunPlan, path: Path) -> Outcome:
     with signals_passed_on() as relay:
         # What the shell opened for the command, such as <(...), is the command's.
         with plan.starting():
-            process = _started(command, folder, plan, place, close_fds=False)
+            process = _started(place.words(command.argv), folder, plan, place, close_fds=False)
         relay.to(process)
         exit_code = process.wait()
     outcome = _outcome(folder, plan, exit_code, time.perf_counter() - start)
@@ -150,41 +188,44 @@ def run_transparent(command: Command, plan: RunPlan, path: Path) -> Outcome:
     return outcome
 
 
-def environment_of(plan: RunPlan, folder: RunFolder, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of the command: the user's, what the plan asks for, and the way in."""
-    path = environ.get("PYTHONPATH", "")
-    inside = {VARIABLE: str(folder.plan), "PYTHONPATH": f"{INJECTED}{os.pathsep}{path}" if path else INJECTED}
-    return {**environ, **plan.environment(environ, folder.path.absolute()), **inside}
+def environment_of(spec: RunSpec, folder: RunFolder, place: Place, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of the command: the user's, what the run is asked, and the way in."""
+    own = place.environment(environ)
+    path, seen = own.get("PYTHONPATH", ""), Path(place.seen(str(folder.path.absolute())))
+    inside = {VARIABLE: str(seen / PLAN), "PYTHONPATH": f"{INJECTED}{os.pathsep}{path}" if path else INJECTED}
+    return {**own, **spec.environment(environ, seen), **inside}
 
 
-def place_in(path: Path) -> Place:
-    """The current folder, with the run's own one in its run folder."""
-    return Place(os.getcwd(), str(path.absolute() / FILES))
-
-
-def _made(path: Path, plan: RunPlan, command: Command, place: Place) -> RunFolder:
+def _made(path: Path, spec: RunSpec, command: Command, place: Place) -> RunFolder:
     folder = RunFolder(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
-        if asks_for_run_folder(command.argv):
+        if asks_for_run_folder(command.argv) and not place.home:
             Path(place.files).mkdir(parents=True, exist_ok=True)
         place.write(path)
-        plan.write(folder.plan)
+        folder.plan.write_text(json.dumps(_as_seen(to_data(spec), place), indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror}", "choose another place with --out") from error
     return folder
 
 
+def _as_seen(data: object, place: Place) -> object:
+    """Plain data, paths of other runs as this one sees them."""
+    if isinstance(data, dict):
+        return {name: _as_seen(one, place) for name, one in data.items()}
+    if isinstance(data, list):
+        return [_as_seen(one, place) for one in data]
+    return place.seen(data) if isinstance(data, str) else data
+
+
 def _started(
-    command: Command, folder: RunFolder, plan: RunPlan, place: Place, **options: Any
+    argv: Sequence[str], folder: RunFolder, spec: RunSpec, place: Place, **options: Any
 ) -> subprocess.Popen[bytes]:
-    environment = environment_of(plan, folder, place.environment(os.environ))
-    if place.copy:
-        options["cwd"] = place.copy
+    environment = environment_of(spec, folder, place, os.environ)
     try:
-        return subprocess.Popen(place.words(command.argv), env=environment, **options)
+        return subprocess.Popen(argv, env=environment, **options)
     except OSError as error:
-        raise CommandNotFoundError(f"cannot start {command.argv[0]!r}: {error.strerror}") from error
+        raise CommandNotFoundError(f"cannot start {argv[0]!r}: {error.strerror}") from error
 
 
 def _wait(
@@ -210,13 +251,13 @@ def _wait(
 
 
 def _outcome(
-    folder: RunFolder, plan: RunPlan, exit_code: int, seconds: float, exceeded: float | None = None
+    folder: RunFolder, plan: RunSpec, exit_code: int, seconds: float, exceeded: float | None = None
 ) -> Outcome:
     stopped = any(note.stopped_after is not None for note in read_notes(folder.path, Ended))
     return Outcome(folder, plan, exit_code, seconds, exceeded is not None, stopped, exceeded)
 
 
-def _manifest(command: Command, plan: RunPlan, place: Place) -> Manifest:
+def _manifest(command: Command, plan: RunSpec, place: Place) -> Manifest:
     return {
         "command": with_run_folder(command.argv, place.files),
         "typed": list(command.typed),
@@ -226,7 +267,7 @@ def _manifest(command: Command, plan: RunPlan, place: Place) -> Manifest:
         "machine": platform.machine(),
         "cores": os.cpu_count(),
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "plan": cast("PlanDocument", asdict(plan)),
+        "plan": cast("dict[str, Any]", to_data(plan)),
     }
 
 

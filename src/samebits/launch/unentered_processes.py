@@ -9,11 +9,12 @@ import contextlib
 import os
 import shlex
 import time
+from pathlib import Path
 
 from samebits.base.processes import PROC, SESSION, stack_of, stat_of
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Journal, Started, Unseen, read_notes
-from samebits.runfolder.plan import VARIABLE
+from samebits.runfolder.spec import VARIABLE
 
 EVERY_SECONDS = 0.2
 # What `import torch` loads; helpers of torch's own that are no Python do without it.
@@ -25,12 +26,13 @@ class UnenteredProcesses:
 
     Args:
         folder: of the run.
+        plan: as the run sees it.
         session: the number of the session its command was started in.
     """
 
-    def __init__(self, folder: RunFolder, session: int) -> None:
+    def __init__(self, folder: RunFolder, plan: Path, session: int) -> None:
         self._folder, self._session = folder, session
-        self._mark = f"{VARIABLE}={folder.plan}".encode()
+        self._mark = f"{VARIABLE}={plan}".encode()
         self._others: set[int] = set()
         # Ours, and where the stack began when that was settled: a process that was forked may become another program.
         self._settled: dict[int, int] = {}

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 
 from samebits.base.errors import LockfileError
 
 _PIECE = 1024**2
-
-# File → what changes whenever it is written or replaced.
-Stamps = Mapping[Path, tuple[int, int, int]]
 
 
 def digest_of_path(path: Path) -> str:
@@ -33,28 +30,18 @@ def digest_of_path(path: Path) -> str:
         raise LockfileError(f"{lost} cannot be read: {error.strerror}", hint) from error
 
 
-def stamps_at(path: Path) -> Stamps:
-    """Of all files that lie there now; empty where nothing does, or not all can be looked at."""
-    try:
-        return {one: _stamp(one) for one in (_files_in(path) if path.is_dir() else (path,))}
-    except OSError:
-        return {}
-
-
-def is_written(path: Path, before: Stamps) -> bool:
+def is_written(path: Path, since: float) -> bool:
     """Whether there is something, and all of it was written since.
 
     Args:
         path: a file, or a folder of files.
-        before: as `stamps_at` said then.
+        since: seconds, as `time.time`. Nobody sets the time of a change of state (stat(3type)).
     """
-    now = stamps_at(path)
-    return bool(now) and not any(before.get(one) == stamp for one, stamp in now.items())
-
-
-def _stamp(path: Path) -> tuple[int, int, int]:
-    found = path.stat()
-    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns
+    try:
+        times = [one.stat().st_ctime for one in (_files_in(path) if path.is_dir() else (path,))]
+    except OSError:
+        return False
+    return bool(times) and min(times) >= since
 
 
 def _of_file(path: Path) -> str:

@@ -15,7 +15,6 @@ from samebits.checking.plan import Request
 from samebits.checking.pool import Watch
 from samebits.checking.verdict import Verdict as CheckVerdict
 from samebits.comparison.locate import first_divergence
-from samebits.factors.catalog import held_by_copies
 from samebits.launch.command import Command, parse_command
 from samebits.launch.config import Config
 from samebits.launch.working import working_in
@@ -28,6 +27,7 @@ from samebits.locking.lockfile import Lockfile, update
 from samebits.locking.running import Ran, read_run, request_of, run_once
 from samebits.locking.verdict import LockDivergence, Locking
 from samebits.runfolder.folder import RunFolder
+from samebits.workspace.workspace import Isolation
 
 NO_ENVIRONMENT = "the run did not say what it computed with"
 _CONTROLS = ("control", "control again")
@@ -47,6 +47,7 @@ class LockRequest:
         repeats: how it is made sure that it repeats: a check, a quick one, or not at all.
         replace: throw away what is locked under that name, whatever it was.
         timeout: seconds for one run; None derives a limit from the first one.
+        share, isolation: as in `checking.plan.Request`.
     """
 
     words: tuple[str, ...]
@@ -60,6 +61,8 @@ class LockRequest:
     repeats: Repeats = "checked"
     replace: bool = False
     timeout: float | None = None
+    share: tuple[str, ...] = ()
+    isolation: Isolation = "copy"
 
 
 @dataclass(frozen=True)
@@ -102,10 +105,9 @@ def repeats_of(*, is_quick: bool, is_unchecked: bool) -> Repeats:
     return "unchecked" if is_unchecked else "looked" if is_quick else "checked"
 
 
-def pins_of(pins: Sequence[str], fresh_copy: bool, config: Config) -> tuple[str, ...]:
+def pins_of(pins: Sequence[str], config: Config) -> tuple[str, ...]:
     """All pins, also those of the configuration: what is locked has to stay the same if that changes."""
-    copies = held_by_copies() if fresh_copy or config.fresh_copy else ()
-    return tuple(dict.fromkeys([*copies, *(pins or config.pin)]))
+    return tuple(dict.fromkeys(pins or config.pin))
 
 
 def lock(request: LockRequest, around: Around) -> Locking:
@@ -136,7 +138,7 @@ def lock(request: LockRequest, around: Around) -> Locking:
 
 def lock_entry(name: str, entry: RunEntry, command: Command, request: LockRequest, around: Around) -> Locking:
     """What is to be written for an entry in this environment; nothing is written yet."""
-    asked = request_of(entry, command, request.timeout)
+    asked = request_of(entry, command, request.timeout, request.share, request.isolation)
     found = Locking(name, shlex.join(entry.command), request.lockfile, "undecided")
     check = None
     if request.repeats != "unchecked":

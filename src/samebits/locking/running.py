@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,14 +18,16 @@ from samebits.checking.verdict import Run
 from samebits.comparison.streams import cuts_of, missing, streams_of
 from samebits.factors.pinning import settings_from
 from samebits.launch.command import Command
+from samebits.launch.process import Outcome
 from samebits.launch.unentered_processes import unentered
 from samebits.locking.entries import RunEntry
-from samebits.locking.files import digest_of_path, is_written, stamps_at
+from samebits.locking.files import digest_of_path, is_written
 from samebits.runfolder.environment import Environment
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Ended, Files, Observed, Unseen, noted_environment, read_notes
-from samebits.runfolder.place import FILES, Place, read_place, with_run_folder
 from samebits.runfolder.steps import Recording
+from samebits.workspace.place import FILES, Place, read_place, with_run_folder
+from samebits.workspace.workspace import Isolation
 
 
 @dataclass(frozen=True)
@@ -56,10 +59,17 @@ class Ran:
     not_observed: tuple[str, ...] = ()
 
 
-def request_of(entry: RunEntry, command: Command, timeout: float | None = None) -> Request:
+def request_of(
+    entry: RunEntry,
+    command: Command,
+    timeout: float | None = None,
+    share: tuple[str, ...] = (),
+    isolation: Isolation = "copy",
+) -> Request:
     """The runs that an entry stands for."""
     pins = settings_from(entry.pins)
-    return Request(command, pins, seed=entry.seed, max_steps=entry.max_steps or None, timeout=timeout)
+    last = entry.max_steps or None
+    return Request(command, pins, seed=entry.seed, max_steps=last, timeout=timeout, share=share, isolation=isolation)
 
 
 def run_once(request: Request, artifacts: Iterable[str], home: Path, role: str, watch: Watch | None) -> Ran:
@@ -77,20 +87,25 @@ def run_once(request: Request, artifacts: Iterable[str], home: Path, role: str, 
     """
     home.mkdir(parents=True, exist_ok=True)
     pool = RunPool(request, home, watch)
-    try:
-        plan = request.base(role)
-        with pool.place_for(plan) as place:
-            there = {path: _led(path, place) for path in artifacts}
-            before = {path: stamps_at(file) for path, file in there.items()}
-            run = pool.run_at(place, plan)
+    made: dict[str, str | None] = {}
+    compared = set[str]()
+    began = time.time()
+
+    def digest(_: Outcome, place: Place) -> None:
+        for path in artifacts:
+            seen = os.path.join(place.start, with_run_folder([path], place.files)[0])
+            compared.add(os.path.normpath(seen))
+            file = Path(pool.workspace.outside(place, os.path.normpath(seen)))
             # What lay there before is no work of this run.
-            made = {path: _digest_at(file) if is_written(file, before[path]) else None for path, file in there.items()}
+            made[path] = _digest_at(file) if is_written(file, began) else None
+
+    try:
+        run = pool.run(request.base(role), digest)
     except BudgetSpentError as spent:
         # `working_in` says what that means for the whole.
         raise KeyboardInterrupt(spent.signal or SIGINT) from spent
     finally:
         pool.close()
-    compared = {os.path.normpath(file) for file in there.values()}
     return replace(read_run(run.outcome.folder, request.max_steps or 0, made, compared), trouble=_trouble(run))
 
 
@@ -155,11 +170,6 @@ def _trouble(run: Run) -> SamebitsError | None:
     if not isinstance(found, ScriptFailedError):
         return found
     return ScriptFailedError(found.message.replace("in 1 of 1 runs ", ""), found.hint)
-
-
-def _led(path: str, place: Place) -> Path:
-    inside = with_run_folder([path], place.files)[0]
-    return Path(place.led(os.path.join(place.folder, inside)))
 
 
 def _digest_at(path: Path) -> str | None:

@@ -36,6 +36,7 @@ from samebits.locking.making import NO_ENVIRONMENT, Around, LockRequest, changed
 from samebits.locking.running import Ran, read_run, recorded_artifacts, request_of, run_once
 from samebits.locking.verdict import LockDivergence, Verification, Verified
 from samebits.runfolder.folder import Manifest, RunFolder
+from samebits.workspace.workspace import Isolation
 
 _NOT_WRITTEN = "not written: the command does not repeat, so it is not locked"
 
@@ -51,6 +52,7 @@ class VerifyRequest:
         updates: write what is other here, and what was never locked for this environment.
         adds: write only what was never locked for this environment.
         timeout: seconds for one run; None waits as long as it takes.
+        share, isolation: as in `checking.plan.Request`.
     """
 
     lockfile: Path
@@ -59,6 +61,8 @@ class VerifyRequest:
     updates: bool = False
     adds: bool = False
     timeout: float | None = None
+    share: tuple[str, ...] = ()
+    isolation: Isolation = "copy"
 
     def __post_init__(self) -> None:
         if self.against is not None and (self.updates or self.adds):
@@ -101,7 +105,8 @@ def _timed(content: Lockfile, name: str, entry: RunEntry, request: VerifyRequest
 def _verified(content: Lockfile, name: str, entry: RunEntry, request: VerifyRequest, around: Around) -> Verified:
     found = Verified(name, shlex.join(entry.command), "undecided")
     try:
-        asked = request_of(entry, parse_command(entry.command), request.timeout)
+        where = request.share, request.isolation
+        asked = request_of(entry, parse_command(entry.command), request.timeout, *where)
         ran = _run(name, entry, asked, around, "verify")
         found = judged(content, name, entry, ran)
         if found.kind == "different" and not (request.updates and _is_checked(found)):
@@ -282,7 +287,10 @@ def _updated(found: Verified, entry: RunEntry, request: VerifyRequest, around: A
     before = found.locked
     own = replace(entry, data={path: digest_of_path(Path(path)) for path in entry.data})
     repeats = "checked" if before is None else before.repeats
-    asked = LockRequest(entry.command, request.lockfile, found.name, repeats=repeats, timeout=request.timeout)
+    asked = LockRequest(
+        entry.command, request.lockfile, found.name, repeats=repeats, timeout=request.timeout, share=request.share,
+        isolation=request.isolation,
+    )  # fmt: skip
     home = around.home / f"{_folder_name(found.name)}-update"
     home.mkdir(parents=True, exist_ok=True)
     new = lock_entry(found.name, own, parse_command(entry.command), asked, replace(around, home=home))

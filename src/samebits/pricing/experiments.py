@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import signal
@@ -24,7 +23,8 @@ from samebits.base.errors import (
     UsageError,
 )
 from samebits.comparison.locate import Divergence, first_divergence
-from samebits.launch.process import Outcome, run_recorded
+from samebits.launch.machine import free_bytes
+from samebits.launch.process import Outcome, Runner
 from samebits.pricing.decisions import (
     ROUNDS,
     UNKNOWN_FIT,
@@ -38,6 +38,7 @@ from samebits.pricing.decisions import (
 from samebits.pricing.plan import NATURAL, Candidate, Request, candidates
 from samebits.pricing.prices import Costs, Ending, Price, ratio_of, why_unmeasured
 from samebits.pricing.turns import Arm, GivenUpError
+from samebits.workspace.workspace import Workspace
 
 # A block this long is far longer than a clock's tick and a pipe's delay, and short enough for many.
 BLOCK_SECONDS = 0.05
@@ -53,8 +54,8 @@ def run_cost(request: Request, home: Path, announce: Announce | None = None) -> 
         home: folder for the runs.
         announce: called with what is going on, about ten times a second.
     """
-    measuring = _Measuring(request, home, announce or (lambda _: None))
     try:
+        measuring = _Measuring(request, home, announce or (lambda _: None))
         return measuring.costs()
     except SamebitsError as error:
         return Costs(str(request.command), home, error=error)
@@ -65,6 +66,7 @@ def run_cost(request: Request, home: Path, announce: Announce | None = None) -> 
 class _Measuring:
     def __init__(self, request: Request, home: Path, announce: Announce) -> None:
         self.request, self.home, self.announce = request, home, announce
+        self.runner = Runner(request.command, Workspace(home, request.isolation, request.share))
         self.began = time.monotonic()
         self.deadline = self.began + request.budget
         self.numbers = iter(range(1, 1000))
@@ -85,6 +87,7 @@ class _Measuring:
             finally:
                 for arm in self.arms:
                     arm.give_up()
+                self.runner.workspace.close()
 
     def so_far(self, number: int) -> Costs:
         """What is known when a signal ended it: the prices of those that had all their turns."""
@@ -154,7 +157,7 @@ class _Measuring:
         # It waits while others start; only one that is not ended otherwise is ended by this.
         timeout = max(1.0, self.deadline - time.monotonic()) + 10 * self.start_seconds + 60
         path = self.home / f"{next(self.numbers)}-{_slug(candidate)}"
-        self.arms.append(Arm(self.request, candidate, path, pool, timeout))
+        self.arms.append(Arm(self.request, candidate, path, self.runner, pool, timeout))
         return self.arms[-1]
 
     def _first(self, pool: ThreadPoolExecutor) -> Arm:
@@ -229,7 +232,7 @@ class _Measuring:
             for candidate in group:
                 path = self.home / f"{next(self.numbers)}-{_slug(candidate)}-again"
                 plan = candidate.plan(self.request, paced=False)
-                runs[candidate.label] = pool.submit(run_recorded, self.request.command, plan, path, timeout, go_on)
+                runs[candidate.label] = pool.submit(self.runner.run, plan, path, timeout, go_on)
             try:
                 while not all(run.done() for run in runs.values()):
                     self.announce(
@@ -283,8 +286,6 @@ def _slug(candidate: Candidate) -> str:
 def _fitting(plain: Arm | None) -> int:
     if plain is None or plain.ready is None or not plain.peak_bytes:
         return UNKNOWN_FIT
-    with contextlib.suppress(OSError, ValueError):
-        # The accelerator's, where that is what the peak is of.
-        free = plain.ready["free_bytes"] or os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        return fitting(free, plain.peak_bytes)
-    return 1
+    # The accelerator's, where that is what the peak is of.
+    free = plain.ready["free_bytes"] or free_bytes()
+    return 1 if free is None else fitting(free, plain.peak_bytes)

@@ -10,7 +10,8 @@ from samebits.factors.base import Factor
 from samebits.factors.catalog import CATALOG
 from samebits.factors.context import Mode, Setting
 from samebits.launch.command import Command
-from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import RunSpec
+from samebits.workspace.workspace import Isolation
 
 DEFAULT_BUDGET = 80.0
 DEFAULT_WARM_UP = 20
@@ -28,6 +29,7 @@ class Request:
         budget: seconds for all of it.
         warm_up: steps at the beginning of each run that are recorded, to see whether they repeat, and not timed.
         factors: measure only these besides the default set; empty for all that may have a price.
+        share, isolation: as in `checking.plan.Request`.
     """
 
     command: Command
@@ -35,6 +37,8 @@ class Request:
     budget: float = DEFAULT_BUDGET
     warm_up: int = DEFAULT_WARM_UP
     factors: tuple[str, ...] = ()
+    share: tuple[str, ...] = ()
+    isolation: Isolation = "copy"
 
     def __post_init__(self) -> None:
         if self.budget <= 0:
@@ -64,12 +68,12 @@ class Candidate:
         """Whether one could choose to run like that: varied is for comparison only."""
         return all(setting.mode == "pinned" for setting in self.settings.values())
 
-    def plan(self, request: Request, *, paced: bool) -> RunPlan:
+    def plan(self, request: Request, *, paced: bool) -> RunSpec:
         """A run of it: timed in turns, or only its recorded beginning once more."""
         warm_up = request.warm_up
         pace = warm_up if paced else None
         stop = None if paced else warm_up - 1
-        return RunPlan(self.label, self.settings, request.seed, stop_after=stop, paced_from=pace)
+        return RunSpec(self.label, self.settings, request.seed, stop_after=stop, paced_from=pace)
 
 
 NATURAL = Candidate(NOTHING)

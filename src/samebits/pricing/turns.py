@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from samebits.launch.process import Outcome, run_recorded
+from samebits.launch.process import Outcome, Runner
 from samebits.pricing.plan import Candidate, Request
 from samebits.runfolder.notes import Refused, read_notes
 from samebits.runfolder.pacing import DONE, GO
@@ -32,7 +32,13 @@ class Arm:
     """
 
     def __init__(
-        self, request: Request, candidate: Candidate, path: Path, pool: ThreadPoolExecutor, timeout: float
+        self,
+        request: Request,
+        candidate: Candidate,
+        path: Path,
+        runner: Runner,
+        pool: ThreadPoolExecutor,
+        timeout: float,
     ) -> None:
         self.candidate, self.path = candidate, path
         path.mkdir(parents=True)
@@ -47,7 +53,7 @@ class Arm:
         self.has_more, self.has_ended = True, False
         self._is_given_up = False
         plan = candidate.plan(request, paced=True)
-        self.run: Future[Outcome] = pool.submit(run_recorded, request.command, plan, path, timeout, self._go_on)
+        self.run: Future[Outcome] = pool.submit(runner.run, plan, path, timeout, self._go_on)
 
     def wait_until_ready(self, deadline: float, waiting: Callable[[], None]) -> bool:
         """Whether it has taken its first steps; False if it ended, or the time was over, before."""

@@ -9,6 +9,7 @@ from samebits.checking.evidence import detectable_rate, runs_for_rate
 from samebits.checking.facts import Entry
 from samebits.checking.treatments import WITNESSED
 from samebits.checking.verdict import Cause, LeftOut, Origin, Remedy, Reseeded, Unknown, Verdict
+from samebits.factors.catalog import find
 from samebits.report.places import counted, place_of, where
 
 UNLIKELY = 0.05
@@ -42,6 +43,12 @@ def evidence(cause: Cause) -> str:
     """How many runs of how many say so, and how rarely a coin would."""
     own = cause.evidence
     held, released = len(own.held), len(own.released)
+    if find(cause.factor).by_folder:
+        fail = f" (they fail: {own.last_words})" if own.last_words else ""
+        return (
+            f"{held} of {held} runs agree that begin in a folder of their own; {own.strays} of {released} that begin "
+            f"in what one of them left differ from them{fail}"
+        )
     base = f"with {cause.factor} pinned {held} of {held} runs agree"
     if own.diverged:
         rest = f"left alone {own.strays} of {released} runs differ from the most common result"
@@ -83,6 +90,8 @@ def remedy_state(remedy: Remedy, is_complete: bool = True) -> str:
     if not remedy.verified:
         return "not verified"
     runs, until = counted(len(remedy.runs), "run"), "to the end" if is_complete else "for the steps looked at"
+    if not remedy.pins:
+        return f"verified: {runs} that began in a folder of their own agree"
     whole = f"{runs} agree {until}"
     if len(remedy.whole) < len(remedy.runs):
         whole = f"{runs} agree, {len(remedy.whole)} of them {until}"

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from samebits.checking.pool import Watch
 from samebits.launch.process import Outcome
-from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import RunSpec
 
 
 @contextmanager
@@ -46,11 +46,11 @@ def progress_line() -> Iterator[Callable[[str], None]]:
 class _Board:
     def __init__(self, live: Any) -> None:
         self.live = live
-        self.running: dict[int, tuple[RunPlan, Path, float]] = {}
+        self.running: dict[int, tuple[RunSpec, Path, float]] = {}
         self.done: list[str] = []
         self.whole: int | None = None
 
-    def show(self, number: int, plan: RunPlan, outcome: Outcome | None, path: Path) -> None:
+    def show(self, number: int, plan: RunSpec, outcome: Outcome | None, path: Path) -> None:
         if outcome is not None:
             self.running.pop(number, None)
             self.done.append(f"  run {number:<3} {question(plan)}  {outcome.wall_seconds:.1f} s")
@@ -69,7 +69,7 @@ class _Board:
         return f"> run {number:<3} {question(plan)}  {how_far(steps_done(path), last, time.monotonic() - start)}"
 
 
-def question(plan: RunPlan) -> str:
+def question(plan: RunSpec) -> str:
     """What a run is made to find out."""
     name, _, rest = plan.role.partition(" ")
     if rest.startswith("released at"):

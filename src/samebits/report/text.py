@@ -33,7 +33,9 @@ from samebits.report.causes import (
 from samebits.report.origins import describe_op, origin_place, origin_rows, other_origin
 from samebits.report.places import agreed, compared_streams, counted, distance_words, path_of, place_of, where, which
 from samebits.report.rows import laid_out
-from samebits.runfolder.plan import RunPlan
+from samebits.runfolder.spec import RunSpec
+from samebits.workspace.trees import LARGE_BYTES, MOST_BYTES, MOST_FILES
+from samebits.workspace.workspace import volume
 
 
 def check_text(verdict: Verdict) -> str:
@@ -160,17 +162,18 @@ def _unknown_rows(verdict: Verdict, unknown: Unknown) -> list[tuple[str, str]]:
 def _remedy_rows(verdict: Verdict) -> list[tuple[str, str]]:
     if verdict.remedy is None:
         return []
-    rows = [("remedy", f"{remedy_command(verdict)}     ({remedy_state(verdict.remedy, verdict.is_complete)})")]
-    return rows + [("", f"or, in the code: {line}") for line in verdict.remedy.code]
+    state, code = remedy_state(verdict.remedy, verdict.is_complete), verdict.remedy.code
+    if not verdict.remedy.pins:
+        return [("remedy", f"{line}     ({state})") for line in code]
+    rows = [("remedy", f"{remedy_command(verdict)}     ({state})")]
+    return rows + [("", f"or, in the code: {line}") for line in code]
 
 
 def remedy_command(verdict: Verdict) -> str:
-    """What to type to run with the remedy's pins, and those the check was given."""
+    """What to type to run with the remedy's pins, and those the check was given; empty where it has none."""
     own = verdict.remedy.pins if verdict.remedy else ()
-    pins = [name for name in in_order([*verdict.pinned, *own]) if not find(name).by_copy]
-    # A run by itself shares its folder with no other; it is the check that has.
-    begin = "samebits check --fresh-copy" if any(find(name).by_copy for name in own) else "samebits run"
-    return " ".join([begin, *(f"--pin {name}" for name in pins), verdict.command])
+    pins = in_order([*verdict.pinned, *own])
+    return " ".join(["samebits run", *(f"--pin {name}" for name in pins), verdict.command]) if own else ""
 
 
 def diff_text(a: str, b: str, found: RunComparison, distance: Distance | None, notes: Sequence[str]) -> str:
@@ -210,7 +213,7 @@ def replay_text(call: str, replay: Replay) -> str:
     return laid_out(f"same bits: {calls} calls on the same inputs gave one result", rows)
 
 
-def plan_text(request: Request, first: Sequence[RunPlan]) -> str:
+def plan_text(request: Request, first: Sequence[RunSpec]) -> str:
     """What `check --dry-run` prints."""
     rows = []
     for number, plan in enumerate(first, 1):
@@ -235,10 +238,13 @@ def plan_text(request: Request, first: Sequence[RunPlan]) -> str:
 
 
 def _where_runs_happen(request: Request) -> str:
-    if any(find(name).by_copy for name in request.pins):
-        shared = f", which share {', '.join(request.share)}" if request.share else ""
-        return f"every run starts in its own copy of this one{shared}"
-    return "all runs share this one; --fresh-copy gives each a copy of its own, {run} in the command a folder"
+    if request.isolation == "none":
+        return "all runs share this one; {run} in the command is a folder of each one's own"
+    shared = f", which show {', '.join(request.share)} as it is" if request.share else ""
+    large = (
+        f"files above {volume(LARGE_BYTES)}, and what comes after {MOST_FILES} files or {volume(MOST_BYTES)}, are read"
+    )
+    return f"every run begins in a copy of this one{shared}; {large} where they are"
 
 
 def _when_located(request: Request) -> str:
@@ -251,8 +257,7 @@ def _bounds(request: Request) -> str:
     )
     limit = f"{request.timeout:g} s each" if request.timeout else own
     steps = f", the first {request.max_steps} steps" if request.max_steps else ""
-    condition = " while they change no files" if request.unasked and request.jobs > 1 else ""
-    at_a_time = f"{'up to ' if request.as_fits and request.jobs > 1 else ''}{request.jobs} at a time{condition}"
+    at_a_time = f"{'up to ' if request.as_fits and request.jobs > 1 else ''}{request.jobs} at a time"
     return f"at most {request.max_runs} runs, {at_a_time}, {limit}{steps}"
 
 

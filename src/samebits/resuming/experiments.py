@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,7 +26,7 @@ from samebits.resuming.tracks import (
 )
 from samebits.resuming.verdict import Checkpoint, Missing, Resumption, Trial
 from samebits.runfolder.notes import Loaded, Saved, Unseen, read_notes
-from samebits.runfolder.place import Place
+from samebits.runfolder.removal import remove
 from samebits.runfolder.spec import Moment, Restored
 
 # Which of the kept states gives back what is missing.
@@ -59,12 +57,10 @@ def run_resume(request: Request, pool: RunPool) -> Resumption:
 
 @dataclass(frozen=True)
 class _Stopped:
-    """A run that was stopped, and how the folder was left."""
+    """A run that was stopped; what it left was kept."""
 
     run: Run
     seen: Seen
-    place: Place
-    kept: Path
 
 
 class _Testing:
@@ -139,18 +135,15 @@ class _Testing:
 
     def _stopped_and_resumed(self, kill: Kill) -> Trial:
         assert self.whole is not None
-        with self.pool.place_for(self.request.pinned) as place:
-            killed = self.pool.run_at(place, killed_run(self.request, kill, str(self.whole.path)))
-            seen = read_seen(killed.path)
-            self._need_repeat(killed)
-            self._need_stop(killed, seen, kill)
-            with _kept(place, self.pool.home) as kept:
-                stopped = _Stopped(killed, seen, place, kept)
-                try:
-                    return self._resumed(stopped, kill.most)
-                finally:
-                    for state in killed.path.glob("kept.*"):
-                        state.unlink()
+        killed = self.pool.run(killed_run(self.request, kill, str(self.whole.path)))
+        seen = read_seen(killed.path)
+        self._need_repeat(killed)
+        self._need_stop(killed, seen, kill)
+        try:
+            return self._resumed(_Stopped(killed, seen), kill.most)
+        finally:
+            for state in killed.path.glob("kept.*"):
+                remove(state)
 
     def _need_repeat(self, killed: Run) -> None:
         assert self.whole is not None
@@ -171,7 +164,7 @@ class _Testing:
     def _resumed(self, stopped: _Stopped, most: int | None) -> Trial:
         left = self.steps - max((one.steps for one in stopped.seen.saves if one.steps > 0), default=0)
         last = max(1, left if most is None else min(left, most)) - 1
-        run = self.pool.run_at(stopped.place, resumed_run(self.request, last), self.request.again)
+        run = self.pool.run(resumed_run(self.request, last), command=self.request.again)
         torn = next((stop.torn for stop in stopped.seen.stops if stop.torn), "")
         after = max(stop.step for stop in stopped.seen.stops)
         trial = Trial(self.request.signal, after, torn, runs=(stopped.run.id, run.id))
@@ -265,8 +258,7 @@ class _Testing:
         restored = None if first is None or suspect is None else looked.cure(first, suspect, stopped.run.path)
         if first is None or suspect is None or restored is None:
             return trial
-        _put_back(stopped.kept, stopped.place)
-        run = self.pool.run_at(stopped.place, resumed_run(self.request, last, restored), self.request.again)
+        run = self.pool.run(resumed_run(self.request, last, restored), command=self.request.again)
         trial = replace(trial, runs=(*trial.runs, run.id))
         cured = _Looked.at(self, stopped, run) if run.succeeded else None
         if cured is None:
@@ -414,27 +406,3 @@ def _hint_for_failure(run: Run, torn: str, has_with: bool) -> str:
     if "exists" in run.facts.last_words.lower():
         return "it makes a folder that exists; give what it needs to resume with --with, such as --with '--resume'"
     return "does it need other arguments to resume? Give them with --with, such as --with '--resume {run}/last.pt'"
-
-
-# ---- the folder as the killed run left it ----------------------------------------------------------------------------
-
-
-@contextmanager
-def _kept(place: Place, home: Path) -> Iterator[Path]:
-    """A copy of what a stopped run left, so that more than one run can go on from there."""
-    kept = home / "kept"
-    shutil.rmtree(kept, ignore_errors=True)
-    try:
-        for source, name in ((place.copy, "copy"), (place.files, "files")):
-            if source and Path(source).is_dir():
-                shutil.copytree(source, kept / name, symlinks=True)
-        yield kept
-    finally:
-        shutil.rmtree(kept, ignore_errors=True)
-
-
-def _put_back(kept: Path, place: Place) -> None:
-    for target, name in ((place.copy, "copy"), (place.files, "files")):
-        if target and (kept / name).is_dir():
-            shutil.rmtree(target, ignore_errors=True)
-            shutil.copytree(kept / name, target, symlinks=True)

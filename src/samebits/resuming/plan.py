@@ -10,12 +10,12 @@ from samebits.base.errors import UsageError
 from samebits.base.seeds import derive
 from samebits.checking import plan as checks
 from samebits.checking.plan import LOOK_SECONDS, LOOK_STEPS
-from samebits.factors.catalog import CATALOG, held_by_copies
+from samebits.factors.catalog import CATALOG
 from samebits.factors.context import Setting
 from samebits.launch.command import Command
 from samebits.resuming.seen import SavedIn
-from samebits.runfolder.plan import RunPlan
-from samebits.runfolder.spec import Restored, ResumeSpec, StopSignal
+from samebits.runfolder.spec import Restored, ResumeSpec, RunSpec, StopSignal
+from samebits.workspace.workspace import Isolation
 
 # So many steps are looked at after the first save, and the run is killed so many after a save.
 STEPS_AFTER_SAVE, STEPS_BEFORE_KILL = 10, 3
@@ -39,7 +39,7 @@ class Request:
         pins: factors held still in every run, besides all that move by themselves.
         seed: root of every derived value, and of the steps chosen at random.
         timeout: seconds for one run; None derives a limit from the first one.
-        share: paths that copies of the working folder hold as links only.
+        share, isolation: as in `checking.plan.Request`.
         saved_at: steps that are done when the script saves, where that is not seen.
     """
 
@@ -53,6 +53,7 @@ class Request:
     seed: int = 0
     timeout: float | None = None
     share: tuple[str, ...] = ()
+    isolation: Isolation = "copy"
     saved_at: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -71,21 +72,20 @@ class Request:
 
     @property
     def check(self) -> checks.Request:
-        """The same runs as a check would ask for them: each in a copy of the folder, all that moves held still."""
-        copied = {name: Setting("pinned") for name in held_by_copies()}
+        """The same runs as a check would ask for them."""
         return checks.Request(
-            self.command, {**copied, **self.pins}, seed=self.seed, max_runs=MOST_RUNS, timeout=self.timeout,
-            share=self.share,
+            self.command, self.pins, seed=self.seed, max_runs=MOST_RUNS, timeout=self.timeout, share=self.share,
+            isolation=self.isolation,
         )  # fmt: skip
 
     @property
-    def pinned(self) -> RunPlan:
+    def pinned(self) -> RunSpec:
         """A run of which nothing moves by itself."""
-        moving = [factor.name for factor in CATALOG if factor.varies_between_runs and not factor.by_copy]
+        moving = [factor.name for factor in CATALOG if factor.varies_between_runs and not factor.by_folder]
         return replace(checks.pinned_run(self.check, moving, None), witness=False)
 
 
-def uninterrupted_run(request: Request) -> RunPlan:
+def uninterrupted_run(request: Request) -> RunSpec:
     """The first run: it ends when it has shown how it saves, and some steps later."""
     steps = max([LOOK_STEPS, *(step + 1 + STEPS_AFTER_SAVE for step in request.at)])
     spec = ResumeSpec(end_after_save=STEPS_AFTER_SAVE, saved_at=request.saved_at)
@@ -94,12 +94,12 @@ def uninterrupted_run(request: Request) -> RunPlan:
     )  # fmt: skip
 
 
-def again_run(request: Request, last: int) -> RunPlan:
+def again_run(request: Request, last: int) -> RunSpec:
     """The same once more, up to a step: does the script repeat at all?"""
     return replace(request.pinned, role="uninterrupted again", stop_after=last, resume=ResumeSpec())
 
 
-def killed_run(request: Request, kill: Kill, follow: str) -> RunPlan:
+def killed_run(request: Request, kill: Kill, follow: str) -> RunSpec:
     """The run that is killed; it ends early where it does not even repeat."""
     spec = ResumeSpec(
         stop_after=None if request.during_save else kill.after,
@@ -108,13 +108,14 @@ def killed_run(request: Request, kill: Kill, follow: str) -> RunPlan:
         keep_at=kill.saved,
         saved_at=request.saved_at,
     )
-    return replace(request.pinned, role="killed", follow=follow, resume=spec)
+    return replace(request.pinned, role="killed", follow=follow, resume=spec, keeps=True)
 
 
-def resumed_run(request: Request, last_row: int, restored: Restored | None = None) -> RunPlan:
+def resumed_run(request: Request, last_row: int, restored: Restored | None = None) -> RunSpec:
     """The run that goes on, with something given back to it where that is asked."""
     role = "resumed" if restored is None else f"resumed, {restored.what} given back"
-    return replace(request.pinned, role=role, stop_after=last_row, resume=ResumeSpec(restored=restored))
+    spec = ResumeSpec(restored=restored)
+    return replace(request.pinned, role=role, stop_after=last_row, resume=spec, begins="left")
 
 
 @dataclass(frozen=True)

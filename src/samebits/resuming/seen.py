@@ -141,7 +141,7 @@ def _placeholders(order: Sequence[int]) -> dict[int, int]:
 def what_was_loaded(killed: Seen, resumed: Seen) -> tuple[Saved | None, Loaded | None]:
     """The checkpoint that the resumed run goes on from: what the killed run saved, and where it was loaded.
 
-    A file is known by its number and time, so that it may have been moved meanwhile, else by its path.
+    A file is known by its time, so that it may have been moved or copied meanwhile, else by its path.
     """
     before = [load for load in resumed.loads if load.steps == 0]
     found = [(save, load) for load in before if (save := _saved_as(killed.saves, load)) is not None]
@@ -151,12 +151,13 @@ def what_was_loaded(killed: Seen, resumed: Seen) -> tuple[Saved | None, Loaded |
 
 
 def _saved_as(saves: Sequence[Saved], load: Loaded) -> Saved | None:
-    """The last save of that file: by its number and time, else by its path, else by its number alone."""
+    """The last save of that file: by its path and time, else by its time, else by its path."""
     later = [save for save in saves if save.steps > 0]
-    number = load.file.partition(":")[0]
-    ways = (
-        [save for save in later if load.file and save.file == load.file],
-        [save for save in later if load.path and save.path == load.path],
-        [save for save in later if number and save.file.partition(":")[0] == number],
-    )
+    own = [save for save in later if load.path and save.path == load.path]
+    same = [save for save in later if load.file and _time(save) == _time(load)]
+    ways = [save for save in own if save in same], same, own
     return next((same[-1] for same in ways if same), None)
+
+
+def _time(one: Saved | Loaded) -> str:
+    return one.file.partition(":")[2]

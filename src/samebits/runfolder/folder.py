@@ -17,14 +17,13 @@ import contextlib
 import json
 import os
 import platform
-import re
-import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict, cast
+from typing import Any, TypedDict, cast
 
 from samebits.base.errors import NewerSchemaError, RecordingError, StorageError, UnbegunError
+from samebits.runfolder.removal import MARK, OWN_NAME, remove
 from samebits.runfolder.steps import Recording
 
 HOME = ".samebits"
@@ -32,14 +31,6 @@ HOME = ".samebits"
 ANSWER = "answer.json"
 MANIFEST_SCHEMA = 1
 KEPT = 20
-
-
-class PlanDocument(TypedDict, total=False):
-    """As much of a plan as is read from a manifest."""
-
-    settings: dict[str, dict[str, object]]
-    seed: int
-    stop_after: int | None
 
 
 class InEffectDocument(TypedDict):
@@ -75,7 +66,7 @@ class Manifest(TypedDict, total=False):
     machine: str
     cores: int | None
     started: str | float
-    plan: PlanDocument
+    plan: dict[str, Any]
     status: str
     exit_code: int
     wall_seconds: float
@@ -204,10 +195,9 @@ def new_home(out: Path | None = None, kept: int = KEPT) -> Path:
 def _given(out: Path) -> Path:
     try:
         out.mkdir(parents=True, exist_ok=True)
-        if any(out.iterdir()):
+        if any(one.name != MARK for one in out.iterdir()):
             raise StorageError(f"--out {out} is not empty", "give a folder that does not exist yet, or an empty one")
-        (out / ".writable").touch()
-        (out / ".writable").unlink()
+        (out / MARK).touch()
     except StorageError:
         raise
     except OSError as error:
@@ -231,13 +221,11 @@ def _claimed(home: Path, name: str) -> Path:
 
 
 BUSY = ".busy"
-# Only folders that were named here are ever dropped, not what a user put beside them with --out.
-_OWN_NAME = re.compile(r"\d{8}-\d{6}-\d+(-\d+)?")
 
 
 def _drop_oldest(home: Path, kept: int) -> None:
     for path in oldest_in(home, max(0, kept - 1)):
-        shutil.rmtree(path, ignore_errors=True)
+        remove(path)
 
 
 def oldest_in(home: Path, kept: int, older_than_days: float = 0.0) -> list[Path]:
@@ -248,8 +236,8 @@ def oldest_in(home: Path, kept: int, older_than_days: float = 0.0) -> list[Path]
         kept: how many stay, the newest ones.
         older_than_days: what is younger stays, too.
     """
-    folders = sorted((path for path in home.iterdir() if _OWN_NAME.fullmatch(path.name)), key=_age)
-    done = [path for path in folders if not _is_busy(path)]
+    folders = sorted((path for path in home.iterdir() if OWN_NAME.fullmatch(path.name)), key=_age)
+    done = [path for path in folders if not is_busy(path)]
     latest = time.time() - older_than_days * 86_400
     return [path for path in done[: max(0, len(folders) - kept)] if _age(path) <= latest]
 
@@ -272,7 +260,8 @@ def mark_done(home: Path) -> None:
         (home / BUSY).unlink()
 
 
-def _is_busy(path: Path) -> bool:
+def is_busy(path: Path) -> bool:
+    """Whether a process that lives is writing there."""
     try:
         pid, _, host = (path / BUSY).read_text(encoding="utf-8").partition(" ")
         # Only the host itself knows whether its processes live; the folder may lie on a shared file system.
@@ -309,8 +298,8 @@ def newest_in(path: Path) -> Path:
     Raises:
         RecordingError: it is `.samebits`, and holds none.
     """
-    named = [child for child in path.iterdir() if _OWN_NAME.fullmatch(child.name)] if path.is_dir() else []
-    done = [child for child in named if not _is_busy(child) and _can_be_shown(child)]
+    named = [child for child in path.iterdir() if OWN_NAME.fullmatch(child.name)] if path.is_dir() else []
+    done = [child for child in named if not is_busy(child) and _can_be_shown(child)]
     if done:
         return max(done, key=_age)
     if path == Path(HOME):

@@ -116,24 +116,41 @@ class Seeded(Note):
 
 
 @dataclass(frozen=True)
-class LeftBehind(Note):
-    """Something that an earlier run left was found.
+class Carried(Note):
+    """Something was asked for that this run wrote later, or that was not there: the next run may find it.
 
     Attributes:
-        how: `read`, `listed`, `tested` or `made`.
-        path: absolute.
-        run: number of the run that left it.
-        site: the line that found it.
-        is_folder: it is no file.
+        how: `read`, `listed`, `tested` (whether it is there) or `made` (it was to be made anew).
+        path: that was asked for, absolute, as in the user's own folder.
+        written: the path that was written, the same or one in the folder `path`.
+        asked: the line that asked.
+        wrote: the line that wrote; None where it is not known that this process wrote.
+        step: how many steps were done when it was asked for.
     """
 
-    sort = "left"
+    sort = "carried"
 
     how: str
     path: str
-    run: int
-    site: Site
-    is_folder: bool = False
+    written: str
+    asked: Site
+    wrote: Site | None = None
+    step: int = 0
+
+
+@dataclass(frozen=True)
+class Reached(Note):
+    """Something outside the copy of the working folder: other runs meet it, too.
+
+    Attributes:
+        what: it is: `file PATH`, `port NUMBER`, `shared memory NAME`.
+        site: the line.
+    """
+
+    sort = "reached"
+
+    what: str
+    site: Site | None = None
 
 
 @dataclass(frozen=True)

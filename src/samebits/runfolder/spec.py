@@ -1,9 +1,24 @@
-"""What a recording is asked to hold; plain data that survives JSON."""
+"""RunSpec: what one run of the command is asked: how it is treated, what it records, when it ends, where it begins.
+
+Plain data that travels through a file.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal
+
+from samebits.base.records import from_data, to_data
+from samebits.factors.catalog import CATALOG
+from samebits.factors.context import Setting
+
+VARIABLE = "SAMEBITS_PLAN"
+# The name of the file.
+PLAN = "plan.json"
 
 # What the names of models begin with that no optimizer trains, where a resume is watched: averages, copies.
 AVERAGED = "averaged "
@@ -11,6 +26,9 @@ AVERAGED = "averaged "
 StopSignal = Literal["KILL", "TERM"]
 Put = Literal["generators", "optimizer"]
 Moment = Literal["load", "iter", "batch", "step"]
+# What the folder of a run holds: what the command found there; besides, what the first run prepared before its first
+# step; or what a whole run has left.
+Beginning = Literal["found", "prepared", "left"]
 
 
 @dataclass(frozen=True)
@@ -80,22 +98,36 @@ class ResumeSpec:
 
 
 @dataclass(frozen=True)
-class RecordSpec:
-    """What to record.
+class RunSpec:
+    """One run.
 
     Attributes:
+        role: what it is for, in words: `control`, `varied`, `pinned` …
+        settings: how to treat which factor; those not named are natural.
+        seed: root of every derived value.
+        witness: note the call sites at which factors enter.
+        record: write a recording.
+        per_rank: give every rank streams of its own.
         stop_after: end the process once this step has been written; None lets it run to its end.
-        keep_step: keep whole tensors of this step; None keeps none.
-        keep_streams: of these streams.
-        keep_names: those with these names; empty for all of them.
-        ops: record operations too.
+        keep_step, keep_streams, keep_names: keep whole tensors of one step; no names are all names.
+        ops: record every operation of some steps.
         look_seconds: end the process so long after its first step, once it has taken `look_steps` steps; None does not.
         look_steps: see there.
         follow: folder of another run: end the process soon after it diverged from that one.
-        along: folders of runs that are being made: the same with each of them; None does not.
+        along: folders of runs that are being made: the same with each of them. Whoever makes them fills in the folders.
+        paced_from: record so many steps, then take further ones only when asked to (`agent.pacer`).
         resume: watch checkpoints, and stop the process in the middle; None does not.
+        begins: what the folder holds at the start.
+        brought: of what a run has left only these paths, as in the user's own folder; empty for all of it.
+        keeps: what this run leaves is kept for later ones.
     """
 
+    role: str = "run"
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    seed: int = 0
+    witness: bool = False
+    record: bool = True
+    per_rank: bool = False
     stop_after: int | None = None
     keep_step: int | None = None
     keep_streams: tuple[str, ...] = ()
@@ -105,4 +137,46 @@ class RecordSpec:
     look_steps: int = 0
     follow: str | None = None
     along: tuple[str, ...] | None = None
+    paced_from: int | None = None
     resume: ResumeSpec | None = None
+    begins: Beginning = "prepared"
+    brought: tuple[str, ...] = ()
+    keeps: bool = False
+
+    def named(self, mode: str) -> list[str]:
+        """The factors treated so, in catalogue order."""
+        return [f.name for f in CATALOG if self.settings.get(f.name, Setting()).mode == mode]
+
+    def with_settings(self, settings: Mapping[str, Setting]) -> RunSpec:
+        """The same run with some factors treated otherwise."""
+        return replace(self, settings={**self.settings, **settings})
+
+    def environment(self, environ: Mapping[str, str], folder: Path) -> dict[str, str]:
+        """Variables that must be set before the interpreter starts; `folder` is the run's own."""
+        found: dict[str, str] = {}
+        for factor in CATALOG:
+            setting = self.settings.get(factor.name, Setting())
+            found |= factor.environment(setting, self.seed, environ)
+            if setting.mode != "natural":
+                found |= {name: str(folder / factor.name) for name in factor.fresh_folders}
+        return found
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """What must hold around the start of a command that is run once."""
+        with ExitStack() as stack:
+            for factor in CATALOG:
+                stack.enter_context(factor.starting(self.settings.get(factor.name, Setting())))
+            yield
+
+    def write(self, path: Path) -> None:
+        path.write_text(json.dumps(to_data(self), indent=1) + "\n", encoding="utf-8")
+
+
+def read_spec(path: str | Path) -> RunSpec:
+    """What `RunSpec.write` wrote.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    return from_data(RunSpec, json.loads(Path(path).read_text(encoding="utf-8")))

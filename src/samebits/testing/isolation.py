@@ -13,11 +13,12 @@ from typing import Any, Literal
 from samebits.base.errors import RecordingError, ScriptFailedError
 from samebits.factors.context import Setting
 from samebits.launch.command import Command
-from samebits.launch.process import Outcome, run_recorded
-from samebits.runfolder.plan import RunPlan
+from samebits.launch.process import Outcome, Runner
+from samebits.runfolder.spec import RunSpec
 from samebits.testing.expected import Named, named_from
 from samebits.testing.repeats import Call, is_complete, read_call
 from samebits.testing.seeding import is_generator
+from samebits.workspace.workspace import Workspace
 
 # What pytest itself, or a plugin that distributes tests, sets for the processes it starts.
 _NOT_PASSED_ON = ("PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST", "PYTEST_XDIST_")
@@ -99,8 +100,9 @@ def isolated_call(
     others = {name: setting for name, setting in settings.items() if name not in generators}
     own = ("-W", _LOADED_BEFORE, "--samebits-call", str(folder))
     words = (sys.executable, "-m", "samebits.testing.isolation", *args, *own)
-    plan = RunPlan("test", others, record=False)
-    outcome = run_recorded(Command(words, words, None), plan, folder / "process")
+    plan = RunSpec("test", others, record=False)
+    # The test is one of the user's, and belongs where it stands.
+    outcome = Runner(Command(words, words, None), Workspace(folder, "none")).run(plan, folder / "process")
     ended = _ended(folder)
     _raise_for(outcome, folder, test, ended)
     named = folder / _NAMED

@@ -22,7 +22,7 @@ def check_varied(names: Sequence[str], is_isolated: bool) -> tuple[str, ...]:
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise UsageError(f"vary takes a list of factors, got {names!r}", "for example vary=['file-order']")
     for factor in map(find, names):
-        if factor.by_copy:
+        if factor.by_folder:
             raise UsageError(f"{factor.name} belongs to the folder of a whole run", "samebits check varies it")
         if factor.scope == "environment" and not is_isolated:
             raise UsageError(

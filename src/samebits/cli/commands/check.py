@@ -11,9 +11,8 @@ import click
 
 from samebits.against.experiments import run_against, sides_of
 from samebits.base.errors import UsageError
-from samebits.checking.asked import Asked, check_in
+from samebits.checking.asked import Asked, check_in, pool_in
 from samebits.checking.plan import Request, first_runs
-from samebits.checking.pool import RunPool
 from samebits.cli.options import (
     COMMAND_LINE,
     answer,
@@ -25,9 +24,9 @@ from samebits.cli.options import (
     out_option,
     pin_option,
     seed_option,
+    workspace_options,
 )
 from samebits.launch.config import read_config
-from samebits.launch.working import working_in
 from samebits.report.crossings import against_json
 from samebits.report.forms import Form
 from samebits.report.json import check_json, dumped
@@ -45,8 +44,7 @@ from samebits.runfolder.folder import new_home
     "--jobs",
     type=jobs_given,
     metavar="N|auto",
-    help="So many runs side by side, each in a copy of this folder, or as many as fit (default: two in this folder, as "
-    "long as they change no files).",
+    help="So many runs side by side, or as many as fit (default: two where memory and cores allow).",
 )
 @click.option("--level", type=click.Choice(["step", "op"]), help="`op`: name the operation, too (default step).")
 @click.option("--all", "all_origins", is_flag=True, help="With --level op: name further operations, too.")
@@ -58,12 +56,7 @@ from samebits.runfolder.folder import new_home
     metavar="S",
     help="End a run after so many seconds (default ten times the first run, at least 60).",
 )
-@click.option(
-    "--fresh-copy/--no-fresh-copy",
-    default=None,
-    help="Start every run in a copy of this folder of its own (default with --jobs above 1).",
-)
-@click.option("--share", multiple=True, metavar="PATH", help="Leave this out of the copies: data (repeatable).")
+@workspace_options
 @click.option("--against", metavar="PYTHON", help="The same under another Python: where do two environments differ?")
 @click.option("--dry-run", is_flag=True, help="Print what would be run, and run nothing.")
 @seed_option
@@ -81,10 +74,10 @@ def command(
     samebits check --max-steps 50 --jobs 2 train.py
     samebits check -- torchrun --nproc-per-node 2 train.py
     samebits check train.py --out {run}
-    samebits check --fresh-copy --share data train.py
+    samebits check --share data train.py
     samebits check --against old/bin/python --level op train.py
 
-    Runs share the current folder unless they get copies of it; {run} in COMMAND is a folder of the run's own.
+    Each run begins in a copy of the current folder; {run} in COMMAND is a folder of the run's own.
     Standard input is passed on when it is a file. Exit status: 0 same bits, 1 different bits, 2 undecided.
     """  # noqa: D301 - click wants the character itself
     _warn_of_options_behind(command)
@@ -98,9 +91,7 @@ def command(
         return
     home = new_home(out, config.keep)
     note = partial(click.echo, err=True)
-    verdict = check_in(
-        home, request, note, asked.wants_copies(config), progress(), lambda known: note(so_far_text(known))
-    )
+    verdict = check_in(home, request, note, progress(), lambda known: note(so_far_text(known)))
     keep_answer(home, dumped(check_json(verdict)))
     answer_or_fail(form, form.check(verdict), verdict.error, is_partial=verdict.signal is not None)
     sys.exit(verdict.exit_code)
@@ -115,19 +106,15 @@ def _check_against(given: str, request: Request, form: Form, out: Path | None, k
         raise UsageError("that --format has no form for the answer of --against", "take text or json")
     sides = sides_of(request, given)
     home = new_home(out, kept)
-    with working_in(home), progress() as watch:
-        pool = RunPool(request, home, watch)
-        try:
-            found = run_against(request, sides, pool)
-        finally:
-            pool.close()
+    with pool_in(home, request, partial(click.echo, err=True), progress()) as pool:
+        found = run_against(request, sides, pool)
     keep_answer(home, dumped(against_json(found)))
     answer_or_fail(form, form.against(found), found.error, is_partial=found.divergent is not None)
     sys.exit(found.exit_code)
 
 
 # Options of ours that hardly any script has.
-_OURS = ("--quick", "--max-steps", "--max-runs", "--fresh-copy", "--dry-run", "--vary")
+_OURS = ("--quick", "--max-steps", "--max-runs", "--isolation", "--dry-run", "--vary")
 
 
 def _warn_of_options_behind(words: tuple[str, ...]) -> None:

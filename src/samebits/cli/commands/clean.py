@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import click
@@ -11,6 +10,8 @@ import click
 from samebits.base.errors import RecordingError, StorageError, UsageError
 from samebits.cli.options import answer
 from samebits.runfolder.folder import HOME, oldest_in
+from samebits.runfolder.removal import remove
+from samebits.workspace.workspace import clear, clear_others
 
 
 @click.command()
@@ -34,6 +35,8 @@ def command(keep: int | None, older_than: float | None, dry_run: bool) -> None:
     home = Path(HOME)
     if not home.is_dir():
         raise RecordingError(f"there is no {HOME}/ here", "change into the folder in which the checks were made")
+    if not dry_run:
+        clear_others(home)
     old = oldest_in(home, keep or 0, older_than or 0.0)
     freed = sum(_removed(path, dry_run) for path in old)
     would = "would be " if dry_run else ""
@@ -44,10 +47,10 @@ def _removed(path: Path, dry_run: bool) -> int:
     """How many bytes a folder takes; it is gone, unless it only might be."""
     size = sum(_size(Path(folder, name)) for folder, _, names in os.walk(path) for name in names)
     if not dry_run:
-        try:
-            shutil.rmtree(path)
-        except OSError as error:
-            raise StorageError(f"cannot remove {path}: {error.strerror}", "whose is it?") from error
+        clear(path)
+        remove(path)
+        if path.exists():
+            raise StorageError(f"cannot remove {path}", "whose is it?")
     return size
 
 

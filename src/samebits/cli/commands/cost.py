@@ -16,6 +16,7 @@ from samebits.cli.options import (
     keep_answer,
     out_option,
     seed_option,
+    workspace_options,
 )
 from samebits.factors.catalog import find, in_order
 from samebits.launch.command import parse_command
@@ -28,6 +29,7 @@ from samebits.report.forms import Form
 from samebits.report.json import dumped
 from samebits.report.progress import progress_line
 from samebits.runfolder.folder import new_home
+from samebits.workspace.workspace import Isolation
 
 
 @click.command(context_settings=COMMAND_LINE)
@@ -41,6 +43,7 @@ from samebits.runfolder.folder import new_home
     help="So many first steps are recorded, to see whether they repeat, and not timed.",
 )
 @click.option("--factor", "factors", multiple=True, metavar="FACTOR", help="Measure only this one (repeatable).")
+@workspace_options
 @seed_option
 @out_option
 @format_option("cost")
@@ -49,6 +52,8 @@ def command(
     budget: float,
     warm_up: int,
     factors: tuple[str, ...],
+    share: tuple[str, ...],
+    isolation: Isolation | None,
     seed: int | None,
     out: Path | None,
     form: Form,
@@ -71,7 +76,8 @@ def command(
     if unpriced:
         raise UsageError(f"{unpriced[0]} makes no step slower or quicker", "`samebits factors` says what each does")
     root = config.seed if seed is None else seed
-    request = Request(parse_command(command), root, budget, warm_up, tuple(chosen))
+    where = share or config.share, isolation or config.isolation
+    request = Request(parse_command(command), root, budget, warm_up, tuple(chosen), *where)
     home = new_home(out, config.keep)
     with working_in(home), progress_line() as announce:
         costs = run_cost(request, home, announce)

@@ -19,6 +19,7 @@ from samebits.cli.options import (
     out_option,
     pin_option,
     seed_option,
+    workspace_options,
     write_in_ci_option,
 )
 from samebits.launch.config import read_config
@@ -27,6 +28,7 @@ from samebits.report.forms import Form
 from samebits.report.json import check_json, dumped
 from samebits.report.progress import progress
 from samebits.runfolder.folder import new_home
+from samebits.workspace.workspace import Isolation
 
 
 @click.command(context_settings=COMMAND_LINE)
@@ -43,7 +45,7 @@ from samebits.runfolder.folder import new_home
 @click.option("--max-steps", type=click.IntRange(min=1), help="Lock the first so many steps only.")
 @click.option("--quick", is_flag=True, help="Look at the first seconds of training only, to see whether it repeats.")
 @click.option("--no-check", is_flag=True, help="Do not look whether it repeats; that is written down.")
-@click.option("--fresh-copy", is_flag=True, help="Start every run in a copy of this folder of its own.")
+@workspace_options
 @click.option("--replace", is_flag=True, help="Throw away what is locked under that name, on every machine.")
 @click.option("--timeout", type=float, metavar="S", help="End a run after so many seconds.")
 @seed_option
@@ -60,7 +62,8 @@ def command(
     max_steps: int | None,
     quick: bool,
     no_check: bool,
-    fresh_copy: bool,
+    share: tuple[str, ...],
+    isolation: Isolation | None,
     replace: bool,
     timeout: float | None,
     seed: int | None,
@@ -87,7 +90,7 @@ def command(
         command,
         lockfile,
         name,
-        pins_of(pins, fresh_copy, config),
+        pins_of(pins, config),
         config.seed if seed is None else seed,
         config.max_steps if max_steps is None else max_steps,
         data,
@@ -95,6 +98,8 @@ def command(
         repeats_of(is_quick=quick, is_unchecked=no_check),
         replace,
         config.timeout if timeout is None else timeout,
+        share or config.share,
+        isolation or config.isolation,
     )
     home = new_home(out, config.keep)
     found = lock(request, Around(home, partial(click.echo, err=True), progress))

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from samebits.base.errors import UsageError
-from samebits.checking.pool import RunPool
+from samebits.checking.asked import pool_in
 from samebits.cli.options import (
     COMMAND_LINE,
     answer_or_fail,
@@ -20,12 +20,11 @@ from samebits.cli.options import (
     out_option,
     pin_option,
     seed_option,
+    workspace_options,
 )
 from samebits.factors.pinning import settings_from
 from samebits.launch.command import Command, parse_command
 from samebits.launch.config import read_config
-from samebits.launch.copies import volume
-from samebits.launch.working import working_in
 from samebits.report.forms import Form
 from samebits.report.json import dumped
 from samebits.report.progress import progress
@@ -34,8 +33,7 @@ from samebits.resuming.experiments import run_resume
 from samebits.resuming.plan import Request
 from samebits.runfolder.folder import new_home
 from samebits.runfolder.spec import StopSignal
-
-LARGE_BYTES = 10**9
+from samebits.workspace.workspace import Isolation
 
 
 @click.command(context_settings=COMMAND_LINE)
@@ -58,7 +56,7 @@ LARGE_BYTES = 10**9
     "--saved-at", type=int, multiple=True, metavar="STEPS", help="So many steps are done when it saves (repeatable)."
 )
 @click.option("--during-save", is_flag=True, help="Kill within a save, and leave half of its file.")
-@click.option("--share", multiple=True, metavar="PATH", help="Leave this out of the copies: data (repeatable).")
+@workspace_options
 @click.option("--timeout", type=float, metavar="S", help="End a run after so many seconds.")
 @pin_option("Hold this factor still, too (repeatable).")
 @seed_option
@@ -73,6 +71,7 @@ def command(
     saved_at: tuple[int, ...],
     during_save: bool,
     share: tuple[str, ...],
+    isolation: Isolation | None,
     timeout: float | None,
     pins: tuple[str, ...],
     seed: int | None,
@@ -104,19 +103,13 @@ def command(
         config.seed if seed is None else seed,
         config.timeout if timeout is None else timeout,
         share or config.share,
+        isolation or config.isolation,
         saved_at,
     )
     home = new_home(out, config.keep)
     note = partial(click.echo, err=True)
-    with working_in(home), progress() as watch:
-        pool = RunPool(request.check, home, watch)
-        try:
-            size = pool.places.survey.bytes
-            if size > LARGE_BYTES:
-                note(f"note: copying {volume(size)} for every run; leave data where it is with --share PATH")
-            found = run_resume(request, pool)
-        finally:
-            pool.close()
+    with pool_in(home, request.check, note, progress()) as pool:
+        found = run_resume(request, pool)
     keep_answer(home, dumped(resume_json(found)))
     answer_or_fail(form, form.resume(found), found.trouble, is_partial=any(trial.compared for trial in found.trials))
     sys.exit(found.exit_code)

@@ -18,8 +18,7 @@ from samebits.launch.process import Outcome, run_transparent
 from samebits.launch.signals import end_like
 from samebits.runfolder.folder import mark_busy, mark_done, new_home
 from samebits.runfolder.notes import Failed, Note, Overridden, Started, read_notes
-from samebits.runfolder.plan import RunPlan
-from samebits.runfolder.spec import OpWindow
+from samebits.runfolder.spec import OpWindow, RunSpec
 from samebits.runfolder.steps import COMPARED
 
 
@@ -72,13 +71,13 @@ class _Asked:
     level: str
     steps: str | None
 
-    def plan(self, config: Config) -> RunPlan:
+    def plan(self, config: Config) -> RunSpec:
         if self.no_pin and self.pins:
             raise UsageError("--no-pin and --pin contradict one another", "leave one of them out")
         chosen = self.pins or config.pin
         # The final state belongs to no step.
         kept = () if self.keep_values is None else tuple(one for one in COMPARED if one not in ("artifact", "end"))
-        return RunPlan(
+        return RunSpec(
             "run",
             {} if self.no_pin else settings_from(chosen) if chosen else settings_for(None),
             config.seed if self.seed is None else self.seed,

@@ -9,13 +9,21 @@ from pathlib import Path
 
 import click
 
-from samebits.cli.options import answer_or_fail, format_option, lockfile_option, out_option, write_in_ci_option
+from samebits.cli.options import (
+    answer_or_fail,
+    format_option,
+    lockfile_option,
+    out_option,
+    workspace_options,
+    write_in_ci_option,
+)
 from samebits.launch.config import read_config
 from samebits.locking.making import Around, need_to_write
 from samebits.locking.verifying import VerifyRequest, verify
 from samebits.report.forms import Form
 from samebits.report.progress import progress
 from samebits.runfolder.folder import new_home, open_run
+from samebits.workspace.workspace import Isolation
 
 
 @click.command()
@@ -24,6 +32,7 @@ from samebits.runfolder.folder import new_home, open_run
 @click.option("--update-new-only", is_flag=True, help="Write only what was never locked for this environment.")
 @click.option("--allow-unknown", is_flag=True, help="End with 0, not 2, where this environment was never locked.")
 @click.option("--timeout", type=float, metavar="S", help="End a run after so many seconds.")
+@workspace_options
 @lockfile_option
 @write_in_ci_option
 @out_option
@@ -35,6 +44,8 @@ def command(
     update_new_only: bool,
     allow_unknown: bool,
     timeout: float | None,
+    share: tuple[str, ...],
+    isolation: Isolation | None,
     lockfile: Path,
     write_in_ci: bool,
     out: Path | None,
@@ -57,7 +68,8 @@ def command(
     config = read_config()
     recording = None if against is None else open_run(against)
     limit = config.timeout if timeout is None else timeout
-    request = VerifyRequest(lockfile, names, recording, update, update_new_only, limit)
+    where = share or config.share, isolation or config.isolation
+    request = VerifyRequest(lockfile, names, recording, update, update_new_only, limit, *where)
     home = Path() if recording is not None else new_home(out, config.keep)
     found = verify(request, Around(home, partial(click.echo, err=True), progress))
     alone = found.entries[0].error if len(found.entries) == 1 else None

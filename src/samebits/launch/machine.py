@@ -1,0 +1,156 @@
+"""What this machine has to give, and how many runs fit: no more than the container or batch job around us may take.
+
+A container sees the memory and the cores of the whole machine; what it may take of them, its control groups say
+(cgroups(7); cgroup-v1/memory.txt and cgroup-v2.rst in the kernel's documentation).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
+# Of the memory that is free: the system and the page cache live on the rest.
+SHARE_OF_MEMORY = 0.5
+# A run that is a little above one core does not need two.
+SLACK_CORES = 0.15
+# What runs side by side would share: a device, and the port at which ranks meet.
+SHARED = frozenset({"accelerator", "ranks"})
+
+
+@dataclass(frozen=True)
+class Need:
+    """What the processes took that have ended below this one.
+
+    Attributes:
+        cpu_seconds: all together.
+        peak_bytes: of memory, the largest of them.
+    """
+
+    cpu_seconds: float
+    peak_bytes: int
+
+
+def needed() -> Need:
+    """Since this process began."""
+    import resource
+
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return Need(used.ru_utime + used.ru_stime, used.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
+
+
+class Fitting:
+    """How many runs may go on at once: cores and memory for all, as the first one, made alone, was seen to need them.
+
+    Nobody's number of threads is changed for it: a run that keeps all cores busy goes alone. So do ranks, whatever uses
+    an accelerator, and a run after one that met something outside its copy of the folder.
+
+    Args:
+        most: side by side.
+        as_fits: fewer where the first run shows that no more fit.
+        is_same_path: all see the folder at one path; where they would not, only one at a time is made unasked.
+    """
+
+    def __init__(self, most: int, *, as_fits: bool, is_same_path: bool) -> None:
+        self._most = most if is_same_path or not as_fits else 1
+        self._fits = 1 if as_fits else most
+        self._is_known, self._reached, self._is_alone = not as_fits, False, False
+        self._before = needed()
+
+    @property
+    def room(self) -> int:
+        return 1 if self._reached or self._is_alone else self._fits
+
+    def learn(self, used: frozenset[str] | None, seconds: float, *, reached: bool) -> None:
+        """What a run has shown that ended after so many seconds."""
+        self._reached = reached
+        if not self._is_known:
+            self._is_known, now = True, needed()
+            need = replace(now, cpu_seconds=now.cpu_seconds - self._before.cpu_seconds)
+            self._fits = fitting(self._most, used, seconds, need, free_bytes())
+
+    def go_alone(self) -> None:
+        """From now on runs are made one after the other."""
+        self._is_alone = True
+
+
+def fitting(most: int, used: frozenset[str] | None, seconds: float, need: Need, free: int | None) -> int:
+    """How many runs fit like one that was made alone.
+
+    Args:
+        most: cores.
+        used: by the run; None where that is not known.
+        seconds: it took.
+        need: of all its processes.
+        free: bytes of memory that can be taken; None where that is not known.
+    """
+    if used is None or used & SHARED:
+        return 1
+    busy = max(1, math.ceil(need.cpu_seconds / max(seconds, 1e-3) - SLACK_CORES))
+    by_memory = most if free is None else int(free * SHARE_OF_MEMORY // max(1, need.peak_bytes))
+    return max(1, min(most // busy, by_memory))
+
+
+def cores(proc: Path = PROC, groups: Path = GROUPS) -> int:
+    """How many this process may keep busy, at least one."""
+    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    shares = [share for folder in _folders("cpu", proc, groups) if (share := _share_of_time(folder)) is not None]
+    return max(1, int(min([own, *shares])))
+
+
+def free_bytes(proc: Path = PROC, groups: Path = GROUPS) -> int | None:
+    """Memory that can be taken without swapping; None where the system does not say (proc_meminfo(5))."""
+    lines = _read(proc / "meminfo").splitlines()
+    found = next((line.split()[1] for line in lines if line.startswith("MemAvailable:")), None)
+    if found is None:
+        return None
+    left = [left for folder in _folders("memory", proc, groups) if (left := _left(folder)) is not None]
+    return max(0, min([int(found) * 1024, *left]))
+
+
+def _folders(controller: str, proc: Path, groups: Path) -> Iterator[Path]:
+    """Those of our own control group and of all that it lies in: the narrowest bound counts."""
+    for line in _read(proc / "self" / "cgroup").splitlines():
+        _, names, path = line.split(":", 2)
+        if names and controller not in names.split(","):
+            continue
+        base, own = groups / controller if names else groups, Path(path.lstrip("/"))
+        for part in (own, *own.parents):
+            yield base / part
+
+
+def _left(folder: Path) -> int | None:
+    """Bytes that a group may still take; None where nothing bounds it."""
+    for most, used, cache in (
+        ("memory.max", "memory.current", "inactive_file"),
+        ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    ):
+        with suppress(ValueError):  # "max", or no such file
+            limit, taken = int(_read(folder / most)), int(_read(folder / used))
+            stat = dict(line.split(" ", 1) for line in _read(folder / "memory.stat").splitlines())
+            return limit - taken + int(stat.get(cache, 0))
+    return None
+
+
+def _share_of_time(folder: Path) -> float | None:
+    """How many cores a group may keep busy; None where nothing bounds it."""
+    with suppress(ValueError):
+        words = _read(folder / "cpu.max").split() or [
+            _read(folder / "cpu.cfs_quota_us"),
+            _read(folder / "cpu.cfs_period_us"),
+        ]
+        quota, period = map(int, words)
+        return quota / period if quota > 0 and period > 0 else None
+    return None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError):
+        return ""

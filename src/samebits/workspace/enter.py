@@ -1,0 +1,79 @@
+"""Starts a command that has mounts of its own, which nobody else sees: `python -I -S enter.py PLAN COMMAND...`.
+
+A copy of the working folder then lies at the folder's own path. Run as a program, it needs the standard library only;
+what it starts takes its place, with the same process number. The calls are described in unshare(2), mount(2) and
+user_namespaces(7).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+
+_NEW_MOUNTS, _NEW_USER = 0x00020000, 0x10000000
+_READ_ONLY, _REMOUNT, _BIND, _RECURSIVE, _PRIVATE = 1, 32, 4096, 16384, 1 << 18
+# Flags of a mount that nobody but the system's own root may take away: `statvfs` has the same numbers for them.
+_KEPT = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME | os.ST_RELATIME
+FAILED = 125
+
+
+def _call(name: str, *arguments: object) -> None:
+    function = getattr(ctypes.CDLL(None, use_errno=True), name)
+    if function(*arguments) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+
+
+def _mount(source: str, target: str, flags: int) -> None:
+    _call("mount", os.fsencode(source), os.fsencode(target), None, ctypes.c_ulong(flags), None)
+
+
+def separate() -> None:
+    """From now on this process has mounts of its own.
+
+    Raises:
+        OSError: the system does not let it.
+    """
+    user, group = os.getuid(), os.getgid()
+    try:
+        _call("unshare", _NEW_MOUNTS)
+    except OSError:
+        _call("unshare", _NEW_USER | _NEW_MOUNTS)
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+            with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+                file.write(text)
+    _mount("none", "/", _RECURSIVE | _PRIVATE)
+
+
+def mount(source: str, target: str, is_read_only: bool) -> None:
+    """Show a file or folder at another path, too."""
+    _mount(source, target, _BIND | _RECURSIVE)
+    if is_read_only:
+        kept = os.statvfs(target).f_flag & _KEPT
+        _mount("none", target, _BIND | _REMOUNT | _READ_ONLY | kept)
+
+
+def main() -> None:
+    """Make the mounts, and become the command."""
+    plan, *argv = sys.argv[1:]
+    try:
+        with open(plan, encoding="utf-8") as file:
+            content = json.load(file)
+        separate()
+        for source, target, is_read_only in content["mounts"]:
+            mount(source, target, is_read_only)
+        os.chdir(content["start"])
+    except OSError as error:
+        sys.stderr.write(f"samebits could not mount a copy of the working folder: {error}\n")
+        os._exit(FAILED)
+    try:
+        os.execvp(argv[0], argv)
+    except OSError as error:
+        sys.stderr.write(f"cannot start {argv[0]!r}: {error.strerror}\n")
+        os._exit(127)
+
+
+if __name__ == "__main__":
+    main()

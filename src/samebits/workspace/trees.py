@@ -1,0 +1,223 @@
+"""Copies of folders: small files copied, large ones linked; folders are folders, as long as they are not too many.
+
+A link in a copy leads to where the original can be read. Before a run writes to what is linked, the link is replaced by
+a copy of its own (`inside.files`), so that no run reaches the original. Where the file system has reflinks, large files
+are copied, too: that takes neither time nor space (ioctl_ficlone(2)).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from samebits.runfolder.removal import remove
+from samebits.workspace.place import is_in
+
+# Larger files are linked, and so is what comes after so many files or bytes.
+LARGE_BYTES = 16 * 1024**2
+MOST_FILES, MOST_BYTES = 10_000, 10**9
+# In a tree with more entries than this, the folders that come last are shown as a whole.
+MOST_ENTRIES = 20_000
+OWN = ".samebits"
+# What a virtual environment of Python's or conda's holds: its own scripts name it by its absolute path.
+_ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
+_FICLONE = 0x40049409
+_PIECE = 4 * 1024**2
+
+
+@dataclass
+class Survey:
+    """What a copy holds.
+
+    Attributes:
+        files, bytes: that are copied.
+        linked: files that are links, with their sizes in bytes.
+        whole: folders that are shown as they are, and not copied.
+        lost: what cannot be copied, as `path: why`.
+    """
+
+    files: int = 0
+    bytes: int = 0
+    linked: dict[str, int] = field(default_factory=dict)
+    whole: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Copying:
+    """How a folder is copied.
+
+    Attributes:
+        source, target: absolute; the target is made.
+        links: where the source can be read by whoever is in the copy.
+        left_out: absolute paths in the source that the copy does without.
+        shared: absolute paths in the source that are shown as they are.
+        mounted: what is shown as it is will be mounted there; otherwise links lead to it.
+        led: what a symbolic link is to say in the copy, given its path in the source and what it says there.
+    """
+
+    source: str
+    target: str
+    links: str
+    left_out: frozenset[str] = frozenset()
+    shared: frozenset[str] = frozenset()
+    mounted: bool = True
+    led: Callable[[str, str], str] = lambda _, to: to
+
+    def made(self) -> Survey:
+        """Copy; what cannot be read is said, and left out.
+
+        Raises:
+            OSError: the disk is full, or the target cannot be made.
+        """
+        found, clones, entries = Survey(), _can_clone(self.source, os.path.dirname(self.target)), 0
+        os.mkdir(self.target)
+        waiting, made = deque([self.source]), []
+        while waiting:
+            folder = waiting.popleft()
+            target = self.target + folder[len(self.source) :]
+            try:
+                listed = [one for one in os.scandir(folder) if self._is_copied(one)]
+            except OSError as error:
+                found.lost.append(f"{folder}: {error.strerror}")
+                continue
+            entries += len(listed)
+            if folder != self.source and (self._is_environment(listed) or self._is_too_much(entries)):
+                os.rmdir(target)
+                self._show(folder, target, found)
+                continue
+            made.append((folder, target))
+            for entry in listed:
+                own = os.path.join(target, entry.name)
+                if entry.path in self.shared:
+                    self._show(entry.path, own, found)
+                elif entry.is_symlink():
+                    os.symlink(self.led(entry.path, os.readlink(entry.path)), own)
+                elif entry.is_dir(follow_symlinks=False):
+                    os.mkdir(own)
+                    waiting.append(entry.path)
+                elif entry.is_file(follow_symlinks=False):
+                    self._file(entry, own, found, clones)
+                else:
+                    found.lost.append(f"{entry.path}: neither a file nor a folder")
+        # The inner ones first, and last of all: writing in a folder changes its time.
+        for folder, target in reversed(made):
+            _like(folder, target)
+        return found
+
+    def _is_copied(self, entry: os.DirEntry[str]) -> bool:
+        return entry.name != OWN and entry.path not in self.left_out
+
+    def _is_environment(self, listed: Iterable[os.DirEntry[str]]) -> bool:
+        return any(entry.name in _ENVIRONMENTS for entry in listed)
+
+    def _is_too_much(self, entries: int) -> bool:
+        # A link is no folder to those who go through all folders.
+        return entries > MOST_ENTRIES and self.mounted
+
+    def _show(self, path: str, own: str, found: Survey) -> None:
+        """A path that is shown as it is: a link, or a place to mount it at."""
+        found.whole.append(path)
+        if not self.mounted:
+            os.symlink(path, own)
+        elif os.path.isdir(path):
+            os.mkdir(own)
+        else:
+            open(own, "xb").close()
+
+    def _file(self, entry: os.DirEntry[str], own: str, found: Survey, clones: bool) -> None:
+        size = entry.stat(follow_symlinks=False).st_size
+        is_large = not clones and (size > LARGE_BYTES or found.bytes + size > MOST_BYTES)
+        if is_large or (found.files >= MOST_FILES and not clones):
+            os.symlink(self.links + entry.path[len(self.source) :], own)
+            found.linked[entry.path] = size
+            return
+        try:
+            copy_file(entry.path, own)
+        except PermissionError as error:
+            found.lost.append(f"{entry.path}: {error.strerror}")
+            return
+        found.files += 1
+        found.bytes += size
+
+
+def copy_file(source: str, target: str) -> None:
+    """A new file with the content, the mode and the times of another one; what is not there takes no room."""
+    with open(source, "rb") as content, open(target, "xb") as copy:
+        _copy_content(content.fileno(), copy.fileno())
+    _like(source, target)
+
+
+def _copy_content(source: int, target: int) -> None:
+    with suppress(OSError):
+        fcntl.ioctl(target, _FICLONE, source)
+        return
+    size, at = os.fstat(source).st_size, 0
+    while at < size:
+        try:
+            at = os.lseek(source, at, os.SEEK_DATA)
+        except OSError:  # nothing but a hole is left
+            break
+        end = os.lseek(source, at, os.SEEK_HOLE)
+        os.lseek(target, at, os.SEEK_SET)
+        while at < end:
+            sent = os.sendfile(target, source, at, min(_PIECE, end - at))
+            if not sent:
+                return
+            at += sent
+    os.ftruncate(target, size)
+
+
+def _can_clone(source: str, target: str) -> bool:
+    """Whether files of one folder can share their blocks with copies in another one."""
+    one = next((entry.path for entry in _entries(source) if entry.is_file(follow_symlinks=False)), None)
+    probe = os.path.join(target, f".clone-{os.getpid()}")
+    if one is None:
+        return False
+    try:
+        with open(one, "rb") as content, open(probe, "xb") as copy:
+            fcntl.ioctl(copy.fileno(), _FICLONE, content.fileno())
+        return True
+    except OSError:
+        return False
+    finally:
+        with suppress(OSError):
+            os.unlink(probe)
+
+
+def _entries(folder: str) -> Collection[os.DirEntry[str]]:
+    try:
+        return list(os.scandir(folder))
+    except OSError:
+        return ()
+
+
+def _like(source: str, target: str) -> None:
+    with suppress(OSError):
+        shutil.copystat(source, target, follow_symlinks=False)
+
+
+def bring(source: str, target: str, paths: Iterable[str]) -> None:
+    """Make some paths of one tree as they are in another one, there or not.
+
+    Args:
+        source: the tree that is copied from.
+        target: the tree that is changed.
+        paths: relative to both.
+    """
+    for path in sorted(paths):
+        there, here = os.path.join(source, path), os.path.join(target, path)
+        if not is_in(os.path.normpath(here), target):
+            continue
+        remove(here)
+        if os.path.lexists(there):
+            os.makedirs(os.path.dirname(here), exist_ok=True)
+            if os.path.isdir(there) and not os.path.islink(there):
+                shutil.copytree(there, here, symlinks=True)
+            else:
+                shutil.copy2(there, here, follow_symlinks=False)

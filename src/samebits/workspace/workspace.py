@@ -1,0 +1,354 @@
+"""Workspace: the user's working folder as a command found it, and a copy of it for every run.
+
+    trees/found       as the command found it; every run begins with a copy of this
+    trees/prepared    the same with what the first run made before its first step, where that took long
+    trees/left        as one run left its copy
+    work-1, work-2 …  a run's copy, its folder `{run}`, what has mounts
+
+Where the system lets a process have mounts of its own, each run sees its copy at the path of the original, and nothing
+of samebits in it; so runs that go on at once are as if each were alone. Elsewhere copies lie at paths of their own, and
+`Place` says what they are called in the user's folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Literal
+
+from samebits.base.errors import StorageError
+from samebits.base.sites import shown_path
+from samebits.runfolder.folder import is_busy
+from samebits.runfolder.removal import MARK, OWN_NAME, is_own, remove
+from samebits.runfolder.spec import RunSpec
+from samebits.workspace import enter
+from samebits.workspace.place import FILES, Place, is_in
+from samebits.workspace.trees import OWN, Copying, Survey, bring
+
+Isolation = Literal["copy", "none"]
+# Set to anything, runs in copies have no mounts of their own: for scripts that call sudo or ssh, say.
+WITHOUT_MOUNTS = "SAMEBITS_NO_MOUNTS"
+TREES, _ROOT, _COPY, _MOUNTS, _BEGAN = "trees", "root", "copy", "mounts.json", "began"
+FOUND, PREPARED, LEFT = "found", "prepared", "left"
+
+
+class Workspace:
+    """Gives every run of a command its place, and takes it back.
+
+    Args:
+        home: the folder for the runs; ours.
+        isolation: `copy` gives each run a copy of the working folder; `none` lets all of them begin in the folder.
+        share: paths in the folder that copies show as they are.
+
+    Attributes:
+        folder: the working folder.
+        survey: what a copy holds.
+        left_by: number of the run whose folder was kept; None where none was.
+        is_prepared: copies begin with what the first run has prepared.
+    """
+
+    def __init__(self, home: Path, isolation: Isolation = "copy", share: Sequence[str] = ()) -> None:
+        self.home, self.isolation, self.folder = home, isolation, os.getcwd()
+        self.shared = shared_paths(self.folder, share)
+        self.left_by: int | None = None
+        self.is_prepared = False
+        self.survey = Survey()
+        self._slots = set[int]()
+        self._lock = threading.Lock()
+        # Short: names of sockets have 108 bytes at most (unix(7)).
+        self.temporary = next(path for path in temporary_of(home) if not is_in(str(path), self.folder))
+        if home.parent.name == OWN:
+            clear_others(home.parent)
+        elif not any(map(is_own, (home, *home.parents))):
+            (home / MARK).touch()
+        if isolation == "copy":
+            self._find()
+
+    @property
+    def is_mounted(self) -> bool:
+        """Whether runs see their copies at the path of the folder."""
+        return self.isolation == "copy" and can_mount()
+
+    def _find(self) -> None:
+        """Keep the folder as it is now."""
+        if os.path.dirname(self.folder) == self.folder:
+            raise StorageError(
+                f"{self.folder} is no working folder to copy", "change into a project, or --isolation none"
+            )
+        (self.home / TREES).mkdir(parents=True, exist_ok=True)
+        left_out = frozenset([str(self.home)])
+        copying = Copying(self.folder, self._tree(FOUND), self._links()[0], left_out, self.shared, self.is_mounted)
+        self.survey = self._copied(copying)
+
+    def _copied(self, copying: Copying) -> Survey:
+        try:
+            return copying.made()
+        except OSError as error:
+            raise StorageError(
+                f"cannot copy {self.folder} to {copying.target}: {error.strerror}",
+                "leave what is large where it is with --share PATH, or choose another place with --out",
+            ) from error
+
+    def _tree(self, name: str) -> str:
+        return str(self.home / TREES / name)
+
+    def _links(self) -> tuple[str, str]:
+        """Where runs read what is too large to be copied: of the user's folder, and of our own trees."""
+        if self.is_mounted:
+            return str(self.temporary / "origin"), str(self.temporary / TREES)
+        return self.folder, str(self.home / TREES)
+
+    # ---- the place of a run
+
+    @contextmanager
+    def place_for(self, spec: RunSpec) -> Iterator[Place]:
+        """Where a run is to happen; afterwards its copy is gone, unless it was kept."""
+        with self._lock:
+            slot = next(number for number in range(1, 1000) if number not in self._slots)
+            self._slots.add(slot)
+        work = self.home / f"work-{slot}"
+        try:
+            remove(work)
+            work.mkdir(parents=True)
+            yield self._place(work, spec)
+        finally:
+            for path in (work, self.temporary / f"tmp-{slot}"):
+                remove(path)
+            with self._lock:
+                self._slots.remove(slot)
+
+    def _place(self, work: Path, spec: RunSpec) -> Place:
+        (work / FILES).mkdir()
+        if self.isolation == "none":
+            return Place(self.folder, str(work / FILES), home=str(self.home))
+        temporary = self.temporary / f"tmp-{work.name.removeprefix('work-')}"
+        remove(temporary)
+        for path in (self.temporary, temporary):
+            path.mkdir(mode=0o700, exist_ok=True)
+        origin, trees = self._links()
+        own = {origin: self.folder, **{f"{trees}/{name}": self.folder for name in (FOUND, PREPARED, LEFT)}}
+        if self.is_mounted:
+            copy = work / _COPY
+            seen = {name: str(self.temporary / name) for name in ("origin", TREES, "home", FILES, "tmp")}
+            for point in seen.values():
+                Path(point).mkdir(exist_ok=True)
+            paths = seen[FILES], str(copy), "", str(self.home), seen["home"], seen["tmp"]
+            place = Place(self.folder, *paths, own, tuple(sorted(self.shared)))
+            mounts = [
+                (self.folder, seen["origin"], True),
+                (str(self.home / TREES), seen[TREES], True),
+                (str(self.home), seen["home"], False),
+                (str(work / FILES), seen[FILES], False),
+                (str(temporary), seen["tmp"], False),
+                *((path, self._in(copy, path), self._is_guarded(path)) for path in self.survey.whole),
+                # Last: it hides the folder itself.
+                (str(copy), self.folder, False),
+            ]
+            (work / _MOUNTS).write_text(json.dumps({"mounts": mounts, "start": self.folder}), encoding="utf-8")
+        else:
+            root = work / _ROOT
+            copy = Path(f"{root}{self.folder}")
+            _show_beside(root, self.folder)
+            paths = str(work / FILES), str(copy), str(root), str(self.home), "", str(temporary)
+            place = Place(self.folder, *paths, own, tuple(sorted(self.shared)))
+        self._fill(place, spec)
+        (work / _BEGAN).touch()
+        return place
+
+    def _fill(self, place: Place, spec: RunSpec) -> None:
+        """The copy, as the run is to find it."""
+        is_left = spec.begins == LEFT and self.left_by is not None and not spec.brought
+        name = LEFT if is_left else PREPARED if spec.begins != "found" and self.is_prepared else FOUND
+        ours = {os.path.relpath(path, self.folder) for path in (*self.survey.linked, *self.survey.whole)}
+        tree = self._tree(name)
+
+        def led(path: str, to: str) -> str:
+            if not os.path.isabs(to) or os.path.relpath(path, tree) in ours:
+                return to
+            before, found, own = to.partition(f"/{_ROOT}{self.folder}")
+            to = f"{self.folder}{own}" if found and is_in(before, str(self.home)) else to
+            return place.led(to)
+
+        self._copied(Copying(tree, place.copy, f"{self._links()[1]}/{name}", led=led))
+        if spec.begins == LEFT and self.left_by is not None:
+            if spec.brought:
+                paths = (os.path.relpath(path, self.folder) for path in spec.brought if is_in(path, self.folder))
+                bring(self._tree(LEFT), place.copy, paths)
+            shutil.copytree(
+                self._tree(f"{LEFT}-{FILES}"), self._work_of(place) / FILES, symlinks=True, dirs_exist_ok=True
+            )
+
+    def _in(self, copy: Path, path: str) -> str:
+        return str(copy) + path[len(self.folder) :]
+
+    def _is_guarded(self, path: str) -> bool:
+        """Whether nothing is to be written to what is shown as it is: nobody has said that it may be."""
+        is_environment = any(os.path.exists(os.path.join(path, name)) for name in ("pyvenv.cfg", "conda-meta"))
+        return path not in self.shared and not is_environment
+
+    def _work_of(self, place: Place) -> Path:
+        return Path(place.copy[: -len(self.folder)] if place.root else place.copy).parent
+
+    def files_of(self, place: Place) -> Path:
+        """The run's own folder, as it is called outside."""
+        return (self._work_of(place) / FILES) if place.copy else Path(place.files)
+
+    def prefix(self, place: Place) -> list[str]:
+        """What stands before the command, so that it has mounts of its own."""
+        if not place.copy or place.root:
+            return []
+        return [sys.executable, "-I", "-S", enter.__file__, str(self._work_of(place) / _MOUNTS)]
+
+    def outside(self, place: Place, path: str) -> str:
+        """Where a path that a run sees is to be found from outside, as long as its place is there."""
+        for seen, own in ((place.files, str(self.files_of(place))), (place.start, place.copy or self.folder)):
+            if is_in(path, seen):
+                return own + path[len(seen) :]
+        return path
+
+    # ---- what runs leave
+
+    def keep(self, place: Place, number: int) -> None:
+        """Keep what this run has left, in place of what another one left."""
+        trees = self.home / TREES
+        if not place.copy:
+            return
+        for path in (trees / LEFT, trees / f"{LEFT}-{FILES}"):
+            remove(path)
+        os.rename(place.copy, trees / LEFT)
+        os.rename(self.files_of(place), trees / f"{LEFT}-{FILES}")
+        self.left_by = number
+
+    def prepare(self, place: Place, made: Collection[str]) -> None:
+        """From now on runs begin with these files as this one has left them, besides those of the folder."""
+        prepared = self._tree(PREPARED)
+        self._copied(Copying(self._tree(FOUND), prepared, f"{self._links()[1]}/{FOUND}"))
+        for path in made:
+            own = prepared + path[len(self.folder) :]
+            remove(own)
+            os.makedirs(os.path.dirname(own), exist_ok=True)
+            os.link(place.copy + path[len(self.folder) :], own, follow_symlinks=False)
+        self.is_prepared = True
+
+    def forget_prepared(self) -> None:
+        """Runs begin as the command found the folder."""
+        self.is_prepared = False
+        remove(self._tree(PREPARED))
+
+    def changed(self, place: Place) -> list[str]:
+        """The files that a run has made or changed in its copy, as paths in the user's folder."""
+        if not place.copy:
+            return []
+        # Copies have the times of what they are copies of; when a file became what it is nobody can set.
+        began = os.lstat(self._work_of(place) / _BEGAN).st_ctime_ns
+        return list(_newer(place.copy, began, self.folder))
+
+    def changed_before(self, place: Place, moment: float) -> dict[str, float]:
+        """Those among them that were last written before a moment, each with its time (seconds, as `time.time`)."""
+        times = {path: os.lstat(self.outside(place, place.led(path))).st_mtime for path in self.changed(place)}
+        return {path: time for path, time in times.items() if time < moment}
+
+    def close(self) -> None:
+        """Take away everything but the recordings."""
+        clear(self.home)
+
+
+def _newer(copy: str, began: int, folder: str) -> Iterator[str]:
+    for where, _, names in os.walk(copy):
+        for name in names:
+            path = os.path.join(where, name)
+            with suppress(OSError):
+                if os.lstat(path).st_ctime_ns > began and "__pycache__" not in path:
+                    yield folder + path[len(copy) :]
+
+
+def clear(home: Path) -> None:
+    """Take away what only runs that are under way need: of a folder whose command has ended, however it did."""
+    for path in (*home.glob("work-*"), home / TREES, *temporary_of(home)):
+        remove(path)
+
+
+def clear_others(homes: Path) -> None:
+    """The same in every folder of ours whose command was killed."""
+    for home in homes.iterdir():
+        if OWN_NAME.fullmatch(home.name) and not home.is_symlink() and not is_busy(home):
+            clear(home)
+
+
+def temporary_of(home: Path) -> list[Path]:
+    """Where the folder for temporary files of the runs in this home may be; the first one that is not in the way."""
+    name = blake2b(os.fsencode(os.path.abspath(home)), digest_size=8).hexdigest()
+    places = dict.fromkeys((tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm", str(home)))
+    return [Path(place) / f"samebits-{name}" for place in places]
+
+
+def shared_paths(folder: str, given: Collection[str]) -> frozenset[str]:
+    """The paths that are shared, absolute.
+
+    Raises:
+        StorageError: one of them is not there, or not in the folder.
+    """
+    found = frozenset(os.path.normpath(os.path.join(folder, path)) for path in given)
+    for path in sorted(found):
+        if not os.path.lexists(path):
+            raise StorageError(f"--share {path}: there is no such file or folder", "name one in the working folder")
+    return frozenset(path for path in found if is_in(path, folder))
+
+
+def shown_size(survey: Survey) -> str:
+    """`data/train.bin (50.0 GB) and 3 folders`: what copies show as it is, the largest first."""
+    files = sorted(survey.linked, key=lambda path: -survey.linked[path])
+    parts = []
+    if files:
+        more = f" and {len(files) - 1} more files" if len(files) > 1 else ""
+        parts.append(f"{shown_path(files[0])} ({volume(survey.linked[files[0]])}){more}")
+    if survey.whole:
+        more = f" and {len(survey.whole) - 1} more folders" if len(survey.whole) > 1 else ""
+        parts.append(f"{shown_path(survey.whole[0])}{more}")
+    return " and ".join(parts)
+
+
+def volume(count: int) -> str:
+    """`12.3 GB`."""
+    size, unit = float(count), "bytes"
+    for larger in ("kB", "MB", "GB"):
+        if size >= 1000:
+            size, unit = size / 1000, larger
+    return f"{size:.0f} {unit}" if unit in ("bytes", "kB") else f"{size:.1f} {unit}"
+
+
+@cache
+def can_mount() -> bool:
+    """Whether this system lets a process have mounts of its own; tried once."""
+    if not sys.platform.startswith("linux") or os.environ.get(WITHOUT_MOUNTS):
+        return False
+    trial = "import runpy, sys; m = runpy.run_path(sys.argv[1]); m['separate'](); m['mount']('/tmp', '/tmp', True)"
+    words = [sys.executable, "-I", "-S", "-c", trial, enter.__file__]
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False)
+        return done.returncode == 0
+    return False
+
+
+def _show_beside(root: Path, folder: str) -> None:
+    """Links to what stands beside the folder, and beside what it lies in: `../data` is found from the copy, too."""
+    path = folder
+    os.makedirs(f"{root}{os.path.dirname(folder)}")
+    while path != os.sep:
+        parent, own = os.path.split(path)
+        with suppress(OSError):
+            for name in os.listdir(parent):
+                if name != own:
+                    os.symlink(os.path.join(parent, name), f"{root}{os.path.join(parent, name)}")
+        path = parent
