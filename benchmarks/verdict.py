@@ -25,7 +25,8 @@ from samebits.checking import plan as plans
 from samebits.checking.facts import read_facts
 from samebits.checking.plan import Request
 from samebits.launch.command import parse_command
-from samebits.launch.process import run_recorded
+from samebits.launch.process import Runner
+from samebits.workspace.workspace import Workspace
 
 SCRIPT = """
 import sys, time
@@ -120,15 +121,17 @@ def main() -> None:
 def _start_up(folder: Path, pairs: int = 15) -> None:
     """What a run of three steps takes more than the plain script, in turns with it; and the static look at its code."""
     os.chdir(folder)
+    (folder / "runs").mkdir()
     script = ["train.py", "same", "3"]
     request = Request(parse_command(script))
+    runner = Runner(request.command, Workspace(folder / "runs"))
     pinned = plans.pinned_run(request, request.pinnable(), None)
     more: dict[str, list[float]] = {"left alone": [], "pinned and watched": [], "reading what it noted": []}
     for number in range(pairs):
         plain = _plain(folder, script)
         for name, plan in (("left alone", request.base("control")), ("pinned and watched", pinned)):
-            path = folder / f"start-{number}-{plan.role}"
-            more[name].append(run_recorded(request.command, plan, path).wall_seconds - plain)
+            path = folder / "runs" / f"start-{number}-{plan.role}"
+            more[name].append(runner.run(plan, path).wall_seconds - plain)
         start = time.perf_counter()
         read_facts(path)
         more["reading what it noted"].append(time.perf_counter() - start)

@@ -12,7 +12,8 @@ import h5py
 import pytest
 
 from samebits.launch.command import parse_command
-from samebits.launch.process import Outcome, run_recorded
+from samebits.launch.process import Outcome
+from tests.running import run_recorded
 from samebits.runfolder.notes import Ended, read_notes
 from samebits.runfolder.spec import RunSpec
 

@@ -7,7 +7,8 @@ import pytest
 
 from samebits.comparison.locate import Divergence, first_divergence
 from samebits.launch.command import parse_command
-from samebits.launch.process import Outcome, run_recorded
+from samebits.launch.process import Outcome
+from tests.running import run_recorded
 from samebits.runfolder.notes import Failed, Unseen, read_notes
 from samebits.runfolder.spec import RunSpec
 from samebits.runfolder.steps import Recording

@@ -10,7 +10,7 @@ import pytest
 from samebits.factors.catalog import CATALOG
 from samebits.factors.context import Mode, Setting
 from samebits.launch.command import parse_command
-from samebits.launch.process import run_recorded
+from tests.running import run_recorded
 from samebits.runfolder.notes import Failed, read_notes
 from samebits.runfolder.spec import RunSpec
 

@@ -12,7 +12,7 @@ from typing import Any
 from samebits.factors.catalog import CATALOG
 from samebits.factors.context import Setting
 from samebits.launch.command import parse_command
-from samebits.launch.process import run_recorded
+from tests.running import run_recorded
 from samebits.runfolder.notes import AnyNote, read_notes
 from samebits.runfolder.spec import RunSpec
 

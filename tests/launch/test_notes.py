@@ -6,7 +6,7 @@ import pytest
 
 from samebits.factors.context import Setting
 from samebits.launch.command import parse_command
-from samebits.launch.process import run_recorded
+from tests.running import run_recorded
 from samebits.runfolder.notes import Files, Note, Seeded, Started, Witnessed, read_notes
 from samebits.runfolder.spec import RunSpec
 from tests.launch.conftest import PATIENCE_SECONDS, PYTHON, write

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from samebits.launch.command import parse_command
-from samebits.launch.process import run_recorded
+from tests.running import run_recorded
 from samebits.runfolder.spec import RunSpec
 from tests.launch.conftest import PATIENCE_SECONDS, PYTHON, SAMEBITS, only_run, samebits, write
 from tests.launch.test_ending import lives, pids, started, until
@@ -165,10 +165,11 @@ def test_the_watchman_leaves_when_samebits_does(tmp_path: Path) -> None:
     """It costs one process, and that one ends with us."""
     write(tmp_path, {"it.py": "import os; print(os.getppid())"})
     code = (
-        "import os, sys, samebits.launch.guard as guard; from samebits.launch.process import run_recorded as run;"
+        "import os, sys, samebits.launch.guard as guard; from samebits.launch.process import Runner;"
         "from samebits.launch.command import parse_command; from samebits.runfolder.spec import RunSpec;"
-        "from pathlib import Path;"
-        "[run(parse_command(['it.py']), RunSpec(), Path(name)) for name in 'ab']; print(guard._watchman.pid)"
+        "from samebits.workspace.workspace import Workspace; from pathlib import Path; home = Path('runs').absolute();"
+        "home.mkdir(); runner = Runner(parse_command(['it.py']), Workspace(home));"
+        "[runner.run(RunSpec(), home / name) for name in 'ab']; print(guard._watchman.pid)"
     )
 
     done = subprocess.run([PYTHON, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)

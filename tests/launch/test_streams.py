@@ -16,9 +16,12 @@ RUN = """
 import sys
 from pathlib import Path
 from samebits.launch.command import parse_command
+from samebits.launch.process import Runner
 from samebits.runfolder.spec import RunSpec
-from samebits.launch.process import run_recorded
-outcome = run_recorded(parse_command(["it.py"]), RunSpec(), Path("run"), 60)
+from samebits.workspace.workspace import Workspace
+path = Path("run").absolute()
+path.mkdir()
+outcome = Runner(parse_command(["it.py"]), Workspace(path, "none")).run(RunSpec(), path, 60)
 sys.exit(outcome.exit_code)
 """
 SEES = """

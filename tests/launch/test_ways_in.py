@@ -9,7 +9,7 @@ import pytest
 
 from samebits.factors.context import Setting
 from samebits.launch.command import parse_command
-from samebits.launch.process import run_recorded
+from tests.running import run_recorded
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Ended, Started, read_notes
 from samebits.runfolder.spec import RunSpec, read_spec

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from samebits.launch.command import Command
-from samebits.launch.process import run_recorded
+from tests.running import run_recorded
 from samebits.runfolder.notes import Failed, Unseen, Witnessed, read_notes
 from samebits.runfolder.ops import Ops
 from samebits.runfolder.spec import RunSpec
