@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from samebits.base.sites import leave_out_own_frames
+
 Named = tuple[str, Any]
 
 
@@ -32,9 +34,10 @@ def listen(
             before(*args, **kwargs)
         try:
             result = original(*args, **kwargs)
-        except BaseException:
+        except BaseException as error:
             if failed is not None:
                 failed(*args)
+            leave_out_own_frames(error)
             raise
         if after is not None:
             after(result, *args)
