@@ -16,7 +16,7 @@ from torch import nn
 import samebits
 from samebits.agent.following import Followed
 from samebits.agent.trees import leaves
-from samebits.bits.digest import DIGEST
+from samebits.bits.digest import DIGEST, digests
 from samebits.factors import imports
 from samebits.factors.patching import PatchedFunction
 from samebits.runfolder.folder import RunFolder
@@ -267,3 +267,30 @@ def test_a_torch_without_modes_costs_operations_alone(tmp_path: Path) -> None:
     assert "_len_torch_dispatch_stack" in told
     assert "_DisableFuncTorch" in told
     assert RunFolder(tmp_path / "run").recordings()[0].steps == 1
+
+
+# Tensors that wrap others
+
+
+def test_what_a_transform_wraps_is_digested_below_and_ends_no_recording() -> None:
+    """A wrapper has no memory of its own: at level op it is no evidence, at level step what it wraps is."""
+    from samebits.agent.log import tensors_in
+    from samebits.agent.ops.mode import _has_bits
+
+    found: dict[str, list[int]] = {}
+    has_bits: list[bool] = []
+
+    def loss(x: torch.Tensor) -> torch.Tensor:
+        has_bits.extend([_has_bits(x), _has_bits(x * 1)])
+        found["wrapped"] = digests([tensor for _, tensor in tensors_in({"x": x, "held": Holding(x)}, "0")])
+        return x.sum()
+
+    torch.func.grad(loss)(torch.ones(()))
+
+    assert found["wrapped"] == digests([torch.ones(()), torch.ones(())])
+    assert has_bits == [False] * 2
+
+
+class Holding:
+    def __init__(self, x: torch.Tensor) -> None:
+        self.x = x
