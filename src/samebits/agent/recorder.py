@@ -240,8 +240,10 @@ class Recorder:
         with suppress(RuntimeError):
             # One that `threading` does not know: the program's own are counted and listed.
             _thread.start_new_thread(leave_late, ())
-        self.finish()
-        done.release()
+        try:
+            self.finish()
+        finally:
+            done.release()
 
     def safely(self, hook: Callable[..., None]) -> Callable[..., None]:
         """A mistake of ours must not end the user's run: the recording ends instead, and says why."""

@@ -195,7 +195,8 @@ def kind_of(leaf: object) -> str:
     """How something that is not looked into is called: `texts`, or its class."""
     if isinstance(leaf, str | bytes):
         return "texts"
-    dtype = getattr(leaf, "dtype", None)
+    # Asked of the class: an object may make whatever it is asked for.
+    dtype = getattr(leaf, "dtype", None) if hasattr(type(leaf), "dtype") else None
     return f"{type(leaf).__name__} of {dtype}" if dtype is not None else type(leaf).__name__
 
 
