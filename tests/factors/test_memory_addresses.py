@@ -176,3 +176,19 @@ def test_where_it_is_refused_that_is_said(monkeypatch: pytest.MonkeyPatch) -> No
     assert inside == is_fixed()
     if not inside:
         assert "does not let programs fix them" in seen.value
+
+
+def test_the_hash_is_given_back_with_the_last_that_was_numbered() -> None:
+    """What was hashed once keeps its number while it lives, and no longer is anything of the pin left."""
+    made, context, _ = numbered()
+    before = vars(library().Tensor)["__hash__"].__code__
+    thing, other = made.Tensor(), made.nn.Module()
+    found = {thing, other}
+    context.end()
+    is_left = "__hash__" in vars(made.nn.Module)
+    del thing, other, found
+    gc.collect()
+
+    assert is_left
+    assert "__hash__" not in vars(made.nn.Module)
+    assert vars(made.Tensor)["__hash__"].__code__ is before

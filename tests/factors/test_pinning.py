@@ -324,7 +324,8 @@ torch.distributed.init_process_group("gloo", init_method="file://{tmp_path}/stor
 print(json.dumps([before, current_rank()]))
 torch.distributed.destroy_process_group()
 """
-    assert python(code, RANK="5") == [5, 0]
+    assert python(code, RANK="5", WORLD_SIZE="8") == [5, 0]
+    assert python(code, LOCAL_RANK="5") == [None, 0]
 
 
 @pytest.mark.parametrize("rank", ["", "x", "-1", "1.5"])

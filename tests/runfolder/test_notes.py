@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -133,3 +134,27 @@ def test_files_that_were_compared_are_not_unseen() -> None:
     assert note.beside({"/home/out/a.json"}, "/home") == Unseen.written(["/data/b.csv"])
     assert note.beside({"/home/out/a.json", "/data/b.csv"}, "/home") is None
     assert Unseen("a region").beside({"/home/out/a.json"}, "/home") == Unseen("a region")
+
+
+def test_threads_and_forks_lose_and_double_nothing(tmp_path: Path) -> None:
+    """However many write at once: a line is one write."""
+    journal = Journal(tmp_path)
+
+    def write(first: int) -> None:
+        for number in range(first, first + 2000):
+            journal.note(Stopped(number))
+
+    threads = [threading.Thread(target=write, args=(first,)) for first in range(0, 8000, 2000)]
+    for thread in threads:
+        thread.start()
+    for _ in range(3):
+        child = os.fork()
+        if child == 0:
+            journal.note(Cut("forward"))
+            os._exit(0)
+        os.waitpid(child, 0)
+    for thread in threads:
+        thread.join()
+
+    assert sorted(note.step for note in read_notes(tmp_path, Stopped)) == list(range(8000))
+    assert len(list(read_notes(tmp_path, Cut))) == 3

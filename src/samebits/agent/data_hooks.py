@@ -10,8 +10,7 @@ import torch
 
 from samebits.agent.listening import Named, listen, unwrapped
 from samebits.agent.models import COPIED
-from samebits.agent.saves import Saves, content, kind_of
-from samebits.agent.trees import plain_digest
+from samebits.agent.saves import Saves, content, kind_of, saved_digest
 
 if TYPE_CHECKING:
     from samebits.agent.recorder import Recorder
@@ -40,15 +39,19 @@ class DataHooks:
     def batch_made(self, batch: object, *_: object) -> None:
         self.recorder.inside.loading = False
         if self.recorder.is_active():
-            self.recorder.training.has_loader = True
-            self.recorder.log.add_tree("batch", batch, f"{self.recorder.log.count('batch')}")
+            log = self.recorder.log
+            closed = log.add_tree("batch", batch, f"{log.count('batch')}")
+            # What a model is given stands for what cannot be looked into.
+            self.recorder.training.has_loader = not closed
+            for kind in closed:
+                self.recorder.note_once(f"what is in a {kind} of a batch")
 
     def saved(self, thing: object, file: str) -> None:
         if not self.recorder.is_active():
             return
         number = self.recorder.log.count("artifact")
         tensors: list[Named] = []
-        numbers: list[tuple[str, int]] = []
+        plain: list[tuple[str, int]] = []
         for path, leaf, tells_time in content(thing, f"{number}", file):
             if tells_time:
                 self.recorder.note_once(
@@ -56,15 +59,15 @@ class DataHooks:
                 )
             elif torch.is_tensor(leaf):
                 tensors.append((path, unwrapped(leaf)))
-            elif isinstance(leaf, bool | int | float | complex) and (digest := plain_digest(leaf)) is not None:
-                numbers.append((path, digest))
+            elif (digest := saved_digest(leaf)) is not None:
+                plain.append((path, digest))
             else:
                 # One of each kind: a vocabulary has a hundred thousand texts.
                 kind = kind_of(leaf)
                 self.recorder.note_once(f"{kind} in what was saved, such as {_key(path, number, file)}", kind)
         self.recorder.log.add("artifact", tensors)
-        if numbers:
-            self.recorder.log.add_digests("artifact", [name for name, _ in numbers], [digest for _, digest in numbers])
+        if plain:
+            self.recorder.log.add_digests("artifact", [name for name, _ in plain], [digest for _, digest in plain])
         self.recorder.log.add("artifact", self._changed_states(f"{number}.state."))
         self.recorder.last_looks.look_at_copies(self.recorder.lane)
 

@@ -6,7 +6,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 from samebits.base.errors import SamebitsError
@@ -15,6 +15,7 @@ from samebits.bits.digest import DIGEST
 from samebits.runfolder.steps import ROOTS, Recording, file_name
 
 _ROOTS_AT_ONCE = 512
+_ROOTS_BETWEEN = "SELECT root FROM steps WHERE kind='step' AND step BETWEEN ? AND ? ORDER BY step"
 # Reading along takes one hundredth of the time at most; and a run that is so far ahead of another one goes on alone.
 _READING_SHARE, _MOST_AHEAD = 0.01, 65_536
 _BYTES_AT_ONCE = 4096
@@ -25,34 +26,28 @@ class Followed:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._recording: Recording | None = None
-        self._is_open = False
+        self._is_over = False
         self._first, self._roots = 0, list[bytes]()
 
     def agrees(self, path: Path, step: int, root: bytes) -> bool:
         """Whether it has the same root there; also where it says nothing."""
-        if not self._is_open:
-            self._recording, self._is_open = self._opened(path), True
         number = step - self._first
-        if self._recording is not None and not 0 <= number < len(self._roots):
+        if not self._is_over and not 0 <= number < len(self._roots):
             self._first, number = step, 0
-            last = step + _ROOTS_AT_ONCE - 1
-            rows = self._recording.query(
-                "SELECT root FROM steps WHERE kind='step' AND step BETWEEN ? AND ? ORDER BY step", step, last
-            )
-            self._roots = [found for (found,) in rows]
-            if not rows:
-                self._recording = None
+            self._roots = self._read(path, step)
+            self._is_over = not self._roots
         return number >= len(self._roots) or self._roots[number] == root
 
-    def _opened(self, path: Path) -> Recording | None:
+    def _read(self, path: Path, step: int) -> list[bytes]:
+        """The next roots; none where nothing can be said. The file is closed again: the process is the program's."""
         if not _is_the_only_one(path, self._folder):
-            return None
+            return []
         try:
-            found = Recording(self._folder / path.name)
+            with closing(Recording(self._folder / path.name)) as found:
+                rows = found.query(_ROOTS_BETWEEN, step, step + _ROOTS_AT_ONCE - 1) if found.digest == DIGEST else []
         except SamebitsError:
-            return None
-        return found if found.digest == DIGEST else None
+            return []
+        return [root for (root,) in rows]
 
 
 class Along:

@@ -69,4 +69,8 @@ class Graphs:
 def is_captured() -> bool:
     """Whether what is called now is not done, but becomes part of a CUDA graph."""
     cuda: ModuleType = torch.cuda
-    return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
+    try:
+        return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
+    except RuntimeError:
+        # A device that has failed answers nothing any more, and captures nothing.
+        return False

@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from samebits.base.sites import leave_out_own_frames
+
 Named = tuple[str, Any]
 
 
@@ -32,9 +34,10 @@ def listen(
             before(*args, **kwargs)
         try:
             result = original(*args, **kwargs)
-        except BaseException:
+        except BaseException as error:
             if failed is not None:
                 failed(*args)
+            leave_out_own_frames(error)
             raise
         if after is not None:
             after(result, *args)
@@ -90,9 +93,11 @@ def as_tensor(leaf: object) -> Any:
 
 def _of_array(array: Any) -> object:
     """A copy of a NumPy array; of its bytes where torch has no such numbers."""
-    if array.dtype.kind not in "biufc" or not array.dtype.isnative or array.size == 0:
+    if array.dtype.kind not in "biufc" or not array.dtype.isnative:
         return None
     dtype = getattr(torch, array.dtype.name, None)
+    if array.size == 0:
+        return torch.zeros(array.shape, dtype=dtype if isinstance(dtype, torch.dtype) else torch.uint8)
     raw = bytearray(array.tobytes())
     if not isinstance(dtype, torch.dtype):
         return torch.frombuffer(raw, dtype=torch.uint8)

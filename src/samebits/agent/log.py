@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import multiprocessing.util
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from samebits.agent.ending import Ending
 from samebits.agent.environment import environment_now
 from samebits.agent.listening import as_tensor, unwrapped
-from samebits.agent.trees import leaves, plain_digest
+from samebits.agent.trees import BY_NAME, data_inside, leaves, plain_digest
 from samebits.base.errors import StorageError
 from samebits.base.ranks import current_rank
 from samebits.base.sites import user_files
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 # Digests that still lie on an accelerator come over together, so the device is waited for once in a while only.
 ROWS_WAITING = 16
+# So many things are looked at within an object of the user's: it may refer to a whole data set.
+MOST_WITHIN = 4096
 
 
 @dataclass
@@ -99,6 +101,7 @@ class Log:
         self._row = _Row()
         self._queue: list[tuple[int, str, _Row]] = []
         self._counts: dict[str, int] = {}
+        self._cuts: set[str] = set()
         self._ends: list[tuple[tuple[int, ...], str, list[str], Sequence[int] | Pending]] = []
         self._at_end: Callable[[], None] | None = None
         self._finalizer: Any = None
@@ -146,13 +149,13 @@ class Log:
 
     def add_end(self, stream: str, order: tuple[int, ...], tree: Iterable[tuple[str, object]]) -> None:
         """Digest the last state of something; it is written at the end, by its order and not by when it came."""
-        tensors, plain = _sorted_out(tree)
-        held, part = _evidence(tensors)
+        content = _Content(tree)
+        held, part = _evidence(content.tensors)
         if held:
             self._ends.append((order, stream, [name for name, _ in held], part))
             if self.spec.keep_step is not None:
                 self._keep(stream, held)
-        if plain:
+        if plain := content.plain:
             self._ends.append((order, stream, [name for name, _ in plain], [digest for _, digest in plain]))
 
     def _keep(self, stream: str, held: Sequence[tuple[str, object]]) -> None:
@@ -168,16 +171,17 @@ class Log:
             names = [f"{name} {str(tensor.dtype).removeprefix('torch.')}" for name, tensor in held]
             self._row.add("number", names, numbers([tensor for _, tensor in held]))
 
-    def add_tree(self, stream: str, tree: object, prefix: str) -> None:
-        """Digest whatever can be digested in a container."""
-        self.add_all(stream, [(prefix, tree)])
+    def add_tree(self, stream: str, tree: object, prefix: str) -> Collection[str]:
+        """Digest whatever can be digested in a container; gives the kinds of what cannot."""
+        return self.add_all(stream, [(prefix, tree)])
 
-    def add_all(self, stream: str, trees: Iterable[tuple[str, object]]) -> None:
-        """Digest whatever can be digested in containers, under their names."""
-        tensors, plain = _sorted_out(trees)
-        self.add(stream, tensors)
-        if plain:
+    def add_all(self, stream: str, trees: Iterable[tuple[str, object]]) -> Collection[str]:
+        """Digest whatever can be digested in containers, under their names; gives the kinds of what cannot."""
+        content = _Content(trees)
+        self.add(stream, content.tensors)
+        if plain := content.plain:
             self._row.add(stream, [name for name, _ in plain], [digest for _, digest in plain])
+        return content.closed
 
     def end_step(self, cut: str) -> bool:
         """Close the row; True when this was the last step that was asked for."""
@@ -185,8 +189,10 @@ class Log:
         self._row.add("rng", states, list(states.values()))
         self._queue.append((self.step, "step", self._row))
         self._row, self._counts = _Row(), {}
-        if self.step == 0:
+        if cut not in self._cuts:
+            self._cuts.add(cut)
             self.journal.note(Cut(cut, self.rank))
+        if self.step == 0:
             self.journal.note(Files(tuple(user_files())))
             self.journal.note(ComputedIn(environment_now(), self.rank))
         is_asked_for = self.spec.stop_after is not None and self.step >= self.spec.stop_after
@@ -281,19 +287,38 @@ class Log:
         return self.writer is not None or bool(self._queue) or bool(self._row.parts)
 
 
-def _sorted_out(trees: Iterable[tuple[str, object]]) -> tuple[list[tuple[str, Any]], list[tuple[str, int]]]:
-    """The tensors in containers, and the digests of their numbers and texts."""
-    tensors: list[tuple[str, object]] = []
-    plain: list[tuple[str, int]] = []
-    for prefix, tree in trees:
-        for path, leaf in leaves(tree, prefix):
-            tensor = as_tensor(leaf)
-            if tensor is not None:
-                if is_evidence(tensor := unwrapped(tensor)):
-                    tensors.append((path, tensor))
-            elif (digest := plain_digest(leaf)) is not None:
-                plain.append((path, digest))
-    return tensors, plain
+class _Content:
+    """What is in containers.
+
+    Attributes:
+        tensors: those that hold bits.
+        plain: digests of numbers and texts.
+        closed: kinds of what holds no tensor and is no number or text.
+    """
+
+    def __init__(self, trees: Iterable[tuple[str, object]]) -> None:
+        self.tensors: list[tuple[str, Any]] = []
+        self.plain: list[tuple[str, int]] = []
+        self.closed: dict[str, None] = {}
+        for prefix, tree in trees:
+            for path, leaf in leaves(tree, prefix):
+                if (digest := plain_digest(leaf)) is not None:
+                    self.plain.append((path, digest))
+                elif leaf is not None and not self._take(path, leaf) and not isinstance(leaf, BY_NAME):
+                    self.closed[type(leaf).__name__] = None
+
+    def _take(self, path: str, leaf: object) -> bool:
+        """Whether something is a tensor, or holds some: of an object, what else it holds may be a time or an id."""
+        within = islice(leaves(leaf, path, data_inside), MOST_WITHIN)
+        found = [(name, as_tensor(one)) for name, one in within]
+        found = [(name, unwrapped(tensor)) for name, tensor in found if tensor is not None]
+        self.tensors += [(name, tensor) for name, tensor in found if is_evidence(tensor)]
+        return bool(found)
+
+
+def tensors_in(tree: object, prefix: str) -> list[tuple[str, Any]]:
+    """The tensors that hold bits in a container or an object."""
+    return _Content([(prefix, tree)]).tensors
 
 
 def _evidence(
@@ -303,7 +328,10 @@ def _evidence(
     found = found_at_once([tensor for _, tensor in named])
     if None not in found:
         return named, cast("list[int]", found)
-    # Something lies on an accelerator, is made of several tensors, or holds no bits at all.
+    # Something lies on an accelerator, is made of several tensors, is wrapped by a transform, or holds no bits at all.
+    below = [(name, unwrapped(tensor)) for name, tensor in named]
+    if any(new is not old for (_, new), (_, old) in zip(below, named, strict=True)):
+        return _evidence(below)
     held, found = _evident(named, found)
     return held, _completed([tensor for _, tensor in held], found)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -36,6 +36,8 @@ class Holder:
         name: its path, with a dot at the end; empty at the top of the first model.
         order: holders count from 0 in the order in which they are met.
         parameters, buffers: the module's own dictionaries.
+        passing: names of buffers that are no part of the module's state: what they do shows in what is computed, and
+            as long as nothing reads them they may hold anything.
         stage: what was done with it.
         at_first: digests of a copy when it was new, once they are made: a copy that never changes says nothing.
         seen: buffers as they were when they were digested last.
@@ -46,6 +48,7 @@ class Holder:
     order: int
     parameters: Mapping[str, object]
     buffers: Mapping[str, Any]
+    passing: Collection[str]
     stage: int
     at_first: object = None
     seen: dict[str, Weak] = field(default_factory=dict)
@@ -53,12 +56,14 @@ class Holder:
 
     def state(self) -> list[Named]:
         """Its parameters and buffers as they are now."""
-        return [*_tensors(self.name, self.parameters), *_tensors(self.name, self.buffers)]
+        lasting = {key: one for key, one in self.buffers.items() if key not in self.passing}
+        return [*_tensors(self.name, self.parameters), *_tensors(self.name, lasting)]
 
     def changed_buffers(self) -> Iterator[Named]:
-        """Buffers that were written to, or replaced, since the last call."""
+        """Buffers that were written to, or replaced, since the last call: all of them at the first."""
         # A scripted module's dictionary can be walked through, and no more.
-        there = [(key, one) for key, one in self.buffers.items() if one is not None and not is_lazy(one)]
+        buffers = [(key, one) for key, one in self.buffers.items() if key not in self.passing]
+        there = [(key, one) for key, one in buffers if one is not None and not is_lazy(one)]
         changed = {key for key, one in there if not (key in self.seen and self.seen[key].is_unchanged(one))}
         if BATCHES_COUNTED in changed:
             changed |= WRITTEN_UNSEEN
@@ -110,7 +115,10 @@ class Models:
         return bool(holding) and all(self._known(inner) is None for inner in holding)
 
     def meet(self, module: torch.nn.Module) -> list[Named]:
-        """Name the tensors of a module that is called for the first time; those that are new, parameters first."""
+        """Name the tensors of a module that is called for the first time; its parameters that are new.
+
+        Buffers count as they are when a step ends: they may be written before anything reads them.
+        """
         if module in self._tops:
             return []
         fresh = [
@@ -130,7 +138,7 @@ class Models:
             self._take(fresh, f"{kind}{self._counted(kind)}.", stage)
 
     def look_again(self) -> list[Named]:
-        """Name what has been put into known modules since they were met."""
+        """Name what has been put into known modules since they were met; parameters that are new."""
         found: list[Named] = []
         for module, prefix in self._tops.alive():
             inner = [(path, one) for path, one in inner_modules(module) if _holds_tensors(one)]
@@ -164,12 +172,10 @@ class Models:
             name = self._free(f"{prefix}{path}." if path else prefix)
             holder = self._known(module)
             if holder is None:
-                holder = Holder(name, next(self._order), module._parameters, module._buffers, stage)
+                passing = vars(module).get("_non_persistent_buffers_set", ())
+                holder = Holder(name, next(self._order), module._parameters, module._buffers, passing, stage)
                 self._holders[id(module)] = (ref(module, self._ender(id(module))), holder)
             holder.name, holder.stage = name, stage
-            if stage == CALLED:
-                # They are digested as the first state; what comes after that is a change.
-                list(holder.changed_buffers())
             self._has_new_copies |= stage == COPIED
             held.append(holder)
         return self._named(held, stage)
@@ -182,13 +188,14 @@ class Models:
     def _named(self, holders: Iterable[Holder], stage: int) -> list[Named]:
         held = list(holders)
         found: list[Named] = []
-        for own in ([holder.parameters for holder in held], [holder.buffers for holder in held]):
-            for holder, tensors in zip(held, own, strict=True):
-                for name, tensor in _tensors(holder.name, tensors):
-                    known = self._names.get(tensor)
-                    if known is None or known[1] < stage or stage == COPIED == known[1]:
-                        self._names.set(tensor, (name, stage))
-                        found.append((name, tensor))
+        parameters = [named for holder in held for named in _tensors(holder.name, holder.parameters)]
+        buffers = [named for holder in held for named in _tensors(holder.name, holder.buffers)]
+        for number, (name, tensor) in enumerate(parameters + buffers):
+            known = self._names.get(tensor)
+            if known is None or known[1] < stage or stage == COPIED == known[1]:
+                self._names.set(tensor, (name, stage))
+                if number < len(parameters):
+                    found.append((name, tensor))
         return found
 
     # ---- what became of them
@@ -230,6 +237,11 @@ class Models:
             return []
         self._has_new_copies = False
         return [one for _, one in list(self._holders.values()) if one.stage == COPIED and one.at_first is None]
+
+
+def holds_any(module: torch.nn.Module) -> bool:
+    """Whether a module or one within it holds tensors: a loss does not."""
+    return any(_holds_tensors(inner) for _, inner in inner_modules(module))
 
 
 def _holds_tensors(module: torch.nn.Module) -> bool:

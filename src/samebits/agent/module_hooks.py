@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from samebits.agent.compilers import is_tracing
+from samebits.agent.identity import Weak
 from samebits.agent.listening import listen
-from samebits.agent.models import COPIED, LOADED
+from samebits.agent.models import COPIED, LOADED, holds_any
 
 if TYPE_CHECKING:
     from samebits.agent.recorder import Recorder
@@ -66,7 +67,9 @@ class ModuleHooks:
         self.recorder.begin_if_over(module)
         lane = self.recorder.lane
         training, log = lane.training, lane.log
-        if training.forward_open and not training.has_optimizer and not training.has_backward:
+        is_step = training.forward_open and not training.has_optimizer and not training.has_backward
+        # A loss is called on what a model gave: only the next call of a model is another step.
+        if is_step and (holds_any(module) or training.was_opened_by(module)):
             self.recorder.end_call()
         if lane.ops is not None:
             # A forked child that trains itself begins here, and not when it is forked: it may be no such child.
@@ -75,7 +78,8 @@ class ModuleHooks:
         self.recorder.last_looks.look_at_copies(lane)
         if not training.has_loader:
             log.add_tree("batch", args, f"{log.count('batch')}")
-        training.forward_open = True
+        if not training.forward_open:
+            training.forward_open, training.opened_by = True, Weak(module)
 
     def _outermost_returned(self, module: torch.nn.Module, result: object) -> None:
         training = self.recorder.training

@@ -8,12 +8,13 @@ goes to the lane of the calling thread, and rows are cut here.
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import os
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,12 +35,18 @@ from samebits.agent.optimizer_hooks import OptimizerHooks, remove_left_over
 from samebits.agent.optimizers import Optimizers
 from samebits.agent.training import Training
 from samebits.agent.used import what_was_used
+from samebits.bits.digest.unseen import MISSING
+from samebits.factors import imports
 from samebits.runfolder.lane_ids import current_lane_id
 from samebits.runfolder.notes import Ended, Journal, Stopped, Unseen, Used
 from samebits.runfolder.spec import OpWindow, RunSpec
 
 if TYPE_CHECKING:
     from samebits.agent.ops.mode import OpRecorder
+
+
+# A process that leaves by `os._exit` waits no longer for what is still to be written.
+SECONDS_TO_FINISH = 30.0
 
 
 def _nothing() -> None:
@@ -105,11 +112,20 @@ class Recorder:
             else:
                 # Only the first training of a process is followed and kept from: which one comes second is arrival.
                 first = self.spec.ops if number == 1 else OpWindow(self.spec.ops.first, self.spec.ops.last)
-                # Only where operations are recorded: the schemas of all of them take a tenth of a second.
-                from samebits.agent.ops.mode import OpRecorder
+                with self._unless_unknown("operations"):
+                    # Only where operations are recorded: the schemas of all of them take a tenth of a second.
+                    from samebits.agent.ops.mode import OpRecorder
 
-                lane.ops = OpRecorder(log, first)
+                    lane.ops = OpRecorder(log, first)
         return lane
+
+    @contextmanager
+    def _unless_unknown(self, what: str) -> Iterator[None]:
+        """A torch that lacks something which only samebits needs costs what is seen by it, and not the recording."""
+        try:
+            yield
+        except (AttributeError, ImportError) as error:
+            self.note_once(f"{what}, because this torch is another one than samebits knows: {error}")
 
     @property
     def lane(self) -> Lane:
@@ -173,8 +189,16 @@ class Recorder:
 
     def install(self) -> None:
         """Hook torch. Call once; what a process has to do at its end is done by `finish`."""
-        for hooks in (self.optimizer_hooks, self.module_hooks, self.gradient_hooks, self.data_hooks):
-            hooks.install(self.installed)
+        for what, hooks in (
+            ("steps of optimizers", self.optimizer_hooks),
+            ("calls of modules", self.module_hooks),
+            ("gradients", self.gradient_hooks),
+            ("batches, and what is saved", self.data_hooks),
+        ):
+            with self._unless_unknown(what):
+                hooks.install(self.installed)
+        if MISSING:
+            self.note_once(f"whether samebits shows in the program's own modes: this torch has no {', '.join(MISSING)}")
         if self.interruption is not None:
             self.interruption.install(self.installed)
         if hasattr(threading.Thread, "_delete"):
@@ -196,7 +220,28 @@ class Recorder:
             os.register_at_fork(after_in_child=self._begin_in_child)
         atexit.register(self.finish)
         # Leaving without atexit is common after training; what was recorded must not depend on how a script leaves.
-        listen(os, "_exit", before=lambda *_: self.finish())
+        leave = os._exit
+        listen(os, "_exit", before=lambda *status, **named: self._finish_before(leave, *status, **named))
+
+    def _finish_before(self, leave: Callable[[int], object], *given: Any, **named: Any) -> None:
+        """Write what there is, in bounded time: who leaves so may leave because a thread or a device hangs."""
+        if self.pid != os.getpid() or get_worker_info() is not None:
+            return
+        done = _thread.allocate_lock()
+        done.acquire()
+
+        def leave_late() -> None:
+            if not done.acquire(timeout=SECONDS_TO_FINISH):
+                leave(*given, **named)
+
+        # At the very end of an interpreter there may be no more threads, nor others to wait for.
+        with suppress(RuntimeError):
+            # One that `threading` does not know: the program's own are counted and listed.
+            _thread.start_new_thread(leave_late, ())
+        try:
+            self.finish()
+        finally:
+            done.release()
 
     def safely(self, hook: Callable[..., None]) -> Callable[..., None]:
         """A mistake of ours must not end the user's run: the recording ends instead, and says why."""
@@ -290,6 +335,8 @@ class Recorder:
         """Write what came after the last step, and mark the recordings as complete."""
         if self.pid != os.getpid() or get_worker_info() is not None:
             return
+        for failure in imports.failures:
+            self.note_once(f"something, because of {failure}")
         for lane in (self.main, *self.lanes):
             if not lane.log.broken:
                 self.safely(self._finish)(lane)

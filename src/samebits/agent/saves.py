@@ -11,9 +11,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from samebits.agent.files import is_preparation, writes_unseen
 from samebits.agent.listening import as_tensor, listen
-from samebits.agent.trees import leaves
+from samebits.agent.trees import BY_NAME, attributes_of, leaves, plain_digest
 from samebits.base.sites import is_own_file, is_user_file
 from samebits.base.versions import without_version
 from samebits.factors.imports import forget, when_loaded
@@ -155,6 +157,10 @@ _FUNCTIONS: dict[str, dict[str, Arguments]] = {
 }
 
 
+_DECIDING = ("__getstate__", "__reduce__", "__reduce_ex__")
+_WORDS = re.compile(r"[^\d/\\:]*")
+
+
 def _stem(file: object) -> str:
     return Path(file).stem if isinstance(file, str | os.PathLike) else ""
 
@@ -164,7 +170,7 @@ def content(thing: object, prefix: str, file: str) -> Iterator[tuple[str, object
 
     Where a key is the path of a file, its folder and the number of its version are those of one run, and left out.
     """
-    for own, leaf in leaves(thing, prefix):
+    for own, leaf in leaves(thing, prefix, _pickled):
         path = without_version(_FOLDER.sub(".", own)) if os.sep in own else own
         key = path.removeprefix(prefix) or file
         if isinstance(leaf, bool | int | float | complex):
@@ -173,15 +179,32 @@ def content(thing: object, prefix: str, file: str) -> Iterator[tuple[str, object
         elif (tensor := as_tensor(leaf)) is not None:
             is_array = tensor is not leaf
             yield path, tensor, is_array and (_is_time(key) or (tensor.numel() == 1 and _is_epoch(tensor.item())))
-        elif leaf is not None:
+        elif leaf is not None and not isinstance(leaf, BY_NAME):
             yield path, leaf, False
+
+
+def _pickled(thing: object) -> dict[str, object]:
+    """What pickle takes of an object; nothing where its class decides for itself."""
+    attributes = attributes_of(thing)
+    if isinstance(thing, torch.optim.Optimizer):
+        return {name: attributes[name] for name in ("state", "param_groups") if name in attributes}
+    kind, usual = type(thing), torch.nn.Module if isinstance(thing, torch.nn.Module) else object
+    decides = any(getattr(kind, name, None) is not getattr(usual, name, None) for name in _DECIDING)
+    return {} if decides else attributes
+
+
+def saved_digest(leaf: object) -> int | None:
+    """The digest of a number, and of a text in which no time, no path and no identifier can be."""
+    is_open = isinstance(leaf, bytes) or (isinstance(leaf, str) and not _WORDS.fullmatch(leaf))
+    return None if is_open else plain_digest(leaf)
 
 
 def kind_of(leaf: object) -> str:
     """How something that is not looked into is called: `texts`, or its class."""
     if isinstance(leaf, str | bytes):
         return "texts"
-    dtype = getattr(leaf, "dtype", None)
+    # Asked of the class: an object may make whatever it is asked for.
+    dtype = getattr(leaf, "dtype", None) if hasattr(type(leaf), "dtype") else None
     return f"{type(leaf).__name__} of {dtype}" if dtype is not None else type(leaf).__name__
 
 

@@ -28,6 +28,8 @@ class record(ContextDecorator):
             train()
         print(samebits.compare("one", "two"))
 
+    As a decorator it records every call: the second into `one-2`, and so on.
+
     The block gets the path of the run folder. What other threads train meanwhile is recorded, too, each training by
     itself.
 
@@ -45,12 +47,19 @@ class record(ContextDecorator):
             raise UsageError(f"level takes 'step' or 'op', got {level!r}")
         self._path, self._level = path_given("path", path), level
         self._recorder: Any = None
+        self._calls = 0
+
+    def _recreate_cm(self) -> record:
+        # ContextDecorator asks for the manager of each call.
+        self._calls += 1
+        path = self._path if self._calls == 1 else self._path.with_name(f"{self._path.name}-{self._calls}")
+        return record(path, self._level)
 
     def __enter__(self) -> Path:
         if self._recorder is not None:
             raise UsageError(f"the recording {self._path} was made before", "call samebits.record() again, elsewhere")
-        here = threading.get_ident()
-        if any(thread != here for thread in _busy):
+        self._here = threading.get_ident()
+        if any(thread != self._here for thread in _busy):
             hint = "put one `with samebits.record(...)` around both threads: it records each training by itself"
             raise UsageError("another thread of this process is being recorded", hint)
         from samebits.agent.recorder import Recorder
@@ -66,11 +75,12 @@ class record(ContextDecorator):
         spec = RunSpec(ops=OpWindow() if self._level == "op" else None)
         self._recorder = Recorder(self._folder.path, spec, Journal(self._folder.path), threading.current_thread())
         self._recorder.install()
-        _busy.append(here)
+        _busy.append(self._here)
         return self._folder.path
 
     def __exit__(self, kind: object, *_: object) -> None:
-        _busy.remove(threading.get_ident())
+        # A generator may be closed in another thread than the one that began it.
+        _busy.remove(self._here)
         self._recorder.finish()
         self._recorder.uninstall()
         self._folder.write_manifest({**self._manifest, "status": "ended" if kind is None else "interrupted"})

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from samebits.agent.identity import Weak
-from samebits.agent.listening import Named, as_tensor, unwrapped
-from samebits.agent.log import Log, digested
-from samebits.agent.trees import leaves
-from samebits.bits.digest import Pending, is_evidence
+from samebits.agent.listening import Named
+from samebits.agent.log import Log, digested, tensors_in
+from samebits.bits.digest import Pending
 
 if TYPE_CHECKING:
     import torch
@@ -23,8 +22,10 @@ class Training:
         has_optimizer: one of torch's was made or stepped.
         has_stepped: one was seen to step.
         is_cut_at_backward: its optimizers are never seen to step, and parameters change all the same.
-        has_backward, has_loader: seen.
+        has_backward: seen.
+        has_loader: the last batch of a loader could be looked into.
         forward_open: the outermost module was called, and no step has been cut since.
+        opened_by: the module by whose call the forward was opened.
         in_backward: a backward is under way; modules that are called now compute again what they computed before.
         leaves: tensors that are trained by hand, as they were when gradients were last computed for them.
         has_lost_leaves: some of these died, and their last values are unknown.
@@ -34,6 +35,7 @@ class Training:
         self.log = log
         self.has_optimizer = self.has_stepped = self.is_cut_at_backward = False
         self.has_backward = self.has_loader = self.forward_open = self.in_backward = False
+        self.opened_by: Weak | None = None
         self.has_leaves: bool | None = None
         self.leaves: list[tuple[str, Weak]] = []
         self.has_lost_leaves = False
@@ -44,14 +46,15 @@ class Training:
         """Whether rows end with a step of an optimizer, and with nothing else."""
         return self.has_stepped or (self.has_optimizer and not self.is_cut_at_backward)
 
+    def was_opened_by(self, module: object) -> bool:
+        return self.opened_by is not None and self.opened_by.is_(module)
+
     # ---- what modules return
 
     def returned(self, module: torch.nn.Module, result: object) -> None:
         """Digest what an outermost module returned; a backward may take it back."""
         number = self.log.count("output")
-        found = [(path, as_tensor(leaf)) for path, leaf in leaves(result, f"{number}")]
-        named = [(path, unwrapped(tensor)) for path, tensor in found if tensor is not None]
-        named = [(path, tensor) for path, tensor in named if is_evidence(tensor)]
+        named = tensors_in(result, f"{number}")
         if not named:
             return
         for_training = module.training and any(tensor.requires_grad for _, tensor in named)

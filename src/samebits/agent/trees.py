@@ -3,39 +3,119 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import BuiltinFunctionType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
+import torch
+
+from samebits.base.modules import inner_modules
+
 MAX_DEPTH = 32
+_PLAIN = (bool, int, float, complex, str, bytes, enum.Enum, torch.dtype, torch.device)
+# What is known by its name, and holds nothing of a run.
+BY_NAME = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, type)
+_CLOSED = (*_PLAIN, *BY_NAME, torch.Tensor)
+# What objects in a batch or an output refer to, and is no part of it.
+_NOT_DATA = (torch.nn.Module, torch.optim.Optimizer, torch.utils.data.DataLoader, torch.utils.data.Dataset)
+# What every module has of torch's own.
+_OF_MODULES = frozenset(vars(torch.nn.Module()))
+Attributes = Callable[[object], Mapping[str, object]]
 
 
-def leaves(tree: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, object]]:
-    """Pairs of path and leaf, in the order of the containers; modules and optimizers count by their state_dict.
+def leaves(tree: object, path: str = "", inside: Attributes = lambda _: {}) -> Iterator[tuple[str, object]]:
+    """Pairs of path and leaf, in the order of the containers; modules count by their parameters and buffers.
+
+    Nothing of the user's is called: a `state_dict` may be a collective, and a `__getattr__` may make what it is asked
+    for.
+
+    Args:
+        tree: a container, or anything.
+        path: of the tree itself.
+        inside: what is to be seen of an object that is no container, and of a module besides its tensors; each object
+            is looked into once.
 
     >>> list(leaves({"x": [1, 2], "y": 3}))
     [('.x[0]', 1), ('.x[1]', 2), ('.y', 3)]
     """
+    return _leaves(tree, path, inside, set(), 0)
+
+
+def _leaves(tree: Any, path: str, inside: Attributes, known: set[int], depth: int) -> Iterator[tuple[str, object]]:
     if depth > MAX_DEPTH:
         return
+    parts: Iterable[tuple[str, object]]
     if isinstance(tree, Mapping):
-        for key, value in tree.items():
-            yield from leaves(value, f"{path}.{key}", depth + 1)
+        parts = ((f".{_name(key, number)}", value) for number, (key, value) in enumerate(tree.items()))
     elif isinstance(tree, list | tuple):
-        for index, value in enumerate(tree):
-            yield from leaves(value, f"{path}[{index}]", depth + 1)
-    elif dataclasses.is_dataclass(tree) and not isinstance(tree, type):
-        for field in dataclasses.fields(tree):
-            yield from leaves(getattr(tree, field.name, None), f"{path}.{field.name}", depth + 1)
-    elif callable(getattr(tree, "state_dict", None)):
-        yield from leaves(tree.state_dict(), path, depth + 1)
-    else:
+        parts = ((f"[{index}]", value) for index, value in enumerate(tree))
+    elif tree is None or isinstance(tree, _CLOSED):
+        parts = ()
         yield path, tree
+    elif id(tree) in known:
+        return
+    elif isinstance(tree, torch.nn.Module):
+        known.add(id(tree))
+        parts = _parts_of(tree, inside)
+    elif attributes := attributes_of(tree) if dataclasses.is_dataclass(tree) else inside(tree):
+        known.add(id(tree))
+        parts = ((f".{name}", value) for name, value in attributes.items())
+    else:
+        parts = ()
+        yield path, tree
+    for name, value in parts:
+        yield from _leaves(value, path + name, inside, known, depth + 1)
+
+
+def _name(key: object, number: int) -> object:
+    """A key as text; by its place where it is no name: printing a tensor would wait for it."""
+    plain = isinstance(key, str | int | float | enum.Enum)
+    return key if plain or (isinstance(key, tuple) and all(_name(one, -1) is one for one in key)) else f"#{number}"
+
+
+def _parts_of(module: torch.nn.Module, inside: Attributes) -> Iterator[tuple[str, object]]:
+    """The tensors of a module under the names of its `state_dict`, and what else is to be seen of it."""
+    inner = [(f".{path}." if path else ".", one) for path, one in inner_modules(module)]
+    for prefix, one in inner:
+        unsaved = vars(one).get("_non_persistent_buffers_set", ())
+        tensors = [*one._parameters.items(), *((name, t) for name, t in one._buffers.items() if name not in unsaved)]
+        yield from ((f"{prefix}{name}", tensor) for name, tensor in tensors if tensor is not None)
+    for prefix, one in inner:
+        yield from ((f"{prefix}{name}", value) for name, value in inside(one).items())
+
+
+def attributes_of(thing: object) -> dict[str, object]:
+    """What an object holds in its dictionary and its slots; nothing of it is called."""
+    found: dict[str, object] = {}
+    for kind in reversed(type(thing).__mro__):
+        for name, slot in vars(kind).items():
+            if isinstance(slot, MemberDescriptorType) and kind.__module__ != "builtins":
+                try:
+                    found[name] = slot.__get__(thing)
+                except AttributeError:
+                    continue
+    try:
+        own: dict[str, object] = object.__getattribute__(thing, "__dict__")
+    except AttributeError:
+        own = {}
+    if isinstance(thing, torch.nn.Module):
+        is_torchs = type(thing).__module__.startswith("torch.")
+        own = {n: v for n, v in own.items() if n not in _OF_MODULES and not (is_torchs and n.startswith("_"))}
+    return found | own
+
+
+def data_inside(thing: object) -> dict[str, object]:
+    """What an object in a batch holds, without what it only refers to."""
+    if isinstance(thing, _NOT_DATA):
+        return {}
+    return {name: value for name, value in attributes_of(thing).items() if not isinstance(value, _NOT_DATA)}
 
 
 def plain_digest(value: object) -> int | None:
     """The digest of a number or a text; None for anything whose repr need not say what it is."""
-    if not isinstance(value, bool | int | float | complex | str | bytes):
+    if not isinstance(value, _PLAIN):
         return None
-    text = f"{type(value).__name__}:{value!r}"
+    text = f"{type(value).__name__}:{value.name if isinstance(value, enum.Enum) else repr(value)}"
     return int.from_bytes(hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), "little")

@@ -4,48 +4,62 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import NamedTuple
 
 from samebits.base.errors import UsageError
 
 
-def current_rank() -> int | None:
-    """The rank of this process: from torch.distributed when it is initialised, else from RANK, else LOCAL_RANK."""
-    distributed = _initialised()
-    if distributed is not None:
-        return int(distributed.get_rank())
-    for name in ("RANK", "LOCAL_RANK"):
-        if os.environ.get(name, "").isdigit():
-            return int(os.environ[name])
-    return None
+class World(NamedTuple):
+    """The processes that train together: which of them this one is, and how many there are."""
+
+    rank: int
+    size: int
 
 
-def rank_and_world_size() -> tuple[int, int]:
-    """As torch.distributed says when it is initialised; else RANK and WORLD_SIZE, which torchrun sets; else (0, 1).
+def current_world() -> World | None:
+    """As torch.distributed says when it is initialised; else as torchrun's variables do; None for a single process.
+
+    A rank without a world is none: processes that only know their LOCAL_RANK are alone as far as anybody can tell.
 
     Raises:
-        UsageError: one of the two variables is not a number.
+        UsageError: RANK or WORLD_SIZE is not a number.
     """
-    distributed = _initialised()
-    if distributed is not None:
-        return distributed.get_rank(), distributed.get_world_size()
-    texts = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
-    if None in texts:
-        return 0, 1
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return World(distributed.get_rank(), distributed.get_world_size())
+    texts = os.environ.get("RANK") or os.environ.get("LOCAL_RANK"), os.environ.get("WORLD_SIZE")
+    if not all(texts):
+        return None
     try:
-        return int(texts[0] or ""), int(texts[1] or "")
+        return World(int(texts[0] or ""), int(texts[1] or ""))
     except ValueError:
         raise UsageError(f"RANK={texts[0]!r} and WORLD_SIZE={texts[1]!r} are not numbers") from None
 
 
+def current_rank() -> int | None:
+    """The rank of this process; None for a single one, and where the variables are not to be understood."""
+    try:
+        world = current_world()
+    except UsageError:
+        return None
+    return None if world is None else world.rank
+
+
+def rank_and_world_size() -> tuple[int, int]:
+    """Which process of how many; (0, 1) for a single one.
+
+    Raises:
+        UsageError: RANK or WORLD_SIZE is not a number.
+    """
+    return current_world() or (0, 1)
+
+
 def rank_path() -> tuple[str | int, ...]:
-    """Words that distinguish this rank's random streams from the others'; empty for a single process."""
+    """Words that distinguish this rank's random streams from the others'; empty for a single process.
+
+    Here a RANK or LOCAL_RANK that says nothing of a world is enough: processes have one to be told apart.
+    """
     rank = current_rank()
+    texts = () if rank is not None else (os.environ.get(name, "") for name in ("RANK", "LOCAL_RANK"))
+    rank = next((int(text) for text in texts if text.isdigit()), rank)
     return () if rank is None else ("rank", rank)
-
-
-def _initialised() -> Any:
-    distributed = sys.modules.get("torch.distributed")
-    return (
-        distributed if distributed is not None and distributed.is_available() and distributed.is_initialized() else None
-    )

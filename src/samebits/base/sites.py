@@ -180,6 +180,14 @@ def _public_name(frame: FrameType) -> str:
     return ".".join(names if own.startswith(("__", "<")) else [*names, own.lstrip("_")])
 
 
+def leave_out_own_frames(error: BaseException) -> None:
+    """Take our frames from what an exception has come through; a bare `raise` after it adds none, from Python 3.11."""
+    trace = error.__traceback__
+    while trace is not None and is_own_file(trace.tb_frame.f_code.co_filename):
+        trace = trace.tb_next
+    error.__traceback__ = trace
+
+
 def error_site(error: BaseException) -> Site | None:
     """The user's line nearest to where an exception was raised; None when it passed none."""
     found, step = None, error.__traceback__

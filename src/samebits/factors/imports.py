@@ -10,6 +10,8 @@ from types import ModuleType
 from typing import Any
 
 Action = Callable[[ModuleType], None]
+# What went wrong on our side when modules were imported.
+failures: list[str] = []
 
 
 class _Watcher:
@@ -42,7 +44,11 @@ class _Watcher:
             run(module)
             waiting = self.actions.get(name, [])
             while waiting:
-                waiting.pop(0)(module)
+                try:
+                    waiting.pop(0)(module)
+                except Exception as error:
+                    # This runs inside the user's import, which has to go on.
+                    failures.append(f"{type(error).__name__} when {name} was imported: {error}")
 
         loader.exec_module = exec_module
 

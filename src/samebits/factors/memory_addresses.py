@@ -149,6 +149,8 @@ class _Numbers:
         self.count = itertools.count(1)
         # By address, as long as the object lives: a dictionary that held the objects would hash them itself.
         self.known: dict[int, tuple[weakref.ref[object], int]] = {}
+        # The classes whose hash this is, and what they had before.
+        self.given: list[tuple[Any, object]] = []
 
     def install(self, torch: ModuleType) -> None:
         known, new = self.known, self.new
@@ -159,21 +161,27 @@ class _Numbers:
 
         number.__name__ = "__hash__"
         for owner in (torch.Tensor, torch.nn.Module):
-            self._give(owner, number)
+            self.given.append((owner, vars(owner).get("__hash__")))
+            owner.__hash__ = number
+        self.context.undo.callback(self._take_back)
 
-    def _give(self, owner: Any, number: Callable[[object], int]) -> None:
-        own = vars(owner).get("__hash__")
-        owner.__hash__ = number
-        self.context.undo.callback(self._take_back, owner, own)
-
-    def _take_back(self, owner: Any, own: object) -> None:
-        # Sets and dictionaries of what has a number outlive the pin, and must find it again.
-        if self.known or not _is_ours(owner.__hash__):
+    def _take_back(self) -> None:
+        # Sets and dictionaries of what has a number outlive the pin, and must find it again: until the last has died.
+        if self.known:
             return
-        if own is None:
-            del owner.__hash__
-        else:
-            owner.__hash__ = own
+        while self.given:
+            owner, own = self.given.pop()
+            if not _is_ours(owner.__hash__):
+                continue
+            if own is None:
+                del owner.__hash__
+            else:
+                owner.__hash__ = own
+
+    def _died(self, address: int) -> None:
+        self.known.pop(address, None)
+        if self.context.ended:
+            self._take_back()
 
     def new(self, thing: object) -> int:
         """The hash of what was not hashed before."""
@@ -182,6 +190,6 @@ class _Numbers:
         address, hashed = id(thing), self.to_hash(next(self.count))
         if address in self.known and self.known[address][0]() is None:
             del self.known[address]
-        entry = weakref.ref(thing, lambda _: self.known.pop(address, None)), hashed
+        entry = weakref.ref(thing, lambda _: self._died(address)), hashed
         # Another thread may have been quicker.
         return self.known.setdefault(address, entry)[1]

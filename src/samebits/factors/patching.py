@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from samebits.base.sites import leave_out_own_frames
+
 
 class PatchedFunction:
     """Takes the place of a function, and behaves like it as far as Python lets an object do so.
@@ -18,7 +20,11 @@ class PatchedFunction:
         self._name, self._call = name, call
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        return self._call(*args, **kwargs)
+        try:
+            return self._call(*args, **kwargs)
+        except BaseException as error:
+            leave_out_own_frames(error)
+            raise
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.__wrapped__, name)

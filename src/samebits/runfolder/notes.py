@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import os
 import platform
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import ClassVar, TypeVar
@@ -396,29 +398,37 @@ class Journal:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._path: Path | None = None
         self._pid = 0
-        self._waiting = b""
+        # Lines that could not be written.
+        self._waiting: deque[bytes] = deque()
 
     def note(self, note: Note) -> None:
-        """Append one line. A full disk must not end the user's run: the note then waits for the next one."""
-        path = self._own_path()
-        self._waiting += json.dumps(note.to_json()).encode() + b"\n"
+        """Append one line. A full disk must not end the user's run: the note then waits for the next one.
+
+        A line is one write, so threads, and signal handlers in the midst of it, need no lock.
+        """
+        pid = os.getpid()
+        if self._pid != pid:
+            self._pid, self._waiting = pid, deque()
+        path = self.folder / f"journal.{platform.node()}.{pid}.jsonl"
+        lines = deque([*self._taken(), json.dumps(note.to_json()).encode() + b"\n"])
         try:
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             try:
-                while self._waiting:
-                    self._waiting = self._waiting[os.write(handle, self._waiting) :]
+                while lines:
+                    lines[0] = lines[0][os.write(handle, lines[0]) :]
+                    if not lines[0]:
+                        lines.popleft()
             finally:
                 os.close(handle)
         except OSError:
-            return
+            self._waiting.extend(lines)
 
-    def _own_path(self) -> Path:
-        if self._path is None or self._pid != os.getpid():
-            self._pid, self._waiting = os.getpid(), b""
-            self._path = self.folder / f"journal.{platform.node()}.{self._pid}.jsonl"
-        return self._path
+    def _taken(self) -> Iterator[bytes]:
+        """The lines that wait; each goes to one thread."""
+        with suppress(IndexError):
+            while True:
+                yield self._waiting.popleft()
 
 
 def read_notes(folder: Path, sort: type[AnyNote]) -> Iterator[AnyNote]:

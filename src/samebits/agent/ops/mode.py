@@ -9,6 +9,7 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from operator import attrgetter
 from types import CodeType, FrameType
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack, _pop_mode, _push_mode
 
+from samebits.agent.graphs import is_captured
 from samebits.agent.listening import listen
 from samebits.agent.log import Log
 from samebits.agent.ops.call import Call, Form, exact, kind_of, tensors_in
@@ -214,7 +216,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _must_pass(self, schema: OpSchema, args: Any, kwargs: Any) -> bool:
         """Whether an operation goes into a CUDA graph, or comes from a thread in unknown order."""
-        if torch.cuda.is_current_stream_capturing():
+        if is_captured():
             self._note_unseen("operations captured in a CUDA graph")
             return True
         if threading.get_ident() == self._thread:
@@ -400,7 +402,8 @@ _spare_dynamo(OpRecorder)
 def _has_bits(tensor: Any) -> bool:
     """`is_evidence`, with a short way for what is on the CPU and nothing special."""
     if type(tensor) in _PLAIN and tensor.is_cpu and tensor.layout is _STRIDED:
-        return tensor.data_ptr() >= LOW_ADDRESS or not tensor.numel() or is_evidence(tensor)
+        with suppress(RuntimeError):  # what wraps another tensor has no address
+            return tensor.data_ptr() >= LOW_ADDRESS or not tensor.numel() or is_evidence(tensor)
     return is_evidence(tensor)
 
 

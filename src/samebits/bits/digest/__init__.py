@@ -265,6 +265,6 @@ def _has_parts_with_bits(tensor: Tensor) -> bool:
     with unobserved():
         try:
             flattened(tensor, [])
-        except NotEvidenceError:
+        except (NotEvidenceError, RuntimeError):  # what wraps another tensor refuses to be looked at
             return False
         return True

@@ -7,6 +7,13 @@ from typing import Any
 import torch
 
 _core: Any = torch._C
+# Below autograd nothing enters a graph and tangents stay out; the others hide what we do from the user's dispatch and
+# function modes (a default device is one) and from vmap and its kin.
+_NAMES = ("_AutoDispatchBelowAutograd", "_DisableTorchDispatch", "DisableTorchFunction", "_DisableFuncTorch")
+_guards = [getattr(_core, name) for name in _NAMES if hasattr(_core, name)]
+_tracing_state: Any = getattr(_core, "_get_tracing_state", lambda: None)
+# Names that this torch does not know: what is done there may be seen.
+MISSING = tuple(f"torch._C.{name}" for name in (*_NAMES, "_get_tracing_state") if not hasattr(_core, name))
 
 
 class unobserved:
@@ -17,17 +24,10 @@ class unobserved:
 
     def __enter__(self) -> None:
         # torch.jit.trace writes down what it sees. Only where it is at work: setting its state is forbidden elsewhere.
-        self._tracing = _core._get_tracing_state()
+        self._tracing = _tracing_state()
         if self._tracing is not None:
             _core._set_tracing_state(None)
-        # Below autograd nothing enters a graph and tangents stay out; the others hide what we do from the user's
-        # dispatch and function modes (a default device is one) and from vmap and its kin.
-        self._guards = (
-            _core._AutoDispatchBelowAutograd(),
-            _core._DisableTorchDispatch(),
-            _core.DisableTorchFunction(),
-            _core._DisableFuncTorch(),
-        )
+        self._guards = [guard() for guard in _guards]
         for guard in self._guards:
             guard.__enter__()
 

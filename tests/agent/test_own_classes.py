@@ -1,0 +1,204 @@
+"""Objects of the program's own classes: in a batch, in what is returned, and in what is saved."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+import samebits
+from samebits.runfolder.folder import RunFolder
+from samebits.runfolder.notes import Cut, Unseen, read_notes
+
+
+class Graph:
+    """As PyG's `Batch` is: tensors in a dictionary of an object in an object, and a way back."""
+
+    def __init__(self, x: torch.Tensor) -> None:
+        self._store, self.made_at = Store(x, self), id(self)
+
+
+class Store:
+    __slots__ = ("_mapping", "_parent")
+
+    def __init__(self, x: torch.Tensor, parent: Graph) -> None:
+        self._mapping, self._parent = {"x": x}, parent
+
+
+@dataclass(slots=True)
+class Slotted:
+    x: torch.Tensor
+
+
+class Closed:
+    """Nothing can be read of it from outside."""
+
+    __slots__ = ()
+    held: Any = None
+
+    def __init__(self, x: torch.Tensor) -> None:
+        type(self).held = x
+
+
+class Reading(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(2, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x)
+
+
+def training(made: Callable[[torch.Tensor], Any], read: Callable[[Any], torch.Tensor], value: float) -> None:
+    torch.manual_seed(0)
+    model = Reading()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for batch, _label in DataLoader([0, 1], batch_size=1, collate_fn=lambda _: (made(torch.full((1, 2), value)), 1)):
+        optimizer.zero_grad()
+        model(read(batch)).sum().backward()
+        optimizer.step()
+
+
+@pytest.mark.parametrize(
+    ("made", "read", "name"),
+    [
+        (Graph, lambda batch: batch._store._mapping["x"], "0[0]._store._mapping.x"),
+        (Slotted, lambda batch: batch.x, "0[0].x"),
+        (Closed, lambda batch: batch.held, "1[0]"),
+    ],
+    ids=["graph", "slots", "closed"],
+)
+def test_a_batch_of_a_class_of_its_own_is_data(made: Any, read: Any, name: str, tmp_path: Path) -> None:
+    """Its tensors are; where it cannot be looked into, what the model is given is, and it is said."""
+    for folder, value in (("a", 1.0), ("again", 1.0), ("b", 2.0)):
+        with samebits.record(tmp_path / folder):
+            training(made, read, value)
+    found = samebits.compare(tmp_path / "a", tmp_path / "b").divergence
+
+    assert samebits.compare(tmp_path / "a", tmp_path / "again").same
+    assert found is not None
+    assert (found.step, found.stream, found.name) == (0, "batch", name)
+    assert [note.what for note in read_notes(tmp_path / "a", Unseen)] == (
+        ["what is in a Closed of a batch"] if made is Closed else []
+    )
+
+
+class Kind(Enum):
+    CAT = 1
+    DOG = 2
+
+
+class Labels:
+    def __init__(self, *words: str) -> None:
+        self.words = list(words)
+
+
+@pytest.mark.parametrize(
+    ("name", "one", "other", "path"),
+    [
+        ("threshold", 0.5, 0.25, "0.threshold"),
+        ("scale", torch.ones(1), torch.zeros(1), "0.scale"),
+        ("kind", Kind.CAT, Kind.DOG, "0.kind"),
+        ("labels", Labels("cat", "dog"), Labels("dog", "cat"), "0.labels.words[0]"),
+        ("_best", {"loss": 0.5}, {"loss": 0.75}, "0._best.loss"),
+    ],
+    ids=["number", "tensor", "enum", "permuted texts", "private"],
+)
+def test_what_a_saved_module_holds_besides_its_tensors_is_saved(
+    name: str, one: object, other: object, path: str, tmp_path: Path
+) -> None:
+    """`net.threshold = …; torch.save(net, …)`: what is saved is the product."""
+
+    def saving(value: object) -> None:
+        torch.manual_seed(0)
+        net = Reading()
+        net(torch.ones(1, 2))
+        setattr(net, name, value)
+        torch.save(net, tmp_path / "net.pt")
+
+    for folder, value in (("a", one), ("again", one), ("b", other)):
+        with samebits.record(tmp_path / folder):
+            saving(value)
+    found = samebits.compare(tmp_path / "a", tmp_path / "b").divergence
+
+    assert samebits.compare(tmp_path / "a", tmp_path / "again").same
+    assert found is not None
+    assert (found.stream, found.name) == ("artifact", path)
+
+
+def test_a_text_that_may_be_a_time_or_a_place_is_no_evidence(tmp_path: Path) -> None:
+    """And it is said, once."""
+    for name in ("a", "b"):
+        with samebits.record(tmp_path / name):
+            Reading()(torch.ones(1, 2))
+            torch.manual_seed(0)
+            torch.save({"when": f"2026-07-3{len(name)}", "at": f"/tmp/{name}"}, os.devnull)
+
+    assert [note.what for note in read_notes(tmp_path / "a", Unseen)] == ["texts in what was saved, such as when"]
+
+
+class Queue(nn.Module):
+    """As MoCo has one: memory that is written before anything reads it."""
+
+    def __init__(self, garbage: float, persistent: bool, reads: bool) -> None:
+        super().__init__()
+        self.linear, self.reads = nn.Linear(2, 2), reads
+        self.register_buffer("queue", torch.empty(4, 2).fill_(garbage), persistent=persistent)
+        self.queue: torch.Tensor
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out = self.linear(x)
+        if self.reads:
+            out = out + self.queue.mean()
+        self.queue[: len(x)] = x
+        return out * self.queue[: len(x)]
+
+
+@pytest.mark.parametrize(("persistent", "rows"), [(False, 4), (False, 2), (True, 4)])
+@pytest.mark.parametrize("reads", [False, True])
+def test_memory_that_only_samebits_reads_is_no_evidence(
+    persistent: bool, rows: int, reads: bool, tmp_path: Path
+) -> None:
+    """What nobody reads before it is written, and nobody saves, may hold anything; what the model reads may not."""
+    for name, garbage in (("a", 1.0), ("b", 2.0)):
+        with samebits.record(tmp_path / name):
+            torch.manual_seed(0)
+            model = Queue(garbage, persistent, reads)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for _ in range(2):
+                optimizer.zero_grad()
+                model(torch.ones(rows, 2)).sum().backward()
+                optimizer.step()
+
+    assert samebits.compare(tmp_path / "a", tmp_path / "b").same == (not reads)
+
+
+@pytest.mark.parametrize("before", ["demo", "two demos", "gradient"])
+def test_what_comes_before_the_training_does_not_say_how_it_is_cut(before: str, tmp_path: Path) -> None:
+    """A demo, or a gradient that is looked at before an optimizer is made."""
+    from samebits.comparison.streams import cuts_of, missing, streams_of
+
+    with samebits.record(tmp_path / "run"):
+        model, loss = nn.Sequential(nn.Linear(4, 3), nn.LogSoftmax(1)), nn.NLLLoss()
+        label = torch.zeros(2, dtype=torch.int64)
+        for _ in range(before.count("two") + 1):
+            found = loss(model(torch.ones(2, 4)), label)
+        if before == "gradient":
+            found.backward()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(2):
+            optimizer.zero_grad()
+            loss(model(torch.ones(2, 4)), label).backward()
+            optimizer.step()
+    recordings = RunFolder(tmp_path / "run").recordings()
+    cuts = cuts_of([tmp_path / "run"])
+
+    assert "optimizer" in cuts
+    assert missing(streams_of([recordings]), cuts) == ()
+    assert [note.cut for note in read_notes(tmp_path / "run", Cut)] == list(cuts)
