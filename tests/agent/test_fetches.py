@@ -10,7 +10,7 @@ from samebits import data
 from samebits.agent.recorder import Recorder
 from samebits.resuming.seen import read_seen
 from samebits.runfolder.notes import Journal
-from samebits.runfolder.spec import RunSpec, ResumeSpec
+from samebits.runfolder.spec import ResumeSpec, RunSpec
 
 
 class Samples(torch.utils.data.Dataset[torch.Tensor]):

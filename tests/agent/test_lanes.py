@@ -8,11 +8,11 @@ import pytest
 from samebits.comparison.locate import Divergence, first_divergence
 from samebits.launch.command import parse_command
 from samebits.launch.process import Outcome
-from tests.running import run_recorded
 from samebits.runfolder.notes import Failed, Unseen, read_notes
 from samebits.runfolder.spec import RunSpec
 from samebits.runfolder.steps import Recording
 from tests.launch.conftest import PYTHON
+from tests.running import run_recorded
 
 # `late` holds back the trainings with odd numbers; `noise` draws from the system in number 3, at step 2.
 TRAIN = """

@@ -10,9 +10,9 @@ import pytest
 from samebits.factors.catalog import CATALOG
 from samebits.factors.context import Mode, Setting
 from samebits.launch.command import parse_command
-from tests.running import run_recorded
 from samebits.runfolder.notes import Failed, read_notes
 from samebits.runfolder.spec import RunSpec
+from tests.running import run_recorded
 
 pytest.importorskip("pandas")
 pytest.importorskip("matplotlib")

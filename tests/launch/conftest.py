@@ -12,9 +12,9 @@ from typing import Any
 from samebits.factors.catalog import CATALOG
 from samebits.factors.context import Setting
 from samebits.launch.command import parse_command
-from tests.running import run_recorded
 from samebits.runfolder.notes import AnyNote, read_notes
 from samebits.runfolder.spec import RunSpec
+from tests.running import run_recorded
 
 SAMEBITS = str(Path(sys.executable).with_name("samebits"))
 PYTHON = sys.executable

@@ -6,10 +6,10 @@ import pytest
 
 from samebits.factors.context import Setting
 from samebits.launch.command import parse_command
-from tests.running import run_recorded
 from samebits.runfolder.notes import Files, Note, Seeded, Started, Witnessed, read_notes
 from samebits.runfolder.spec import RunSpec
 from tests.launch.conftest import PATIENCE_SECONDS, PYTHON, write
+from tests.running import run_recorded
 
 SCRIPT = """
 import os, random

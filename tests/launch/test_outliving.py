@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from samebits.launch.command import parse_command
-from tests.running import run_recorded
 from samebits.runfolder.spec import RunSpec
 from tests.launch.conftest import PATIENCE_SECONDS, PYTHON, SAMEBITS, only_run, samebits, write
 from tests.launch.test_ending import lives, pids, started, until
+from tests.running import run_recorded
 
 # A daemon by the book: two forks and a session of its own; and one that has forgotten where it came from.
 DAEMON = """

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from samebits.launch.command import parse_command
-from tests.running import run_recorded
 from samebits.launch.unentered_processes import unentered
 from samebits.runfolder.spec import RunSpec
 from tests.launch.conftest import PYTHON, TRAIN, samebits, write
+from tests.running import run_recorded
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 

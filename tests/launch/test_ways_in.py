@@ -9,11 +9,11 @@ import pytest
 
 from samebits.factors.context import Setting
 from samebits.launch.command import parse_command
-from tests.running import run_recorded
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Ended, Started, read_notes
 from samebits.runfolder.spec import RunSpec, read_spec
 from tests.launch.conftest import PYTHON, TRAIN, notes, samebits, under_run, write
+from tests.running import run_recorded
 
 OLD_PYTHONS = sorted(Path("~/.pyenv/versions").expanduser().glob("[23].[0-9].*/bin/python"))
 

@@ -10,11 +10,10 @@ import pytest
 import torch
 
 from samebits.launch.command import Command
-from tests.running import run_recorded
 from samebits.runfolder.notes import Failed, Unseen, Witnessed, read_notes
 from samebits.runfolder.ops import Ops
-from samebits.runfolder.spec import RunSpec
-from samebits.runfolder.spec import OpWindow
+from samebits.runfolder.spec import OpWindow, RunSpec
+from tests.running import run_recorded
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"

@@ -8,8 +8,7 @@ from samebits.base.errors import UsageError
 from samebits.launch.command import Command
 from samebits.resuming.plan import Kill, Request, killed_run, kills, resumed_run, uninterrupted_run
 from samebits.resuming.seen import SavedIn
-from samebits.runfolder.spec import read_spec
-from samebits.runfolder.spec import Restored
+from samebits.runfolder.spec import Restored, read_spec
 
 COMMAND = Command(("python", "train.py"), ("train.py",))
 

@@ -221,7 +221,8 @@ class FilesWatched:
             name = os.path.join(os.readlink(f"/proc/self/fd/{dir_fd}"), name)
         full = os.path.abspath(name)
         is_elsewhere = full.startswith(_ELSEWHERE) and not full.startswith(_SHARED_MEMORY)
-        if is_elsewhere or full.startswith(self._own) or full.endswith(".pyc"):
+        is_own = full.startswith(self._own) and not is_in(full, self._place.root)
+        if is_elsewhere or is_own or full.endswith(".pyc"):
             return None
         return None if any(part in full for part in _NOT_DATA) else full
 
@@ -277,7 +278,7 @@ class FilesWatched:
             if not os.path.islink(path):
                 return
             to = os.path.join(os.path.dirname(path), os.readlink(path))
-            if any(is_in(to, one) for one in self._place.links) and not self._is_shared(to):
+            if self._is_ours(to):
                 break
             path = os.path.normpath(to)
         else:
@@ -294,8 +295,11 @@ class FilesWatched:
                 os.unlink(beside)
             raise _NoRoomError(error) from error
 
-    def _is_shared(self, path: str) -> bool:
-        return any(is_in(self._place.home_of(path), one) for one in self._place.shared)
+    def _is_ours(self, path: str) -> bool:
+        """Whether a link that leads there stands for the user's own file, which nobody has shared."""
+        place = self._place
+        is_original = any(is_in(path, one) for one in place.links) and not is_in(path, place.root)
+        return is_original and not any(is_in(place.home_of(path), one) for one in place.shared)
 
     def _watch_questions(self, name: str) -> None:
         """`os.path.exists` and its like say nothing of what they ask: they all come to `os.stat` or `os.lstat`."""

@@ -180,7 +180,7 @@ class Workspace:
             to = f"{self.folder}{own}" if found and is_in(before, str(self.home)) else to
             return place.led(to)
 
-        self._copied(Copying(tree, place.copy, f"{self._links()[1]}/{name}", led=led))
+        self._copied(Copying(tree, place.copy, f"{self._links()[1]}/{name}", mounted=False, led=led))
         if spec.begins == LEFT and self.left_by is not None:
             if spec.brought:
                 paths = (os.path.relpath(path, self.folder) for path in spec.brought if is_in(path, self.folder))
@@ -233,7 +233,7 @@ class Workspace:
     def prepare(self, place: Place, made: Collection[str]) -> None:
         """From now on runs begin with these files as this one has left them, besides those of the folder."""
         prepared = self._tree(PREPARED)
-        self._copied(Copying(self._tree(FOUND), prepared, f"{self._links()[1]}/{FOUND}"))
+        self._copied(Copying(self._tree(FOUND), prepared, f"{self._links()[1]}/{FOUND}", mounted=False))
         for path in made:
             own = prepared + path[len(self.folder) :]
             remove(own)

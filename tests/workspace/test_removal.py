@@ -1,0 +1,53 @@
+"""Nothing is taken away but what samebits has made."""
+
+from pathlib import Path
+
+import pytest
+
+from samebits.base.errors import StorageError
+from samebits.runfolder.removal import MARK, remove
+
+
+def test_only_what_is_ours_is_removed(tmp_path: Path) -> None:
+    """A folder of a check, what is in it, and what is in a folder that was named with --out."""
+    own, named = tmp_path / ".samebits" / "20260131-120000-1", tmp_path / "out"
+    for path in (own / "work-1/a", named / "work-1", tmp_path / "data"):
+        path.mkdir(parents=True)
+    (named / MARK).touch()
+    (own / "work-1/a/locked").touch()
+    (own / "work-1/a").chmod(0o500)
+
+    remove(own / "work-1")
+    remove(named / "work-1")
+    remove(own)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".samebits", "data", "out"]
+    assert list((tmp_path / ".samebits").iterdir()) == []
+    assert sorted(path.name for path in named.iterdir()) == [MARK]
+
+
+@pytest.mark.parametrize("path", ["data", "data/x", ".samebits", ".samebits/20260131-120000-1/../../data", "link/x"])
+def test_whatever_else_is_refused(path: str, tmp_path: Path) -> None:
+    """Also by a detour, and through a link that stands where ours would."""
+    (tmp_path / "data/x").mkdir(parents=True)
+    (tmp_path / ".samebits/20260131-120000-1").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "data")
+    with pytest.raises(StorageError, match="was not made by samebits"):
+        remove(tmp_path / path)
+
+    assert (tmp_path / "data/x").exists()
+
+
+def test_links_are_taken_away_and_not_what_they_lead_to(tmp_path: Path) -> None:
+    """A copy is full of links to the user's files; a link to a folder in the way of what is ours is not followed."""
+    own = tmp_path / ".samebits" / "20260131-120000-1"
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/x").write_text("precious")
+    (own / "work-1").mkdir(parents=True)
+    (own / "work-1/data").symlink_to(tmp_path / "data")
+    (own / "elsewhere").symlink_to(tmp_path)
+    remove(own / "work-1")
+    with pytest.raises(StorageError):
+        remove(own / "elsewhere" / "data")
+
+    assert (tmp_path / "data/x").read_text() == "precious"
+    assert not (own / "work-1").exists()

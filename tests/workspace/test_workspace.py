@@ -1,0 +1,285 @@
+"""Every run in a place of its own: what it finds there, what it can reach, and what stays afterwards."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from samebits.base.errors import StorageError
+from samebits.runfolder.notes import Carried, Reached, Witnessed, read_notes
+from samebits.runfolder.spec import RunSpec
+from samebits.workspace import trees
+from samebits.workspace.workspace import Workspace, clear, clear_others, temporary_of, volume
+from tests.launch.conftest import write
+from tests.workspace.conftest import Runs, state_of
+
+pytestmark = pytest.mark.usefixtures("mode")
+
+
+def test_a_run_finds_the_folder_and_changes_nothing_of_it(folder: Path) -> None:
+    """It writes, appends, renames, removes and makes folders; the next one finds none of that."""
+    write(folder, {"a.txt": "1", "sub/b.txt": "2", "c.txt": "3"})
+    runs = Runs(folder)
+    before = state_of(folder.parent)
+    code = (
+        "before = sorted(os.listdir())\n"
+        "open('a.txt', 'a').write('x'); open('new', 'w').write('y'); os.remove('c.txt')\n"
+        "os.rename('sub', 'moved'); os.mkdir('made')\n"
+        "print(json.dumps([before, open('a.txt').read(), sorted(os.listdir())]))"
+    )
+    first, second = runs.run(code), runs.run(code)
+
+    assert first == second == [["a.txt", "c.txt", "sub"], "1x", ["a.txt", "made", "moved", "new"]]
+    assert state_of(folder.parent) == before
+    runs.space.close()
+    assert sorted(path.name for path in runs.home.iterdir()) == ["1-run", "2-run"]
+    assert not any(path.exists() for path in temporary_of(runs.home))
+
+
+def test_whatever_way_a_path_is_written_it_leads_where_it_should(folder: Path, mode: str) -> None:
+    """Absolute and relative ones into the folder lead into the copy; beside it, and at home, is the user's own."""
+    write(folder, {"in.txt": "in", "pkg/__init__.py": "", "pkg/mod.py": "where = __file__"})
+    write(folder.parent, {"data/x.txt": "beside", "outputs/old": "kept"})
+    runs = Runs(folder)
+    code = (
+        "import sys, pkg.mod\n"
+        "print(json.dumps([open('../data/x.txt').read(), open('../../home/data/x.txt').read(), os.getcwd(), "
+        "pkg.mod.where, open(sys.argv[1]).read()]))\n"
+        "open('../outputs/last.pt', 'w').write('its own')"
+    )
+    beside, further, here, module, named = runs.run(code, words=[str(folder / "in.txt")])
+
+    assert (beside, further, named) == ("beside", "beside", "in")
+    assert (folder.parent / "outputs/last.pt").read_text() == "its own"
+    if mode == "mounts":
+        assert (here, module) == (str(folder), str(folder / "pkg/mod.py"))
+    else:
+        assert here.endswith(str(folder))
+        assert module == f"{here}/pkg/mod.py"
+    (note,) = read_notes(runs.home / "1-run", Reached)
+    assert note.what == f"file {folder.parent / 'outputs/last.pt'}"
+
+
+def test_places_in_code_are_told_as_those_of_the_folder(folder: Path) -> None:
+    """Whatever the run calls them."""
+    write(folder, {"pkg/__init__.py": "", "pkg/draw.py": "import random\nrandom.random()"})
+    runs = Runs(folder)
+    runs.run("import pkg.draw", spec=RunSpec(witness=True))
+
+    (witness,) = [note for note in read_notes(runs.home / "1-run", Witnessed) if note.factor == "python-rng"]
+    assert witness.site is not None
+    assert (witness.site.path, witness.site.line) == (str(folder / "pkg/draw.py"), 2)
+
+
+def test_large_files_are_linked_and_never_written_to(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever way a run writes to one, it writes to a copy of its own."""
+    monkeypatch.setattr(trees, "LARGE_BYTES", 10)
+    for name in ("append", "patch", "over", "renamed", "touched", "read", "db", "sub/deep"):
+        write(folder, {name: f"content of {name}"})
+    (folder / "db").unlink()
+    (folder / "db").write_bytes(b"")
+    runs = Runs(folder)
+    before = state_of(folder)
+    code = (
+        "open('append', 'a').write('!')\n"
+        "with open('patch', 'r+') as f: f.write('C')\n"
+        "open('over', 'w').write('new')\n"
+        "os.rename('renamed', 'other'); open('other', 'a').write('?')\n"
+        "os.utime('touched', (0, 0)); os.chmod('touched', 0o600)\n"
+        "open('sub/deep', 'ab').write(b'.')\n"
+        "os.symlink('read', 'alias'); open('alias', 'a').write('+')\n"
+        "print(json.dumps([open(n).read() for n in ('append', 'patch', 'over', 'other', 'sub/deep', 'read')]))"
+    )
+
+    assert runs.space.survey.files == 1
+    assert len(runs.space.survey.linked) == 7
+    assert runs.run(code) == [
+        *("content of append!", "Content of patch", "new", "content of renamed?", "content of sub/deep."),
+        "content of read+",
+    ]
+    assert state_of(folder) == before
+
+
+def test_what_is_written_unseen_cannot_reach_what_is_linked(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """Programs that the script starts have no hooks: what mounts keep from them is only to be read."""
+    if mode != "mounts":
+        pytest.skip("there is nothing but links")
+    monkeypatch.setattr(trees, "LARGE_BYTES", 10)
+    write(folder, {"large": "content of large"})
+    runs = Runs(folder)
+    status = runs.run("print(json.dumps(os.system('echo more >> large')))")
+
+    assert status != 0
+    assert (folder / "large").read_text() == "content of large"
+
+
+def test_folders_of_many_entries_are_shown_as_they_are(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """They are folders to whoever walks through them; the copy takes no time for them."""
+    monkeypatch.setattr(trees, "MOST_ENTRIES", 10)
+    write(folder, {"a/x": "1", "b/x": "1", "c/d/x": "1"} | {f"c/d/e/{n}": "2" for n in range(20)})
+    runs = Runs(folder)
+    code = "print(json.dumps(sum(len(names) for _, _, names in os.walk('.'))))"
+
+    assert runs.run(code) == 23
+    assert len(runs.space.survey.whole) == (1 if mode == "mounts" else 0)
+
+
+def test_environments_and_what_is_shared_stay_where_they_are(folder: Path) -> None:
+    """A virtual environment knows its own path; what somebody shares, runs may write to."""
+    write(folder, {"v/pyvenv.cfg": "", "v/bin/x": "1", "data/y": "2", "logs.txt": "3"})
+    runs = Runs(folder, share=["data", "logs.txt"])
+    code = (
+        "open('data/z', 'w').write('4'); open('logs.txt', 'a').write('5')\n"
+        "print(json.dumps([os.stat('v/bin/x').st_ino, os.listdir('v')]))"
+    )
+    inode, names = runs.run(code)
+
+    assert (inode, sorted(names)) == ((folder / "v/bin/x").stat().st_ino, ["bin", "pyvenv.cfg"])
+    assert ((folder / "data/z").read_text(), (folder / "logs.txt").read_text()) == ("4", "35")
+
+
+def test_what_is_shared_has_to_be_there(folder: Path) -> None:
+    """Its name is in the error."""
+    with pytest.raises(StorageError, match=r"--share .*/dta: there is no such file"):
+        Workspace(folder, share=["dta"])
+
+
+def test_odd_things_are_left_out_and_said(folder: Path) -> None:
+    """Sockets and pipes; links lead where they led, dangling and circular ones, too; times and modes stay."""
+    write(folder, {"a/b.txt": "1"})
+    write(folder.parent, {"beside/y": "3"})
+    os.utime(folder / "a/b.txt", ns=(1, 2))
+    (folder / "a/b.txt").chmod(0o750)
+    links = {"in": "a/b.txt", "full": str(folder / "a"), "out": "../beside/y", "none": "nowhere", "round": "round"}
+    for name, to in links.items():
+        (folder / name).symlink_to(to)
+    os.mkfifo(folder / "pipe")
+    with socket.socket(socket.AF_UNIX) as own:
+        own.bind("s")  # relative: such names are short
+        runs = Runs(folder)
+    code = (
+        "open('full/b.txt', 'a').write('2')\n"
+        "s = os.stat('a/b.txt')\n"
+        "print(json.dumps([sorted(os.listdir()), open('in').read(), open('out').read(), oct(s.st_mode)]))"
+    )
+    names, inside, outside, mode_ = runs.run(code)
+
+    assert names == ["a", "full", "in", "none", "out", "round"]
+    assert (inside, outside, mode_[-3:]) == ("12", "3", "750")
+    assert (folder / "a/b.txt").read_text() == "1"
+    assert {Path(one.partition(": ")[0]).name for one in runs.space.survey.lost} == {"s", "pipe"}
+
+
+def test_a_run_begins_in_what_another_one_left(folder: Path) -> None:
+    """All of it, or only some paths; `{run}` with it; and no later run changes what was kept."""
+    write(folder, {"a": "1", "gone": "2"})
+    runs = Runs(folder)
+    runs.run(
+        "import sys\nopen('a', 'w').write('9'); open('b', 'w').write('8'); os.remove('gone')\n"
+        "open(sys.argv[1] + '/c', 'w').write('7')",
+        keep=True,
+        words=["{run}"],
+    )
+    code = (
+        "import sys\n"
+        "print(json.dumps([sorted(os.listdir()), open('a').read(), os.listdir(sys.argv[1])]))\n"
+        "open('a', 'a').write('more')"
+    )
+
+    found = [runs.run(code, spec=RunSpec(begins="left"), words=["{run}"]) for _ in range(2)]
+    some = runs.run(code, spec=RunSpec(begins="left", brought=(str(folder / "b"),)), words=["{run}"])
+    none = runs.run(code, words=["{run}"])
+    assert found == [[["a", "b"], "9", ["c"]]] * 2
+    assert some[:2] == [["a", "b", "gone"], "1"]
+    assert none == [["a", "gone"], "1", []]
+    assert runs.space.left_by == 1
+
+
+# Every way in which a script asks for what it writes later; the others are harmless.
+WAYS = """
+import os, sqlite3
+from pathlib import Path
+
+def tried(action, *args):
+    try:
+        return action(*args)
+    except OSError:
+        return None
+
+tried(lambda: open("cache").read())  # read cache
+open("cache", "w").write("1")
+Path("appended").open("a").write("1")
+open("fresh", "w").write("1")
+open("fresh").read()
+os.path.exists("flag")  # tested flag
+open("flag", "w").close()
+tried(lambda: os.makedirs("kept"))  # made kept
+os.listdir("listed")  # listed listed
+open("listed/x", "w").close()
+os.path.exists("never")
+open("before").read()
+open("changed").read()  # read changed
+open("changed", "a").write("1")
+tried(lambda: open("only", "x"))  # made only
+sqlite3.connect("db").execute("create table if not exists t (x)")  # read db
+"""
+
+
+def test_what_is_asked_for_and_written_later_is_noted_with_its_line(folder: Path) -> None:
+    """Read, listed, asked for or made; not what is written first, only read, or only asked for."""
+    write(folder, {"ways.py": WAYS, "before": "0", "changed": "0", "listed/y": ""})
+    runs = Runs(folder)
+    runs.run("import runpy; runpy.run_path('ways.py')")
+
+    notes = [note for note in read_notes(runs.home / "1-run", Carried) if note.wrote is not None]
+    marks = {
+        (*line.partition("# ")[2].split(), number)
+        for number, line in enumerate(WAYS.splitlines(), start=1)
+        if "  # " in line
+    }
+    assert {(note.how, Path(note.path).name, note.asked.line) for note in notes} == marks
+    assert {note.asked.path for note in notes} == {str(folder / "ways.py")}
+
+
+def test_what_no_copy_keeps_apart_is_noted(folder: Path) -> None:
+    """Ports and files elsewhere; not temporary ones, ports that the system chooses, or what lies in the folder."""
+    code = (
+        "import socket, tempfile\n"
+        "for port in (0, 39517):\n    s = socket.socket(); s.bind(('127.0.0.1', port))\n"
+        "tempfile.NamedTemporaryFile().write(b'1'); open('own', 'w').write('1')\n"
+        f"open({str(folder.parent / 'log')!r}, 'a').write('1')"
+    )
+    runs = Runs(folder)
+    runs.run(code)
+
+    assert {note.what for note in read_notes(runs.home / "1-run", Reached)} == {
+        *("port 39517", f"file {folder.parent / 'log'}"),
+    }
+
+
+def test_what_a_killed_command_left_is_taken_away_by_the_next(folder: Path) -> None:
+    """Copies and temporary files; recordings stay, and so does what a command that lives is working on."""
+    runs = Runs(folder)
+    (runs.home / "work-1/copy").mkdir(parents=True)
+    (runs.home / "1-run").mkdir()
+    busy = runs.home.with_name("20260131-120000-2")
+    (busy / "work-1").mkdir(parents=True)
+    (busy / ".busy").write_text(f"{os.getpid()} {os.uname().nodename}")
+    clear_others(runs.home.parent)
+
+    assert sorted(path.name for path in runs.home.iterdir()) == ["1-run"]
+    assert (busy / "work-1").exists()
+    clear(busy)
+    assert not (busy / "work-1").exists()
+
+
+def test_sizes_are_told_as_one_would() -> None:
+    """Three digits or so."""
+    assert [volume(size) for size in (0, 999, 1_000, 12_345_678, 12_300_000_000)] == [
+        *("0 bytes", "999 bytes", "1 kB", "12.3 MB", "12.3 GB"),
+    ]
