@@ -10,7 +10,7 @@ from pathlib import Path
 
 from samebits.base.sites import Site
 from samebits.checking.asking import BudgetSpentError, answered
-from samebits.checking.facts import Entry, Facts, Left
+from samebits.checking.facts import Entry, Facts
 from samebits.checking.plan import DEFAULT_MAX_RUNS, Request
 from samebits.checking.search import Found, look
 from samebits.checking.treatments import Inquiry
@@ -21,10 +21,11 @@ from samebits.factors.context import Setting
 from samebits.launch.command import Command
 from samebits.launch.process import Outcome
 from samebits.runfolder.folder import RunFolder
+from samebits.runfolder.notes import Carried
 from samebits.runfolder.spec import RunSpec
 
 STREAM = "loss"
-SCRIPT = "/train.py"
+SCRIPT, FOLDER = "/train.py", "/left"
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,6 @@ class Script:
         coins: (step, bias): from that step on a run has one of two values.
         noise: (step, share): from that step on so many runs have a value of their own.
         breaks: treatments (factor, mode) under which it fails.
-        found: in which way it comes upon what earlier runs left.
         look: how many steps fit into a first look.
         cut: runs that are ended after the look, and that of which they differed is made again.
         has_lottery: untreated runs fail now and then, with this chance.
@@ -68,7 +68,6 @@ class Script:
     noise: tuple[tuple[int, float], ...] = ()
     breaks: frozenset[tuple[str, str]] = frozenset()
     lottery: float = 0.0
-    found: str = "read"
     look: int = 1000
     cut: tuple[int, ...] = ()
 
@@ -166,6 +165,9 @@ class Simulation:
 
     def _value(self, effect: Effect, plan: RunSpec) -> object:
         own = plan.settings.get(effect.factor, Setting())
+        if find(effect.factor).by_folder:
+            is_brought = not plan.brought or f"{FOLDER}/{effect.line}" in plan.brought
+            return "left" if plan.begins == "left" and is_brought else "fresh"
         if effect.only_with and plan.settings.get(effect.only_with, Setting()).mode == "pinned":
             return "masked"
         if own.mode == "pinned":
@@ -179,7 +181,7 @@ class Simulation:
     def _facts(self, plan: RunSpec, number: int) -> Facts:
         entries: dict[str, tuple[Entry, ...]] = {}
         for effect in self.script.effects:
-            if find(effect.factor).has_sites and not find(effect.factor).by_copy:
+            if find(effect.factor).has_sites and not find(effect.factor).by_folder:
                 own = entries.setdefault(effect.factor, ())
                 if effect.line:
                     entries[effect.factor] = (*own, Entry("a call", Site(SCRIPT, effect.line)))
@@ -188,14 +190,22 @@ class Simulation:
             if find(effect.factor).found_statically and effect.line:
                 found = Entry("sorts", Site(SCRIPT, effect.line))
                 read_lines[effect.factor] = (*read_lines.get(effect.factor, ()), found)
-        left = self._found(plan) if number > 1 else ()
-        facts = Facts(used=frozenset(), read_lines=read_lines, left=left)
+        facts = Facts(used=frozenset(), read_lines=read_lines, carried=self._carried())
         return replace(facts, entries=entries, script=SCRIPT) if plan.witness else facts
 
-    def _found(self, plan: RunSpec) -> tuple[Left, ...]:
-        """What a run in the shared folder finds, its files named after the lines that read them."""
-        own = [one for one in self.script.effects if find(one.factor).by_copy and one.factor not in plan.settings]
-        return tuple(Left(self.script.found, f"/left/{one.line}", 1, Site(SCRIPT, one.line)) for one in own)
+    def _carried(self) -> tuple[Carried, ...]:
+        """What a run reads before it writes it, its files named after the lines that read them."""
+        own = [one.line for one in self.script.effects if find(one.factor).by_folder]
+        paths = [f"{FOLDER}/{line}" for line in own]
+        return tuple(
+            Carried("read", path, path, Site(SCRIPT, line), Site(SCRIPT, 99))
+            for path, line in zip(paths, own, strict=True)
+        )
+
+    def left_by(self) -> int | None:
+        """The last run whose folder was kept."""
+        whole = [run.id for run in self.runs if run.plan.keeps and run.succeeded and run.facts.stopped_after is None]
+        return whole[-1] if whole else None
 
 
 def simulated(
@@ -205,7 +215,14 @@ def simulated(
     simulation = Simulation(script, luck, max_runs)
     request = Request(Command(("python", SCRIPT), (SCRIPT,)), max_runs=max_runs, **options)  # type: ignore[arg-type]
     inquiry, found = (
-        Inquiry(request, simulation.compare, lambda: simulation.left, lambda _: luck.randint(1, request.jobs)),
+        Inquiry(
+            request,
+            simulation.compare,
+            lambda: simulation.left,
+            lambda: luck.randint(1, request.jobs),
+            simulation.left_by,
+            folder=FOLDER,
+        ),
         Found(),
     )
     answered(look(inquiry, found), simulation.run_all)

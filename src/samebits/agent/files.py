@@ -228,7 +228,9 @@ class FilesWatched:
 
     def _ask(self, how: str, full: str) -> None:
         """The script looks what is there: remembered as long as it has not written there itself."""
-        if full in self._asked or full in self._written or len(self._asked) >= _MOST_ASKED:
+        # What is read after somebody asked whether it is there is read at the line that matters.
+        is_known = full in self._asked and not (how == "read" and self._asked[full][0] == "tested")
+        if is_known or full in self._written or len(self._asked) >= _MOST_ASKED:
             return
         site = user_site()
         if site is None:

@@ -6,6 +6,7 @@ begins in a folder of its own, so that runs are alike whatever they leave.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -22,10 +23,10 @@ FACTOR = "files-left-behind"
 # So many steps more than were done when the script last asked for something that it had not written yet.
 STEPS, MOST_RUNS = 20, 12
 _ASKED = {
-    "read": "reads {path} if it is there",
-    "listed": "lists {path}",
-    "made": "makes {path}, which must not be there yet",
-    "tested": "asks whether {path} is there",
+    "read": "reads {path}, which an earlier run has written",
+    "listed": "lists {path}, where an earlier run has written {written}",
+    "made": "is to make {path}, which an earlier run has made",
+    "tested": "asks whether {path} is there, which an earlier run has written",
 }
 
 
@@ -61,7 +62,7 @@ class LeftBehind:
             FACTOR,
             first.asked,
             varies_between_runs=True,
-            what=described(first, len(own)),
+            what=described(first, len({one.path for one in own})),
             evidence=Evidence(*ids, strays, chance, LIMIT, last_words=self._last_words()),
             called=first.how,
             source=first.asked.noted,
@@ -74,12 +75,10 @@ class LeftBehind:
 
 
 def described(one: Carried, count: int = 1) -> str:
-    """`asks whether cache.pt is there, and writes it later (train.py:7)`."""
-    asks = _ASKED[one.how].format(path=shown_path(one.path))
-    it = "it" if one.path == one.written else shown_path(one.written)
-    where = "" if one.wrote is None else f" ({one.wrote.place})"
-    more = f"; so with {count - 1} more" if count > 1 else ""
-    return f"{asks}, and writes {it} later{where}{more}"
+    """`reads cache.pt, which an earlier run has written at train.py:7`."""
+    asks = _ASKED[one.how].format(path=shown_path(one.path), written=os.path.basename(one.written))
+    where = "" if one.wrote is None else f" at {one.wrote.place}"
+    return f"{asks}{where}{f', and {count - 1} more' if count > 1 else ''}"
 
 
 def inside(run: Run, folder: str) -> list[Carried]:
@@ -132,8 +131,15 @@ def left_behind(inquiry: Inquiry, base: Sequence[Run]) -> Asking[LeftBehind | No
             # Not always: then this experiment says nothing.
             return replace(found, divergent=None)
         found.after.append(after)
-    found.guilty = yield from _lines(inquiry, kept, spec, carried)
+    found.guilty = [_read(own, after) for own in (yield from _lines(inquiry, kept, spec, carried))]
     return found
+
+
+def _read(own: list[Carried], after: Run) -> list[Carried]:
+    """The same; first the lines that read in the later run what was only asked for in the first one."""
+    paths = {one.path for one in own}
+    reading = [one for one in after.facts.carried if one.how == "read" and one.path in paths]
+    return [*reading, *(one for one in own if one.asked.key not in {other.asked.key for other in reading})]
 
 
 def _lines(inquiry: Inquiry, kept: Run, spec: RunSpec, carried: Sequence[Carried]) -> Asking[list[list[Carried]]]:
