@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints, is_typeddict
 
 from samebits.base.errors import SamebitsError, error_from_data
 from samebits.base.sites import Site
@@ -62,6 +62,9 @@ def _read(kind: object, value: object) -> object:
         return error_from_data(_mapping(kind, value))
     if isinstance(kind, type) and is_dataclass(kind):
         return _read_record(kind, _mapping(kind, value))
+    if is_typeddict(kind):
+        hints = get_type_hints(kind)
+        return {name: _read(hints.get(name, object), one) for name, one in _mapping(kind, value).items()}
     if kind is float:
         return float(cast("float", _checked(_is_number(value), kind, value)))
     if kind is object:
@@ -111,7 +114,8 @@ def _mapping(kind: object, value: object) -> Mapping[str, object]:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    # What is larger is no float.
+    return isinstance(value, float) or (type(value) is int and abs(value) < 1 << 1023)
 
 
 def _checked(is_right: bool, kind: object, value: object) -> object:

@@ -19,6 +19,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypedDict
 
+from samebits.base.records import from_data
+from samebits.runfolder.reading import parsed
 from samebits.runfolder.steps import Recording, Writer
 
 CHUNK = 512
@@ -74,8 +76,7 @@ class OpKind:
 
 def kind_from_json(text: str) -> OpKind:
     """What `OpKind.as_json` wrote."""
-    content = json.loads(text)
-    return OpKind(**{**content, "ins": tuple(content["ins"]), "outs": tuple(content["outs"])})
+    return from_data(OpKind, parsed(text))
 
 
 @dataclass(frozen=True)
@@ -272,16 +273,19 @@ class Ops:
 
     def root(self, chunk: int) -> bytes:
         """The chained digest of everything up to and including a chunk."""
-        return bytes(self._recording.query("SELECT root FROM ops WHERE chunk=?", chunk + 1)[0][0])
+        return bytes(self._recording.one("SELECT CAST(root AS BLOB) FROM ops WHERE chunk=?", chunk + 1)[0] or b"")
 
     def rows(self, chunk: int = 0) -> Iterator[OpRow]:
         """The operations from the beginning of a chunk on, in the order of time."""
         for number in range(chunk, self.chunks):
-            yield from self._unpacked(number)
+            with self._recording.damage_described():
+                rows = list(self._unpacked(number))
+            yield from rows
 
     def _unpacked(self, chunk: int) -> Iterator[OpRow]:
-        query = "SELECT step, first, count, packed FROM ops WHERE chunk=?"
-        step, first, count, packed = self._recording.query(query, chunk + 1)[0]
+        query = "SELECT step, first, count, CAST(packed AS BLOB) FROM ops WHERE chunk=?"
+        *numbers, packed = self._recording.one(query, chunk + 1)
+        step, first, count = map(int, numbers)
         ids, evidence = array("I", packed[: 4 * count]), array("Q", packed[4 * count :])
         at = 0
         for position, number in enumerate(ids):
@@ -292,7 +296,7 @@ class Ops:
 
     def _kind(self, number: int) -> OpKind:
         if number not in self._kinds:
-            (text,) = self._recording.query("SELECT content FROM op_kinds WHERE id=?", number)[0]
+            (text,) = self._recording.one("SELECT content FROM op_kinds WHERE id=?", number)
             self._kinds[number] = kind_from_json(text)
         return self._kinds[number]
 

@@ -14,6 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from samebits.base.records import from_data
+from samebits.runfolder.reading import read_json
+
 # Beside `plan.json`; for what runs inside.
 PLACE = "place.json"
 # The run's own folder, in its run folder.
@@ -84,8 +87,8 @@ class Place:
 def read_place(run_folder: Path) -> Place | None:
     """The place that `Place.write` wrote; None for a run that has none."""
     try:
-        return Place(**json.loads((run_folder / PLACE).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        return from_data(Place, read_json(run_folder / PLACE, run_folder))
+    except (OSError, ValueError):
         return None
 
 
