@@ -63,8 +63,7 @@ def _read(kind: object, value: object) -> object:
     if isinstance(kind, type) and is_dataclass(kind):
         return _read_record(kind, _mapping(kind, value))
     if is_typeddict(kind):
-        hints = get_type_hints(kind)
-        return {name: _read(hints.get(name, object), one) for name, one in _mapping(kind, value).items()}
+        return _read_document(cast("type", kind), _mapping(kind, value))
     if kind is float:
         return float(cast("float", _checked(_is_number(value), kind, value)))
     if kind is object:
@@ -81,6 +80,14 @@ def _read_record(kind: type, value: Mapping[str, object]) -> object:
         return kind(**known)
     except TypeError as error:
         raise ValueError(f"no {kind.__name__}: {error}") from error
+
+
+def _read_document(kind: type, value: Mapping[str, object]) -> object:
+    """Of a dictionary, too, what is not known here stays: it is not made anew."""
+    hints = get_type_hints(kind)
+    missing = getattr(kind, "__required_keys__", frozenset[str]()) - value.keys()
+    _checked(not missing, f"{kind.__name__} without {', '.join(sorted(missing))}", value)
+    return {name: _read(hints.get(name, object), one) for name, one in value.items()}
 
 
 def _read_one_of(kinds: tuple[object, ...], value: object) -> object:

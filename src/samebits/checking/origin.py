@@ -240,4 +240,4 @@ def _distance_of(a: Path, b: Path) -> Distance | None:
 
 
 def _replayed(run: Run, key: Place) -> Replay:
-    return replay(run.outcome.folder, _file(run, key))
+    return replay(run.outcome.folder, _file(run, key), python=run.facts.interpreter)

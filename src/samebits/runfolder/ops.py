@@ -25,6 +25,8 @@ from samebits.runfolder.steps import Recording, Writer
 
 CHUNK = 512
 Pass = Literal["forward", "backward", "optimizer", "none"]
+# The namespaces of torch's own operations.
+BUILTIN = ("aten", "prims", "mkldnn", "mkldnn_prepacked", "quantized", "onednn")
 # The folder in a run's folder where the operands of single operations are kept.
 OPERANDS = "operands"
 
