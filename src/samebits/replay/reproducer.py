@@ -48,23 +48,23 @@ import sys
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path[:] = [path for path in sys.path if os.path.realpath(path or ".") != HERE]
 
-import argparse  # noqa: E402
-import base64  # noqa: E402
-import ctypes  # noqa: E402
-import hashlib  # noqa: E402
-import json  # noqa: E402
-import operator  # noqa: E402
-import struct  # noqa: E402
-import threading  # noqa: E402
-import zlib  # noqa: E402
-from pathlib import Path  # noqa: E402
+import argparse
+import base64
+import ctypes
+import hashlib
+import json
+import operator
+import struct
+import threading
+import zlib
+from pathlib import Path
 
 CALL = {call}
 DATA = {data}
 
 os.environ.update(CALL["environment"])
 
-import torch  # noqa: E402
+import torch
 
 SETTINGS, VIEWS, DEVICE = CALL["settings"], CALL["views"], CALL["device"]
 GENERATORS = {{}}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,6 +23,7 @@ from samebits.cli.options import (
     keep_answer,
     out_option,
     pin_option,
+    say,
     seed_option,
 )
 from samebits.launch.config import read_config
@@ -97,9 +97,8 @@ def command(
         answer(plan_text(request, first_runs(request)))
         return
     home = new_home(out, config.keep)
-    note = partial(click.echo, err=True)
     verdict = check_in(
-        home, request, note, asked.wants_copies(config), progress(), lambda known: note(so_far_text(known))
+        home, request, say, asked.wants_copies(config), progress(), lambda known: say(so_far_text(known))
     )
     keep_answer(home, dumped(check_json(verdict)))
     answer_or_fail(form, form.check(verdict), verdict.error, is_partial=verdict.signal is not None)
@@ -135,4 +134,4 @@ def _warn_of_options_behind(words: tuple[str, ...]) -> None:
     if "--" not in sys.argv:
         for word in _OURS:
             if word in words[1:]:
-                click.echo(f"note: {word} stands behind {words[0]}, so the command gets it, and not samebits", err=True)
+                say(f"note: {word} stands behind {words[0]}, so the command gets it, and not samebits")

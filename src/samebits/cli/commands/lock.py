@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import partial
 from pathlib import Path
 
 import click
@@ -18,6 +17,7 @@ from samebits.cli.options import (
     lockfile_option,
     out_option,
     pin_option,
+    say,
     seed_option,
     write_in_ci_option,
 )
@@ -97,7 +97,7 @@ def command(
         config.timeout if timeout is None else timeout,
     )
     home = new_home(out, config.keep)
-    found = lock(request, Around(home, partial(click.echo, err=True), progress))
+    found = lock(request, Around(home, say, progress))
     if found.check is not None:
         keep_answer(home, dumped(check_json(found.check)))
     answer_or_fail(form, form.lock(found), found.error, is_partial=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from functools import partial
 from pathlib import Path
 
 import click
@@ -19,6 +18,7 @@ from samebits.cli.options import (
     keep_answer,
     out_option,
     pin_option,
+    say,
     seed_option,
 )
 from samebits.factors.pinning import settings_from
@@ -107,13 +107,12 @@ def command(
         saved_at,
     )
     home = new_home(out, config.keep)
-    note = partial(click.echo, err=True)
     with working_in(home), progress() as watch:
         pool = RunPool(request.check, home, watch)
         try:
             size = pool.places.survey.bytes
             if size > LARGE_BYTES:
-                note(f"note: copying {volume(size)} for every run; leave data where it is with --share PATH")
+                say(f"note: copying {volume(size)} for every run; leave data where it is with --share PATH")
             found = run_resume(request, pool)
         finally:
             pool.close()

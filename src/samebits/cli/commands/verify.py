@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import partial
 from pathlib import Path
 
 import click
 
-from samebits.cli.options import answer_or_fail, format_option, lockfile_option, out_option, write_in_ci_option
+from samebits.cli.options import answer_or_fail, format_option, lockfile_option, out_option, say, write_in_ci_option
 from samebits.launch.config import read_config
 from samebits.locking.making import Around, need_to_write
 from samebits.locking.verifying import VerifyRequest, verify
@@ -59,7 +58,7 @@ def command(
     limit = config.timeout if timeout is None else timeout
     request = VerifyRequest(lockfile, names, recording, update, update_new_only, limit)
     home = Path() if recording is not None else new_home(out, config.keep)
-    found = verify(request, Around(home, partial(click.echo, err=True), progress))
+    found = verify(request, Around(home, say, progress))
     alone = found.entries[0].error if len(found.entries) == 1 else None
     answer_or_fail(form, form.verify(found), alone, is_partial=False)
     sys.exit(0 if allow_unknown and found.kind == "unknown" else found.exit_code)
