@@ -163,7 +163,7 @@ def read_facts(folder: Path) -> Facts:
         _read_lines(files),
         next((note.script for note in _of(Observed, notes) if note.script), ""),
         tuple(sorted(path for path in files if is_user_file(path))),
-        tuple(SeedCall(note.what, str(note.value), note.site, note.site.noted) for note in _of(Seeded, notes)),
+        tuple(SeedCall(note.what, str(note.value), note.site, note.site.source) for note in _of(Seeded, notes)),
         {name: site for notes in reversed(processes) for name, site in _late(notes)},
         tuple(_left(note) for note in _of(LeftBehind, notes)),
         max((note.stopped_after for note in _of(Ended, notes) if note.stopped_after is not None), default=None),
@@ -198,7 +198,7 @@ def _entries(witnessed: Iterable[tuple[Witnessed, str]]) -> dict[str, tuple[Entr
             continue
         entries = found.setdefault(note.factor, {})
         if note.site is not None:
-            entries.setdefault(note.site.key, Entry(note.what, note.site, note.site.noted, script))
+            entries.setdefault(note.site.key, Entry(note.what, note.site, note.site.source, script))
     return {name: tuple(entries.values()) for name, entries in found.items()}
 
 
@@ -227,7 +227,7 @@ def _late(notes: Iterable[Note]) -> Iterator[tuple[str, Site]]:
 
 
 def _left(note: LeftBehind) -> Left:
-    return Left(note.how, note.path, note.run, note.site, note.site.noted, note.is_folder)
+    return Left(note.how, note.path, note.run, note.site, note.site.source, note.is_folder)
 
 
 def _read_lines(files: Iterable[str]) -> Mapping[str, tuple[Entry, ...]]:

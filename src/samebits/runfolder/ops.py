@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Literal, TypedDict
 
 from samebits.base.records import from_data
+from samebits.base.sites import Site
 from samebits.runfolder.reading import parsed
 from samebits.runfolder.steps import Recording, Writer
 
@@ -44,7 +45,7 @@ class OpKind:
         arguments: what it was called with: `(float32[2, 3], 1, alpha=1)`.
         ins, outs: names of the evidence.
         is_view: it makes no bits, only another look at those of its input.
-        source: the line as it was when the runs were compared; empty where it is to be read from the file.
+        source: the line as it was when it was recorded.
     """
 
     op: str
@@ -72,12 +73,16 @@ class OpKind:
 
     def as_json(self) -> str:
         content = asdict(self)
-        del content["source"]  # what is recorded is where the line lies
+        del content["source"]  # a line that was edited is still that line
         return json.dumps(content)
+
+    def as_row(self) -> str:
+        """What is recorded: with the line as it is now."""
+        return json.dumps({**asdict(self), "source": Site(self.path, self.line).source if self.path else ""})
 
 
 def kind_from_json(text: str) -> OpKind:
-    """What `OpKind.as_json` wrote."""
+    """What `OpKind.as_row` wrote."""
     return from_data(OpKind, parsed(text))
 
 
@@ -250,7 +255,7 @@ class OpSheet:
         """Everything that waits goes to disk."""
         self._close(self.step, self.index)
         for number in range(self._written_kinds, len(self.kinds)):
-            writer.insert("INSERT INTO op_kinds VALUES(?, ?)", number, self.kinds[number].as_json())
+            writer.insert("INSERT INTO op_kinds VALUES(?, ?)", number, self.kinds[number].as_row())
         self._written_kinds = len(self.kinds)
         chunks, self._chunks = self._chunks, []
         for step, first, ids, evidence in chunks:
