@@ -302,7 +302,7 @@ def open_run(path: Path) -> RunFolder:
         raise RecordingError(f"there is no run folder {path}", _where_runs_are(path))
     if (path / "manifest.json").exists():
         return RunFolder(path)
-    inside = sorted(child for child in path.iterdir() if (child / "manifest.json").exists()) if path.is_dir() else []
+    inside = sorted(found.parent for found in own_files(path, "*/manifest.json"))
     if len(inside) == 1:
         return RunFolder(inside[0])
     if inside:
