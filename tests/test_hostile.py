@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from samebits.cli.main import main
+from samebits.locking.entries import RunEntry
 from samebits.locking.lockfile import update
 from tests.locking.entries import HERE, locked, lockfile
 from tests.replay.test_replay import half, kept
@@ -152,9 +154,18 @@ EVIL: dict[str, Callable[[Sent], object]] = {
     "a recording of numbers": lambda sent: sent.sql(
         "UPDATE ops SET root=1000000000000000, count=1000000000000", "UPDATE steps SET root=1000000000000000"
     ),
-    "a recording of names": lambda sent: sent.sql("UPDATE layouts SET names='[{}, \"\x1b[2J\"]'"),
+    "a recording of names": lambda sent: sent.sql("UPDATE layouts SET names='[{}]'", "UPDATE steps SET root=x'00'"),
+    "a recording of other names": lambda sent: sent.sql(
+        r"""UPDATE layouts SET names=replace(names, '["', '["\u001b[2J\u202e')""",
+        "UPDATE steps SET root=x'00'",
+        "UPDATE meta SET value='1' WHERE key='schema'",
+    ),
+    "a recording of lanes": lambda sent: sent.sql(
+        "UPDATE meta SET value='[[1e400, {}]]' WHERE key='order'", "UPDATE meta SET value=x'1b' WHERE key='process'"
+    ),
     "a recording of operations": lambda sent: sent.sql(
-        f'UPDATE op_kinds SET content=\'{{"op": "\x1b[2J", "path": "{sent.own}", "line": 3}}\''
+        f"UPDATE op_kinds SET content='{json.dumps({'op': chr(27), 'path': str(sent.own), 'line': 3, 'outs': ['x']})}'",
+        "UPDATE ops SET root=x'00'",
     ),
     "a journal that removes the reader's file": lambda sent: (sent.run / "recording.sqlite-journal").write_bytes(
         b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + bytes(504) + str(sent.own).encode() + b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
@@ -162,10 +173,20 @@ EVIL: dict[str, Callable[[Sent], object]] = {
 }
 
 
+def trained() -> None:
+    half()
+    torch.manual_seed(0)
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    for _ in range(2):
+        model(torch.ones(3, 2)).sum().backward()
+        optimizer.step()
+
+
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with operations, one of them with its operands."""
-    return kept(half, "aten::mul.Tensor", tmp_path_factory.mktemp("honest")).parent.parent
+    return kept(trained, "aten::mul.Tensor", tmp_path_factory.mktemp("honest")).parent.parent
 
 
 @pytest.fixture
@@ -199,7 +220,8 @@ def test_a_strangers_folder_is_only_read(
     evil: str, sent: Sent, honest: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Compared, shown, replayed, held against a lock: the answer is one, or a sentence of why there is none."""
-    update(Path("samebits.lock"), lambda _: lockfile())
+    entry = RunEntry((), data={str(sent.own): "00"})
+    update(Path("samebits.lock"), lambda now: now.with_run("train", entry, HERE, locked()))
     EVIL[evil](sent)
 
     for words in (
