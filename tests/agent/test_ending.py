@@ -1,14 +1,11 @@
 """Where a run ends before its script does: a first look, and a run that reads along in another one's recording."""
 
-import gzip
 import sys
-import tarfile
 import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import h5py
 import pytest
 
 from samebits.launch.command import parse_command

@@ -231,3 +231,12 @@ def test_what_was_called_is_the_librarys_outermost_function() -> None:
     assert called_by_user() == ""
     assert library["asked"](called_by_user) == "lib.ask.asked"
     assert library["_ask"](called_by_user) == "lib.ask.ask"
+
+
+def test_a_place_that_was_sent_is_not_read(tmp_path: Path) -> None:
+    """A document names any path, the reader's own files too; a place of this process has the line of its file."""
+    path = tmp_path / "own.py"
+    path.write_text("secret = 1\n")
+
+    assert Site.from_note({"path": str(path), "line": 1, "source": ""}).source == ""
+    assert Site(str(path), 1).source == "secret = 1"

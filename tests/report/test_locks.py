@@ -1,6 +1,7 @@
 """What is said of locking and verifying: in words, as data, as annotations, as test results and as SARIF."""
 
 import json
+import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from pathlib import Path
@@ -133,10 +134,15 @@ def test_the_nearest_environment_is_named() -> None:
 
 
 def test_annotations_stand_at_their_lines() -> None:
-    """GitHub reads one line each: its signs are escaped, and nothing in the answer below is taken for another one."""
-    lines = github.verify(verification(replace(OTHER, notes=("::error::evil",)), UNKNOWN, BROKEN, SAME)).splitlines()
-    commands = [line for line in lines if line.startswith("::")]
+    """GitHub reads one line each: its signs are escaped, and nothing in the answer below is taken for another one.
 
+    It looks behind any space at the beginning of a line, and for the older form anywhere in it.
+    """
+    evil = replace(OTHER, notes=("a\n \t::error::evil", "a ##[error]evil", "\x1b\r::stop-commands::x"))
+    lines = re.split(r"[\r\n]", github.verify(verification(evil, UNKNOWN, BROKEN, SAME)))
+    commands = [line for line in lines if line.lstrip().startswith("::")]
+
+    assert not any("##[" in line or "\x1b" in line for line in lines)
     assert len(commands) == 3
     assert commands[0].startswith(
         "::error file=src/a b%2Cc.py,line=12,title=samebits verify%3A different::different bi"

@@ -26,12 +26,12 @@ def row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OpRow:
     """An operation of the backward pass, on a line that can be shown."""
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "model.py"
-    path.write_text("import torch\nh = self.tok_embeddings(tokens)\n")
     kind = OpKind(
         *("aten::index_add", "backward", "model.tok_embeddings", str(path), 2, "forward", "embedding"),
         arguments="(float32[8])",
         ins=("self", "source"),
         outs=("result",),
+        source="h = self.tok_embeddings(tokens)",
     )
     return OpRow(0, 1482, kind, (1, 2, 3))
 

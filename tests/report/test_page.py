@@ -200,7 +200,19 @@ def test_strange_names_stay_text() -> None:
     page = assert_self_contained(check_page(document(), LINE, LOSSES, {1: [2], 2: [1]}, {"platform": EVIL}))
 
     assert page.text.count(EVIL) >= 6
-    assert "The source is not on disk any more." in page.text
+    assert f"x = '{EVIL}'" in page.text
+
+
+def test_a_page_reads_no_file_that_an_answer_names(tmp_path: Path) -> None:
+    """A line is shown as it ran, and where it was not noted nothing is: the path may lead to the reader's own file."""
+    (tmp_path / "own.py").write_text("secret = 1\n" * 9)
+    place = {"path": str(tmp_path / "own.py"), "line": 3, "function": "", "source": ""}
+    sent = document()
+    sent["causes"][0] |= {"location": place, "locations": [place], "shown_by": []}
+
+    assert "secret" not in check_page(sent, LINE, LOSSES, {}, {})
+    sent["causes"][0]["location"] = {**place, "source": "mine = 2"}
+    assert "mine = 2" in check_page(sent, LINE, LOSSES, {}, {})
 
 
 def test_the_time_line_says_where_streams_part() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
+import json
 import random
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,16 +15,19 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from samebits.agent.fetches import Fetches
 from samebits.agent.listening import listen
+from samebits.agent.ops.operands import read_kept_tensors
 from samebits.rng.handles import Handle, accelerator_generators, handle_of
+from samebits.rng.packing import pack, unpack
 from samebits.runfolder.spec import Moment, Restored
+from samebits.runfolder.tensors import write_tensors
 
 if TYPE_CHECKING:
     from samebits.agent.recorder import Recorder
 
 
 def kept_at(folder: Path, rank: int) -> Path:
-    """Where the state of a rank is kept."""
-    return folder / f"kept.rank{rank}.pickle"
+    """Where the state of a rank is kept; its tensors are beside it."""
+    return folder / f"kept.rank{rank}.json"
 
 
 def keep(recorder: Recorder, steps: int) -> None:
@@ -38,14 +42,14 @@ def _keep(recorder: Recorder, steps: int) -> None:
     held = [one for one in recorder.optimizers.all() if one.has_stepped]
     optimizers = [
         {
-            "state": [_packed(one.state.get(parameter) or {}) for parameter in one.tensors],
-            "groups": [_packed({k: v for k, v in group.items() if k != "params"}) for group in one.groups],
+            "state": [one.state.get(parameter) or {} for parameter in one.tensors],
+            "groups": [{k: v for k, v in group.items() if k != "params"} for group in one.groups],
         }
         for one in held
     ]
-    generators = {name: _packed(handle.state()) for name, handle in _generators().items()}
-    content = pickle.dumps({"steps": steps, "generators": generators, "optimizers": optimizers})
-    kept_at(recorder.folder, recorder.main.log.rank).write_bytes(content)
+    generators = {name: handle.state() for name, handle in _generators().items()}
+    kept = {"steps": steps, "generators": generators, "optimizers": optimizers}
+    _write(kept_at(recorder.folder, recorder.main.log.rank), kept)
 
 
 def _generators() -> dict[str, Handle]:
@@ -78,49 +82,43 @@ class GivingBack:
         if self.is_done or moment != asked.moment or (moment == "batch" and self.fetches.count < asked.batch):
             return
         self.is_done = True
-        path = kept_at(Path(asked.folder), self.recorder.main.log.rank)
-        kept = pickle.loads(path.read_bytes())
+        kept = _read(kept_at(Path(asked.folder), self.recorder.main.log.rank))
         if asked.what == "generators":
             for name, handle in _generators().items():
                 if name in kept["generators"] and (not asked.names or name in asked.names):
-                    handle.restore(_unpacked(kept["generators"][name]))
+                    handle.restore(kept["generators"][name])
         else:
             self._give_back_optimizers(kept["optimizers"])
 
     def _give_back_optimizers(self, kept: list[dict[str, Any]]) -> None:
         for held, own in zip(self.recorder.optimizers.all(), kept, strict=False):
             for parameter, state in zip(held.tensors, own["state"], strict=False):
-                held.state[parameter] = _unpacked(state)
+                held.state[parameter] = state
             for group, values in zip(held.groups, own["groups"], strict=False):
-                group.update(_unpacked(values))
+                group.update(values)
 
 
-def _packed(value: object) -> Any:
-    """The same with tensors as bytes: pickling a tensor calls `torch.save`, which is watched."""
-    if torch.is_tensor(value):
-        flat = value.detach().cpu().contiguous().reshape(-1)
-        return _Packed(bytes(flat.view(torch.uint8).numpy()), str(value.dtype), tuple(value.shape), str(value.device))
-    if isinstance(value, dict):
-        return {key: _packed(one) for key, one in value.items()}
-    return [_packed(one) for one in value] if type(value) is list else value
+def _write(path: Path, state: object) -> None:
+    """Plain data, with the tensors beside it: saving these together calls `torch.save`, which is watched."""
+    tensors: list[torch.Tensor] = []
+
+    def apart(plain: Any) -> Any:
+        if isinstance(plain, torch.Tensor):
+            tensors.append(plain)
+            return {"<tensor>": str(len(tensors) - 1), "device": str(plain.device)}
+        if isinstance(plain, dict):
+            return {key: apart(one) for key, one in plain.items()}
+        return [apart(one) for one in plain] if isinstance(plain, list) else plain
+
+    path.write_text(json.dumps(apart(pack(state))), encoding="utf-8")
+    write_tensors(path.with_suffix(".safetensors"), ((str(number), one) for number, one in enumerate(tensors)))
 
 
-class _Packed(tuple[Any, ...]):
-    """A tensor as bytes, dtype, shape and device."""
+def _read(path: Path) -> Any:
+    """What `_write` wrote; nothing in it is run."""
+    tensors: Mapping[str, Any] = read_kept_tensors(path)
 
-    def __new__(cls, *parts: object) -> _Packed:
-        return super().__new__(cls, parts)
+    def together(found: dict[str, Any]) -> Any:
+        return tensors[found["<tensor>"]].to(found["device"]) if "<tensor>" in found else found
 
-    def __reduce__(self) -> Any:
-        return _Packed, tuple(self)
-
-
-def _unpacked(value: object) -> Any:
-    if isinstance(value, _Packed):
-        raw, dtype, shape, device = value
-        kind = getattr(torch, dtype.removeprefix("torch."))
-        flat = torch.frombuffer(bytearray(raw), dtype=torch.uint8) if raw else torch.empty(0, dtype=torch.uint8)
-        return flat.view(kind).reshape(shape).to(device)
-    if isinstance(value, dict):
-        return {key: _unpacked(one) for key, one in value.items()}
-    return [_unpacked(one) for one in value] if type(value) is list else value
+    return unpack(json.loads(path.read_text(encoding="utf-8"), object_hook=together))

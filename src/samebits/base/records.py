@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints, is_typeddict
 
 from samebits.base.errors import SamebitsError, error_from_data
 from samebits.base.sites import Site
@@ -62,6 +62,8 @@ def _read(kind: object, value: object) -> object:
         return error_from_data(_mapping(kind, value))
     if isinstance(kind, type) and is_dataclass(kind):
         return _read_record(kind, _mapping(kind, value))
+    if is_typeddict(kind):
+        return _read_document(cast("type", kind), _mapping(kind, value))
     if kind is float:
         return float(cast("float", _checked(_is_number(value), kind, value)))
     if kind is object:
@@ -78,6 +80,14 @@ def _read_record(kind: type, value: Mapping[str, object]) -> object:
         return kind(**known)
     except TypeError as error:
         raise ValueError(f"no {kind.__name__}: {error}") from error
+
+
+def _read_document(kind: type, value: Mapping[str, object]) -> object:
+    """Of a dictionary, too, what is not known here stays: it is not made anew."""
+    hints = get_type_hints(kind)
+    missing = getattr(kind, "__required_keys__", frozenset[str]()) - value.keys()
+    _checked(not missing, f"{kind.__name__} without {', '.join(sorted(missing))}", value)
+    return {name: _read(hints.get(name, object), one) for name, one in value.items()}
 
 
 def _read_one_of(kinds: tuple[object, ...], value: object) -> object:
@@ -111,7 +121,8 @@ def _mapping(kind: object, value: object) -> Mapping[str, object]:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    # What is larger is no float.
+    return isinstance(value, float) or (type(value) is int and abs(value) < 1 << 1023)
 
 
 def _checked(is_right: bool, kind: object, value: object) -> object:

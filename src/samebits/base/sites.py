@@ -29,13 +29,14 @@ class Site:
         path: absolute path of the source file (or `<string>` for `python -c`).
         line: counts from 1.
         function: qualified name as far as Python knows it; `<module>` at the top level.
-        noted: the source line as it was when it ran; empty where it is to be read from the file.
+        noted: the source line as it was when it ran; None where it is to be read from the file. What was sent names
+            any path, so a place that comes from a document is never read.
     """
 
     path: str
     line: int
     function: str = ""
-    noted: str = field(default="", compare=False, repr=False)
+    noted: str | None = field(default=None, compare=False, repr=False)
 
     @property
     def key(self) -> tuple[str, int]:
@@ -45,7 +46,7 @@ class Site:
     @property
     def source(self) -> str:
         """The stripped source line, empty when the file cannot be read."""
-        return self.noted or linecache.getline(self.path, self.line).strip()
+        return linecache.getline(self.path, self.line).strip() if self.noted is None else self.noted
 
     @property
     def place(self) -> str:

@@ -148,7 +148,7 @@ def read_facts(folder: Path, changed: Collection[str] = ()) -> Facts:
         _read_lines(files),
         next((note.script for note in _of(Observed, notes) if note.script), ""),
         tuple(sorted(path for path in files if is_user_file(path))),
-        tuple(SeedCall(note.what, str(note.value), note.site, note.site.noted) for note in _of(Seeded, notes)),
+        tuple(SeedCall(note.what, str(note.value), note.site, note.site.source) for note in _of(Seeded, notes)),
         {name: site for notes in reversed(processes) for name, site in _late(notes)},
         _carried(_of(Carried, notes), changed),
         tuple(_of(Reached, notes)),
@@ -184,7 +184,7 @@ def _entries(witnessed: Iterable[tuple[Witnessed, str]]) -> dict[str, tuple[Entr
             continue
         entries = found.setdefault(note.factor, {})
         if note.site is not None:
-            entries.setdefault(note.site.key, Entry(note.what, note.site, note.site.noted, script))
+            entries.setdefault(note.site.key, Entry(note.what, note.site, note.site.source, script))
     return {name: tuple(entries.values()) for name, entries in found.items()}
 
 

@@ -65,7 +65,7 @@ class LeftBehind:
             what=described(first, len({one.path for one in own})),
             evidence=Evidence(*ids, strays, chance, LIMIT, last_words=self._last_words()),
             called=first.how,
-            source=first.asked.noted,
+            source=first.asked.source,
             others=tuple(dict.fromkeys(one.asked for one in own if one.asked.key != first.asked.key)),
             divergent=self.divergent,
         )

@@ -20,13 +20,12 @@ from typing import Literal, cast
 
 from samebits.base.errors import SamebitsError
 from samebits.base.records import from_data
-from samebits.base.sites import Site
 from samebits.checking.pool import RunPool
 from samebits.checking.verdict import Origin, OriginOnRank, Run
 from samebits.comparison.ops import OpDivergence, is_collective, op_divergences
 from samebits.comparison.values import Distance, distance
 from samebits.replay.runner import Replay, replay
-from samebits.runfolder.ops import OPERANDS, KeptCall, OpRow, Producer, operands_name
+from samebits.runfolder.ops import OPERANDS, KeptCall, Producer, operands_name
 from samebits.runfolder.spec import OpWindow, RunSpec
 from samebits.runfolder.tensors import Kept, read_tensors
 
@@ -149,7 +148,6 @@ def _keep(places: dict[int, OpDivergence]) -> tuple[tuple[int, int], ...]:
 def _on_rank(place: OpDivergence, run: Run) -> OriginOnRank:
     call = _call(run, _key(place))
     producers = {} if call is None else {name: from_data(Producer, one) for name, one in call["producers"].items()}
-    place = _with_sources(place)
     if place.finding == "op":
         # An operation that changed memory that was never written is not to blame for what it found there.
         on_ranks = next((one for one in producers.values() if one.uninitialized), None)
@@ -160,17 +158,6 @@ def _on_rank(place: OpDivergence, run: Run) -> OriginOnRank:
     # Collectives work in buffers of their own, and hand over with a copy into what they were given.
     arrived += [one for one in producers.values() if is_collective(one.op)]
     return OriginOnRank(place, arrived[0] if arrived else None)
-
-
-def _with_sources(place: OpDivergence) -> OpDivergence:
-    """With the user's lines as they are now: by the time they are shown the files may have been edited."""
-    a, b = (None if row is None else _with_source(row) for row in (place.a, place.b))
-    return replace(place, a=a, b=b, extra=tuple(map(_with_source, place.extra)))
-
-
-def _with_source(row: OpRow) -> OpRow:
-    source = Site(row.kind.path, row.kind.line).source if row.kind.path else ""
-    return replace(row, kind=replace(row.kind, source=source))
 
 
 def _key(place: OpDivergence) -> Place:
@@ -239,4 +226,4 @@ def _distance_of(a: Path, b: Path) -> Distance | None:
 
 
 def _replayed(run: Run, key: Place) -> Replay:
-    return replay(run.outcome.folder, _file(run, key))
+    return replay(run.outcome.folder, _file(run, key), python=run.facts.interpreter)

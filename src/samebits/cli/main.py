@@ -12,6 +12,7 @@ import click
 
 import samebits
 from samebits.base.errors import InterruptError, SamebitsError, UsageError
+from samebits.cli.options import say
 from samebits.cli.registry import find_command, helps
 from samebits.report.forms import DEFAULT, failure_in
 
@@ -108,7 +109,7 @@ def _understood(raised: Exception, words: list[str]) -> SamebitsError:
         return UsageError(message[:1].lower() + message[1:], " ".join(["samebits", *command, "--help"]))
     if isinstance(raised, SamebitsError):
         return raised
-    traceback.print_exception(raised)
+    say("".join(traceback.format_exception(raised)).rstrip())
     return SamebitsError(f"samebits itself failed: {type(raised).__name__}: {raised}", "please report the lines above")
 
 
@@ -125,9 +126,9 @@ def _print_error(error: SamebitsError, words: list[str]) -> None:
     if document:
         click.echo(document)
         return
-    click.echo(f"error: {error.message}", err=True)
+    say(f"error: {error.message}")
     if error.hint:
-        click.echo(f"\nhint: {error.hint}", err=True)
+        say(f"\nhint: {error.hint}")
 
 
 def _form(kind: str, words: list[str]) -> str:

@@ -13,6 +13,7 @@ from typing import TypeVar
 import click
 
 from samebits.base.errors import SamebitsError, StorageError
+from samebits.base.printable import printable
 from samebits.report.forms import DEFAULT, Form, find_form, form_names
 from samebits.runfolder.folder import write_answer
 
@@ -108,6 +109,7 @@ def answer(text: str, is_data: bool = False) -> None:
     if sys.stdout is None:
         raise StorageError("cannot write the answer: standard output is closed")
     try:
+        text = text if is_data else printable(text)
         if not is_data and sys.stdout.isatty():
             from samebits.report.terminal import drawn
 
@@ -117,6 +119,11 @@ def answer(text: str, is_data: bool = False) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         raise StorageError(f"cannot write the answer: {error.strerror}") from error
+
+
+def say(text: str) -> None:
+    """Print something besides the answer."""
+    click.echo(printable(text), err=True)
 
 
 def answer_or_fail(form: Form, text: str, error: SamebitsError | None, is_partial: bool) -> None:
@@ -137,7 +144,7 @@ def answer_or_fail(form: Form, text: str, error: SamebitsError | None, is_partia
         raise error
     answer(text)
     with suppress(OSError):  # below what a terminal shows of Ctrl-C
-        click.echo(f"\nerror: {error.message}\n\nhint: {error.hint}", err=True)
+        say(f"\nerror: {error.message}\n\nhint: {error.hint}")
 
 
 def keep_answer(home: Path, document: str) -> None:
@@ -145,4 +152,4 @@ def keep_answer(home: Path, document: str) -> None:
     try:
         write_answer(home, document)
     except StorageError as error:
-        click.echo(f"note: {error.message}, so there will be no page of it", err=True)
+        say(f"note: {error.message}, so there will be no page of it")

@@ -46,7 +46,7 @@ def parse_command(words: Sequence[str]) -> Command:
     _refuse_unsupported(words)
     if words[0].endswith(".py"):
         _need_script(words[0])
-        return Command((_python(), *words), typed, os.path.abspath(words[0]))
+        return Command((this_python(), *words), typed, os.path.abspath(words[0]))
     if shutil.which(words[0]) is None:
         raise _no_program(words[0])
     return Command(typed, typed, _python_script(words) if is_python(words[0]) else None)
@@ -81,7 +81,7 @@ def _no_program(name: str) -> CommandNotFoundError:
     return CommandNotFoundError(f"there is no program {name!r}", _near_script(name))
 
 
-def _python() -> str:
+def this_python() -> str:
     """This interpreter when it has torch, else the one called python: samebits may be installed apart from torch."""
     if importlib.util.find_spec("torch") is not None:
         return sys.executable

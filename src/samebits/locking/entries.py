@@ -40,7 +40,8 @@ class Row:
         """What `as_line` made; ValueError where it is something else."""
         at, *words = line.split(" ")
         pairs = [cast("tuple[str, str]", tuple(word.split("=", 1))) for word in words]
-        if not (at == "end" or at.isdecimal()) or any(len(pair) != 2 for pair in pairs) or pairs[0][0] != "root":
+        is_step = at.isdecimal() and len(at) < 19
+        if not (at == "end" or is_step) or any(len(pair) != 2 for pair in pairs) or pairs[0][0] != "root":
             raise ValueError(f"{line!r} is no step")
         streams = {name: value for name, value in pairs[1:] if name != "value"}
         return cls(at, pairs[0][1], streams, tuple(value for name, value in pairs if name == "value"))

@@ -25,6 +25,7 @@ from samebits.locking.files import digest_of_path, is_written
 from samebits.runfolder.environment import Environment
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Ended, Files, Observed, Unseen, noted_environment, read_notes
+from samebits.runfolder.reading import own
 from samebits.runfolder.steps import Recording
 from samebits.workspace.place import FILES, Place, read_place, with_run_folder
 from samebits.workspace.workspace import Isolation
@@ -159,9 +160,10 @@ def _is_whole(folder: RunFolder, most_steps: int) -> bool:
 
 def recorded_artifacts(folder: RunFolder, artifacts: Iterable[str]) -> dict[str, str | None]:
     """Of the files that a run made, those that lie in its own folder; where others are now says nothing of that run."""
-    own = str(folder.path / FILES)
-    led = {path: with_run_folder([path], own)[0] for path in artifacts}
-    return {path: _digest_at(Path(there)) for path, there in led.items() if there != path and Path(own).exists()}
+    files = str(folder.path / FILES)
+    led = {path: with_run_folder([path], files)[0] for path in artifacts}
+    inside = {path: there for path, there in led.items() if there != path and Path(files).exists()}
+    return {path: _digest_at(own(Path(there), folder.path)) for path, there in inside.items()}
 
 
 def _trouble(run: Run) -> SamebitsError | None:

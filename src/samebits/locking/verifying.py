@@ -156,7 +156,11 @@ def judged(content: Lockfile, name: str, entry: RunEntry, ran: Ran) -> Verified:
         ran: a run of its command.
     """
     words, folder = shlex.join(entry.command), ran.folder.path
-    found = Verified(name, words, "undecided", ran.environment, folder=folder, not_observed=ran.not_observed)
+    outside = [path for path in entry.data if not Path(path).resolve().is_relative_to(Path.cwd())]
+    notes = tuple(f"{path} was read, which lies outside of this folder" for path in outside)
+    found = Verified(
+        name, words, "undecided", ran.environment, folder=folder, notes=notes, not_observed=ran.not_observed
+    )
     why = _why_unjudgeable(ran)
     if why is not None:
         return replace(found, error=why)

@@ -1,22 +1,39 @@
-"""Writes a script that calls one recorded operation again: plain torch, no samebits, fit for a bug report."""
+"""Writes a script that calls one recorded operation again: plain torch, no samebits, fit for a bug report.
+
+The folder may be a stranger's, so the script is always the same one: what was recorded stands in it as data (`CALL`),
+and names only what tables and `torch.ops` know.
+"""
 
 from __future__ import annotations
 
 import base64
 import pprint
+import re
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from samebits.runfolder.ops import KeptCall
+from samebits.base.errors import RecordingError
+from samebits.factors.catalog import CATALOG
+from samebits.runfolder.ops import BUILTIN, KeptCall, place_in
+from samebits.runfolder.reading import read_bytes
 
 # Operands that pack into so little travel inside the script.
 INLINE_BYTES = 1 << 16
+MOST_THREADS = 4096
+
+_OP = re.compile(rf"({'|'.join(BUILTIN)})::[A-Za-z_]\w*(\.\w+)?", re.ASCII)
+# What `Factor.kernel_settings` names.
+_SETTING = re.compile(
+    r"set_num_threads|set_float32_matmul_precision|use_deterministic_algorithms"
+    r"|utils\.deterministic\.fill_uninitialized_memory"
+    r"|backends\.(cuda|cudnn|mkldnn)(\.(matmul|conv|rnn))?"
+    r"\.(enabled|deterministic|benchmark|fp32_precision|allow_[a-z0-9_]+|enable_[a-z_]+_sdp)"
+)
 
 _SCRIPT = '''"""{op}: does it give the same bits for the same inputs?
 
-Taken from a run of a training script, {where}.
-torch {version}. {needs}
+Taken from a run of a training script. {needs}
 
     python {name}              calls it again and again, under several conditions
     python {name} --times 100  more often
@@ -24,30 +41,35 @@ torch {version}. {needs}
 Exit status: 0 if all results were the same, 1 if not.
 """
 
+import os
+import sys
+
+# What lies beside this file is not imported: it may have come with it.
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path[:] = [path for path in sys.path if os.path.realpath(path or ".") != HERE]
+
 import argparse
 import base64
 import ctypes
 import hashlib
 import json
 import operator
-import os
 import struct
-import sys
 import threading
 import zlib
 from pathlib import Path
 
-os.environ.update({environment})
-
-import torch  # noqa: E402
-
-SETTINGS = {settings}
-VIEWS = {views}
-RECORDED = {recorded}  # digest of what the run got
+CALL = {call}
 DATA = {data}
-DEVICE = {device}
-DRAWN_ON = {drawn_on}
+
+os.environ.update(CALL["environment"])
+
+import torch
+
+SETTINGS, VIEWS, DEVICE = CALL["settings"], CALL["views"], CALL["device"]
 GENERATORS = {{}}
+# What a call may name.
+NAMED = {{str(v): v for v in vars(torch).values() if isinstance(v, (torch.dtype, torch.layout, torch.memory_format))}}
 
 
 def raw_bytes():
@@ -63,7 +85,7 @@ def raw_bytes():
 def as_it_lay(name, raw, shift):
     """The tensor with its dtype, shape, strides and device, `shift` bytes further on in memory."""
     look = VIEWS[name]
-    dtype = getattr(torch, look["dtype"])
+    dtype = NAMED["torch." + look["dtype"]]
     shape, stride = look["shape"], look["stride"]
     dense = torch.frombuffer(bytearray(raw), dtype=torch.uint8) if raw else torch.empty(0, dtype=torch.uint8)
     dense = dense.view(dtype).view(shape)
@@ -81,10 +103,43 @@ def as_it_lay(name, raw, shift):
     return tensor
 
 
+def operation():
+    """The one that is called, as the dispatcher knows it."""
+    base, _, overload = CALL["op"].partition(".")
+    namespace, name = base.split("::")
+    found = getattr(getattr(getattr(torch.ops, namespace), name), overload or "default")
+    if not isinstance(found, torch._ops.OpOverload) or "filename" in str(found._schema):
+        raise SystemExit(f"{{CALL['op']}} is no operation on tensors")
+    return found
+
+
+def value(argument, t):
+    """What was given as an argument; `t` are the tensors."""
+    ((kind, given),) = argument.items()
+    if kind == "tensor":
+        return t[given]
+    if kind == "list":
+        return [value(one, t) for one in given]
+    if kind == "value":
+        return given
+    if kind == "float":
+        return float.fromhex(given)
+    if kind == "complex":
+        return complex(*map(float.fromhex, given))
+    if kind == "torch":
+        return NAMED[given]
+    if kind == "device":
+        return torch.device(given)
+    if kind == "generator":
+        return generator()
+    raise SystemExit(f"it was called with something that cannot be written down: {{given}}")
+
+
 def call(t):
     """The operation, as it was called: what it wrote, and what it returned besides."""
-    result = {call}
-    written = [t[i] for i in {written}]
+    arguments = [value(one, t) for one in CALL["arguments"]]
+    result = operation()(*arguments, **{{name: value(one, t) for name, one in CALL["keywords"].items()}})
+    written = [t[i] for i in CALL["written"]]
     return written + [one for one in flat(result) if not any(one is other for other in written)]
 
 
@@ -107,7 +162,7 @@ def digest(tensors):
 
 def inputs_from(raw, shift=0):
     """What it is called with; the generator that it draws from stands where it stood."""
-    names = [f"in.{{i}}" for i in range({inputs})]
+    names = [f"in.{{i}}" for i in range(CALL["inputs"])]
     inputs = [as_it_lay(name, raw[name], shift) if name in raw else None for name in names]
     if "state" in raw:
         generator().set_state(torch.frombuffer(bytearray(raw["state"]), dtype=torch.uint8).clone())
@@ -116,9 +171,9 @@ def inputs_from(raw, shift=0):
 
 def generator():
     """The one that it draws from."""
-    device = torch.device(DRAWN_ON)
-    if {is_given}:
-        return GENERATORS.setdefault(DRAWN_ON, torch.Generator(device))
+    device = torch.device(CALL["drawn_on"])
+    if CALL["has_generator"]:
+        return GENERATORS.setdefault(str(device), torch.Generator(device))
     if device.type == "cpu":
         return torch.default_generator
     getattr(torch, device.type).init()
@@ -239,9 +294,10 @@ def main():
             {{"name": name, "calls": sum(f.values()), "results": len(f), "which": sorted(map(results.index, f))}}
             for name, f in conditions
         ]
-        print(json.dumps({{"conditions": summary, "distinct": len(results), "gives_recorded": RECORDED in results}}))
+        is_there = CALL["sha256"] in results
+        print(json.dumps({{"conditions": summary, "distinct": len(results), "gives_recorded": is_there}}))
         return 0
-    print({title})
+    print(CALL["op"])
     for name, found in conditions:
         which = "" if len(results) > 9 else ", ".join(f"#{{results.index(r) + 1}} x {{n}}" for r, n in found.items())
         print(f"  {{name:<16}} {{sum(found.values()):>3}} calls, {{len(found):>2}} results  {{which}}".rstrip())
@@ -254,79 +310,79 @@ if __name__ == "__main__":
 '''
 
 
-def reproducer(call: KeptCall, tensors: Path) -> str:
+def reproducer(call: KeptCall, tensors: Path, folder: Path) -> str:
     """The script for a call that `agent.ops.operands` kept, with its tensors in the file beside it.
 
+    Args:
+        call: as it was kept.
+        tensors: the file.
+        folder: of the run, in which that has to lie.
+
     Raises:
-        ValueError: the call holds something that cannot be written down.
+        ValueError: the call holds something that cannot be written down, or that no run has kept.
+        RecordingError: the file cannot be read.
     """
-    packed = zlib.compress(tensors.read_bytes(), 9)
+    place_in(tensors)
+    _refuse_foreign(call)
+    try:
+        packed = zlib.compress(read_bytes(tensors, folder), 9)
+    except OSError as error:
+        raise RecordingError(f"{tensors} cannot be read: {error.strerror}", "was it removed?") from error
     data = base64.b64encode(packed).decode() if len(packed) <= INLINE_BYTES else ""
-    name = f"reproduce-{tensors.stem}.py"
-    kind = call["kind"]
-    where = f"line {kind['line']} of {Path(kind['path']).name}" if kind["path"] else "no line of its own"
     return _SCRIPT.format(
         op=call["op"],
-        where=f"{kind['pass_']} pass, {where}",
-        version=call["torch"],
-        needs="Nothing else is needed." if data else f"Needs the file {tensors.name} beside it.",
-        name=name,
-        environment=repr(call["environment"]),
-        settings=pprint.pformat(call["settings"], width=100, sort_dicts=False),
-        views=pprint.pformat(call["views"], width=110, sort_dicts=False),
-        recorded=repr(call["sha256"]),
+        needs="Nothing but torch is needed." if data else f"Needs torch, and the file {tensors.name} beside it.",
+        name=f"reproduce-{tensors.stem}.py",
+        call=pprint.pformat(_data(call), width=110, sort_dicts=False),
         data=repr(data),
         beside=repr(tensors.name),
-        call=_call(call),
-        written=repr(call["written"]),
-        inputs=len(call["labels"]),
-        device=repr(_device(call)),
-        drawn_on=repr(call.get("drawn_on") or "cpu"),
-        is_given=_is_given_a_generator(call),
-        title=repr(call["op"]),
     )
 
 
-def _call(call: KeptCall) -> str:
-    base, _, overload = call["op"].partition(".")
-    namespace, _, name = base.partition("::")
-    given = [_source(argument) for argument in call["arguments"]]
-    given += [f"{key}={_source(argument)}" for key, argument in call["keywords"].items()]
-    return f"torch.ops.{namespace}.{name}.{overload or 'default'}({', '.join(given)})"
+def _data(call: KeptCall) -> dict[str, object]:
+    """What the script has to know; `pprint` writes plain data, and quotes all text."""
+    kind = call["kind"]
+    given = (*call["arguments"], *call["keywords"].values())
+    line = f"line {kind['line']} of {Path(kind['path']).name}" if kind["path"] else "no line of its own"
+    return {
+        "op": call["op"],
+        "from": f"{kind['pass_']} pass, {line}",
+        "torch": call["torch"],
+        "arguments": call["arguments"],
+        "keywords": call["keywords"],
+        "written": call["written"],
+        "inputs": len(call["labels"]),
+        "views": call["views"],
+        "device": next((view["device"] for view in call["views"].values() if view["device"] != "cpu"), "cpu"),
+        "drawn_on": call.get("drawn_on") or "cpu",
+        "has_generator": any("generator" in argument for argument in given),
+        "settings": call["settings"],
+        "environment": call["environment"],
+        # Of what the run got.
+        "sha256": call["sha256"],
+    }
 
 
-def _device(call: KeptCall) -> str:
-    """The first that is no processor, if there is one."""
-    devices = [look["device"] for look in call["views"].values()]
-    return next((device for device in devices if device != "cpu"), "cpu")
+def _refuse_foreign(call: KeptCall) -> None:
+    """Raise where a call names what no run has kept: it was made by somebody else."""
+    variables = {name for factor in CATALOG for name in factor.kernel_variables}
+    threads = call["settings"].get("set_num_threads")
+    foreign = [name for name in call["settings"] if not _SETTING.fullmatch(name)]
+    foreign += [name for name in call["environment"] if name not in variables]
+    if not _OP.fullmatch(call["op"]):
+        foreign.append(call["op"])
+    if not (isinstance(threads, list) and len(threads) == 1 and threads[0] in range(1, MOST_THREADS + 1)):
+        foreign.append(f"set_num_threads{threads}")
+    if foreign:
+        raise ValueError(f"{foreign[0]!r} is nothing that samebits keeps")
+    unknown = next(filter(None, map(_unknown, (*call["arguments"], *call["keywords"].values()))), None)
+    if unknown is not None:
+        raise ValueError(f"it was called with something that cannot be written down: {unknown}")
 
 
-def _is_given_a_generator(call: KeptCall) -> bool:
-    return any("generator" in argument for argument in (*call["arguments"], *call["keywords"].values()))
-
-
-def _source(argument: Mapping[str, object]) -> str:
-    """An argument as Python source."""
-    ((kind, value),) = argument.items()
-    if kind == "tensor":
-        return f"t[{value}]"
-    if kind == "list" and isinstance(value, list):
-        return f"[{', '.join(map(_source, value))}]"
-    if kind == "value":
-        return repr(value)
-    if kind == "float":
-        return _float(float.fromhex(str(value)))
-    if kind == "complex" and isinstance(value, list):
-        return f"complex({', '.join(_float(float.fromhex(part)) for part in value)})"
-    if kind == "torch":
-        return str(value)
-    if kind == "device":
-        return f"torch.device({value!r})"
-    if kind == "generator":
-        return "generator()"
-    raise ValueError(f"it was called with something that cannot be written down: {value}")
-
-
-def _float(value: float) -> str:
-    text = repr(value)
-    return text if text.lstrip("-")[0].isdigit() else f"float({text!r})"
+def _unknown(argument: Mapping[str, object]) -> object:
+    """What an argument holds that has no form in JSON; None where there is nothing of the kind."""
+    inner = argument.get("list")
+    if isinstance(inner, list):
+        return next(filter(None, map(_unknown, inner)), None)
+    return argument.get("unknown")

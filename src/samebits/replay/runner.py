@@ -6,20 +6,24 @@ import contextlib
 import json
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
 
 from samebits.base.errors import RecordingError, SamebitsError
+from samebits.base.records import from_data
+from samebits.launch.command import this_python
 from samebits.launch.guard import guarded
 from samebits.launch.signals import end_group, raise_if_signalled
 from samebits.replay.reproducer import reproducer
 from samebits.runfolder.folder import RunFolder, write_whole
 from samebits.runfolder.notes import Started, read_notes
 from samebits.runfolder.ops import OPERANDS, KeptCall
+from samebits.runfolder.reading import own, own_files, read_json
 
 DEFAULT_TIMES = 20
 TIMEOUT_SECONDS = 300.0
+# An operation of the program's own is called less often.
+MOST_CALLS = 1_000
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,7 @@ class Replay:
         distinct: different results under all conditions together.
         gives_recorded: the result of the run was among them.
         failure: why the operation could not be called, as a clause; else empty.
+        other_python: the Python of the run, where it is called again by another one; else empty.
     """
 
     script: Path | None
@@ -57,6 +62,7 @@ class Replay:
     distinct: int = 0
     gives_recorded: bool = False
     failure: str = ""
+    other_python: str = ""
 
     @property
     def is_racy(self) -> bool:
@@ -71,43 +77,50 @@ class Replay:
 
 def operands_in(folder: Path) -> list[Path]:
     """The operations whose operands were kept in a run, in the runs of a check, or under `.samebits/`; newest last."""
-    found = [path for depth in ("", "*/", "*/*/") for path in folder.glob(f"{depth}{OPERANDS}/*.json")]
+    found = [path for depth in ("", "*/", "*/*/") for path in own_files(folder, f"{depth}{OPERANDS}/*.json")]
     return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name))
 
 
 def replay(folder: RunFolder, operands: Path, times: int = DEFAULT_TIMES, python: str = "") -> Replay:
-    """Write the reproducer beside the run's other files and run it with the run's own Python, or with another one.
+    """Write the reproducer beside the run's other files and run it.
+
+    Args:
+        folder: of the run.
+        operands: one of the files in its `operands/`.
+        times: how often it is called as it was recorded.
+        python: that runs it; this one, or the one called python, where none is named. What a folder names is not run.
 
     Raises:
         RecordingError: the operands cannot be read.
     """
-    call = _read(operands)
+    call = _read(operands, folder.path)
     script = operands.with_name(f"reproduce-{operands.stem}.py")
     again = call.get("called_again")
     if again:
         calls, results = again["calls"], again["results"]
+        if not 0 < results <= calls <= MOST_CALLS:
+            raise RecordingError(f"{operands} tells of {results} results in {calls} calls", "was it edited?")
         return Replay(None, (Condition("in the program", calls, results, tuple(range(results))),), results)
     if not call["is_builtin"]:
         return Replay(None, failure=f"{call['op']} is a custom operation, unknown outside of the program")
     try:
-        write_whole(script, reproducer(call, operands.with_suffix(".safetensors")))
+        write_whole(own(script, folder.path), reproducer(call, operands.with_suffix(".safetensors"), folder.path))
+    except RecordingError:
+        raise
     except ValueError as error:
         return Replay(script, failure=str(error))
-    return _run(script, python or _interpreter(folder), times)
+    python = python or this_python()
+    other = next((note.executable for note in read_notes(folder.path, Started) if note.executable != python), "")
+    return replace(_run(script, python, times), other_python=other)
 
 
-def _read(path: Path) -> KeptCall:
+def _read(path: Path, folder: Path) -> KeptCall:
     try:
-        return cast("KeptCall", dict(json.loads(path.read_text(encoding="utf-8"))))
+        return from_data(KeptCall, read_json(path, folder))
+    except RecordingError:
+        raise
     except (OSError, ValueError) as error:
         raise RecordingError(f"{path} cannot be read: {error}", "was it edited?") from error
-
-
-def _interpreter(folder: RunFolder) -> str:
-    start = next(read_notes(folder.path, Started), None)
-    if start is None:
-        raise RecordingError(f"{folder.path} does not say which Python it ran", "was its journal removed?")
-    return start.executable
 
 
 def _run(script: Path, python: str, times: int) -> Replay:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import cast
 
@@ -13,6 +12,7 @@ from samebits.report.documents.costs import CostDocument
 from samebits.report.documents.crossings import AgainstDocument
 from samebits.report.documents.resumes import ResumeDocument
 from samebits.runfolder.folder import ANSWER
+from samebits.runfolder.reading import read_json
 
 SCHEMAS = {"samebits.against": 1, "samebits.check": 1, "samebits.cost": 1, "samebits.resume": 1}
 
@@ -24,10 +24,12 @@ def read_answer(path: Path) -> AgainstDocument | CheckDocument | CostDocument | 
         RecordingError: there is none, or it was made by a newer samebits.
     """
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = cast("dict[str, str]", read_json(path, path.parent))
         name, _, version = document["schema"].partition("/")
         number = int(version)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except RecordingError:
+        raise
+    except (OSError, ValueError, AttributeError, LookupError, TypeError) as error:
         raise RecordingError(
             f"{path} cannot be read: {error}", "was the check interrupted, or the file edited?"
         ) from error

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast, get_args, get_origin, get_type_hints
 
 from samebits.base.errors import SamebitsError
+from samebits.base.printable import printable
 from samebits.base.sites import Site
 from samebits.checking.evidence import CONFIDENCE, detectable_rate
 from samebits.checking.verdict import Cause, DivergentRuns, Origin, OriginOnRank, RunRecord, Verdict, VerdictKind
@@ -53,7 +54,7 @@ from samebits.runfolder.ops import Producer
 
 def dumped(document: Mapping[str, object]) -> str:
     """The document as text; nothing is shortened, and NaN and infinity, which JSON has no words for, are refused."""
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    return printable(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False), "\\u{:04x}")
 
 
 def check_json(verdict: Verdict) -> CheckDocument:

@@ -6,7 +6,6 @@ in a dark window.
 
 from __future__ import annotations
 
-import linecache
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -28,7 +27,6 @@ from samebits.runfolder.steps import Recording
 # What a template draws: plain data by name.
 View = dict[str, object]
 
-AROUND = 3
 LEFT, SPAN, LANE = 90, 760, 28
 CHART = 180
 BAR_LEFT, BAR_SPAN, BAR_ROW = 260, 520, 22
@@ -195,7 +193,7 @@ def _origin(origin: OriginDocument, sources: bool, cwd: str) -> View:
 
 def _cause(cause: CauseDocument, sources: bool, cwd: str) -> View:
     shown = [
-        {**one, "lines": _lines(one["location"], 0) if sources else [], "location": _near(one["location"], cwd)}
+        {**one, "lines": _lines(one["location"]) if sources else [], "location": _near(one["location"], cwd)}
         for one in cause.get("shown_by", [])
     ]
     lines = _lines(cause["location"]) if sources else []
@@ -217,19 +215,11 @@ def _near(location: LocationDocument | None, cwd: str) -> LocationDocument | Non
     return {**location, "path": os.path.relpath(path, cwd) if inside else path}
 
 
-def _lines(location: LocationDocument | None, around: int = AROUND) -> list[View]:
-    """The guilty line with those around it; empty when the file is gone, or is another one by now."""
-    if location is None or not os.path.exists(location["path"]):
+def _lines(location: LocationDocument | None) -> list[View]:
+    """The guilty line as it ran: what lies at its path may be another file by now, or the reader's own."""
+    if location is None or not location["source"]:
         return []
-    linecache.checkcache(location["path"])
-    own = location["line"]
-    found: list[View] = [
-        {"number": number, "text": linecache.getline(location["path"], number).rstrip("\n"), "is_guilty": number == own}
-        for number in range(max(1, own - around), own + around + 1)
-        if linecache.getline(location["path"], number)
-    ]
-    same = any(line["is_guilty"] and str(line["text"]).strip() == location["source"] for line in found)
-    return found if same or not location["source"] else []
+    return [{"number": location["line"], "text": location["source"], "is_guilty": True}]
 
 
 def _matrix(runs: Sequence[RunDocument], agreeing: Mapping[int, Sequence[int]]) -> View:

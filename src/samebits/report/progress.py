@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from samebits.base.printable import printable
 from samebits.checking.pool import Watch
 from samebits.launch.process import Outcome
 from samebits.runfolder.spec import RunSpec
@@ -61,7 +62,7 @@ class _Board:
         lines = [*self.done[-4:], *(self._line(number) for number in sorted(self.running))]
         from rich.text import Text
 
-        self.live.update(Text("\n".join(lines)))
+        self.live.update(Text(printable("\n".join(lines))))
 
     def _line(self, number: int) -> str:
         plan, path, start = self.running[number]

@@ -206,6 +206,8 @@ def replay_text(call: str, replay: Replay) -> str:
     rows = [("", f"{c.name:<16} {counted(c.calls, 'call')}, {counted(c.results, 'result')}") for c in replay.conditions]
     if replay.script is not None:
         rows.append(("script", path_of(str(replay.script))))
+    if replay.other_python:
+        rows.append(("note", f"called by another Python than the run's, which was {replay.other_python}"))
     if replay.is_confirmed:
         return laid_out(
             f"different bits: {calls} calls on the same inputs gave {replay.distinct} different results", rows

@@ -20,9 +20,11 @@ import platform
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import Any, TypedDict
 
 from samebits.base.errors import NewerSchemaError, RecordingError, StorageError, UnbegunError
+from samebits.base.records import from_data
+from samebits.runfolder.reading import own_files, read_bytes, read_json
 from samebits.runfolder.removal import MARK, OWN_NAME, remove
 from samebits.runfolder.steps import Recording
 
@@ -113,20 +115,22 @@ class RunFolder:
     def manifest(self) -> Manifest:
         """The manifest as plain data."""
         try:
-            content = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
+            content = from_data(Manifest, read_json(self.path / "manifest.json", self.path))
             schema = int(content["schema"].partition("/")[2])
         except FileNotFoundError as error:
             raise RecordingError(
                 f"{self.path} is not a run folder: it holds no manifest.json", _where_runs_are(self.path)
             ) from error
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except RecordingError:
+            raise
+        except (OSError, ValueError, LookupError) as error:
             raise RecordingError(f"{self.path}/manifest.json cannot be read: {error}", "was it edited?") from error
         if schema > MANIFEST_SCHEMA:
             raise NewerSchemaError(
                 f"{self.path} has schema {schema}, and this samebits reads schemas up to {MANIFEST_SCHEMA}",
                 "upgrade samebits: pip install --upgrade samebits",
             )
-        return cast("Manifest", content)
+        return content
 
     def recordings(self) -> list[Recording]:
         """By rank, and within one in the order in which processes, threads and trainings were begun.
@@ -136,7 +140,7 @@ class RunFolder:
         Raises:
             RecordingError: one is damaged, or made by a newer samebits.
         """
-        found = [_recording(path) for path in self.path.glob("recording*.sqlite")]
+        found = [_recording(path) for path in own_files(self.path, "recording*.sqlite")]
         begun = [recording for recording in found if recording is not None]
         return sorted(begun, key=lambda one: (one.rank, one.lane_id.order, one.lane_id.training, one.sequence))
 
@@ -152,7 +156,10 @@ def write_whole(path: Path, text: str) -> None:
     """Write a file so that it is there in full or not at all."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        beside.write_text(text, encoding="utf-8")
+        # A link that waits there under this name would be written through.
+        beside.unlink(missing_ok=True)
+        with beside.open("x", encoding="utf-8") as file:
+            file.write(text)
         beside.replace(path)
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror}", "choose another place with --out") from error
@@ -263,7 +270,7 @@ def mark_done(home: Path) -> None:
 def is_busy(path: Path) -> bool:
     """Whether a process that lives is writing there."""
     try:
-        pid, _, host = (path / BUSY).read_text(encoding="utf-8").partition(" ")
+        pid, _, host = read_bytes(path / BUSY, path, 1 << 10).decode().partition(" ")
         # Only the host itself knows whether its processes live; the folder may lie on a shared file system.
         if host == platform.node():
             os.kill(int(pid), 0)
@@ -284,7 +291,7 @@ def open_run(path: Path) -> RunFolder:
         raise RecordingError(f"there is no run folder {path}", _where_runs_are(path))
     if (path / "manifest.json").exists():
         return RunFolder(path)
-    inside = sorted(child for child in path.iterdir() if (child / "manifest.json").exists()) if path.is_dir() else []
+    inside = sorted(found.parent for found in own_files(path, "*/manifest.json"))
     if len(inside) == 1:
         return RunFolder(inside[0])
     if inside:

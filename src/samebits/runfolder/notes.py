@@ -21,6 +21,7 @@ from samebits.base.records import from_data, to_data
 from samebits.base.sites import Site
 from samebits.base.versions import without_version
 from samebits.runfolder.environment import Environment, together
+from samebits.runfolder.reading import MOST_TEXT_BYTES, own_files, parsed, read_bytes
 
 MOST_NAMED = 8
 
@@ -444,15 +445,15 @@ def noted_environment(folder: Path) -> Environment:
 
 def read_processes(folder: Path) -> Iterator[list[Note]]:
     """The notes of each process of a run."""
-    for path in sorted(folder.glob("journal.*.jsonl"), key=lambda p: (p.stat().st_mtime_ns, p.name)):
-        parsed = (_parsed(line) for line in path.read_bytes().split(b"\n")[:-1])
-        yield [note for note in parsed if note is not None]
+    for path in sorted(own_files(folder, "journal.*.jsonl"), key=lambda p: (p.stat().st_mtime_ns, p.name)):
+        notes = map(_noted, read_bytes(path, folder, MOST_TEXT_BYTES).split(b"\n")[:-1])
+        yield [note for note in notes if note is not None]
 
 
-def _parsed(line: bytes) -> Note | None:
+def _noted(line: bytes) -> Note | None:
     """The note of a line; None where there is none, or one that only a newer samebits knows."""
     try:
-        content = json.loads(line)
+        content = parsed(line)
     except ValueError:
         return None
     return note_from_json(content) if isinstance(content, dict) else None

@@ -19,10 +19,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypedDict
 
+from samebits.base.records import from_data
+from samebits.base.sites import Site
+from samebits.runfolder.reading import parsed
 from samebits.runfolder.steps import Recording, Writer
 
 CHUNK = 512
 Pass = Literal["forward", "backward", "optimizer", "none"]
+# The namespaces of torch's own operations.
+BUILTIN = ("aten", "prims", "mkldnn", "mkldnn_prepacked", "quantized", "onednn")
 # The folder in a run's folder where the operands of single operations are kept.
 OPERANDS = "operands"
 
@@ -40,7 +45,7 @@ class OpKind:
         arguments: what it was called with: `(float32[2, 3], 1, alpha=1)`.
         ins, outs: names of the evidence.
         is_view: it makes no bits, only another look at those of its input.
-        source: the line as it was when the runs were compared; empty where it is to be read from the file.
+        source: the line as it was when it was recorded.
     """
 
     op: str
@@ -68,14 +73,17 @@ class OpKind:
 
     def as_json(self) -> str:
         content = asdict(self)
-        del content["source"]  # what is recorded is where the line lies
+        del content["source"]  # a line that was edited is still that line
         return json.dumps(content)
+
+    def as_row(self) -> str:
+        """What is recorded: with the line as it is now."""
+        return json.dumps({**asdict(self), "source": Site(self.path, self.line).source if self.path else ""})
 
 
 def kind_from_json(text: str) -> OpKind:
-    """What `OpKind.as_json` wrote."""
-    content = json.loads(text)
-    return OpKind(**{**content, "ins": tuple(content["ins"]), "outs": tuple(content["outs"])})
+    """What `OpKind.as_row` wrote."""
+    return from_data(OpKind, parsed(text))
 
 
 @dataclass(frozen=True)
@@ -247,7 +255,7 @@ class OpSheet:
         """Everything that waits goes to disk."""
         self._close(self.step, self.index)
         for number in range(self._written_kinds, len(self.kinds)):
-            writer.insert("INSERT INTO op_kinds VALUES(?, ?)", number, self.kinds[number].as_json())
+            writer.insert("INSERT INTO op_kinds VALUES(?, ?)", number, self.kinds[number].as_row())
         self._written_kinds = len(self.kinds)
         chunks, self._chunks = self._chunks, []
         for step, first, ids, evidence in chunks:
@@ -272,16 +280,19 @@ class Ops:
 
     def root(self, chunk: int) -> bytes:
         """The chained digest of everything up to and including a chunk."""
-        return bytes(self._recording.query("SELECT root FROM ops WHERE chunk=?", chunk + 1)[0][0])
+        return bytes(self._recording.one("SELECT CAST(root AS BLOB) FROM ops WHERE chunk=?", chunk + 1)[0] or b"")
 
     def rows(self, chunk: int = 0) -> Iterator[OpRow]:
         """The operations from the beginning of a chunk on, in the order of time."""
         for number in range(chunk, self.chunks):
-            yield from self._unpacked(number)
+            with self._recording.damage_described():
+                rows = list(self._unpacked(number))
+            yield from rows
 
     def _unpacked(self, chunk: int) -> Iterator[OpRow]:
-        query = "SELECT step, first, count, packed FROM ops WHERE chunk=?"
-        step, first, count, packed = self._recording.query(query, chunk + 1)[0]
+        query = "SELECT step, first, count, CAST(packed AS BLOB) FROM ops WHERE chunk=?"
+        *numbers, packed = self._recording.one(query, chunk + 1)
+        step, first, count = map(int, numbers)
         ids, evidence = array("I", packed[: 4 * count]), array("Q", packed[4 * count :])
         at = 0
         for position, number in enumerate(ids):
@@ -292,7 +303,7 @@ class Ops:
 
     def _kind(self, number: int) -> OpKind:
         if number not in self._kinds:
-            (text,) = self._recording.query("SELECT content FROM op_kinds WHERE id=?", number)[0]
+            (text,) = self._recording.one("SELECT content FROM op_kinds WHERE id=?", number)
             self._kinds[number] = kind_from_json(text)
         return self._kinds[number]
 

@@ -22,13 +22,16 @@ import struct
 import time
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
+from urllib.parse import quote
 
 from samebits.base.errors import NewerSchemaError, RecordingError, StorageError, UnbegunError
+from samebits.base.records import from_data
 from samebits.runfolder.lane_ids import LaneId
+from samebits.runfolder.reading import own, parsed, read_bytes
 
 SCHEMA = 2
 # Recordings name a stream by its place here, so new ones go to the end; schema 1 ended with `number`.
@@ -56,6 +59,10 @@ CREATE TABLE steps(step INTEGER PRIMARY KEY, kind TEXT, root BLOB, streams BLOB)
 CREATE TABLE op_kinds(id INTEGER PRIMARY KEY, content TEXT);
 CREATE TABLE ops(chunk INTEGER PRIMARY KEY, step INTEGER, first INTEGER, count INTEGER, root BLOB, packed BLOB);
 """
+# What is to be found in `sqlite_master`.
+_KNOWN_TABLES = frozenset(line.rstrip(";") for line in _TABLES.splitlines())
+# With this a journal begins.
+_JOURNAL = bytes.fromhex("d9d505f920a163d7")
 
 
 @dataclass(frozen=True)
@@ -231,11 +238,11 @@ class Recording:
         self.path = path
         self._layouts: dict[int, Names] = {}
         with _damage_described(path):
-            # Not read-only: a journal left by a killed process has to be rolled back before anything can be read.
-            self._db = sqlite3.connect(path, isolation_level=None)
-            tables = {name for (name,) in self._db.execute("SELECT name FROM sqlite_master")}
-            meta = dict(self._db.execute("SELECT key, value FROM meta")) if "meta" in tables else {}
-            if not {"steps", "ops"} <= tables or not {"schema", "rank", "sequence", "complete"} <= set(meta):
+            self._db = sqlite3.connect(_address(path), uri=True, isolation_level=None)
+            tables = dict(self._db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
+            rows = self._db.execute("SELECT key, value FROM meta") if tables.get("meta") in _KNOWN_TABLES else ()
+            meta = {str(key): str(value) for key, value in rows}
+            if not {"steps", "ops"} <= set(tables) or not {"schema", "rank", "sequence", "complete"} <= set(meta):
                 raise UnbegunError(
                     f"{path} is not a recording: it was only begun", "was the run ended at its very start?"
                 )
@@ -244,6 +251,9 @@ class Recording:
                     f"{path} has schema {meta['schema']}, and this samebits reads schemas up to {SCHEMA}",
                     "upgrade samebits: pip install --upgrade samebits",
                 )
+            if not _KNOWN_TABLES.issuperset(tables.values()):
+                # Views, triggers and computed columns are not read but run.
+                raise ValueError("it holds other things than the tables of samebits")
             self._schema, self.rank, self.sequence = int(meta["schema"]), int(meta["rank"]), int(meta["sequence"])
             self.lane_id = _lane_id_from(meta)
             self.complete = meta["complete"] == "1"
@@ -253,12 +263,12 @@ class Recording:
 
     def __len__(self) -> int:
         """Rows: steps, and the end where there is one."""
-        return int(self._one("SELECT COUNT(*) FROM steps")[0])
+        return int(self.one("SELECT COUNT(*) FROM steps")[0])
 
     @property
     def steps(self) -> int:
         """Optimizer steps taken."""
-        return int(self._one("SELECT COUNT(*) FROM steps WHERE kind='step'")[0])
+        return int(self.one("SELECT COUNT(*) FROM steps WHERE kind='step'")[0])
 
     def streams(self) -> tuple[str, ...]:
         """The compared streams that it holds, in their order."""
@@ -271,17 +281,17 @@ class Recording:
 
     def root(self, step: int) -> bytes | None:
         """The chained digest of everything up to and including `step`; None past the last row."""
-        rows = self.query("SELECT root FROM steps WHERE step=?", step)
+        rows = self.query("SELECT CAST(root AS BLOB) FROM steps WHERE step=?", step)
         return rows[0][0] if rows else None
 
     def kind(self, step: int) -> str:
         """`step` or `end`."""
-        return str(self._one("SELECT kind FROM steps WHERE step=?", step)[0])
+        return str(self.one("SELECT kind FROM steps WHERE step=?", step)[0])
 
     def columns(self, step: int) -> dict[str, Column]:
         """Every stream of one step."""
         with _damage_described(self.path):
-            return dict(self._unpacked(self._one("SELECT streams FROM steps WHERE step=?", step)[0]))
+            return dict(self._unpacked(self.one("SELECT CAST(streams AS BLOB) FROM steps WHERE step=?", step)[0]))
 
     def assert_sound(self, step: int) -> None:
         """Raise RecordingError where a row is not what was written: only what is can accuse anybody."""
@@ -301,10 +311,14 @@ class Recording:
         with _damage_described(self.path):
             return self._db.execute(statement, values).fetchall()
 
-    def _one(self, statement: str, *values: object) -> tuple[Any, ...]:
+    def one(self, statement: str, *values: object) -> tuple[Any, ...]:
         """The first row; there has to be one."""
         with _damage_described(self.path):
             return self.query(statement, *values)[0]
+
+    def damage_described(self) -> AbstractContextManager[None]:
+        """Where what was read is taken apart."""
+        return _damage_described(self.path)
 
     def close(self) -> None:
         self._db.close()
@@ -316,13 +330,25 @@ class Recording:
             at += _HEAD.size
             digests = array("Q", packed[at : at + 8 * count])
             at += 8 * count
-            yield STREAMS[stream], Column(self._names(layout), digests)
+            names = self._names(layout)
+            if len(names) != len(digests):
+                raise ValueError(f"{len(names)} names stand for {len(digests)} digests")
+            yield STREAMS[stream], Column(names, digests)
 
     def _names(self, layout: int) -> Names:
         if layout not in self._layouts:
-            (names,) = self._one("SELECT names FROM layouts WHERE id=?", layout)
-            self._layouts[layout] = tuple(json.loads(names))
+            (names,) = self.one("SELECT names FROM layouts WHERE id=?", layout)
+            self._layouts[layout] = from_data(tuple[str, ...], parsed(names))
         return self._layouts[layout]
+
+
+def _address(path: Path) -> str:
+    """For reading only, unless a journal that a killed process left has to be rolled back first."""
+    journal = own(path.with_name(f"{path.name}-journal"), path.parent)
+    content = read_bytes(journal, path.parent) if journal.exists() else b""
+    # One that ends so names another file, which sqlite would remove.
+    is_left = content.startswith(_JOURNAL) and not content.endswith(_JOURNAL)
+    return f"file:{quote(str(path))}?mode={'rw' if is_left else 'ro'}"
 
 
 @contextmanager

@@ -9,12 +9,18 @@ from __future__ import annotations
 import ctypes
 import itertools
 import json
+import math
+import re
 import struct
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+from samebits.base.errors import RecordingError
+from samebits.base.records import from_data
+from samebits.runfolder.reading import own_files, parsed, read_bytes
 
 if TYPE_CHECKING:
     import torch
@@ -39,6 +45,7 @@ _CODES = {
     "float8_e5m2": "F8_E5M2",
 }
 _NAMES = {code: name for name, code in _CODES.items()}
+_SIZES = {name: int((re.findall(r"\d+", name) or ["8"])[0]) // 8 for name in _CODES}
 _METADATA, _OURS = "__metadata__", "samebits"
 
 
@@ -55,6 +62,13 @@ class Kept:
     dtype: str
     shape: tuple[int, ...]
     raw: bytes
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether there are as many bytes as dtype and shape ask for."""
+        elements = math.prod(self.shape)
+        each = _SIZES.get(self.dtype) or len(self.raw) // max(1, elements)
+        return min(self.shape, default=0) >= 0 and len(self.raw) == elements * each
 
 
 def file_name(rank: int, step: int, stream: str, part: int = 0) -> str:
@@ -125,21 +139,38 @@ def read_kept(folder: Path, rank: int, step: int, stream: str) -> dict[str, Kept
     """The tensors kept for one stream of one step; empty when none were."""
     found: dict[str, Kept] = {}
     pattern = file_name(rank, step, stream).replace(".0.", ".*.")
-    for path in sorted((folder / "values").glob(pattern)):
-        found |= read_tensors(path)
+    for path in sorted(own_files(folder, f"values/{pattern}")):
+        found |= read_tensors(path, folder)
     return found
 
 
-def read_tensors(path: Path) -> dict[str, Kept]:
-    """Every tensor of one file."""
-    raw = path.read_bytes()
+def read_tensors(path: Path, folder: Path | None = None) -> dict[str, Kept]:
+    """Every tensor of one file.
+
+    Args:
+        path: of the file.
+        folder: in which it has to lie, besides its own.
+
+    Raises:
+        RecordingError: it is not as it was written.
+    """
+    raw = read_bytes(path, folder or path.parent)
+    try:
+        return dict(_decoded(raw))
+    except (struct.error, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise RecordingError(f"{path} is damaged: {error}", "was it edited?") from error
+
+
+def _decoded(raw: bytes) -> Iterator[tuple[str, Kept]]:
     (length,) = _LENGTH.unpack_from(raw)
-    start = _LENGTH.size + length
-    found: dict[str, Kept] = {}
-    head = json.loads(raw[_LENGTH.size : start])
-    bare = json.loads(head.pop(_METADATA, {}).get(_OURS, "{}"))
+    at = start = _LENGTH.size + length
+    head = cast("dict[str, Any]", parsed(raw[_LENGTH.size : start]))
+    bare = cast("dict[str, Any]", parsed(head.pop(_METADATA, {}).get(_OURS, "{}")))
     for name, entry in head.items():
         begin, end = entry["data_offsets"]
-        entry_of = bare.get(name, {"dtype": _NAMES.get(entry["dtype"], entry["dtype"]), "shape": entry["shape"]})
-        found[name] = Kept(entry_of["dtype"], tuple(entry_of["shape"]), raw[start + begin : start + end])
-    return found
+        own = bare.get(name, {"dtype": _NAMES.get(entry["dtype"], entry["dtype"]), "shape": entry["shape"]})
+        kept = Kept(str(own["dtype"]), from_data(tuple[int, ...], own["shape"]), raw[start + begin : start + end])
+        if start + begin != at or end - begin != len(kept.raw) or not kept.is_whole:
+            raise ValueError(f"{name} is not where the header says")
+        at += len(kept.raw)
+        yield name, kept

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from samebits.base.records import from_data
+from samebits.runfolder.reading import read_json
 
 # Beside `plan.json`; for what runs inside.
 PLACE = "place.json"
@@ -106,7 +107,7 @@ class Place:
 def read_place(run_folder: Path) -> Place | None:
     """The place that `Place.write` wrote; None for a run that has none."""
     try:
-        return from_data(Place, json.loads((run_folder / PLACE).read_text(encoding="utf-8")))
+        return from_data(Place, read_json(run_folder / PLACE, run_folder))
     except (OSError, ValueError):
         return None
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
+from samebits.runfolder.ops import BUILTIN
+
 # They make memory without writing to it: what it holds is no result.
 _UNINITIALIZED = ("empty", "new_empty", "resize", "_empty", "_efficientzerotensor")
 # They write to their first argument without reading it.
@@ -140,7 +142,7 @@ def _read_schema(func: torch._ops.OpOverload) -> OpSchema:
         is_uninitialized=base.startswith("aten::") and short.startswith(_UNINITIALIZED),
         is_collective=collective,
         is_silent=base.startswith(_SILENT) or base in _ONLY_NAMES,
-        is_builtin=base.partition("::")[0] in ("aten", "prims", "mkldnn", "mkldnn_prepacked", "quantized", "onednn"),
+        is_builtin=base.partition("::")[0] in BUILTIN,
         scratch=_SCRATCH_RESULTS.get(base, ()),
         non_blocking=names.index("non_blocking") if "non_blocking" in names else None,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -23,6 +22,7 @@ from samebits.cli.options import (
     keep_answer,
     out_option,
     pin_option,
+    say,
     seed_option,
     workspace_options,
 )
@@ -90,8 +90,7 @@ def command(
         answer(plan_text(request, first_runs(request)))
         return
     home = new_home(out, config.keep)
-    note = partial(click.echo, err=True)
-    verdict = check_in(home, request, note, progress(), lambda known: note(so_far_text(known)))
+    verdict = check_in(home, request, say, progress(), lambda known: say(so_far_text(known)))
     keep_answer(home, dumped(check_json(verdict)))
     answer_or_fail(form, form.check(verdict), verdict.error, is_partial=verdict.signal is not None)
     sys.exit(verdict.exit_code)
@@ -106,7 +105,7 @@ def _check_against(given: str, request: Request, form: Form, out: Path | None, k
         raise UsageError("that --format has no form for the answer of --against", "take text or json")
     sides = sides_of(request, given)
     home = new_home(out, kept)
-    with pool_in(home, request, partial(click.echo, err=True), progress()) as pool:
+    with pool_in(home, request, say, progress()) as pool:
         found = run_against(request, sides, pool)
     keep_answer(home, dumped(against_json(found)))
     answer_or_fail(form, form.against(found), found.error, is_partial=found.divergent is not None)
@@ -122,4 +121,4 @@ def _warn_of_options_behind(words: tuple[str, ...]) -> None:
     if "--" not in sys.argv:
         for word in _OURS:
             if word in words[1:]:
-                click.echo(f"note: {word} stands behind {words[0]}, so the command gets it, and not samebits", err=True)
+                say(f"note: {word} stands behind {words[0]}, so the command gets it, and not samebits")

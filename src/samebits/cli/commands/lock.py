@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import partial
 from pathlib import Path
 
 import click
@@ -18,6 +17,7 @@ from samebits.cli.options import (
     lockfile_option,
     out_option,
     pin_option,
+    say,
     seed_option,
     workspace_options,
     write_in_ci_option,
@@ -102,7 +102,7 @@ def command(
         isolation or config.isolation,
     )
     home = new_home(out, config.keep)
-    found = lock(request, Around(home, partial(click.echo, err=True), progress))
+    found = lock(request, Around(home, say, progress))
     if found.check is not None:
         keep_answer(home, dumped(check_json(found.check)))
     answer_or_fail(form, form.lock(found), found.error, is_partial=False)

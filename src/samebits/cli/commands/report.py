@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from samebits.base.errors import RecordingError, StorageError
+from samebits.base.errors import RecordingError, SamebitsError, StorageError
 from samebits.cli.options import answer
 from samebits.comparison.agreement import agreeing
 from samebits.comparison.growth import growth
@@ -16,6 +16,7 @@ from samebits.report.answers import read_answer
 from samebits.report.documents.checks import CheckDocument
 from samebits.report.page import against_page, check_page, cost_page, resume_page, run_page
 from samebits.runfolder.folder import ANSWER, HOME, Manifest, RunFolder, newest_in, open_run, write_whole
+from samebits.runfolder.reading import own, own_files
 from samebits.runfolder.steps import Recording
 
 
@@ -38,7 +39,13 @@ def command(path: Path, out: Path, force: bool, no_source: bool) -> None:
     """  # noqa: D301 - click wants the character itself
     if out.exists() and not force:
         raise StorageError(f"{out} exists", "add --force to replace it, or name another file with -o")
-    page = _page(newest_in(path), not no_source)
+    home = newest_in(path)
+    try:
+        page = _page(home, not no_source)
+    except SamebitsError:
+        raise
+    except Exception as error:  # whatever an answer that is not as it was written makes a page stumble over
+        raise RecordingError(f"{home} cannot be shown: {type(error).__name__}: {error}", "was it edited?") from error
     write_whole(out, page)
     answer(str(out))
 
@@ -54,7 +61,7 @@ def _page(path: Path, sources: bool) -> str:
     if document["schema"] == "samebits.resume/1":
         return resume_page(document, _manifest(path), sources)
     # The folder may have been moved since.
-    folders = {run["id"]: RunFolder(path / Path(run["folder"]).name) for run in document["runs"]}
+    folders = {run["id"]: RunFolder(own(path / Path(run["folder"]).name, path)) for run in document["runs"]}
     divergent = _divergent(document, folders)
     line, losses = (None, ()) if divergent is None else (timeline(*divergent), growth(*divergent))
     recorded = {number: folder.recordings() for number, folder in folders.items() if folder.path.exists()}
@@ -73,7 +80,7 @@ def _divergent(
 
 
 def _manifest(home: Path) -> Manifest:
-    for path in sorted(home.glob("*/manifest.json")):
+    for path in sorted(own_files(home, "*/manifest.json")):
         try:
             return RunFolder(path.parent).manifest()
         except RecordingError:

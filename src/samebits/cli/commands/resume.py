@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from functools import partial
 from pathlib import Path
 
 import click
@@ -19,6 +18,7 @@ from samebits.cli.options import (
     keep_answer,
     out_option,
     pin_option,
+    say,
     seed_option,
     workspace_options,
 )
@@ -107,8 +107,7 @@ def command(
         saved_at,
     )
     home = new_home(out, config.keep)
-    note = partial(click.echo, err=True)
-    with pool_in(home, request.check, note, progress()) as pool:
+    with pool_in(home, request.check, say, progress()) as pool:
         found = run_resume(request, pool)
     keep_answer(home, dumped(resume_json(found)))
     answer_or_fail(form, form.resume(found), found.trouble, is_partial=any(trial.compared for trial in found.trials))

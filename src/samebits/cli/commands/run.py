@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from samebits.base.errors import UsageError
-from samebits.cli.options import COMMAND_LINE, command_argument, out_option, pin_option, seed_option
+from samebits.cli.options import COMMAND_LINE, command_argument, out_option, pin_option, say, seed_option
 from samebits.factors.pinning import settings_for, settings_from
 from samebits.launch.command import parse_command
 from samebits.launch.config import Config, read_config
@@ -125,7 +125,7 @@ def _say_afterwards(outcome: Outcome, verbose: bool) -> None:
         lines.append(f"recorded in {outcome.folder.path}")
     # Every rank notes the same things; once is enough.
     for line in dict.fromkeys(lines):
-        click.echo(f"samebits: {line}", err=True)
+        say(f"samebits: {line}")
 
 
 def _worth_saying(note: Note) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import partial
 from pathlib import Path
 
 import click
@@ -14,6 +13,7 @@ from samebits.cli.options import (
     format_option,
     lockfile_option,
     out_option,
+    say,
     workspace_options,
     write_in_ci_option,
 )
@@ -71,7 +71,7 @@ def command(
     where = share or config.share, isolation or config.isolation
     request = VerifyRequest(lockfile, names, recording, update, update_new_only, limit, *where)
     home = Path() if recording is not None else new_home(out, config.keep)
-    found = verify(request, Around(home, partial(click.echo, err=True), progress))
+    found = verify(request, Around(home, say, progress))
     alone = found.entries[0].error if len(found.entries) == 1 else None
     answer_or_fail(form, form.verify(found), alone, is_partial=False)
     sys.exit(0 if allow_unknown and found.kind == "unknown" else found.exit_code)

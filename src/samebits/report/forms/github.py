@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from samebits.base.errors import SamebitsError
+from samebits.base.printable import printable
 from samebits.checking.verdict import Verdict
 from samebits.locking.verdict import Verification
 from samebits.report.locks import verify_text
@@ -14,6 +16,9 @@ from samebits.report.text import check_text
 IS_DATA = True
 # What GitHub calls the levels.
 _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
+
+# A line of the log that begins so, after any space, is taken for a command; in the older form, one that holds it.
+_COMMAND = re.compile(r"(?<!\S)::|##\[")
 
 
 def check(verdict: Verdict) -> str:
@@ -32,8 +37,8 @@ def failure(kind: str, error: SamebitsError) -> str:
 
 
 def _annotated(remarks: Iterable[Remark], title: str, text: str) -> str:
-    # The log shows the answer, too; a line of it must not be taken for a command.
-    shown = "\n".join(f" {line}" if line.startswith("::") else line for line in text.splitlines())
+    # The log shows the answer, too.
+    shown = _COMMAND.sub(lambda found: " ".join(found[0]), printable(text))
     return "\n".join([*(_annotation(remark, f"{title}: {remark.rule}") for remark in remarks), shown])
 
 
@@ -44,7 +49,7 @@ def _annotation(remark: Remark, title: str) -> str:
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return printable(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:

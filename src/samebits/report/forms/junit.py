@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
 from samebits.base.errors import SamebitsError
+from samebits.base.printable import printable
 from samebits.checking.verdict import Verdict
 from samebits.locking.verdict import Verification
 from samebits.report.locks import verify_texts
@@ -39,9 +40,8 @@ def _suite(name: str, cases: Sequence[Case]) -> str:
     seconds = f'time="{sum(case.seconds for case in cases):.3f}"'
     lines = [f'<testsuite name={quoteattr(name)} tests="{len(cases)}" {numbers} {seconds}>']
     body = "\n".join(_case(name.replace(" ", "."), case) for case in cases)
-    return "\n".join(
-        ['<?xml version="1.0" encoding="utf-8"?>', "<testsuites>", *lines, body, "</testsuite>\n</testsuites>"]
-    )
+    parts = ['<?xml version="1.0" encoding="utf-8"?>', "<testsuites>", *lines, body, "</testsuite>\n</testsuites>"]
+    return printable("\n".join(parts), "&#{};")
 
 
 _COUNTED = {"failed": "failures", "broken": "errors", "skipped": "skipped"}

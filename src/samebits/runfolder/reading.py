@@ -1,0 +1,62 @@
+"""Files of a run folder, which may be a stranger's: what leads out of it is not read, nor more than memory can hold."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from samebits.base.errors import RecordingError
+
+# Files are read as a whole, and none of ours comes near: tensors, and text.
+MOST_BYTES, MOST_TEXT_BYTES = 1 << 34, 1 << 30
+
+
+def own(path: Path, folder: Path) -> Path:
+    """A path in a folder, whether there is something or not.
+
+    Raises:
+        RecordingError: a link or `..` leads out of it, or it is a pipe or a device.
+    """
+    if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
+        raise RecordingError(f"{path} leads out of {folder}, so it is not read", "who made the folder?")
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise RecordingError(f"{path} is no file", "who made the folder?")
+    return path
+
+
+def own_files(folder: Path, pattern: str) -> Iterator[Path]:
+    """The files in a folder that match."""
+    return (own(path, folder) for path in folder.glob(pattern))
+
+
+def read_bytes(path: Path, folder: Path, most: int = MOST_BYTES) -> bytes:
+    """The content of a file in a folder.
+
+    Raises:
+        RecordingError: it is none of the folder's, or too large.
+        OSError: it cannot be read.
+    """
+    size = own(path, folder).stat().st_size
+    if size > most:
+        raise RecordingError(f"{path} has {size} bytes, more than samebits reads", "who made the folder?")
+    return path.read_bytes()
+
+
+def read_json(path: Path, folder: Path) -> object:
+    """The document in a file of a folder.
+
+    Raises:
+        ValueError: it is none.
+        RecordingError, OSError: as `read_bytes`.
+    """
+    return parsed(read_bytes(path, folder, MOST_TEXT_BYTES))
+
+
+def parsed(text: str | bytes) -> object:
+    """A JSON document; ValueError where it is none, or is nested too deep."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
