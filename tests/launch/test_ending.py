@@ -69,7 +69,7 @@ def test_a_run_that_hangs_is_ended_with_all_its_processes(tmp_path: Path) -> Non
     """The time limit ends children and grandchildren, also those that ignore SIGTERM or left the group."""
     write(tmp_path, {"it.py": STUBBORN})
 
-    done = samebits("check", "--timeout", "4", "--format", "json", "it.py", cwd=tmp_path)
+    done = samebits("check", "--isolation", "none", "--timeout", "4", "--format", "json", "it.py", cwd=tmp_path)
 
     verdict = json.loads(done.out)
     assert done.status == 2
@@ -94,7 +94,7 @@ def test_what_was_recorded_before_the_end_is_kept(tmp_path: Path) -> None:
     """The steps of a run that did not end by itself can be read, and the recording says that it is incomplete."""
     write(tmp_path, {"it.py": HANGS})
 
-    with started("check", "--timeout", "600", "--out", "kept", "it.py", cwd=tmp_path) as check:
+    with started("check", "--isolation", "none", "--timeout", "600", "--out", "kept", "it.py", cwd=tmp_path) as check:
         until(lambda: bool(pids(tmp_path)))
         check.send_signal(signal.SIGINT)
         check.communicate(timeout=PATIENCE_SECONDS)
@@ -113,7 +113,7 @@ def test_a_signal_ends_a_check_and_every_process_of_it(number: int, tmp_path: Pa
     """Also when it comes twice; the folder can be read, and the status is the shell's for that signal."""
     write(tmp_path, {"it.py": STUBBORN})
 
-    with started("check", "it.py", cwd=tmp_path) as check:
+    with started("check", "--isolation", "none", "it.py", cwd=tmp_path) as check:
         until(lambda: len(pids(tmp_path)) == 3)
         check.send_signal(number)
         time.sleep(0.5)
@@ -140,7 +140,7 @@ def test_a_signal_ends_runs_that_go_on_side_by_side(tmp_path: Path) -> None:
     first = "".join(f"    {line}\n" for line in TRAIN.strip().splitlines())
     write(tmp_path, {"it.py": f"{guard}{first}    raise SystemExit\n{STUBBORN}"})
 
-    with started("check", "--no-fresh-copy", "--jobs", "2", "it.py", cwd=tmp_path) as check:
+    with started("check", "--isolation", "none", "--jobs", "2", "it.py", cwd=tmp_path) as check:
         until(lambda: len(pids(tmp_path)) == 6)
         check.send_signal(signal.SIGINT)
         out, _ = check.communicate(timeout=PATIENCE_SECONDS)
@@ -169,7 +169,7 @@ def test_what_agreed_in_runs_that_a_signal_ended_is_said(tmp_path: Path) -> None
     """After hours, that is what is known: the look is over, and the others are under way."""
     write(tmp_path, {"it.py": SLOW})
 
-    with started("check", "it.py", cwd=tmp_path) as check:
+    with started("check", "--isolation", "none", "it.py", cwd=tmp_path) as check:
         until(lambda: len(pids(tmp_path)) >= 2)
         until(lambda: any(one.steps > 20 for one in RunFolder(only_run(tmp_path) / "2-varied").recordings()))
         check.send_signal(signal.SIGINT)
@@ -184,7 +184,7 @@ def test_an_interrupted_check_answers_in_json_when_asked_to(tmp_path: Path) -> N
     """The answer is one document in this case too."""
     write(tmp_path, {"it.py": "import time; open('pid.1', 'w'); time.sleep(600)"})
 
-    with started("check", "--format", "json", "it.py", cwd=tmp_path) as check:
+    with started("check", "--isolation", "none", "--format", "json", "it.py", cwd=tmp_path) as check:
         until(lambda: bool(pids(tmp_path)))
         check.send_signal(signal.SIGINT)
         out, err = check.communicate(timeout=PATIENCE_SECONDS)
@@ -293,7 +293,7 @@ def test_an_interrupted_check_says_what_it_knows(tmp_path: Path) -> None:
     """The verdict so far is printed and kept, with what remained untested; the page can be made of it."""
     write(tmp_path, {"it.py": THIRD_HANGS})
 
-    with started("check", "it.py", cwd=tmp_path) as check:
+    with started("check", "--isolation", "none", "it.py", cwd=tmp_path) as check:
         until(lambda: len(list(tmp_path.glob("pid.*"))) == 3)
         check.send_signal(signal.SIGINT)
         out, _ = check.communicate(timeout=PATIENCE_SECONDS)

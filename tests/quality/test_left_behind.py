@@ -51,21 +51,27 @@ def guilty_lines(script: str) -> dict[int, str]:
         # Resume if there is a checkpoint; the cache that the first run fills.
         (
             "resume.py",
-            {"run 2 read ckpt/last.pt, which run 1 wrote", "run 2 read features.txt, which run 1 wrote"},
+            {
+                "reads ckpt/last.pt, which an earlier run has written at resume.py:23",
+                "reads features.txt, which an earlier run has written at resume.py:19",
+            },
         ),
         # Go on where the last run stopped.
-        ("go_on.py", {"run 2 read state.pt, which run 1 wrote"}),
+        ("go_on.py", {"reads state.pt, which an earlier run has written at go_on.py:18"}),
         # A history that is read back, and numbered runs.
         (
             "history.py",
-            {"run 2 read history.csv, which run 1 wrote", "run 2 asked for runs/1, as run 1 had left it"},
+            {
+                "reads history.csv, which an earlier run has written at history.py:13",
+                "asks whether runs/1 is there, which an earlier run has written at history.py:10",
+            },
         ),
         # A folder that may not be there yet.
-        ("makes.py", {"run 2 was to make out, which run 1 had made"}),
+        ("makes.py", {"is to make out, which an earlier run has made at makes.py:8"}),
     ],
 )
 def test_a_script_that_meets_itself_is_explained(script: str, told: set[str], tmp_path: Path) -> None:
-    """Path and line are named before anything else is tried; fresh copies cure it, which runs with all varied show."""
+    """Both lines are named; runs that begin in folders of their own agree, and those in what one left differ."""
     answer = check(tmp_path, script)
 
     causes = answer["causes"]
@@ -74,60 +80,124 @@ def test_a_script_that_meets_itself_is_explained(script: str, told: set[str], tm
     assert {cause["location"]["path"] for cause in causes} == {str(tmp_path / script)}
     assert {cause["what"] for cause in causes} == told
     assert all(cause["confirmed"] for cause in causes)
-    assert answer["runs"][4]["role"] == f"{FACTOR} released"
-    assert (answer["remedy"]["pins"], answer["remedy"]["verified"]) == ([FACTOR], True)
-    assert answer["remedy"]["command"] == f"samebits check --fresh-copy {script}"
-    # Copies and what was kept for them are gone.
-    assert not [path for path in Path(answer["folder"]).iterdir() if path.name.startswith(("copy", "before"))]
+    assert answer["runs"][3]["role"] == "in what run 2 left"
+    assert (answer["remedy"]["pins"], answer["remedy"]["verified"]) == ([], True)
+    assert "start every training in a folder of its own" in answer["remedy"]["code"][0]
+    # Copies and what was kept for them are gone, and the folder is as it was.
+    assert {path.name.partition("-")[0].isdecimal() for path in Path(answer["folder"]).glob("*/")} == {True}
+    before = {path.name for path in FOLDER.iterdir()} - {"__pycache__"}
+    assert {path.name for path in tmp_path.iterdir()} - {".samebits"} == before
 
 
-@pytest.mark.parametrize("words", [("harmless.py",), ("--fresh-copy", "resume.py"), ("harmless.py", "--out", "{run}")])
+@pytest.mark.parametrize("words", [("harmless.py",), ("harmless.py", "--out", "{run}")])
 def test_nobody_is_accused_where_nothing_matters(words: tuple[str, ...], tmp_path: Path) -> None:
-    """Logs, overwritten checkpoints, numbered folders; a guilty script in fresh copies; a folder of the run's own."""
+    """Logs, overwritten checkpoints, numbered folders; a folder of the run's own."""
     answer = check(tmp_path, "--runs", "2", *words)
 
     assert (answer["verdict"], answer["causes"]) == ("same", []), answer
-    assert answer["pinned"] == ([FACTOR] if "--fresh-copy" in words else [])
-    if "--fresh-copy" in words or "{run}" in words:
-        before = {path.name for path in FOLDER.iterdir()} - {"__pycache__"}
-        assert {path.name for path in tmp_path.iterdir()} - {"__pycache__", ".samebits"} == before
+    before = {path.name for path in FOLDER.iterdir()} - {"__pycache__"}
+    assert {path.name for path in tmp_path.iterdir()} - {".samebits"} == before
     if "{run}" in words:
         assert (Path(answer["runs"][1]["folder"]) / "files" / "1" / "last.pt").is_file()
 
 
 @pytest.mark.slow
 def test_what_a_whole_run_takes_away_again_accuses_nobody(tmp_path: Path) -> None:
-    """Only the first look leaves it, because it is ended in the middle: that was us."""
+    """Only runs that are ended in the middle leave it, and that was us."""
     answer = check(tmp_path, "taken_back.py")
 
     assert (answer["verdict"], answer["causes"]) == ("same", []), answer
-    assert [run["steps"] for run in answer["runs"][1:]] == [750, 750, 750]
+    assert [run["steps"] for run in answer["runs"][1:4]] == [750, 750, 750]
     assert answer["runs"][0]["steps"] < 750
-    assert any("running.lock" in note and "ended in the middle" in note for note in answer["notes"])
+    assert len(answer["runs"]) <= 5
     assert not any((tmp_path / name).exists() for name in ("running.lock", "job.pt"))
 
 
-STRICT = """
-import os, time
-from common import make, train
-os.mkdir("out")
-model, optimizer = make()
-for _ in range(250):
-    train(model, optimizer)
+# Longer than the first look, each with what it does before it trains, seeded or not: 250 steps of 20 ms.
+LONG = """
+import csv, os, sqlite3, sys, time
+import numpy as np
+import torch
+from pathlib import Path
+
+if "seeded" in sys.argv:
+    torch.manual_seed(0)
+scale = 1.0
+{before}
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(250):
     time.sleep(0.02)
+    optimizer.zero_grad()
+    model(torch.ones(4, 4) * scale).pow(2).mean().backward()
+    optimizer.step()
+{after}
 """
+# What is done before, what after, and whether a later run then does something else.
+KINDS = {
+    "cache": ('if not os.path.exists("cache.pt"):\n    torch.save(torch.arange(9.0), "cache.pt")', "", False),
+    "tokens": (
+        'try:\n    vocabulary = open("vocab.txt").read().split()\nexcept FileNotFoundError:\n'
+        '    vocabulary = ["a", "b"]\n    open("vocab.txt", "w").write("a b")\nscale = len(vocabulary)',
+        "",
+        False,
+    ),
+    "numbered": (
+        'number = sum(os.path.exists(f"runs/{n}") for n in range(99))\nos.makedirs(f"runs/{number}")\n'
+        "scale = 1 + number",
+        "",
+        True,
+    ),
+    "history": (
+        'rows = list(csv.reader(open("history.csv"))) if os.path.exists("history.csv") else []\nscale = 1 + len(rows)',
+        'csv.writer(open("history.csv", "a")).writerow([1])',
+        True,
+    ),
+    "resumed": (
+        "",
+        "",
+        True,
+    ),
+    "strict": ('os.mkdir("out")', "", True),
+    "lock": ('if os.path.exists("lock"):\n    sys.exit(1)\nopen("lock", "w").close()', 'os.remove("lock")', False),
+    "sqlite": (
+        'db = sqlite3.connect("runs.db")\ndb.execute("create table if not exists runs (x)")\n'
+        'scale = 1 + db.execute("select count(*) from runs").fetchone()[0]',
+        'db.execute("insert into runs values (1)")\ndb.commit()',
+        True,
+    ),
+    "mapped": (
+        'if not os.path.exists("data.bin"):\n    np.arange(4, dtype="float32").tofile("data.bin")\n'
+        'data = np.memmap("data.bin", "float32", "r+")\nscale = 1 + float(data[3])\ndata[3] += 1\ndata.flush()',
+        "",
+        True,
+    ),
+}
+KINDS["resumed"] = (
+    "",
+    'if os.path.exists("last.pt"):\n    model.load_state_dict(torch.load("last.pt"))\n'
+    "for _ in range(2):\n    model(torch.ones(4, 4)).sum().backward()\n    optimizer.step()\n"
+    'torch.save(model.state_dict(), "last.pt")',
+    True,
+)
 
 
 @pytest.mark.slow
-def test_what_a_whole_run_leaves_is_named_though_the_look_left_it_first(tmp_path: Path) -> None:
-    """Without samebits the second run fails, too; which run is to blame is that of the first whole one."""
-    (tmp_path / "strict.py").write_text(STRICT, encoding="utf-8")
-    answer = check(tmp_path, "strict.py")
+@pytest.mark.parametrize("kind", [*KINDS])
+@pytest.mark.parametrize("seeded", [True, False], ids=["seeded", "unseeded"])
+def test_a_long_script_and_what_it_leaves(kind: str, seeded: bool, tmp_path: Path) -> None:
+    """The right verdict and cause, a remedy that holds, few runs more than without files, and nothing touched."""
+    before, after, matters = KINDS[kind]
+    (tmp_path / "train.py").write_text(LONG.format(before=before, after=after), encoding="utf-8")
+    answer = check(tmp_path, "train.py", *(["seeded"] if seeded else []))
 
-    (cause,) = answer["causes"]
-    assert (answer["verdict"], cause["factor"], cause["location"]["line"]) == ("different", FACTOR, 4)
-    assert (cause["confirmed"], cause["what"]) == (True, "run 3 was to make out, which run 2 had made")
-    assert answer["remedy"]["verified"]
+    guilty = {*([] if seeded else ["torch-rng"]), *([FACTOR] if matters else [])}
+    assert {cause["factor"] for cause in answer["causes"] if cause["confirmed"]} == guilty, answer
+    assert answer["verdict"] == ("different" if guilty else "same")
+    assert answer["remedy"] is None or answer["remedy"]["verified"]
+    assert {path.name for path in tmp_path.iterdir()} == {"train.py", ".samebits"}
+    left = [run for run in answer["runs"] if " left" in run["role"]]
+    assert len(left) <= 1 if not matters else len(left) <= 9
 
 
 CACHED = """
@@ -157,13 +227,9 @@ train(model, optimizer, scale / 2**32)
 
 @pytest.mark.parametrize("source", [pytest.param(CACHED, marks=pytest.mark.slow), READ_IN_C], ids=["read", "in C"])
 def test_a_cache_does_not_make_runs_the_same(source: str, tmp_path: Path) -> None:
-    """Later runs read what the first one drew and agree with it; without that file they would not."""
+    """In a folder of its own each run draws what it keeps; later ones would read what the first one drew."""
     (tmp_path / "cached.py").write_text(source, encoding="utf-8")
     answer = check(tmp_path, "--runs", "2", "--max-runs", "4", "cached.py")
 
     assert answer["verdict"] == "different"
-    assert answer["first_divergence"]["runs"] == [3, 4]
-    told = "run 2 asked for noise.txt, as run 1 had left it, cached.py:5"
-    if source == CACHED:
-        told = "run 2 read noise.txt, which run 1 wrote, cached.py:8"
-    assert any(told in note for note in answer["notes"])
+    assert answer["first_divergence"]["runs"] == [1, 2]

@@ -65,10 +65,11 @@ class FilesWatched:
     Args:
         journal: of the process.
         place: of the run.
+        is_later: it begins in what an earlier run has left, so whatever it reads is noted.
     """
 
-    def __init__(self, journal: Journal, place: Place) -> None:
-        self._journal, self._place = journal, place
+    def __init__(self, journal: Journal, place: Place, is_later: bool = False) -> None:
+        self._journal, self._place, self._is_later = journal, place, is_later
         # A run may do there as it likes: no other run looks.
         own = (place.seen_home or place.home, place.temporary, place.files)
         self._own = tuple(one + os.sep for one in own if one)
@@ -236,6 +237,8 @@ class FilesWatched:
         if site is None:
             return
         self._asked[full] = how, site, self.steps()
+        if how == "read" and self._is_later:
+            self._note(full, None)
         if how != "made" and not self._exists(full):
             self._missed.add(full)
             # Others may write it, unseen: programs that it starts, libraries in C.

@@ -60,7 +60,7 @@ def start(plan_path: str) -> None:
     if place is not None and place.home and plan.record:
         from samebits.agent.files import FilesWatched
 
-        agent.files = FilesWatched(journal, place)
+        agent.files = FilesWatched(journal, place, is_later=plan.begins == "left")
         agent.files.install()
     atexit.register(agent.safely(agent.at_end))
     when_loaded("torch", agent.safely(agent.meet_torch))

@@ -125,12 +125,12 @@ class Facts:
         return self.stderr_tail[-1].strip() if self.stderr_tail else ""
 
 
-def read_facts(folder: Path, changed: Collection[str] = ()) -> Facts:
+def read_facts(folder: Path, changed: Collection[str] | None = ()) -> Facts:
     """The facts of a run in its folder.
 
     Args:
         folder: of the run.
-        changed: the files that it has made or changed.
+        changed: the files that it has made or changed; None where all that it asked for is of interest.
     """
     processes = list(read_processes(folder))
     notes = [note for process in processes for note in process]
@@ -212,12 +212,12 @@ def _late(notes: Iterable[Note]) -> Iterator[tuple[str, Site]]:
                 yield name, note.site
 
 
-def _carried(notes: Iterable[Carried], changed: Collection[str]) -> tuple[Carried, ...]:
+def _carried(notes: Iterable[Carried], changed: Collection[str] | None) -> tuple[Carried, ...]:
     """Each path and line once; what is not known to be written by this process counts if it was written at all."""
     found: dict[tuple[str, str], Carried] = {}
     for note in notes:
         key = note.path, note.written
-        is_written = note.wrote is not None or any(is_in(path, note.path) for path in changed)
+        is_written = changed is None or note.wrote is not None or any(is_in(path, note.path) for path in changed)
         if is_written and (key not in found or found[key].wrote is None):
             found[key] = note
     return tuple(found.values())

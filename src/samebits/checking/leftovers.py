@@ -138,7 +138,10 @@ def left_behind(inquiry: Inquiry, base: Sequence[Run]) -> Asking[LeftBehind | No
 def _read(own: list[Carried], after: Run) -> list[Carried]:
     """The same; first the lines that read in the later run what was only asked for in the first one."""
     paths = {one.path for one in own}
-    reading = [one for one in after.facts.carried if one.how == "read" and one.path in paths]
+    wrote = {one.path: one.wrote for one in own}
+    reading = [
+        replace(one, wrote=wrote[one.path]) for one in after.facts.carried if one.how == "read" and one.path in paths
+    ]
     return [*reading, *(one for one in own if one.asked.key not in {other.asked.key for other in reading})]
 
 
@@ -152,11 +155,16 @@ def _lines(inquiry: Inquiry, kept: Run, spec: RunSpec, carried: Sequence[Carried
         return groups
     guilty = []
     for own in groups:
-        paths = tuple(dict.fromkeys(one.written if one.how == "listed" else one.path for one in own))
-        (run,) = yield [replace(spec, role=f"with {shown_path(paths[0])} left", brought=paths)]
+        paths = tuple(dict.fromkeys(map(_brought, own)))
+        (run,) = yield [replace(spec, role=f"with {shown_path(paths[0].rstrip(os.sep))} left", brought=paths)]
         if inquiry.compare(kept, run) is not None:
             guilty.append(own)
     return guilty or [list(carried)]
+
+
+def _brought(one: Carried) -> str:
+    """What of it matters to that line: of a folder that was to be made, nothing that is in it."""
+    return {"listed": one.written, "made": f"{one.path}{os.sep}"}.get(one.how, one.path)
 
 
 def _by_paths(lines: Sequence[list[Carried]]) -> list[list[Carried]]:

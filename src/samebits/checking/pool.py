@@ -223,7 +223,9 @@ class RunPool:
 
         # Asked again and again: side by side, the others begin before the first run has ended.
         outcome = self._runner.run(plan, path, lambda: self._limits.of(plan), waiting, finish, command)
-        return self._read(number, outcome, changed), any(True for _ in read_notes(path, Reached))
+        return self._read(number, outcome, None if plan.begins == "left" else changed), any(
+            True for _ in read_notes(path, Reached)
+        )
 
     def _prepare(self, place: Place, began: float, first_step: float) -> None:
         """Later runs begin with what this one took long to make before its first step."""
@@ -231,7 +233,7 @@ class RunPool:
         if place.copy and made and max(made.values()) - began > PREPARATION_SECONDS:
             self.workspace.prepare(place, made)
 
-    def _read(self, number: int, outcome: Outcome, changed: set[str]) -> Run:
+    def _read(self, number: int, outcome: Outcome, changed: set[str] | None) -> Run:
         """The run that it was, read from its folder."""
         path = outcome.folder.path
         recordings = outcome.folder.recordings()

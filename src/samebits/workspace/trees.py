@@ -208,7 +208,7 @@ def bring(source: str, target: str, paths: Iterable[str]) -> None:
     Args:
         source: the tree that is copied from.
         target: the tree that is changed.
-        paths: relative to both.
+        paths: relative to both; of a folder whose name ends with a separator, not what is in it.
     """
     for path in sorted(paths):
         there, here = os.path.join(source, path), os.path.join(target, path)
@@ -216,8 +216,10 @@ def bring(source: str, target: str, paths: Iterable[str]) -> None:
             continue
         remove(here)
         if os.path.lexists(there):
-            os.makedirs(os.path.dirname(here), exist_ok=True)
-            if os.path.isdir(there) and not os.path.islink(there):
+            os.makedirs(os.path.dirname(here.rstrip(os.sep)), exist_ok=True)
+            if path.endswith(os.sep) and os.path.isdir(there):
+                os.mkdir(here)
+            elif os.path.isdir(there) and not os.path.islink(there):
                 shutil.copytree(there, here, symlinks=True)
             else:
                 shutil.copy2(there, here, follow_symlinks=False)

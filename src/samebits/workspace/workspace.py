@@ -183,7 +183,7 @@ class Workspace:
         self._copied(Copying(tree, place.copy, f"{self._links()[1]}/{name}", mounted=False, led=led))
         if spec.begins == LEFT and self.left_by is not None:
             if spec.brought:
-                paths = (os.path.relpath(path, self.folder) for path in spec.brought if is_in(path, self.folder))
+                paths = [path[len(self.folder) + 1 :] for path in spec.brought if is_in(path, self.folder)]
                 bring(self._tree(LEFT), place.copy, paths)
             shutil.copytree(
                 self._tree(f"{LEFT}-{FILES}"), self._work_of(place) / FILES, symlinks=True, dirs_exist_ok=True
