@@ -85,7 +85,8 @@ def under_check(words: Sequence[str], cwd: Path, env: Mapping[str, str] | None =
     settings = {factor.name: Setting("varied") for factor in CATALOG if factor.varied_by_default}
     path = cwd / ".samebits" / "varied"
     with _standing_in(cwd, env or {}):
-        outcome = run_recorded(parse_command(words), RunSpec("varied", settings, witness=True), path, PATIENCE_SECONDS)
+        spec = RunSpec("varied", settings, witness=True)
+        outcome = run_recorded(parse_command(words), spec, path, PATIENCE_SECONDS, isolation="copy")
     return Seen(outcome.exit_code, outcome.folder.stdout.read_bytes(), outcome.folder.stderr.read_bytes())
 
 

@@ -95,7 +95,9 @@ def test_nothing_outlives_a_samebits_that_was_killed(jobs: str, tmp_path: Path) 
     luck = random.Random(jobs)
     write(tmp_path, {"it.py": STANDS_FOR})
     for number in range(10):
-        with started("check", "--no-fresh-copy", "--jobs", jobs, "--out", str(number), "it.py", cwd=tmp_path) as check:
+        with started(
+            "check", "--isolation", "none", "--jobs", jobs, "--out", str(number), "it.py", cwd=tmp_path
+        ) as check:
             begun = len(pids(tmp_path))
             time.sleep(luck.uniform(0.1, 0.6))
             if number % 2:
@@ -111,7 +113,7 @@ def test_nothing_outlives_a_samebits_that_was_killed_under_torchrun(tmp_path: Pa
     """Twenty times: while torchrun itself starts, while it starts its ranks, and while they are at work."""
     luck = random.Random("torchrun")
     write(tmp_path, {"it.py": STANDS_FOR})
-    command = ("--no-fresh-copy", "torchrun", "--standalone", "--nproc-per-node", "2", "it.py")
+    command = ("--isolation", "none", "torchrun", "--standalone", "--nproc-per-node", "2", "it.py")
     for number in range(20):
         with started("check", "--out", str(number), *command, cwd=tmp_path, env=_environment()) as check:
             begun = len(pids(tmp_path))
@@ -139,7 +141,7 @@ def test_what_a_killed_check_has_recorded_can_be_read(words: list[str], tmp_path
     """No process is left, alone and under torchrun; `diff` and `report` answer."""
     write(tmp_path, {"it.py": SLOW})
     count = 1 if words[0] == "it.py" else 2
-    with started("check", *words, cwd=tmp_path, env=_environment()) as check:
+    with started("check", "--isolation", "none", *words, cwd=tmp_path, env=_environment()) as check:
         until(lambda: len(pids(tmp_path)) == count)
         run = only_run(tmp_path) / "1-control"
         until(lambda: len(list(run.glob("recording*"))) >= count)

@@ -30,7 +30,7 @@ VIEW = """
     print(str(sys.flags).replace("hash_randomization=0", "hash_randomization=1"))
     print([entry for entry in sys.path if not entry.endswith("samebits/agent/inject")])
     print(os.getcwd(), sys.stdin.isatty(), sys.stdout.encoding, sys.stdout.line_buffering, sys.dont_write_bytecode)
-    print(sorted(set(os.environ) - {"SAMEBITS_PLAN", "PYTHONPATH", "LINES", "COLUMNS"} - set(PINNED)))
+    print(sorted(set(os.environ) - {"SAMEBITS_PLAN", "PYTHONPATH", "TMPDIR", "LINES", "COLUMNS"} - set(PINNED)))
 """
 PINNED = (
     "PYTHONHASHSEED",
@@ -304,8 +304,8 @@ def test_check_gives_a_file_on_standard_input_to_every_run(tmp_path: Path) -> No
     write(tmp_path, {"it.py": text, "in.txt": "abc"})
 
     with (tmp_path / "in.txt").open("rb") as file:
-        samebits("check", "it.py", cwd=tmp_path, stdin=file.fileno())
-    samebits("check", "it.py", cwd=tmp_path, stdin=b"piped")
+        samebits("check", "--isolation", "none", "it.py", cwd=tmp_path, stdin=file.fileno())
+    samebits("check", "--isolation", "none", "it.py", cwd=tmp_path, stdin=b"piped")
 
     assert set((tmp_path / "read").read_text().split(";")) == {"'abc'", "''", ""}
 

@@ -76,10 +76,10 @@ def test_what_makes_no_sense_together_is_refused() -> None:
 
 
 def test_everything_that_moves_is_held_and_nothing_else() -> None:
-    """A run starts in a copy, its clock and generators held; what a check only varies is left as it is."""
+    """Its clock and generators are held; what a check only varies is left as it is."""
     settings = uninterrupted_run(request()).settings
 
-    assert {"torch-rng", "numpy-rng", "python-rng", "clock", "hash-seed", "files-left-behind"} <= settings.keys()
+    assert {"torch-rng", "numpy-rng", "python-rng", "clock", "hash-seed"} <= settings.keys()
     assert settings.keys().isdisjoint(("cpu-threads", "data-workers"))
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints, is_typeddict
 
 from samebits.base.errors import SamebitsError, error_from_data
 from samebits.base.sites import Site
@@ -66,7 +66,7 @@ def _read(kind: object, value: object) -> object:
         return _read_document(cast("type", kind), _mapping(kind, value))
     if kind is float:
         return float(cast("float", _checked(_is_number(value), kind, value)))
-    if kind is object:
+    if kind in (object, Any):
         return value
     is_flag = isinstance(value, bool)
     is_plain = isinstance(kind, type) and isinstance(value, kind) and is_flag == (kind is bool)

@@ -20,6 +20,7 @@ from samebits.launch.command import parse_command
 from samebits.launch.config import Config
 from samebits.launch.machine import cores
 from samebits.launch.working import working_in
+from samebits.workspace.trees import MOST_ENTRIES
 from samebits.workspace.workspace import Isolation, volume
 
 LARGE_BYTES = 5 * 10**8
@@ -107,9 +108,10 @@ def pool_in(
     with working_in(home), watching or nullcontext() as drawing:
         pool = RunPool(request, home, Patience(announce, drawing).watch)
         try:
-            if pool.workspace.survey.bytes > LARGE_BYTES:
-                size = volume(pool.workspace.survey.bytes)
-                announce(f"note: copying {size} for every run; leave data where it is with --share PATH")
+            survey = pool.workspace.survey
+            if survey.bytes > LARGE_BYTES or len(survey.linked) > MOST_ENTRIES:
+                size = f"{volume(survey.bytes)}, and links to {len(survey.linked)} files"
+                announce(f"note: every run gets a copy of {size}; leave data where it is with --share PATH")
             yield pool
         finally:
             pool.close()

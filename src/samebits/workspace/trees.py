@@ -86,11 +86,13 @@ class Copying:
             except OSError as error:
                 found.lost.append(f"{folder}: {error.strerror}")
                 continue
-            entries += len(listed)
-            if folder != self.source and (self._is_environment(listed) or self._is_too_much(entries)):
+            is_too_much = self.mounted and entries + len(listed) > MOST_ENTRIES
+            if folder != self.source and (is_too_much or self._is_environment(listed)):
+                # A mere link would be no folder to those who go through all folders.
                 os.rmdir(target)
                 self._show(folder, target, found)
                 continue
+            entries += len(listed)
             made.append((folder, target))
             for entry in listed:
                 own = os.path.join(target, entry.name)
@@ -115,10 +117,6 @@ class Copying:
 
     def _is_environment(self, listed: Iterable[os.DirEntry[str]]) -> bool:
         return any(entry.name in _ENVIRONMENTS for entry in listed)
-
-    def _is_too_much(self, entries: int) -> bool:
-        # A link is no folder to those who go through all folders.
-        return entries > MOST_ENTRIES and self.mounted
 
     def _show(self, path: str, own: str, found: Survey) -> None:
         """A path that is shown as it is: a link, or a place to mount it at."""

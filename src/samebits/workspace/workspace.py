@@ -70,7 +70,7 @@ class Workspace:
         self.temporary = next(path for path in temporary_of(home) if not is_in(str(path), self.folder))
         if home.parent.name == OWN:
             clear_others(home.parent)
-        elif not any(map(is_own, (home, *home.parents))):
+        if not any(map(is_own, (home, *home.parents))):
             (home / MARK).touch()
         if isolation == "copy":
             self._find()
@@ -89,7 +89,11 @@ class Workspace:
         (self.home / TREES).mkdir(parents=True, exist_ok=True)
         left_out = frozenset([str(self.home)])
         copying = Copying(self.folder, self._tree(FOUND), self._links()[0], left_out, self.shared, self.is_mounted)
-        self.survey = self._copied(copying)
+        try:
+            self.survey = self._copied(copying)
+        except BaseException:
+            self.close()
+            raise
 
     def _copied(self, copying: Copying) -> Survey:
         try:
@@ -227,7 +231,8 @@ class Workspace:
         for path in (trees / LEFT, trees / f"{LEFT}-{FILES}"):
             remove(path)
         os.rename(place.copy, trees / LEFT)
-        os.rename(self.files_of(place), trees / f"{LEFT}-{FILES}")
+        # The run has them, too.
+        shutil.copytree(self.files_of(place), trees / f"{LEFT}-{FILES}", symlinks=True, copy_function=os.link)
         self.left_by = number
 
     def prepare(self, place: Place, made: Collection[str]) -> None:
