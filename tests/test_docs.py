@@ -200,7 +200,7 @@ def test_a_broken_link_is_noticed() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("samebits.base.seeds", "samebits.factors.pinning", "samebits.agent.trees", "samebits.runfolder.place"),
+        *("samebits.base.seeds", "samebits.factors.pinning", "samebits.agent.trees", "samebits.workspace.place"),
         "samebits.state.preserving",
     ],
 )

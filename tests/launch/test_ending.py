@@ -136,18 +136,16 @@ def test_a_signal_ends_a_check_and_every_process_of_it(number: int, tmp_path: Pa
 
 def test_a_signal_ends_runs_that_go_on_side_by_side(tmp_path: Path) -> None:
     """All of them, and the answer names each."""
-    guard = "from pathlib import Path\nif not Path('done').exists():\n    Path('done').touch()\n"
-    first = "".join(f"    {line}\n" for line in TRAIN.strip().splitlines())
-    write(tmp_path, {"it.py": f"{guard}{first}    raise SystemExit\n{STUBBORN}"})
+    write(tmp_path, {"it.py": SLOW.replace("Path(f", "repr(f").replace(".touch()", "")})
 
-    with started("check", "--isolation", "none", "--jobs", "2", "it.py", cwd=tmp_path) as check:
-        until(lambda: len(pids(tmp_path)) == 6)
+    with started("check", "--jobs", "2", "it.py", cwd=tmp_path) as check:
+        until(lambda: len(list(tmp_path.glob(".samebits/*/[23]-*/recording.sqlite"))) == 2)
         check.send_signal(signal.SIGINT)
         out, _ = check.communicate(timeout=PATIENCE_SECONDS)
 
     assert check.returncode == 128 + signal.SIGINT
-    assert "interrupted in run 2 (control again) and run 3 (varied), and nothing was run after that" in out.decode()
-    assert not [pid for pid in pids(tmp_path) if lives(pid)]
+    assert "interrupted in run 2 (varied) and run 3 (control), and nothing was run after that" in out.decode()
+    assert {path.name for path in tmp_path.iterdir()} == {"it.py", ".samebits"}
 
 
 SLOW = """
@@ -313,7 +311,7 @@ def test_an_interrupted_measurement_says_what_ran(tmp_path: Path) -> None:
     """The same of `samebits cost`."""
     write(tmp_path, {"it.py": "import time; open('pid.1', 'w'); time.sleep(600)"})
 
-    with started("cost", "it.py", cwd=tmp_path) as cost:
+    with started("cost", "--isolation", "none", "it.py", cwd=tmp_path) as cost:
         until(lambda: bool(pids(tmp_path)))
         cost.send_signal(signal.SIGINT)
         out, err = cost.communicate(timeout=PATIENCE_SECONDS)

@@ -9,13 +9,13 @@ import pytest
 
 from samebits.base.sites import Site
 from samebits.runfolder.notes import (
+    Carried,
     Cut,
     Ended,
     Failed,
     Files,
     InEffect,
     Journal,
-    LeftBehind,
     Note,
     Observed,
     OpDiverged,
@@ -100,7 +100,7 @@ def test_what_cannot_be_read_is_unseen_and_what_is_newer_is_left_out(tmp_path: P
         Witnessed("clock", None, "time.time"),
         Witnessed("clock", Site("/t.py", 3, "f"), "time.time", ("/t.py", 4), "seed it"),
         *(Seeded("seed", value, Site("/t.py", 3)) for value in (1, 1.5, "00ff")),
-        LeftBehind("read", "/a", 1, Site("/t.py", 3), True),
+        Carried("read", "/a", "/a", Site("/t.py", 3), Site("/t.py", 5), 2),
         Unseen("a process", False),
         Files(("/t.py",), "/t.py"),
         *(Overridden("clock", "it was set"), Used(("cuda",)), Refused("no", "t.py:3"), Failed("storage", "full")),

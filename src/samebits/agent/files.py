@@ -77,7 +77,9 @@ class FilesWatched:
         # How many steps were done, as soon as anybody counts them.
         self.steps: Callable[[], int] = lambda: 0
         self._asked: dict[str, tuple[str, Site | None, int]] = {}
-        self._missed, self._written, self._noted = set[str](), set[str](), set[str]()
+        # Path → the line that wrote there first; and those whose content is all this run's own.
+        self._written: dict[str, Site | None] = {}
+        self._missed, self._anew, self._noted = set[str](), set[str](), set[str]()
         self._acts: dict[str, Callable[..., None]] = {
             "open": self._opened,
             "os.listdir": self._listed,
@@ -228,16 +230,19 @@ class FilesWatched:
         return None if any(part in full for part in _NOT_DATA) else full
 
     def _ask(self, how: str, full: str) -> None:
-        """The script looks what is there: remembered as long as it has not written there itself."""
+        """The script looks what is there: remembered as long as it is not all its own."""
         # What is read after somebody asked whether it is there is read at the line that matters.
         is_known = full in self._asked and not (how == "read" and self._asked[full][0] == "tested")
-        if is_known or full in self._written or len(self._asked) >= _MOST_ASKED:
+        if is_known or full in self._anew or len(self._asked) >= _MOST_ASKED:
             return
         site = user_site()
         if site is None:
             return
         self._asked[full] = how, site, self.steps()
-        if how == "read" and self._is_later:
+        if full in self._written:
+            # What was appended to has more in it than this run has written.
+            self._note(full, self._written[full])
+        elif how == "read" and self._is_later:
             self._note(full, None)
         if how != "made" and not self._exists(full):
             self._missed.add(full)
@@ -247,15 +252,17 @@ class FilesWatched:
     def _change(self, full: str, is_anew: bool = True) -> None:
         """This run is about to change what stands there."""
         self._take(full, is_anew)
+        if is_anew:
+            self._anew.add(full)
         if full in self._written:
             return
-        self._written.add(full)
+        self._written[full] = user_site()
         is_temporary = _is_made_by_tempfile()
         if is_temporary:
             return
         if not is_in(full, self._place.start) or not self._place.copy:
             self._reach(f"file {self._place.home_of(full)}")
-        self._note(full, user_site())
+        self._note(full, self._written[full])
 
     def _note(self, full: str, wrote: Site | None) -> None:
         """Note what was asked for there, or of the folder in which it lies, if anything was."""

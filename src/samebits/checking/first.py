@@ -132,7 +132,8 @@ def _decided(inquiry: Inquiry, look: Run, runs: list[Run], others: Sequence[RunS
 
 def _judged(inquiry: Inquiry, runs: list[Run], wanted: Sequence[RunSpec]) -> Asking[Answer]:
     """Further runs, each added to `runs`, as long as all agree; each ends where it leaves the first one."""
-    batches = inquiry.batches(wanted)
+    # A script that fails once more is not run a third time.
+    batches = inquiry.batches(wanted) if runs[0].succeeded else [[plan] for plan in wanted]
     for number, batch in enumerate(batches, 1):
         made = yield [following(plan, runs[0]) for plan in batch]
         runs += made

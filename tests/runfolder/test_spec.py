@@ -6,7 +6,7 @@ import pytest
 
 from samebits.factors.base import Factor, Observation
 from samebits.factors.context import FactorContext, Setting
-from samebits.runfolder import plan as plans
+from samebits.runfolder import spec as specs
 from samebits.runfolder.spec import RunSpec
 
 
@@ -25,7 +25,7 @@ def test_a_factor_gets_a_folder_of_the_run(
     mode: str, is_set: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where it is treated its variable names a folder below the run's own; left alone, the user's stays."""
-    monkeypatch.setattr(plans, "CATALOG", (CompilerCache(),))
+    monkeypatch.setattr(specs, "CATALOG", (CompilerCache(),))
     plan = RunSpec(settings={"compiler-cache": Setting(mode)})  # type: ignore[arg-type]
 
     found = plan.environment({"MY_CACHE_DIR": "/cache"}, tmp_path)
