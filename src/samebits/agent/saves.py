@@ -108,7 +108,7 @@ def _note_file(file: object) -> None:
     if name:
         looked_into.add(name)
         # torch.save and safetensors open files in C++ and Rust, where Python hears nothing of it.
-        if name is file:
+        if isinstance(file, str | os.PathLike):
             writes_unseen(name)
 
 

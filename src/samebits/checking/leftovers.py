@@ -163,8 +163,8 @@ def _lines(inquiry: Inquiry, kept: Run, spec: RunSpec, carried: Sequence[Carried
 
 
 def _brought(one: Carried) -> str:
-    """What of it matters to that line: of a folder that was to be made, nothing that is in it."""
-    return {"listed": one.written, "made": f"{one.path}{os.sep}"}.get(one.how, one.path)
+    """What of it matters to that line: of a folder, only that it is there; what is in it is asked for by itself."""
+    return {"listed": one.written, "read": one.path}.get(one.how, f"{one.path}{os.sep}")
 
 
 def _by_paths(lines: Sequence[list[Carried]]) -> list[list[Carried]]:

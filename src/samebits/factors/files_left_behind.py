@@ -22,8 +22,8 @@ class FilesLeftBehind(Factor):
     summary = "runs share the working folder: what one leaves there, the next one finds"
     explanation = "{what}"
     too_late = "the start of the script"
-    fix = "start every training in a folder of its own, or let {place} not pick up what an earlier one left"
-    fix_unplaced = "start every training in a folder of its own"
+    fix = fix_unplaced = "start every training in a folder of its own, or let it not pick up what an earlier one left"
+    fixed_once = True
     pinned_by_default = False
     has_sites = True
     by_folder = True

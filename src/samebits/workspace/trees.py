@@ -209,12 +209,12 @@ def bring(source: str, target: str, paths: Iterable[str]) -> None:
         paths: relative to both; of a folder whose name ends with a separator, not what is in it.
     """
     for path in sorted(paths):
-        there, here = os.path.join(source, path), os.path.join(target, path)
+        there, here = (os.path.join(tree, path.rstrip(os.sep)) for tree in (source, target))
         if not is_in(os.path.normpath(here), target):
             continue
         remove(here)
         if os.path.lexists(there):
-            os.makedirs(os.path.dirname(here.rstrip(os.sep)), exist_ok=True)
+            os.makedirs(os.path.dirname(here), exist_ok=True)
             if path.endswith(os.sep) and os.path.isdir(there):
                 os.mkdir(here)
             elif os.path.isdir(there) and not os.path.islink(there):
