@@ -52,8 +52,8 @@ def guilty_lines(script: str) -> dict[int, str]:
         (
             "resume.py",
             {
-                "reads ckpt/last.pt, which an earlier run has written at resume.py:23",
-                "reads features.txt, which an earlier run has written at resume.py:19",
+                "reads ckpt/last.pt, which an earlier run has written at resume.py:20",
+                "reads features.txt, which an earlier run has written at resume.py:17",
             },
         ),
         # Go on where the last run stopped.
@@ -62,8 +62,8 @@ def guilty_lines(script: str) -> dict[int, str]:
         (
             "history.py",
             {
-                "reads history.csv, which an earlier run has written at history.py:13",
-                "asks whether runs/1 is there, which an earlier run has written at history.py:10",
+                "reads history.csv, which an earlier run has written at history.py:14",
+                "asks whether runs/1 is there, which an earlier run has written at history.py:11",
             },
         ),
         # A folder that may not be there yet.
@@ -80,7 +80,7 @@ def test_a_script_that_meets_itself_is_explained(script: str, told: set[str], tm
     assert {cause["location"]["path"] for cause in causes} == {str(tmp_path / script)}
     assert {cause["what"] for cause in causes} == told
     assert all(cause["confirmed"] for cause in causes)
-    assert answer["runs"][3]["role"] == "in what run 2 left"
+    assert answer["runs"][3]["role"] == "in what run 1 left"
     assert (answer["remedy"]["pins"], answer["remedy"]["verified"]) == ([], True)
     assert "start every training in a folder of its own" in answer["remedy"]["code"][0]
     # Copies and what was kept for them are gone, and the folder is as it was.
@@ -195,9 +195,63 @@ def test_a_long_script_and_what_it_leaves(kind: str, seeded: bool, tmp_path: Pat
     assert {cause["factor"] for cause in answer["causes"] if cause["confirmed"]} == guilty, answer
     assert answer["verdict"] == ("different" if guilty else "same")
     assert answer["remedy"] is None or answer["remedy"]["verified"]
-    assert {path.name for path in tmp_path.iterdir()} == {"train.py", ".samebits"}
+    own = {path.name for path in FOLDER.iterdir()} - {"__pycache__"}
+    assert {path.name for path in tmp_path.iterdir()} - own == {"train.py", ".samebits"}
     left = [run for run in answer["runs"] if " left" in run["role"]]
     assert len(left) <= 1 if not matters else len(left) <= 9
+
+
+PREPARING = """
+import os, sys, time
+import torch
+
+if "seeded" in sys.argv:
+    torch.manual_seed(0)
+if not os.path.exists("data/tokens.pt"):
+    print("preparing")
+    os.makedirs("data")
+    for part in range(6):
+        time.sleep(2)
+        with open(f"data/part{part}.txt", "w") as file:
+            file.write(str(part))
+    torch.save(torch.arange(8.0) / 8{drawn}, "data/tokens.pt")
+tokens = torch.load("data/tokens.pt")
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(400):
+    time.sleep(0.01)
+    optimizer.zero_grad()
+    model(tokens).pow(2).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeded", [True, False], ids=["seeded", "unseeded"])
+def test_a_long_preparation_is_made_at_most_twice(seeded: bool, tmp_path: Path) -> None:
+    """Later runs find what the first one has made; what they find changes nothing, which is seen once."""
+    (tmp_path / "train.py").write_text(PREPARING.replace("{drawn}", ""), encoding="utf-8")
+    answer = check(tmp_path, "train.py", *(["seeded"] if seeded else []))
+
+    causes = [cause["factor"] for cause in answer["causes"] if cause["confirmed"]]
+    assert (answer["verdict"], causes) == (("same", []) if seeded else ("different", ["torch-rng"])), answer
+    assert answer["remedy"] is None or answer["remedy"]["verified"]
+    printed = [(Path(run["folder"]) / "stdout.log").read_text() for run in answer["runs"]]
+    assert sum("preparing" in text for text in printed) == (1 if seeded else 2)
+    own = {path.name for path in FOLDER.iterdir()} - {"__pycache__"}
+    assert {path.name for path in tmp_path.iterdir()} - own == {"train.py", ".samebits"}
+
+
+@pytest.mark.slow
+def test_a_preparation_that_changes_what_follows_is_named(tmp_path: Path) -> None:
+    """It draws from the seeded generator, so that the second run begins elsewhere: all runs begin as the first one."""
+    source = PREPARING.replace("{drawn}", " + 0 * torch.rand(8)")
+    (tmp_path / "train.py").write_text(source, encoding="utf-8")
+    answer = check(tmp_path, "train.py", "seeded")
+
+    (cause,) = answer["causes"]
+    assert (answer["verdict"], cause["factor"], cause["confirmed"]) == ("different", FACTOR, True), answer
+    assert cause["location"]["line"] == 15
 
 
 CACHED = """

@@ -16,7 +16,6 @@ from samebits.checking.evidence import LIMIT, chance_of_split
 from samebits.checking.treatments import Inquiry
 from samebits.checking.verdict import Cause, DivergentRuns, Evidence, Run
 from samebits.runfolder.notes import Carried
-from samebits.runfolder.spec import RunSpec
 from samebits.workspace.place import is_in
 
 FACTOR = "files-left-behind"
@@ -131,7 +130,7 @@ def left_behind(inquiry: Inquiry, base: Sequence[Run]) -> Asking[LeftBehind | No
             # Not always: then this experiment says nothing.
             return replace(found, divergent=None)
         found.after.append(after)
-    found.guilty = [_read(own, after) for own in (yield from _lines(inquiry, kept, spec, carried))]
+    found.guilty = [_read(own, after) for own in (yield from _lines(inquiry, kept, after, carried))]
     return found
 
 
@@ -145,7 +144,7 @@ def _read(own: list[Carried], after: Run) -> list[Carried]:
     return [*reading, *(one for one in own if one.asked.key not in {other.asked.key for other in reading})]
 
 
-def _lines(inquiry: Inquiry, kept: Run, spec: RunSpec, carried: Sequence[Carried]) -> Asking[list[list[Carried]]]:
+def _lines(inquiry: Inquiry, kept: Run, after: Run, carried: Sequence[Carried]) -> Asking[list[list[Carried]]]:
     """The lines that ask for something which matters; all of them where none does so by itself."""
     lines: dict[tuple[str, int], list[Carried]] = {}
     for one in sorted(carried, key=lambda one: one.step):
@@ -156,8 +155,9 @@ def _lines(inquiry: Inquiry, kept: Run, spec: RunSpec, carried: Sequence[Carried
     guilty = []
     for own in groups:
         paths = tuple(dict.fromkeys(map(_brought, own)))
-        (run,) = yield [replace(spec, role=f"with {shown_path(paths[0].rstrip(os.sep))} left", brought=paths)]
-        if inquiry.compare(kept, run) is not None:
+        (run,) = yield [replace(after.plan, role=f"with {shown_path(paths[0].rstrip(os.sep))} left", brought=paths)]
+        # A part may fail where the whole does not: then nobody would ever meet that part alone.
+        if inquiry.compare(kept, run) is not None and run.succeeded == after.succeeded:
             guilty.append(own)
     return guilty or [list(carried)]
 
