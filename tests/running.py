@@ -20,4 +20,7 @@ def run_recorded(
     """The run, in a run folder that is made."""
     path.mkdir(parents=True, exist_ok=True)
     workspace = Workspace(path.absolute(), isolation)
-    return Runner(command, workspace).run(spec, path, limit, waiting)
+    try:
+        return Runner(command, workspace).run(spec, path, limit, waiting)
+    finally:
+        workspace.close()

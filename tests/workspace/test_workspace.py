@@ -74,7 +74,7 @@ def test_places_in_code_are_told_as_those_of_the_folder(folder: Path) -> None:
 
 def test_large_files_are_linked_and_never_written_to(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever way a run writes to one, it writes to a copy of its own."""
-    monkeypatch.setattr(trees, "LARGE_BYTES", 10)
+    monkeypatch.setattr(trees, "MOST_BYTES", 10)
     for name in ("append", "patch", "over", "renamed", "touched", "read", "db", "sub/deep"):
         write(folder, {name: f"content of {name}"})
     (folder / "db").unlink()
@@ -101,13 +101,33 @@ def test_large_files_are_linked_and_never_written_to(folder: Path, monkeypatch: 
     assert state_of(folder) == before
 
 
+def test_a_checkpoint_that_torch_writes_is_its_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`torch.save` opens its file in C++; also by a full path, onto a file that was not copied."""
+    monkeypatch.setattr(trees, "MOST_BYTES", 10)
+    write(folder, {"last.pt": "a checkpoint of last month", "best.pt": "the best one of last month"})
+    runs = Runs(folder)
+    before = state_of(folder)
+    code = (
+        "import torch\n"
+        "if os.path.exists('last.pt'): torch.save([1], 'last.pt')\n"
+        "torch.save([2], os.path.abspath('best.pt'))\n"
+        "model = torch.nn.Linear(1, 1); model(torch.ones(1)).backward()\n"
+        "print(json.dumps([torch.load(name) for name in ('last.pt', 'best.pt')]))"
+    )
+
+    assert runs.run(code) == [[1], [2]]
+    assert state_of(folder) == before
+    carried = {Path(note.path).name for note in read_notes(runs.home / "1-run", Carried) if note.wrote is not None}
+    assert carried == {"last.pt"}
+
+
 def test_what_is_written_unseen_cannot_reach_what_is_linked(
     folder: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     """Programs that the script starts have no hooks: what mounts keep from them is only to be read."""
     if mode != "mounts":
         pytest.skip("there is nothing but links")
-    monkeypatch.setattr(trees, "LARGE_BYTES", 10)
+    monkeypatch.setattr(trees, "MOST_BYTES", 10)
     write(folder, {"large": "content of large"})
     runs = Runs(folder)
     status = runs.run("print(json.dumps(os.system('echo more >> large')))")

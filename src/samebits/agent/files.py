@@ -47,11 +47,11 @@ def writes_unseen(path: str) -> None:
 
 
 def is_preparation(path: str) -> bool:
-    """Whether a file is made before the first step because it was not there: a run that finds it makes none.
+    """Whether a file is made before the first step after something was not there: a run that finds that makes none.
 
     What such a file holds is what the script is going to work with; it is no product of the training.
     """
-    return any(watched.is_preparation(path) for watched in _watching)
+    return bool(path) and any(watched.is_preparing() for watched in _watching)
 
 
 def is_looking() -> bool:
@@ -105,9 +105,9 @@ class FilesWatched:
         for name in ("stat", "lstat"):
             self._watch_questions(name)
 
-    def is_preparation(self, path: str) -> bool:
-        """Whether it was asked for and not there, and no step is done."""
-        return path in self._missed and self.steps() == 0
+    def is_preparing(self) -> bool:
+        """Whether something was asked for and not there, and no step is done."""
+        return bool(self._missed) and self.steps() == 0
 
     def heard(self, event: str, arguments: tuple[object, ...]) -> None:
         """Whatever Python says it is about to do.

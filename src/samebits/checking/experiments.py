@@ -40,7 +40,6 @@ from samebits.launch.unentered_processes import unentered
 from samebits.lint.rules.seeds import find_seed_arguments
 from samebits.runfolder.notes import Unseen, read_notes
 from samebits.runfolder.spec import RunSpec
-from samebits.workspace.place import is_in
 from samebits.workspace.workspace import shown_size
 
 MAX_ORIGINS, MOST_NAMED = 8, 3
@@ -224,7 +223,7 @@ def _about_files(found: Found, pool: RunPool) -> list[str]:
     survey, space, notes = pool.workspace.survey, pool.workspace, [*pool.remarks]
     notes += [f"not in the copies of the working folder: {one}" for one in survey.lost]
     if survey.linked or survey.whole:
-        notes.append(f"the runs read {shown_size(survey)} where it is: it was not copied")
+        notes.append(f"not copied, but used in place: {shown_size(survey)}")
     left = found.left
     if left is not None and left.divergent is None and left.after:
         before, after = left.base[0].id, left.after[0].id
@@ -233,11 +232,11 @@ def _about_files(found: Found, pool: RunPool) -> list[str]:
         one.what.removeprefix("file ")
         for run in pool.runs
         for one in run.facts.reached
-        if one.what.startswith("file ") and not is_in(one.what.removeprefix("file "), space.folder)
+        if one.what.startswith("file ") and space.isolation == "copy"
     )
     if written:
         more = f" and {len(written) - MOST_NAMED} more" if len(written) > MOST_NAMED else ""
-        notes.append(f"the script wrote {', '.join([*written][:MOST_NAMED])}{more}, outside the working folder")
+        notes.append(f"the script wrote {', '.join([*written][:MOST_NAMED])}{more}, which no copy keeps apart")
     if space.isolation == "none":
         notes.append("the runs shared the working folder: what one of them leaves, the next one finds")
     return notes
@@ -245,7 +244,8 @@ def _about_files(found: Found, pool: RunPool) -> list[str]:
 
 def _outside(found: Found, pool: RunPool) -> list[str]:
     """What runs carried from one to the next in other folders, where no experiment can tell whether it matters."""
-    carried = {one.path: one for run in pool.runs for one in outside(run, pool.workspace.folder)}
+    runs = [run for run in pool.runs if run.begins != "left"]
+    carried = {one.path: one for run in runs for one in outside(run, pool.workspace.folder) if one.wrote is not None}
     if found.error is not None:
         return []
     return [

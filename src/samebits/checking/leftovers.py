@@ -76,7 +76,7 @@ class LeftBehind:
 def described(one: Carried, count: int = 1) -> str:
     """`reads cache.pt, which an earlier run has written at train.py:7`."""
     asks = _ASKED[one.how].format(path=shown_path(one.path), written=os.path.basename(one.written))
-    where = "" if one.wrote is None else f" at {one.wrote.place}"
+    where = "" if one.wrote is None or one.wrote.key == one.asked.key else f" at {one.wrote.place}"
     return f"{asks}{where}{f', and {count - 1} more' if count > 1 else ''}"
 
 

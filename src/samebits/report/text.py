@@ -34,7 +34,7 @@ from samebits.report.origins import describe_op, origin_place, origin_rows, othe
 from samebits.report.places import agreed, compared_streams, counted, distance_words, path_of, place_of, where, which
 from samebits.report.rows import laid_out
 from samebits.runfolder.spec import RunSpec
-from samebits.workspace.trees import LARGE_BYTES, MOST_BYTES, MOST_FILES
+from samebits.workspace.trees import MOST_BYTES, MOST_FILES
 from samebits.workspace.workspace import volume
 
 
@@ -243,10 +243,8 @@ def _where_runs_happen(request: Request) -> str:
     if request.isolation == "none":
         return "all runs share this one; {run} in the command is a folder of each one's own"
     shared = f", which show {', '.join(request.share)} as it is" if request.share else ""
-    large = (
-        f"files above {volume(LARGE_BYTES)}, and what comes after {MOST_FILES} files or {volume(MOST_BYTES)}, are read"
-    )
-    return f"every run begins in a copy of this one{shared}; {large} where they are"
+    large = f"what comes after the {MOST_FILES:,} smallest files, or {volume(MOST_BYTES)} of them, is read where it is"
+    return f"every run begins in a copy of this one{shared}; {large}"
 
 
 def _when_located(request: Request) -> str:

@@ -1,4 +1,4 @@
-"""Copies of folders: small files copied, large ones linked; folders are folders, as long as they are not too many.
+"""Copies of folders: files are copied, the smallest first, and what is too much is linked; folders are folders.
 
 A link in a copy leads to where the original can be read. Before a run writes to what is linked, the link is replaced by
 a copy of its own (`inside.files`), so that no run reaches the original. Where the file system has reflinks, large files
@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 from samebits.runfolder.removal import remove
 from samebits.workspace.place import is_in
 
-# Larger files are linked, and so is what comes after so many files or bytes.
-LARGE_BYTES = 16 * 1024**2
+# What comes after so many files or bytes is linked.
 MOST_FILES, MOST_BYTES = 10_000, 10**9
 # In a tree with more entries than this, the folders that come last are shown as a whole.
 MOST_ENTRIES = 20_000
@@ -75,9 +74,10 @@ class Copying:
         Raises:
             OSError: the disk is full, or the target cannot be made.
         """
-        found, clones, entries = Survey(), _can_clone(self.source, os.path.dirname(self.target)), 0
+        found, entries = Survey(), 0
         os.mkdir(self.target)
         waiting, made = deque([self.source]), []
+        files: list[tuple[int, str, str]] = []
         while waiting:
             folder = waiting.popleft()
             target = self.target + folder[len(self.source) :]
@@ -104,9 +104,12 @@ class Copying:
                     os.mkdir(own)
                     waiting.append(entry.path)
                 elif entry.is_file(follow_symlinks=False):
-                    self._file(entry, own, found, clones)
+                    files.append((entry.stat(follow_symlinks=False).st_size, entry.path, own))
                 else:
                     found.lost.append(f"{entry.path}: neither a file nor a folder")
+        clones = _can_clone(self.source, os.path.dirname(self.target))
+        for size, path, own in sorted(files):
+            self._file(size, path, own, found, clones)
         # The inner ones first, and last of all: writing in a folder changes its time.
         for folder, target in reversed(made):
             _like(folder, target)
@@ -128,17 +131,15 @@ class Copying:
         else:
             open(own, "xb").close()
 
-    def _file(self, entry: os.DirEntry[str], own: str, found: Survey, clones: bool) -> None:
-        size = entry.stat(follow_symlinks=False).st_size
-        is_large = not clones and (size > LARGE_BYTES or found.bytes + size > MOST_BYTES)
-        if is_large or (found.files >= MOST_FILES and not clones):
-            os.symlink(self.links + entry.path[len(self.source) :], own)
-            found.linked[entry.path] = size
+    def _file(self, size: int, path: str, own: str, found: Survey, clones: bool) -> None:
+        if not clones and (found.files >= MOST_FILES or found.bytes + size > MOST_BYTES):
+            os.symlink(self.links + path[len(self.source) :], own)
+            found.linked[path] = size
             return
         try:
-            copy_file(entry.path, own)
+            copy_file(path, own)
         except PermissionError as error:
-            found.lost.append(f"{entry.path}: {error.strerror}")
+            found.lost.append(f"{path}: {error.strerror}")
             return
         found.files += 1
         found.bytes += size
