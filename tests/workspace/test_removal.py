@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+import samebits
 from samebits.base.errors import StorageError
 from samebits.runfolder.removal import MARK, remove
 
@@ -51,3 +52,15 @@ def test_links_are_taken_away_and_not_what_they_lead_to(tmp_path: Path) -> None:
 
     assert (tmp_path / "data/x").read_text() == "precious"
     assert not (own / "work-1").exists()
+
+
+def test_folders_are_taken_away_in_one_place_only() -> None:
+    """`samebits.state` removes checkpoints that the program asked it to keep no longer; nobody else removes folders."""
+    source = Path(samebits.__file__).parent
+    removing = {
+        path.relative_to(source).as_posix()
+        for path in source.rglob("*.py")
+        if any(word in path.read_text(encoding="utf-8") for word in ("rmtree", "shutil.move", "os.removedirs"))
+    }
+
+    assert {path for path in removing if not path.startswith("state/")} == {"runfolder/removal.py"}

@@ -165,10 +165,10 @@ def _copy_content(source: int, target: int) -> None:
         end = os.lseek(source, at, os.SEEK_HOLE)
         os.lseek(target, at, os.SEEK_SET)
         while at < end:
-            sent = os.sendfile(target, source, at, min(_PIECE, end - at))
-            if not sent:
+            piece = os.pread(source, min(_PIECE, end - at), at)
+            if not piece:  # it was made shorter meanwhile
                 return
-            at += sent
+            at += os.write(target, piece)
     os.ftruncate(target, size)
 
 
