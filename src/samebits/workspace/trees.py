@@ -36,7 +36,8 @@ class Survey:
     Attributes:
         files, bytes: that are copied.
         linked: files that are links, with their sizes in bytes.
-        whole: folders that are shown as they are, and not copied.
+        whole: folders that are shown as they are, because they are too much to be copied.
+        used: environments, and what is shared: shown as they are, because they are meant to be used.
         lost: what cannot be copied, as `path: why`.
     """
 
@@ -44,6 +45,7 @@ class Survey:
     bytes: int = 0
     linked: dict[str, int] = field(default_factory=dict)
     whole: list[str] = field(default_factory=list)
+    used: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
 
 
@@ -87,17 +89,20 @@ class Copying:
                 found.lost.append(f"{folder}: {error.strerror}")
                 continue
             is_too_much = self.mounted and entries + len(listed) > MOST_ENTRIES
-            if folder != self.source and (is_too_much or self._is_environment(listed)):
+            is_environment = self._is_environment(listed)
+            if folder != self.source and (is_too_much or is_environment):
                 # A mere link would be no folder to those who go through all folders.
                 os.rmdir(target)
-                self._show(folder, target, found)
+                self._show(folder, target)
+                (found.used if is_environment else found.whole).append(folder)
                 continue
             entries += len(listed)
             made.append((folder, target))
             for entry in listed:
                 own = os.path.join(target, entry.name)
                 if entry.path in self.shared:
-                    self._show(entry.path, own, found)
+                    self._show(entry.path, own)
+                    found.used.append(entry.path)
                 elif entry.is_symlink():
                     os.symlink(self.led(entry.path, os.readlink(entry.path)), own)
                 elif entry.is_dir(follow_symlinks=False):
@@ -121,9 +126,8 @@ class Copying:
     def _is_environment(self, listed: Iterable[os.DirEntry[str]]) -> bool:
         return any(entry.name in _ENVIRONMENTS for entry in listed)
 
-    def _show(self, path: str, own: str, found: Survey) -> None:
+    def _show(self, path: str, own: str) -> None:
         """A path that is shown as it is: a link, or a place to mount it at."""
-        found.whole.append(path)
         if not self.mounted:
             os.symlink(path, own)
         elif os.path.isdir(path):

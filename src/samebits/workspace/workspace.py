@@ -155,7 +155,8 @@ class Workspace:
                 (str(self.home), seen["home"], False),
                 (str(work / FILES), seen[FILES], False),
                 (str(temporary), seen["tmp"], False),
-                *((path, self._in(copy, path), self._is_guarded(path)) for path in self.survey.whole),
+                *((path, self._in(copy, path), True) for path in self.survey.whole),
+                *((path, self._in(copy, path), False) for path in self.survey.used),
                 # Last: it hides the folder itself.
                 (str(copy), self.folder, False),
             ]
@@ -174,7 +175,7 @@ class Workspace:
         """The copy, as the run is to find it."""
         is_left = spec.begins == LEFT and self.left_by is not None and not spec.brought
         name = LEFT if is_left else PREPARED if spec.begins != "found" and self.is_prepared else FOUND
-        ours = {os.path.relpath(path, self.folder) for path in (*self.survey.linked, *self.survey.whole)}
+        ours = {os.path.relpath(path, self.folder) for path in self._linked()}
         tree = self._tree(name)
 
         def led(path: str, to: str) -> str:
@@ -193,13 +194,12 @@ class Workspace:
                 self._tree(f"{LEFT}-{FILES}"), self._work_of(place) / FILES, symlinks=True, dirs_exist_ok=True
             )
 
+    def _linked(self) -> list[str]:
+        """What copies hold a link to, or a place to mount it at."""
+        return [*self.survey.linked, *self.survey.whole, *self.survey.used]
+
     def _in(self, copy: Path, path: str) -> str:
         return str(copy) + path[len(self.folder) :]
-
-    def _is_guarded(self, path: str) -> bool:
-        """Whether nothing is to be written to what is shown as it is: nobody has said that it may be."""
-        is_environment = any(os.path.exists(os.path.join(path, name)) for name in ("pyvenv.cfg", "conda-meta"))
-        return path not in self.shared and not is_environment
 
     def _work_of(self, place: Place) -> Path:
         return Path(place.copy[: -len(self.folder)] if place.root else place.copy).parent
