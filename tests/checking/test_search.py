@@ -157,10 +157,12 @@ def test_watching_that_breaks_the_script_is_left_out() -> None:
 
 
 def test_a_script_that_fails_by_itself_now_and_then_is_different() -> None:
-    """Two runs treated alike, of which one fails: no treatment is to blame."""
-    for seed in range(40):
+    """Two runs treated alike, of which one fails: no treatment is to blame, but by luck, and within the bound."""
+    blamed = 0
+    for seed in range(1_000):
         found, _, _ = simulated(Script(effects=HARMLESS, lottery=0.4), random.Random(seed))
-        assert found.error is not None or not any(cause.confirmed for cause in found.causes)
+        blamed += found.error is None and any(cause.confirmed for cause in found.causes)
+    assert blamed < 10
 
 
 def test_a_cause_that_a_later_round_puts_in_doubt_is_dropped() -> None:

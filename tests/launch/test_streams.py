@@ -119,7 +119,7 @@ def test_what_is_different_under_a_check_is_said(tmp_path: Path) -> None:
     done = samebits("check", "it.py", cwd=tmp_path)
 
     assert "\n\nhint: does it work without samebits? Under a check nothing can be typed in" in done.err
-    assert "runs find what earlier ones left in the folder" in done.err
+    assert "each run has a copy of the folder" in done.err
 
 
 def test_a_daemon_that_keeps_the_terminal_does_not_keep_the_run(tmp_path: Path) -> None:

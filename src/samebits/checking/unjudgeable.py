@@ -79,10 +79,8 @@ def _failed(run: Run, count: int) -> SamebitsError:
 def _different_here() -> str:
     """What is not under a check as it is without, and makes scripts fail that work by themselves."""
     if input_is_lost():
-        return f"{NO_PIPE}; and every run has a copy of the folder"
-    return (
-        "does it work without samebits? Under a check nothing can be typed in, and every run has a copy of the folder"
-    )
+        return f"{NO_PIPE}; and each run has a copy of the folder"
+    return "does it work without samebits? Under a check nothing can be typed in, and each run has a copy of the folder"
 
 
 def silence(outcome: Outcome, steps: int) -> SamebitsError | None:

@@ -23,7 +23,6 @@ class FilesLeftBehind(Factor):
     explanation = "{what}"
     too_late = "the start of the script"
     fix = fix_unplaced = "start every training in a folder of its own, or let it not pick up what an earlier one left"
-    fixed_once = True
     pinned_by_default = False
     has_sites = True
     by_folder = True
