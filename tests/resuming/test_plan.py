@@ -6,7 +6,7 @@ import pytest
 
 from samebits.base.errors import UsageError
 from samebits.launch.command import Command
-from samebits.resuming.plan import Kill, Request, killed_run, kills, resumed_run, uninterrupted_run
+from samebits.resuming.plan import Kill, Request, again_run, killed_run, kills, resumed_run, uninterrupted_run
 from samebits.resuming.seen import SavedIn
 from samebits.runfolder.spec import Restored, read_spec
 
@@ -81,6 +81,7 @@ def test_everything_that_moves_is_held_and_nothing_else() -> None:
 
     assert {"torch-rng", "numpy-rng", "python-rng", "clock", "hash-seed"} <= settings.keys()
     assert settings.keys().isdisjoint(("cpu-threads", "data-workers"))
+    assert uninterrupted_run(request()).begins == again_run(request(), 3).begins == "found"
 
 
 def test_plans_travel_through_a_file(tmp_path: object) -> None:

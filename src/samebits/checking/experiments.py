@@ -147,7 +147,7 @@ class _More:
 
 def _locate(request: Request, pool: RunPool, found: Found, more: _More) -> None:
     """The operation: of runs that diverge with everything pinned, or as algorithms are left alone, or if asked for."""
-    if found.stopped or found.left is not None:
+    if found.stopped or (found.left is not None and found.divergent == found.left.divergent):
         return
     unknown = found.unknown
     if unknown is not None and any(outside(run, pool.workspace.folder) for run in pool.runs):
@@ -157,7 +157,9 @@ def _locate(request: Request, pool: RunPool, found: Found, more: _More) -> None:
     else:
         # Runs that diverge in one factor only tell more than the first ones, in which several were changed.
         shown = [
-            cause.divergent for cause in found.causes if request.level == "op" or find(cause.factor).selects_algorithm
+            cause.divergent
+            for cause in found.causes
+            if find(cause.factor).selects_algorithm or (request.level == "op" and not find(cause.factor).by_folder)
         ]
         at = next(filter(None, shown), found.divergent if request.level == "op" else None)
     # Operations are recorded by rank: of processes and threads beside the first one there are none to compare.

@@ -89,7 +89,7 @@ class Request:
 
     def base(self, role: str) -> RunSpec:
         """A run in which nothing is treated but what the user pinned."""
-        return RunSpec(role, dict(self.pins), self.seed, stop_after=self.last_step)
+        return RunSpec(role, dict(self.pins), self.seed, stop_after=self.last_step, begins="prepared")
 
     @property
     def varied(self) -> list[str]:
@@ -127,7 +127,8 @@ def pinned_run(request: Request, names: Iterable[str], stop_after: int | None) -
     """These factors held still and watched, besides those that the user pinned."""
     pinned = {name: Setting("pinned") for name in names}
     last = request.last_step if stop_after is None else _earlier(request.last_step, stop_after)
-    return RunSpec("pinned", {**pinned, **request.pins}, request.seed, witness=True, stop_after=last)
+    settings = {**pinned, **request.pins}
+    return RunSpec("pinned", settings, request.seed, witness=True, stop_after=last, begins="prepared")
 
 
 def released_run(pinned: RunSpec, factor: str, variant: int) -> RunSpec:

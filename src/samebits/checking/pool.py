@@ -77,7 +77,7 @@ class RunPool:
     def left(self) -> int:
         return self.request.max_runs - self._started
 
-    def room(self, _: RunSpec | None = None) -> int:
+    def room(self) -> int:
         """How many runs may go on side by side."""
         return self._fitting.room
 
@@ -215,7 +215,7 @@ class RunPool:
             # Written by a program that it started, or in C.
             if any(note.wrote is None for note in carried):
                 changed.update(self.workspace.changed(place))
-            if number == 1 and first_steps:
+            if number == 1 and first_steps and plan.begins == "prepared":
                 self._prepare(place, began, first_steps[0])
             is_whole = outcome.succeeded and not outcome.stopped
             if plan.keeps and (plan.resume is not None or (is_whole and carried)) and place.copy:

@@ -82,7 +82,8 @@ class Request:
     def pinned(self) -> RunSpec:
         """A run of which nothing moves by itself."""
         moving = [factor.name for factor in CATALOG if factor.varies_between_runs and not factor.by_folder]
-        return replace(checks.pinned_run(self.check, moving, None), witness=False)
+        # Whether what the first one prepares changes anything is asked by a check only.
+        return replace(checks.pinned_run(self.check, moving, None), witness=False, begins="found")
 
 
 def uninterrupted_run(request: Request) -> RunSpec:

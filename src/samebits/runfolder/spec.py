@@ -139,7 +139,7 @@ class RunSpec:
     along: tuple[str, ...] | None = None
     paced_from: int | None = None
     resume: ResumeSpec | None = None
-    begins: Beginning = "prepared"
+    begins: Beginning = "found"
     brought: tuple[str, ...] = ()
     keeps: bool = False
 
