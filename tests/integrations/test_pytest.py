@@ -46,12 +46,6 @@ def train(model, noise=0.0):
 """
 
 
-@pytest.fixture(autouse=True)
-def not_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where this is tested, CI may be set."""
-    monkeypatch.delenv("CI", raising=False)
-
-
 def outcomes(result: pytest.RunResult) -> dict[str, str]:
     """Test → what became of it."""
     found = re.findall(
@@ -662,6 +656,8 @@ def test_commands_can_be_pasted_where_pytest_was_started(
 def test_nothing_is_written_in_ci(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unless that was said; and comparing goes on as everywhere."""
     pytester.makepyfile(test_locked=LOCKED)
+    monkeypatch.setenv("CI", "0")
+    assert pytester.runpytest_inprocess(*QUIET, "-k", "nothing", "--samebits-update").ret != pytest.ExitCode.USAGE_ERROR
     monkeypatch.setenv("CI", "true")
     refused = pytester.runpytest_inprocess(*QUIET, "--samebits-update")
     nothing = lockfile_in(pytester).exists()

@@ -44,8 +44,7 @@ FLIP = "model[0].weight.data.view(torch.int32).view(-1)[17] ^= 1"
 
 
 def samebits(folder: Path, *words: str, threads: int = 2, **variables: str) -> subprocess.CompletedProcess[str]:
-    left_out = ("CI", "PYTHONHASHSEED")
-    environment = {name: value for name, value in os.environ.items() if name not in left_out}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
     return subprocess.run(
         [sys.executable, "-m", "samebits", *words],
         cwd=folder,
@@ -387,9 +386,8 @@ def test_a_name_stands_for_one_command(folder: Path) -> None:
 def test_two_locks_at_once_both_survive(folder: Path) -> None:
     """Each makes its runs and then writes: both entries are there, and the one that was."""
     command = [sys.executable, "-m", "samebits", "lock", "--no-check"]
-    environment = {name: value for name, value in os.environ.items() if name != "CI"}
     started = [
-        subprocess.Popen([*command, "--name", name, "train.py"], cwd=folder, env=environment, stdout=subprocess.DEVNULL)
+        subprocess.Popen([*command, "--name", name, "train.py"], cwd=folder, stdout=subprocess.DEVNULL)
         for name in ("one", "two")
     ]
 
@@ -484,8 +482,7 @@ thread.start()
 thread.join()
 print(json.dumps([locked.kind, str(locked).splitlines()[0], found.kind, str(found).splitlines()[0], told]))
 """
-    environment = {name: value for name, value in os.environ.items() if name != "CI"}
-    done = subprocess.run([sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
 
     assert json.loads(done.stdout) == [
         "locked",
@@ -504,9 +501,8 @@ def test_ctrl_c_writes_nothing(folder: Path) -> None:
     before = (folder / "samebits.lock").read_bytes()
     for words in (["verify", "--update"], ["lock", "--no-check", "--name", "other", "train.py"]):
         shutil.rmtree(folder / ".samebits")
-        environment = {name: value for name, value in os.environ.items() if name != "CI"}
         command = [sys.executable, "-m", "samebits", *words]
-        with subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True) as running:
+        with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as running:
             wait_for(lambda: any(folder.glob(".samebits/*/**/recording.sqlite")))
             running.send_signal(signal.SIGINT)
             _, told = running.communicate(timeout=60)

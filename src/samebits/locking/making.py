@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import samebits
+from samebits.base.ci import in_ci
 from samebits.base.errors import LockfileError, SamebitsError, UsageError
 from samebits.checking.asked import check_in
 from samebits.checking.plan import Request
@@ -82,7 +83,7 @@ class Around:
 
 def may_write(environ: Mapping[str, str], told: bool) -> bool:
     """Whether lockfiles may be written here: where `CI` is set only if one was told to."""
-    return told or environ.get("CI", "").strip().lower() in ("", "0", "false", "no")
+    return told or not in_ci(environ)
 
 
 def need_to_write(environ: Mapping[str, str], told: bool) -> None:

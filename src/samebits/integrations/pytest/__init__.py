@@ -72,7 +72,16 @@ def pytest_configure(config: pytest.Config) -> None:
     """The marker, and what can be refused at once."""
     config.addinivalue_line("markers", _HELP)
     config.stash[SESSION] = KnownSession()
-    if writes_lockfile(config) and os.environ.get("CI") and not config.getoption("samebits_write_in_ci"):
+    if writes_lockfile(config) and not config.getoption("samebits_write_in_ci"):
+        _need_to_write(config)
+    if not hasattr(config, "workerinput") and config.getoption("samebits_call") is None:
+        config.pluginmanager.register(Reporter(config), "samebits-reporter")
+
+
+def _need_to_write(config: pytest.Config) -> None:
+    from samebits.base.ci import in_ci
+
+    if in_ci(os.environ):
         option = next(
             word for word in ("update", "update_new_only", "remove_unused") if config.getoption(f"samebits_{word}")
         )
@@ -80,8 +89,6 @@ def pytest_configure(config: pytest.Config) -> None:
             f"--samebits-{option.replace('_', '-')} would write {lockfile(config)}, and CI is set: "
             "add --samebits-write-in-ci if that is meant"
         )
-    if not hasattr(config, "workerinput") and config.getoption("samebits_call") is None:
-        config.pluginmanager.register(Reporter(config), "samebits-reporter")
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
