@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
-
 if TYPE_CHECKING:
     from samebits import data as data
     from samebits import state as state
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from samebits.base.errors import TooLateError as TooLateError
     from samebits.base.errors import TooLateWarning as TooLateWarning
     from samebits.base.seeds import derive as derive
+    from samebits.base.version import __version__ as __version__
     from samebits.checking.verdict import Cause as Cause
     from samebits.checking.verdict import Remedy as Remedy
     from samebits.factors.pinning import pin as pin
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from samebits.factors.pinning import status as status
 
 _EXPORTS = {
+    "__version__": "samebits.base.version",
     "Cause": "samebits.checking.verdict",
     "Comparison": "samebits.api",
     "DivergenceError": "samebits.base.errors",
@@ -61,7 +61,7 @@ _EXPORTS = {
 # Rooms whose own names are public: `samebits.data.DataLoader`.
 _SUBPACKAGES = ("data", "state")
 
-__all__ = [*_EXPORTS, *_SUBPACKAGES, "__version__"]
+__all__ = [*_EXPORTS, *_SUBPACKAGES]
 
 
 def __getattr__(name: str) -> object:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import click
 
-import samebits
 from samebits.base.errors import InterruptError, SamebitsError, UsageError
+from samebits.base.version import __version__
 from samebits.cli.options import say
 from samebits.cli.registry import find_command, helps
 from samebits.report.forms import DEFAULT, failure_in
@@ -55,7 +55,7 @@ def _near(words: list[str]) -> str:
     invoke_without_command=True,
     subcommand_metavar="COMMAND ...",
 )
-@click.version_option(samebits.__version__, prog_name="samebits")
+@click.version_option(__version__, prog_name="samebits")
 @click.pass_context
 def cli(ctx: click.Context) -> None:
     """Run your training twice and get the same bits, or be told which line broke them.

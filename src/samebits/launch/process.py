@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-import samebits
 from samebits.base.errors import CommandNotFoundError, RecordingError, StorageError
 from samebits.base.records import to_data
+from samebits.base.version import __version__
 from samebits.launch.command import Command
 from samebits.launch.guard import guarded
 from samebits.launch.signals import end_group, end_strays, raise_if_signalled, signals_passed_on
@@ -262,7 +262,7 @@ def _manifest(command: Command, plan: RunSpec, place: Place) -> Manifest:
         "command": with_run_folder(command.argv, place.files),
         "typed": list(command.typed),
         "cwd": place.folder,
-        "samebits": samebits.__version__,
+        "samebits": __version__,
         "platform": platform.platform(),
         "machine": platform.machine(),
         "cores": os.cpu_count(),

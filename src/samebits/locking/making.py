@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import samebits
 from samebits.base.ci import in_ci
 from samebits.base.errors import LockfileError, SamebitsError, UsageError
+from samebits.base.version import __version__
 from samebits.checking.asked import check_in
 from samebits.checking.plan import Request
 from samebits.checking.pool import Watch
@@ -234,7 +234,7 @@ def _other_than_checked(ran: Ran, check: CheckVerdict | None) -> SamebitsError |
 
 def _locked(ran: Ran, repeats: Repeats, code: Code, most_steps: int) -> Locked:
     return Locked(
-        samebits=samebits.__version__,
+        samebits=__version__,
         repeats=repeats,
         artifacts={path: digest for path, digest in ran.artifacts.items() if digest is not None},
         commit=code.commit,

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-import samebits
 from samebits.base.errors import (
     CommandNotFoundError,
     InterruptError,
@@ -20,6 +19,7 @@ from samebits.base.errors import (
     ScriptHangsError,
     UsageError,
 )
+from samebits.base.version import __version__
 from samebits.checking.plan import Request
 from samebits.comparison.locate import first_divergence
 from samebits.factors.context import Setting
@@ -201,7 +201,7 @@ def _decided(found: Verified, held: Held, data: Sequence[LockDivergence], locked
     found = replace(found, divergences=(*data, *bits, *artifacts), steps=held.agreed, streams=locked.streams)
     if data:
         return replace(found, kind="different")
-    if (bits or artifacts) and locked.samebits != samebits.__version__:
+    if (bits or artifacts) and locked.samebits != __version__:
         return replace(found, error=_other_samebits(locked))
     if bits or artifacts:
         return replace(found, kind="different")
@@ -264,7 +264,7 @@ def _cut_off(held: Held, locked: Locked) -> SamebitsError:
 def _other_samebits(locked: Locked) -> SamebitsError:
     return LockfileError(
         f"the recording differs from what is locked, but samebits {locked.samebits} recorded that, and this is "
-        f"{samebits.__version__}, which may record otherwise",
+        f"{__version__}, which may record otherwise",
         f"verify with samebits {locked.samebits}, or lock again with this one",
     )
 

@@ -10,7 +10,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 
-import samebits
+from samebits.base.version import __version__
 from samebits.comparison.growth import LossDifference
 from samebits.comparison.timeline import Timeline
 from samebits.report.costs import SAFER
@@ -158,7 +158,7 @@ def _rendered(template: str, **context: object) -> str:
 
     loader = jinja2.PackageLoader("samebits.report", "pages")
     environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
-    return environment.get_template(template).render(version=samebits.__version__, **context)
+    return environment.get_template(template).render(version=__version__, **context)
 
 
 # ---- a check

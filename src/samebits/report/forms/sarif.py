@@ -11,8 +11,8 @@ from hashlib import blake2b
 from pathlib import PurePath
 from urllib.parse import quote
 
-import samebits
 from samebits.base.errors import SamebitsError
+from samebits.base.version import __version__
 from samebits.checking.verdict import Verdict
 from samebits.locking.verdict import Verification
 from samebits.report.json import dumped
@@ -49,7 +49,7 @@ def _log(remarks: Sequence[Remark], exit_code: int, properties: Mapping[str, obj
     rules = rules_of(placed)
     driver = {
         "name": "samebits",
-        "semanticVersion": samebits.__version__,
+        "semanticVersion": __version__,
         "rules": [{"id": rule, "shortDescription": {"text": about}} for rule, about in rules.items()],
     }
     run = {
