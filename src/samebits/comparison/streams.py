@@ -6,13 +6,27 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from samebits.runfolder.notes import Cut, read_notes
-from samebits.runfolder.steps import COMPARED, Recording
+from samebits.runfolder.steps import COMPARED, Recording, Stream
+
+# What was trained. How models began, what they were given and what they returned beside it is what else happened: where
+# that matters to what is trained, it shows there.
+TRAINED: tuple[Stream, ...] = tuple(stream for stream in COMPARED if stream not in ("init", "batch", "output"))
 
 
 def streams_of(runs: Iterable[Sequence[Recording]]) -> tuple[str, ...]:
     """The compared streams that every run has, in their order; a run has what any of its processes recorded."""
     found = [{stream for recording in run for stream in recording.streams()} for run in runs]
     return tuple(stream for stream in COMPARED if found and all(stream in own for own in found))
+
+
+def trained_in(runs: Iterable[Sequence[Recording]]) -> tuple[Stream, ...]:
+    """The streams that say whether what was trained agrees; the others say what else happened.
+
+    All of them count where nothing is trained, and where what was trained was not seen to its end.
+    """
+    runs = [*runs]
+    needed = {"loss", "param", *(["end"] if all(one.complete for run in runs for one in run) else [])}
+    return TRAINED if needed.issubset(streams_of(runs)) else COMPARED
 
 
 def cuts_of(folders: Iterable[Path]) -> tuple[str, ...]:

@@ -70,7 +70,10 @@ def request_of(
     """The runs that an entry stands for."""
     pins = settings_from(entry.pins)
     last = entry.max_steps or None
-    return Request(command, pins, seed=entry.seed, max_steps=last, timeout=timeout, share=share, isolation=isolation)
+    # What is locked is all that is recorded.
+    return Request(
+        command, pins, seed=entry.seed, max_steps=last, timeout=timeout, share=share, isolation=isolation, strict=True
+    )
 
 
 def run_once(request: Request, artifacts: Iterable[str], home: Path, role: str, watch: Watch | None) -> Ran:
