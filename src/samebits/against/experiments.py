@@ -19,13 +19,12 @@ from samebits.checking.pool import RunPool
 from samebits.checking.unjudgeable import why_unjudgeable
 from samebits.checking.verdict import DivergentRuns, Run, VerdictKind
 from samebits.comparison.runs import distance_at
-from samebits.comparison.streams import cuts_of, missing, streams_of
+from samebits.comparison.streams import not_seen, streams_of
 from samebits.comparison.values import Distance, distance
 from samebits.factors.catalog import CATALOG, find, in_order
 from samebits.factors.context import Setting
 from samebits.launch.command import Command, is_python
 from samebits.replay.runner import Replay, replay
-from samebits.runfolder.notes import Unseen, read_notes
 from samebits.runfolder.ops import OPERANDS, OpRow, Ops, operands_name
 from samebits.runfolder.spec import OpWindow, RunSpec
 from samebits.runfolder.tensors import read_tensors
@@ -232,8 +231,7 @@ class _Crossing:
         """What is known by now."""
         runs = self.pool.runs
         streams = streams_of(run.outcome.folder.recordings() for run in self.compared) if self.compared else ()
-        noted = (note.what for run in runs for note in read_notes(run.path, Unseen))
-        lacking = missing(streams, cuts_of(run.path for run in runs)) if streams else ()
+        steps = 0 if self.compared is None else min(run.steps for run in self.compared)
         kind: VerdictKind = "different" if self.divergent is not None else "undecided" if error is not None else "same"
         return Crossing(
             kind,
@@ -247,10 +245,10 @@ class _Crossing:
             self.across,
             differing_packages(self.sides.here, self.sides.there, self._owners(), self._imported()),
             tuple(in_order([*self.pins, *self.request.pins])),
-            0 if self.compared is None else min(run.steps for run in self.compared),
+            steps,
             streams,
             tuple(self.notes),
-            tuple(dict.fromkeys([*lacking, *noted])),
+            not_seen((run.path for run in runs), streams, steps),
             error,
             signal,
         )

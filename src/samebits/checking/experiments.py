@@ -33,13 +33,12 @@ from samebits.checking.verdict import (
 )
 from samebits.comparison.locate import Divergence
 from samebits.comparison.runs import distance_at
-from samebits.comparison.streams import cuts_of, missing, streams_of
+from samebits.comparison.streams import not_seen, streams_of
 from samebits.comparison.values import Distance
 from samebits.factors.catalog import find, in_order
 from samebits.factors.context import SiteKey
 from samebits.launch.unentered_processes import unentered
 from samebits.lint.rules.seeds import find_seed_arguments
-from samebits.runfolder.notes import Unseen, read_notes
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.workspace import shown_size
 
@@ -403,13 +402,7 @@ def _verdict(request: Request, pool: RunPool, kind: VerdictKind, **more: Any) ->
         tuple(name for name in request.varied if (name, "varied") not in left_out),
         tuple(in_order(request.pins)),
         streams=streams,
-        not_observed=_not_observed(pool.runs, streams),
+        not_observed=not_seen((run.path for run in pool.runs), streams, max((run.steps for run in whole), default=0)),
         wall_seconds=round(pool.seconds, 3),
         **more,
     )
-
-
-def _not_observed(runs: Sequence[Run], streams: Sequence[str]) -> tuple[str, ...]:
-    noted = (note.what for run in runs for note in read_notes(run.path, Unseen))
-    lacking = missing(streams, cuts_of(run.path for run in runs)) if streams else ()
-    return tuple(dict.fromkeys([*lacking, *noted]))

@@ -10,10 +10,9 @@ from samebits.base.errors import RecordingError
 from samebits.comparison.align import Pair, align
 from samebits.comparison.locate import Divergence, first_divergence
 from samebits.comparison.ops import OpDivergence, first_op_divergence
-from samebits.comparison.streams import cuts_of, missing, streams_of, trained_in
+from samebits.comparison.streams import not_seen, streams_of, trained_in
 from samebits.comparison.values import Distance, distance
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.notes import Unseen, read_notes
 from samebits.runfolder.ops import Ops
 from samebits.runfolder.steps import Recording
 from samebits.runfolder.tensors import read_kept
@@ -128,9 +127,7 @@ def compare_runs(a: RunFolder, b: RunFolder) -> RunComparison:
     found = compare_recordings(left, right, _stopped_at(a, b))
     if not found.streams and not found.compares_ops:
         raise RecordingError(f"{a.path} and {b.path} hold nothing that could be compared", "no stream was recorded")
-    noted = (note.what for folder in (a, b) for note in read_notes(folder.path, Unseen))
-    lacking = missing(found.streams, cuts_of((a.path, b.path))) if found.streams else ()
-    return replace(found, not_seen=tuple(dict.fromkeys([*lacking, *noted])))
+    return replace(found, not_seen=not_seen((a.path, b.path), found.streams, found.steps))
 
 
 def compare_recordings(

@@ -15,7 +15,7 @@ from samebits.checking.plan import Request
 from samebits.checking.pool import RunPool, Watch
 from samebits.checking.unjudgeable import why_unjudgeable
 from samebits.checking.verdict import Run
-from samebits.comparison.streams import cuts_of, missing, streams_of
+from samebits.comparison.streams import not_seen, streams_of
 from samebits.factors.pinning import settings_from
 from samebits.launch.command import Command
 from samebits.launch.process import Outcome
@@ -24,7 +24,7 @@ from samebits.locking.entries import RunEntry
 from samebits.locking.files import digest_of_path, is_written
 from samebits.runfolder.environment import Environment
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.notes import Ended, Files, Observed, Unseen, noted_environment, read_notes
+from samebits.runfolder.notes import Ended, Files, Observed, noted_environment, read_notes
 from samebits.runfolder.reading import own
 from samebits.runfolder.steps import Recording
 from samebits.workspace.place import FILES, Place, read_place, with_run_folder
@@ -133,10 +133,8 @@ def read_run(
     recordings = folder.recordings()
     files = {path for note in read_notes(folder.path, Files) for path in note.files}
     place = read_place(folder.path)
-    unseen = (note.beside(compared, place.start if place else "") for note in read_notes(folder.path, Unseen))
-    noted = tuple(note.what for note in unseen if note is not None)
     streams = streams_of([recordings]) if recordings else ()
-    lacking = missing(streams, cuts_of([folder.path])) if streams else ()
+    start, steps = place.start if place else "", max((one.steps for one in recordings), default=0)
     return Ran(
         folder,
         recordings,
@@ -147,7 +145,7 @@ def read_run(
         _is_whole(folder, most_steps),
         None,
         tuple(unentered(folder)),
-        tuple(dict.fromkeys([*lacking, *noted])),
+        not_seen([folder.path], streams, steps, lambda note: note.beside(compared, start)),
     )
 
 
