@@ -15,7 +15,7 @@ from samebits.against.verdict import Across, Crossing
 from samebits.base.errors import InterruptError, SamebitsError, UndecidedError, UsageError
 from samebits.checking.asking import BudgetSpentError
 from samebits.checking.plan import LOOK_SECONDS, LOOK_STEPS, Request
-from samebits.checking.pool import RunPool
+from samebits.checking.pool import RunPool, divergence_of
 from samebits.checking.unjudgeable import why_unjudgeable
 from samebits.checking.verdict import DivergentRuns, Run, VerdictKind
 from samebits.comparison.runs import distance_at
@@ -146,8 +146,9 @@ class _Crossing:
         self._need_repeat(first, again, self.sides.here)
         other, once_more = (self._run("there", self._plan(role, stop)) for role in ("there", "there again"))
         self._need_repeat(other, once_more, self.sides.there)
-        place = self.pool.compare(first, other)
+        place = divergence_of(first, other, across=True)
         self.compared = first, other
+        self.notes += [one for one in _only_one_keeps(first, other, self.sides) if one not in self.notes]
         if place is not None:
             apart = distance_at(first.path, other.path, place)
             self.divergent = DivergentRuns(first.id, other.id, place, apart)
@@ -265,6 +266,20 @@ class _Crossing:
     def _imported(self) -> set[str]:
         files = {path for run in self.pool.runs for path in (*run.facts.files, run.facts.script) if path}
         return modules_imported(sorted(files))
+
+
+def _only_one_keeps(here: Run, there: Run, sides: Sides) -> Iterator[str]:
+    """What one torch alone keeps of an optimizer, as it was first recorded."""
+    a, b = _names_in_optimizer(here), _names_in_optimizer(there)
+    for side, own, other in ((sides.here, a, b), (sides.there, b, a)):
+        if other and (extra := [name for name in own if name not in other]):
+            more = f" and {len(extra) - 1} more" if len(extra) > 1 else ""
+            yield f"only {side.path} keeps {extra[0]}{more} of an optimizer; that is not compared"
+
+
+def _names_in_optimizer(run: Run) -> tuple[str, ...]:
+    rows = (one.columns(row) for one in run.outcome.folder.recordings() for row in range(len(one)))
+    return next((own["optimizer"].names for own in rows if "optimizer" in own), ())
 
 
 def _rows(run: Run, rank: int, step: int) -> list[OpRow]:

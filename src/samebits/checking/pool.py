@@ -310,13 +310,13 @@ def limit_after(seconds: float) -> float:
     return float(max(LEAST_LIMIT_SECONDS, math.ceil(LIMIT_RATIO * seconds)))
 
 
-def divergence_of(a: Run, b: Run, *, in_trained: bool = False) -> Divergence | None:
+def divergence_of(a: Run, b: Run, *, in_trained: bool = False, across: bool = False) -> Divergence | None:
     """Where two runs differ: in what they recorded, or in what was trained alone, else in how they ended."""
     ends = [end for run in (a, b) for end in (run.plan.stop_after, run.facts.stopped_after)]
     stops = [end for end in ends if end is not None]
     recorded = a.outcome.folder.recordings(), b.outcome.folder.recordings()
     streams = trained_in(recorded) if in_trained else COMPARED
-    place = first_divergence(*recorded, min(stops, default=None), streams)
+    place = first_divergence(*recorded, min(stops, default=None), streams, across=across)
     if a.succeeded != b.succeeded and (place is None or place.stream == "length"):
         failed, other = (b, a) if a.succeeded else (a, b)
         last = other.facts.stopped_after

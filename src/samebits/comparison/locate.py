@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypedDict
 
@@ -54,7 +54,12 @@ class Divergence:
 
 
 def first_divergence(
-    a: Sequence[Recording], b: Sequence[Recording], until: int | None = None, streams: Sequence[Stream] = COMPARED
+    a: Sequence[Recording],
+    b: Sequence[Recording],
+    until: int | None = None,
+    streams: Sequence[Stream] = COMPARED,
+    *,
+    across: bool = False,
 ) -> Divergence | None:
     """The earliest place at which two runs differ, over all ranks; None when they are the same.
 
@@ -65,10 +70,12 @@ def first_divergence(
         b: the other's.
         until: look at steps up to this one only (runs that were stopped there on purpose have nothing after it).
         streams: look at these only; processes that recorded none of them do not count.
+        across: they ran under two versions of torch. What only one of them keeps of an optimizer is passed over: where
+            that matters, it shows in the parameters.
     """
     pairs = align(a, b, until)
     counted = [pair for pair in pairs if _holds_any(pair, streams)]
-    found = [place for pair in counted if (place := _first_in(pair, until, streams)) is not None]
+    found = [place for pair in counted if (place := _first_in(pair, until, streams, across)) is not None]
     lone = [place for pair in counted if (place := _alone(pair, pairs, until)) is not None]
     first = min(found + lone, key=lambda place: (*place.position, place.rank), default=None)
     if first is None or len({pair.rank for pair in pairs}) < 2:
@@ -99,7 +106,7 @@ def _is_cut_short(pair: Pair, which: str, until: int | None) -> bool:
     return here.steps < there.steps or (until is not None and there.complete)
 
 
-def _first_in(pair: Pair, until: int | None, streams: Sequence[Stream]) -> Divergence | None:
+def _first_in(pair: Pair, until: int | None, streams: Sequence[Stream], across: bool) -> Divergence | None:
     if pair.a is None or pair.b is None:
         return None
     rows_a, rows_b = rows_until(pair.a, until), rows_until(pair.b, until)
@@ -108,7 +115,7 @@ def _first_in(pair: Pair, until: int | None, streams: Sequence[Stream]) -> Diver
     row = first_unequal(common, lambda number: a.root(number) == b.root(number))
     # A root digests all streams and all rows before it; of some streams, each row from there on has to be read.
     for number in range(row, common):
-        place = _explained(pair, number, streams)
+        place = _explained(pair, number, streams, across)
         if place is not None:
             return place
     shorter, longer = (a, b) if rows_a < rows_b else (b, a)
@@ -118,7 +125,7 @@ def _first_in(pair: Pair, until: int | None, streams: Sequence[Stream]) -> Diver
     return _other_length(pair, common) if is_other else None
 
 
-def _explained(pair: Pair, row: int, streams: Sequence[Stream]) -> Divergence | None:
+def _explained(pair: Pair, row: int, streams: Sequence[Stream], across: bool) -> Divergence | None:
     assert pair.a is not None
     assert pair.b is not None
     for recording in (pair.a, pair.b):
@@ -128,11 +135,19 @@ def _explained(pair: Pair, row: int, streams: Sequence[Stream]) -> Divergence | 
     left, right = pair.a.columns(row), pair.b.columns(row)
     generators = _generators(pair, row)
     for stream in streams:
-        found = in_stream(left.get(stream), right.get(stream))
+        columns = left.get(stream), right.get(stream)
+        found = in_stream(*(_in_common(*columns) if across and stream == "optimizer" else columns))
         if found is not None:
             return Divergence(row, stream, rank=pair.rank, generators=generators, process=pair.process, **found)
-    assert streams is not COMPARED, f"roots differ at row {row}, and no stream does"
+    assert across or streams is not COMPARED, f"roots differ at row {row}, and no stream does"
     return None
+
+
+def _in_common(*columns: Column | None) -> Iterator[Column | None]:
+    """The columns with the names that both have."""
+    both = [column.as_dict() if column else {} for column in columns]
+    names = tuple(name for name in both[0] if name in both[1])
+    return (Column(names, [own[name] for name in names]) if names else None for own in both)
 
 
 class InStream(TypedDict, total=False):
