@@ -60,6 +60,7 @@ def check(
     quick: bool = False,
     isolation: Isolation | None = None,
     share: Sequence[str] = (),
+    strict: bool = False,
     out: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> Verdict:
@@ -88,6 +89,7 @@ def check(
         quick: look at the first seconds of training only.
         isolation: `copy` begins every run in a copy of the current folder, `none` lets all share it.
         share: paths that the copies show as they are.
+        strict: runs that agree in what was trained, and differ in what else happened, are `different`, too.
         out: an empty folder for the runs; without it, a new one under `.samebits/`.
         progress: show on stderr how far the runs are, where that is a terminal, and what else is worth knowing.
 
@@ -107,6 +109,7 @@ def check(
         quick=quick,
         isolation=isolation,
         share=_words("share", share),
+        strict=strict,
     )
     request = asked.request(_command(command), config)
     home = new_home(None if out is None else path_given("out", out), config.keep)

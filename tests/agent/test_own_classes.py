@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 
 import samebits
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.notes import Cut, Unseen, read_notes
+from samebits.runfolder.notes import Cut, Journal, Unseen, read_notes
 
 
 class Graph:
@@ -179,13 +179,18 @@ def test_memory_that_only_samebits_reads_is_no_evidence(
     assert samebits.compare(tmp_path / "a", tmp_path / "b").same == (not reads)
 
 
-@pytest.mark.parametrize("before", ["demo", "two demos", "gradient"])
-def test_what_comes_before_the_training_does_not_say_how_it_is_cut(before: str, tmp_path: Path) -> None:
-    """A demo, or a gradient that is looked at before an optimizer is made."""
-    from samebits.comparison.streams import cuts_of, missing, streams_of
+@pytest.mark.parametrize(
+    ("before", "cuts"),
+    [("demo", ["optimizer"]), ("two demos", ["forward", "optimizer"]), ("gradient", ["backward", "optimizer"])],
+)
+def test_what_comes_before_the_training_does_not_say_how_it_is_cut(
+    before: str, cuts: list[str], tmp_path: Path
+) -> None:
+    """A demo, with a loss that holds weights, or a gradient that is looked at before an optimizer is made."""
+    from samebits.comparison.streams import not_seen, streams_of
 
     with samebits.record(tmp_path / "run"):
-        model, loss = nn.Sequential(nn.Linear(4, 3), nn.LogSoftmax(1)), nn.NLLLoss()
+        model, loss = nn.Sequential(nn.Linear(4, 3), nn.LogSoftmax(1)), nn.NLLLoss(torch.ones(3))
         label = torch.zeros(2, dtype=torch.int64)
         for _ in range(before.count("two") + 1):
             found = loss(model(torch.ones(2, 4)), label)
@@ -196,9 +201,29 @@ def test_what_comes_before_the_training_does_not_say_how_it_is_cut(before: str, 
             optimizer.zero_grad()
             loss(model(torch.ones(2, 4)), label).backward()
             optimizer.step()
-    recordings = RunFolder(tmp_path / "run").recordings()
-    cuts = cuts_of([tmp_path / "run"])
+    streams = streams_of([RunFolder(tmp_path / "run").recordings()])
 
-    assert "optimizer" in cuts
-    assert missing(streams_of([recordings]), cuts) == ()
-    assert [note.cut for note in read_notes(tmp_path / "run", Cut)] == list(cuts)
+    assert [note.cut for note in read_notes(tmp_path / "run", Cut)] == cuts
+    assert not_seen([tmp_path / "run"], streams, 3) == ()
+
+
+def test_what_is_not_seen_is_said_once(tmp_path: Path) -> None:
+    """Files whose names hold a time are one sentence; one step cut at a backward says nothing of an optimizer."""
+    from samebits.comparison.streams import not_seen
+
+    for number in (1, 2, 3):
+        (tmp_path / f"{number}").mkdir()
+        journal = Journal(tmp_path / f"{number}")
+        journal.note(Cut("backward", 0))
+        journal.note(Unseen.written([f"log-{number}71.txt", "all.txt"]))
+        journal.note(Unseen("what a socket said"))
+    folders = [tmp_path / f"{number}" for number in (1, 2, 3)]
+    streams = ("loss", "grad", "param", "end")
+    written = "what was written to all.txt, log-171.txt, files under other names, in other runs: compare it yourself"
+
+    assert not_seen(folders, streams, 1) == ("what a socket said", written)
+    assert not_seen(folders[:1], streams, 2) == (
+        "no step of an optimizer of torch's was seen: steps are cut at each backward",
+        "what a socket said",
+        "what was written to all.txt, log-171.txt: compare it yourself",
+    )

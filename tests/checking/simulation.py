@@ -209,9 +209,9 @@ class Simulation:
 
 
 def simulated(
-    script: Script, luck: random.Random, max_runs: int = DEFAULT_MAX_RUNS, **options: object
+    script: Script, luck: random.Random, max_runs: int = DEFAULT_MAX_RUNS, trains: bool = True, **options: object
 ) -> tuple[Found, Simulation, Inquiry]:
-    """What a check decides about a script."""
+    """What a check decides about a script; where it `trains` not what differs, that is what else happened."""
     simulation = Simulation(script, luck, max_runs)
     request = Request(Command(("python", SCRIPT), (SCRIPT,)), max_runs=max_runs, **options)  # type: ignore[arg-type]
     inquiry, found = (
@@ -222,6 +222,7 @@ def simulated(
             lambda: luck.randint(1, request.jobs),
             simulation.left_by,
             folder=FOLDER,
+            compare_trained=simulation.compare if trains else lambda *_: None,
         ),
         Found(),
     )

@@ -27,6 +27,23 @@ def test_a_clean_script_is_the_same() -> None:
     assert len(simulation.runs) == 3 + 2  # a set in the code: two more hash seeds
 
 
+@pytest.mark.parametrize("steps", [6, 4000])
+def test_what_else_happened_is_looked_at_beside_whole_runs(steps: int) -> None:
+    """Runs end where they diverge: as many go to the end as "same" rests on; where training diverges, none is made."""
+    script = Script(steps, (*HARMLESS, Effect("clock", 70, 2)), look=1000)
+    aside, simulation, _ = simulated(script, random.Random(0), trains=False)
+    trained, other, _ = simulated(script, random.Random(0))
+
+    assert places(aside.causes) == places(trained.causes) == [("clock", 70)]
+    assert [(run.plan.role, run.steps) for run in aside.alike] == [
+        ("control", steps),
+        ("control again", steps),
+        ("varied", steps),
+    ]
+    assert trained.alike == ()
+    assert len(simulation.runs) == len(other.runs) + 3
+
+
 @pytest.mark.parametrize("name", SEEN)
 def test_one_guilty_factor_is_confirmed_with_its_line(name: str) -> None:
     """Among harmless entries of all others, and before a harmless one of its own."""

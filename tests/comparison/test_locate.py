@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from samebits.base.errors import DigestError
 from samebits.comparison.locate import first_divergence
 from samebits.comparison.ops import op_divergences
+from samebits.comparison.streams import trained_in
 from samebits.report.places import where, which
-from samebits.runfolder.steps import Column, Recording, Writer
+from samebits.runfolder.steps import COMPARED, Column, Recording, Writer
 
 STEPS = 20
 
@@ -35,6 +36,35 @@ def recorded(
 def plain(**changes: int) -> dict[str, Column]:
     values = {"batch": 1, "loss": 2, "grad": 3, "param": 4} | changes
     return {stream: Column((f"{stream}.a", f"{stream}.b"), [value, value + 1]) for stream, value in values.items()}
+
+
+def test_what_was_trained_is_told_from_what_else_happened(tmp_path: Path) -> None:
+    """A call more, and a process that only calls, is something else; its planted twins are not.
+
+    Where the end of the models was not seen, or nothing is trained, everything counts.
+    """
+    end = {"end": Column(("w",), [5])}
+    called = {**plain(), "batch": Column(("batch.a", "batch.b", "1"), [1, 2, 9]), "output": Column(("0",), [7])}
+    a = recorded(tmp_path / "a", [plain()] * STEPS, end=end)
+    b = recorded(tmp_path / "b", [plain(), called, *[plain()] * (STEPS - 2)], end=end)
+    c = recorded(tmp_path / "c", [plain(), called, plain(grad=9), *[plain()] * (STEPS - 3)], end=end)
+    alone = recorded(tmp_path / "b", [{"batch": Column(("0",), [1])}])
+    shorter = recorded(tmp_path / "d", [plain(), called], end=end)
+    unseen = recorded(tmp_path / "e", [plain(), called, *[plain()] * (STEPS - 2)])
+    evaluated = [recorded(tmp_path / f"f{n}", [{"output": Column(("0",), [n])}], end=end) for n in (1, 2)]
+
+    def places(one: Recording, *other: Recording) -> tuple[str | None, str | None]:
+        streams = trained_in([[one], other])
+        found = [first_divergence([one], other, streams=own) for own in (COMPARED, streams)]
+        first, trained = (None if place is None else f"{place.step} {place.stream}" for place in found)
+        return first, trained
+
+    assert places(a, b) == ("1 batch", None)
+    assert places(b, b, alone) == ("0 length", None)
+    assert places(a, c) == ("1 batch", "2 grad")
+    assert places(a, shorter) == ("1 batch", "2 length")
+    assert places(recorded(tmp_path / "g", [plain()] * STEPS), unseen) == ("1 batch", "1 batch")
+    assert places(*evaluated) == ("0 output", "0 output")
 
 
 def test_equal_recordings_have_no_divergence(tmp_path: Path) -> None:

@@ -204,6 +204,27 @@ def test_a_marker_that_makes_no_sense_fails(pytester: pytest.Pytester) -> None:
     assert result.parseoutcomes() == {"errors": 6, "failed": 1}
 
 
+def test_a_marker_of_a_module_passes_over_tests_of_unittest(pytester: pytest.Pytester) -> None:
+    """They run as they are; the others run twice."""
+    pytester.makepyfile(
+        """
+        import unittest, pytest, torch
+        pytestmark = pytest.mark.samebits
+        runs = []
+        class TestOld(unittest.TestCase):
+            def test_old(self): runs.append("old")
+        def test_new():
+            runs.append("new")
+            return torch.ones(1).sum() and None
+        def test_all():
+            assert runs == ["old", "new", "new"] + ["all"] * runs.count("all")
+            runs.append("all")
+            torch.ones(1).sum()
+        """
+    )
+    pytester.runpytest_inprocess(*QUIET).assert_outcomes(passed=3)
+
+
 def test_what_is_fixed_when_python_starts_is_varied_in_processes_of_their_own(pytester: pytest.Pytester) -> None:
     """Without the options of the outer pytest, which may be for it alone."""
     pytester.makeini("[pytest]\naddopts = --for-the-outer-one\n")

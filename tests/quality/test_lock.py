@@ -161,6 +161,49 @@ def test_what_does_not_repeat_any_more_is_told_apart(folder: Path) -> None:
     assert entry["divergences"][0]["streams"][0] == "init"
 
 
+ASKING = """
+import os, sys, torch
+exec(open(sys.argv[1]).read())
+words, everything = open("words.txt").read(), {**os.environ}
+try:
+    os.environ["NONE"]
+except KeyError as error:
+    assert error.__traceback__.tb_next.tb_next is None  # as without samebits: this line, and that of `os`
+os.environ["OWN"] = os.getenv("TMPDIR", "")
+model = torch.nn.Linear(len(words), 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=float(os.environ.get("LR", lr)) + len(os.environ["OWN"]) * 0)
+model(torch.ones(1, len(words))).sum().backward()
+optimizer.step()
+open("out.txt", "w").write("1") and open("out.txt").read()
+"""
+
+
+@pytest.mark.slow
+def test_what_the_script_asks_of_its_environment_is_locked(tmp_path: Path) -> None:
+    """Names and digests of variables, no value; files that it reads or is given. What it sets or writes itself is none.
+
+    A variable that has another value, and a file that has other content, are named where bits differ.
+    """
+    train = "import torch; torch.manual_seed(0)" + ASKING
+    for name, text in {"train.py": train, "c.py": "lr = 1", "words.txt": "a"}.items():
+        (tmp_path / name).write_text(text)
+    locked = samebits(tmp_path, "lock", "--no-check", "train.py", "c.py", LR="0.123", KEY="secret")
+    lockfile = (tmp_path / "samebits.lock").read_text()
+    (tmp_path / "c.py").write_text("lr = 2")
+    (tmp_path / "words.txt").write_text("abc")
+    found = samebits(tmp_path, "verify", LR="0.02")
+
+    assert locked.returncode == 0, locked.stderr
+    (variables,) = re.findall("^variables = (.*)$", lockfile, re.MULTILINE)
+    assert {word.split()[1] for word in json.loads(variables)} & {"LR", "NONE", "KEY", "OWN", "PATH"} == {"LR", "NONE"}
+    assert not re.search("0.123|secret|out.txt", lockfile)
+    assert found.returncode == 1, found.stderr
+    assert "  besides   the script reads LR, which differs from when it was locked\n" in found.stdout
+    assert "  code      c.py, changed since it was locked\n" in found.stdout
+    assert "  code      words.txt, changed since it was locked\n" in found.stdout
+    assert "the environment is the locked one" not in found.stdout
+
+
 @pytest.mark.slow
 def test_another_number_of_threads_is_another_environment(folder: Path) -> None:
     """Unknown, and not different, with `cpu-threads` on top of the list. Once added, both are the same."""

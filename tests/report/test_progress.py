@@ -29,7 +29,8 @@ PINNED = plans.pinned_run(REQUEST, ["clock", "torch-rng", "torch-algorithms"], 3
         (plans.natural_run(PINNED, "torch-algorithms"), "is it torch-algorithms?"),
         (plans.sites_released_run(PINNED, "clock", [("train.py", 7)]), "does clock enter at line 7?"),
         (plans.remedy_run(REQUEST, ["clock"]), "does the remedy hold?"),
-        (RunSpec("clock varied"), "clock varied?"),
+        (RunSpec("hash-seed varied"), "does another hash-seed change it?"),
+        (RunSpec("in what run 1 left", begins="left"), "does what an earlier run left change it?"),
     ],
 )
 def test_every_run_has_its_question(plan: RunSpec, asked: str) -> None:

@@ -12,14 +12,15 @@ from samebits.checking.facts import Entry
 from samebits.checking.plan import Request, first_runs
 from samebits.checking.verdict import Cause, DivergentRuns, Evidence, LeftOut, Remedy, Run, RunRecord, Unknown, Verdict
 from samebits.comparison.locate import Divergence
-from samebits.comparison.runs import RunComparison
+from samebits.comparison.runs import Diff, RunComparison
 from samebits.comparison.values import Distance
 from samebits.factors.context import Setting
 from samebits.factors.pinning import status
 from samebits.launch.command import Command
 from samebits.launch.process import Outcome
+from samebits.report.diffs import diff_text
 from samebits.report.json import check_json, diff_json, factors_json, unanswered
-from samebits.report.text import check_text, diff_text, factors_text, plan_text
+from samebits.report.text import check_text, factors_text, plan_text
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.spec import RunSpec
 from tests.schemas import assert_valid
@@ -141,8 +142,8 @@ def test_every_verdict_is_valid_json(script: Path) -> None:
         check_json(replace(different(script), unknown=unknown, left_out=left_out)),
         check_json(failed),
         *(unanswered(kind, ScriptFailedError("it failed", "mend it")) for kind in ("check", "cost", "diff", "replay")),
-        diff_json("a", "b", RunComparison(None, None, ("loss",)), None, []),
-        diff_json("a", "b", RunComparison(Divergence(1, "loss", "0"), None), Distance(1, 1, 1, 0.1), ["incomplete"]),
+        diff_json(Diff(Path("a"), Path("b"), RunComparison(None, None, ("loss",)))),
+        diff_json(Diff(Path("a"), Path("b"), RunComparison(Divergence(1, "loss", "0"), None), Distance(1, 1, 1, 0.1))),
         factors_json(status()),
     ]
     for document in documents:
@@ -174,9 +175,9 @@ def test_diff_says_by_how_much_and_which_generators_moved() -> None:
     """The answer of `samebits diff`, golden; and its twin."""
     place = Divergence(7, "batch", "0[0]", differing=1, total=2, generators=("numpy",))
 
-    assert diff_text(
-        "/a", "/b", RunComparison(place, None, ("init", "grad")), Distance(5, 64, 1, 1e-7), []
-    ).splitlines() == [
+    compared = RunComparison(place, None, ("init", "grad"), trained=Divergence(7, "grad"))
+
+    assert diff_text(Diff(Path("/a"), Path("/b"), compared, Distance(5, 64, 1, 1e-7))).splitlines() == [
         "different bits: the runs diverge at step 7, in the data",
         "  first     batch 0[0]: 1 of 2 tensors differ",
         "  by        5 of 64 elements differ, by at most 1 ULP, relative 1e-07",
@@ -185,7 +186,45 @@ def test_diff_says_by_how_much_and_which_generators_moved() -> None:
         "  runs      /a and /b",
     ]
     same_bits = RunComparison(None, None, ("loss", "end"), steps=10)
-    assert diff_text("/a", "/b", same_bits, None, []) == "same bits: 10 steps agree in losses and the final state"
+    assert diff_text(Diff(Path("/a"), Path("/b"), same_bits)) == (
+        "same bits: 10 steps agree in losses and the final state"
+    )
+
+
+def test_what_else_happened_is_told_apart_from_what_was_trained() -> None:
+    """The answers of `check` and of `diff` where only that differs, by default and strict, as text and exit status.
+
+    A run that trains something else is different either way.
+    """
+    runs = tuple(RunRecord(number, "control", Path("/r"), 60, 1.0) for number in (1, 4, 5, 6))
+    place, streams = Divergence(7, "batch", "1", differing=1, total=2, only_in="second"), ("batch", "grad", "end")
+    found = Verdict(
+        "same", "train.py", Path("/"), runs, divergent=DivergentRuns(1, 4, place), streams=streams, alike=(4, 5, 6)
+    )
+    other = replace(found, kind="different", alike=(), trained=Divergence(9, "grad"))
+    compared = RunComparison(place, None, streams, steps=60)
+    a_and_b = Diff(Path("/a"), Path("/b"), compared)
+
+    assert check_text(found).splitlines()[:3] == [
+        "same bits in what was trained: 3 runs of 60 steps agree in gradients and the final state",
+        "  besides   runs 1 and 4 diverge at step 7, in the data",
+        "  first     batch 1: only the second run has it",
+    ]
+    assert check_text(replace(found, kind="different")).splitlines()[:2] == [
+        "different bits: runs 1 and 4 diverge at step 7, in the data",
+        "  trained   3 runs of 60 steps agree in gradients and the final state",
+    ]
+    assert "  trained   diverges at step 9, in the gradients" in check_text(other).splitlines()
+    assert [one.exit_code for one in (found, replace(found, kind="different"), other)] == [0, 1, 1]
+    assert [check_json(one)["trained"]["verdict"] for one in (found, other)] == ["same", "different"]
+    assert diff_text(a_and_b).splitlines()[:2] == [
+        "same bits in what was trained: 60 steps agree in gradients and the final state",
+        "  besides   the runs diverge at step 7, in the data",
+    ]
+    assert diff_text(replace(a_and_b, strict=True)).startswith(
+        "different bits: the runs diverge at step 7, in the data"
+    )
+    assert not replace(a_and_b, comparison=replace(compared, trained=Divergence(9, "grad"))).same
 
 
 def test_a_dry_run_prints_the_plan() -> None:

@@ -14,14 +14,15 @@ from pathlib import Path
 import pytest
 
 from samebits.comparison.locate import Divergence
-from samebits.comparison.runs import RunComparison
+from samebits.comparison.runs import Diff, Incomplete, RunComparison
 from samebits.comparison.values import Distance
 from samebits.factors.base import Observation
 from samebits.factors.catalog import find
 from samebits.factors.pinning import FactorStatus, Status
 from samebits.report.costs import cost_text
+from samebits.report.diffs import diff_text
 from samebits.report.terminal import INDENT, drawn
-from samebits.report.text import diff_text, factors_text
+from samebits.report.text import factors_text
 from tests.pricing.test_prices import ALONE, CHEAPER, WHOLE, costs, price
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -37,9 +38,9 @@ def tours() -> dict[str, str]:
     measured = costs(price(WHOLE, 1.2, 1.3), price(CHEAPER, 0.99, 1.02), price(ALONE, 1.19, 1.29, repeats=False))
     place = Divergence(7, "grad", "layers.3.attention.qkv.weight", 0, 12, 96, generators=("torch", "numpy"))
     by = Distance(3, 65536, 2, 1.5e-7)
-    notes = ["run b was killed after 90 steps, so nothing is said of what came after"]
-    found = RunComparison(place, None, ("init", "batch", "loss", "grad", "param"), steps=100)
-    compared = diff_text("runs/a", "runs/b", found, by, notes)
+    killed = (Incomplete(Path("runs/b/recording.sqlite"), 90),)
+    found = RunComparison(place, None, ("init", "batch", "loss", "grad", "param"), steps=100, trained=place)
+    compared = diff_text(Diff(Path("runs/a"), Path("runs/b"), found, by, killed))
     return {**texts, "cost": cost_text(measured), "diff": compared, "factors": factors_text(Status(tuple(seen())))}
 
 

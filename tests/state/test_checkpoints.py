@@ -165,6 +165,13 @@ def test_what_is_gone_is_passed_over(folder: Path) -> None:
     assert (step, value) == (1, 1.0)
     assert "step-2: unfinished" in said[0]
 
+    (folder / "step-1" / MANIFEST).rename(folder / "gone")
+    step, _, said = resumed(folder)
+    assert step is None
+    assert len(said) == 2
+    assert all("unfinished" in text and text.endswith("none is left, so the training begins anew") for text in said)
+
+    (folder / "gone").rename(folder / "step-1" / MANIFEST)
     (folder / "step-2" / MANIFEST).write_text(text)
     path.unlink()
     step, value, said = resumed(folder)

@@ -280,6 +280,11 @@ def test_averages_kept_by_hand_come_back() -> None:
     )
     weight = averaged["weight"]
     Training(averaged=averaged).load_state_dict(state)
+    model, other = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+    both = Training(model=model, other=other).state_dict()
+    both["parts"].pop("other")
+    Training(model=model.eval()).load_state_dict(both)
+    assert model.training
 
     assert torch.equal(weight, torch.ones(2))  # type: ignore[arg-type]
     assert torch.equal(averaged["list"][0], torch.ones(3, dtype=torch.float64))

@@ -15,17 +15,16 @@ from samebits.against.verdict import Across, Crossing
 from samebits.base.errors import InterruptError, SamebitsError, UndecidedError, UsageError
 from samebits.checking.asking import BudgetSpentError
 from samebits.checking.plan import LOOK_SECONDS, LOOK_STEPS, Request
-from samebits.checking.pool import RunPool
+from samebits.checking.pool import RunPool, divergence_of
 from samebits.checking.unjudgeable import why_unjudgeable
 from samebits.checking.verdict import DivergentRuns, Run, VerdictKind
 from samebits.comparison.runs import distance_at
-from samebits.comparison.streams import cuts_of, missing, streams_of
+from samebits.comparison.streams import not_seen, streams_of
 from samebits.comparison.values import Distance, distance
 from samebits.factors.catalog import CATALOG, find, in_order
 from samebits.factors.context import Setting
 from samebits.launch.command import Command, is_python
 from samebits.replay.runner import Replay, replay
-from samebits.runfolder.notes import Unseen, read_notes
 from samebits.runfolder.ops import OPERANDS, OpRow, Ops, operands_name
 from samebits.runfolder.spec import OpWindow, RunSpec
 from samebits.runfolder.tensors import read_tensors
@@ -147,8 +146,9 @@ class _Crossing:
         self._need_repeat(first, again, self.sides.here)
         other, once_more = (self._run("there", self._plan(role, stop)) for role in ("there", "there again"))
         self._need_repeat(other, once_more, self.sides.there)
-        place = self.pool.compare(first, other)
+        place = divergence_of(first, other, across=True)
         self.compared = first, other
+        self.notes += [one for one in _only_one_keeps(first, other, self.sides) if one not in self.notes]
         if place is not None:
             apart = distance_at(first.path, other.path, place)
             self.divergent = DivergentRuns(first.id, other.id, place, apart)
@@ -232,8 +232,7 @@ class _Crossing:
         """What is known by now."""
         runs = self.pool.runs
         streams = streams_of(run.outcome.folder.recordings() for run in self.compared) if self.compared else ()
-        noted = (note.what for run in runs for note in read_notes(run.path, Unseen))
-        lacking = missing(streams, cuts_of(run.path for run in runs)) if streams else ()
+        steps = 0 if self.compared is None else min(run.steps for run in self.compared)
         kind: VerdictKind = "different" if self.divergent is not None else "undecided" if error is not None else "same"
         return Crossing(
             kind,
@@ -247,10 +246,10 @@ class _Crossing:
             self.across,
             differing_packages(self.sides.here, self.sides.there, self._owners(), self._imported()),
             tuple(in_order([*self.pins, *self.request.pins])),
-            0 if self.compared is None else min(run.steps for run in self.compared),
+            steps,
             streams,
             tuple(self.notes),
-            tuple(dict.fromkeys([*lacking, *noted])),
+            not_seen((run.path for run in runs), streams, steps),
             error,
             signal,
         )
@@ -267,6 +266,20 @@ class _Crossing:
     def _imported(self) -> set[str]:
         files = {path for run in self.pool.runs for path in (*run.facts.files, run.facts.script) if path}
         return modules_imported(sorted(files))
+
+
+def _only_one_keeps(here: Run, there: Run, sides: Sides) -> Iterator[str]:
+    """What one torch alone keeps of an optimizer, as it was first recorded."""
+    a, b = _names_in_optimizer(here), _names_in_optimizer(there)
+    for side, own, other in ((sides.here, a, b), (sides.there, b, a)):
+        if other and (extra := [name for name in own if name not in other]):
+            more = f" and {len(extra) - 1} more" if len(extra) > 1 else ""
+            yield f"only {side.path} keeps {extra[0]}{more} of an optimizer; that is not compared"
+
+
+def _names_in_optimizer(run: Run) -> tuple[str, ...]:
+    rows = (one.columns(row) for one in run.outcome.folder.recordings() for row in range(len(one)))
+    return next((own["optimizer"].names for own in rows if "optimizer" in own), ())
 
 
 def _rows(run: Run, rank: int, step: int) -> list[OpRow]:

@@ -80,6 +80,7 @@ class FilesWatched:
         # Path → the line that wrote there first; and those whose content is all this run's own.
         self._written: dict[str, Site | None] = {}
         self._missed, self._anew, self._noted = set[str](), set[str](), set[str]()
+        self._texts: dict[str, None] = {}
         self._acts: dict[str, Callable[..., None]] = {
             "open": self._opened,
             "os.listdir": self._listed,
@@ -109,6 +110,11 @@ class FilesWatched:
         """Whether something was asked for and not there, and no step is done."""
         return bool(self._missed) and self.steps() == 0
 
+    def texts(self) -> list[str]:
+        """Files of the working folder that were there already and were read as text before the first step."""
+        found = [path for path in self._texts if path not in self._written and is_in(path, self._place.start)]
+        return [self._place.home_of(path) for path in found]
+
     def heard(self, event: str, arguments: tuple[object, ...]) -> None:
         """Whatever Python says it is about to do.
 
@@ -137,6 +143,9 @@ class FilesWatched:
             return
         if not flags & (_ANEW | os.O_WRONLY):
             self._ask("listed" if os.path.isdir(full) else "read", full)
+            is_text = isinstance(mode, str) and "b" not in mode and full in self._asked
+            if is_text and len(self._texts) < MOST_NOTES and not self.steps():
+                self._texts[full] = None
         if flags & os.O_EXCL and flags & os.O_CREAT:
             self._ask("made", full)
         if is_writing:

@@ -14,6 +14,7 @@ from samebits.agent.compilers import is_tracing
 from samebits.agent.identity import Weak
 from samebits.agent.listening import listen
 from samebits.agent.models import COPIED, LOADED, holds_any
+from samebits.agent.trees import leaves
 
 if TYPE_CHECKING:
     from samebits.agent.recorder import Recorder
@@ -68,8 +69,8 @@ class ModuleHooks:
         lane = self.recorder.lane
         training, log = lane.training, lane.log
         is_step = training.forward_open and not training.has_optimizer and not training.has_backward
-        # A loss is called on what a model gave: only the next call of a model is another step.
-        if is_step and (holds_any(module) or training.was_opened_by(module)):
+        # A loss is called on what a model gave, whatever it holds: only the next call of a model is another step.
+        if is_step and (training.was_opened_by(module) or (holds_any(module) and not _goes_on(args))):
             self.recorder.end_call()
         if lane.ops is not None:
             # A forked child that trains itself begins here, and not when it is forked: it may be no such child.
@@ -115,6 +116,11 @@ class ModuleHooks:
         )
         kinds = ("backward_pre", "backward", "forward_pre", "forward")
         return any(not ours.issuperset(getattr(hooks, f"_global_{kind}_hooks")) for kind in kinds)
+
+
+def _goes_on(args: object) -> bool:
+    """Whether a module is given what others computed for a backward."""
+    return any(torch.is_tensor(leaf) and leaf.grad_fn is not None for _, leaf in leaves(args, ""))
 
 
 def _is_called_again() -> bool:

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from samebits.agent.used import compiled_regions, what_was_used
+from samebits.agent.variables import watch_variables
 from samebits.base.processes import stack_of
 from samebits.base.ranks import current_rank, rank_path
 from samebits.base.sites import is_own_file, report_as_of, user_files, user_script
@@ -62,6 +63,7 @@ def start(plan_path: str) -> None:
 
         agent.files = FilesWatched(journal, place, is_later=plan.begins == "left")
         agent.files.install()
+        watch_variables(journal)
     atexit.register(agent.safely(agent.at_end))
     when_loaded("torch", agent.safely(agent.meet_torch))
 
@@ -173,7 +175,8 @@ class _Agent:
             self.journal.note(Used(tuple(what_was_used())))
         elif "torch" in sys.modules and not _unusable(sys.modules["torch"])[0]:
             self._note_bypass()
-        self.journal.note(Files(tuple(user_files()), user_script()))
+        texts = () if self.files is None else tuple(self.files.texts())
+        self.journal.note(Files(tuple(user_files()), user_script(), texts))
         self.journal.note(Ended(current_rank()))
 
     def _note_bypass(self) -> None:

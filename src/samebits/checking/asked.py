@@ -38,7 +38,7 @@ class Asked:
         pins: factors held still in every run, each `NAME` or `NAME=VALUE`.
         vary: factors to vary besides those varied by default.
         jobs: how many runs side by side; `auto`, as many as fit.
-        seed, runs, max_runs, max_steps, timeout, level, all_origins, quick, isolation, share: as in `Request`.
+        seed, runs, max_runs, max_steps, timeout, level, all_origins, quick, isolation, share, strict: as in `Request`.
     """
 
     pins: Sequence[str] = ()
@@ -54,6 +54,7 @@ class Asked:
     quick: bool = False
     isolation: Isolation | None = None
     share: Sequence[str] = ()
+    strict: bool = False
 
     def request(self, words: Sequence[str], config: Config) -> Request:
         """The check of a command, with nothing left open.
@@ -80,6 +81,7 @@ class Asked:
             self.quick,
             not isinstance(jobs, int),
             _or(self.isolation, config.isolation),
+            self.strict,
         )
         if self.all_origins and level != "op":
             raise UsageError("--all names operations", "add --level op")

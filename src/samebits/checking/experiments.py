@@ -31,14 +31,14 @@ from samebits.checking.verdict import (
     VerdictKind,
     whole_runs,
 )
+from samebits.comparison.locate import Divergence
 from samebits.comparison.runs import distance_at
-from samebits.comparison.streams import cuts_of, missing, streams_of
+from samebits.comparison.streams import not_seen, streams_of
 from samebits.comparison.values import Distance
 from samebits.factors.catalog import find, in_order
 from samebits.factors.context import SiteKey
 from samebits.launch.unentered_processes import unentered
 from samebits.lint.rules.seeds import find_seed_arguments
-from samebits.runfolder.notes import Unseen, read_notes
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.workspace import shown_size
 
@@ -68,6 +68,7 @@ def _verdict_of(request: Request, pool: RunPool, so_far: Callable[[Verdict], Non
         lambda: space.is_prepared,
         space.forget_prepared,
         space.folder,
+        compare_trained=pool.compare_trained,
     )
     answered(look(inquiry, found), _running(request, pool, found, so_far))
     if found.signal is not None and found.divergent is None:
@@ -99,10 +100,13 @@ def _verdict_of(request: Request, pool: RunPool, so_far: Callable[[Verdict], Non
         common |= _interrupted(pool, interrupt.args[0] if interrupt.args else SIGINT)
         common["untested"] = (*common["untested"], "interrupted while the operation was called again")
     causes, remedy, fixes = _with_fixes(found)
+    alike, trained = _training(pool, found)
     return _verdict(
         request,
         pool,
-        "different",
+        "same" if alike and not request.strict else "different",
+        alike=alike,
+        trained=trained,
         divergent=_measured(pool, found.divergent),
         causes=tuple(replace(cause, distance=_distance(pool, cause.divergent)) for cause in causes),
         unknown=None if fixes else _unknown(pool, found),
@@ -111,6 +115,7 @@ def _verdict_of(request: Request, pool: RunPool, so_far: Callable[[Verdict], Non
         notes=(
             *more.notes,
             *_unexplained(found),
+            *(_about_printed(pool) if alike else ()),
             *_about_files(found, pool),
             *_about_the_remedy(found, remedy),
             *_seed_notes(found, pool.runs),
@@ -175,6 +180,18 @@ def _locate(request: Request, pool: RunPool, found: Found, more: _More) -> None:
         return
     if not more.origins:
         more.notes.append(f"with operations recorded, {MAX_PAIRS} pairs of runs agreed: the operation is not known")
+
+
+def _training(pool: RunPool, found: Found) -> tuple[tuple[int, ...], Divergence | None]:
+    """Runs to the end that agree in what was trained; or the first place at which any two that were compared do not."""
+    later = found.rounds[-1].trials[-1].later if found.rounds and found.rounds[-1].trials else None
+    divergent = [found.divergent, later, *(cause.divergent for cause in found.causes)]
+    divergent += [one.divergent for one in (found.left, found.unknown) if one is not None]
+    pairs = [(_run(pool, one.a), _run(pool, one.b)) for one in divergent if one is not None]
+    pairs += [(found.alike[0], run) for run in found.alike[1:]]
+    place = next((place for pair in pairs if (place := pool.compare_trained(*pair)) is not None), None)
+    is_seen = all(run.succeeded for run in found.alike) and not any(unentered(run.outcome.folder) for run in pool.runs)
+    return tuple(run.id for run in found.alike) if is_seen and place is None else (), place
 
 
 def _with_fixes(found: Found) -> tuple[list[Cause], Remedy | None, tuple[str, ...]]:
@@ -374,7 +391,9 @@ def _distance(pool: RunPool, divergent: DivergentRuns | None) -> Distance | None
 
 def _verdict(request: Request, pool: RunPool, kind: VerdictKind, **more: Any) -> Verdict:
     left_out = {(one.factor, one.mode) for one in more.get("left_out", ())}
-    streams = streams_of(run.outcome.folder.recordings() for run in whole_runs(pool.runs))
+    alike = more.get("alike", ())
+    whole = [run for run in pool.runs if run.id in alike] or whole_runs(pool.runs)
+    streams = streams_of(run.outcome.folder.recordings() for run in whole)
     return Verdict(
         kind,
         str(request.command),
@@ -383,13 +402,7 @@ def _verdict(request: Request, pool: RunPool, kind: VerdictKind, **more: Any) ->
         tuple(name for name in request.varied if (name, "varied") not in left_out),
         tuple(in_order(request.pins)),
         streams=streams,
-        not_observed=_not_observed(pool.runs, streams),
+        not_observed=not_seen((run.path for run in pool.runs), streams, max((run.steps for run in whole), default=0)),
         wall_seconds=round(pool.seconds, 3),
         **more,
     )
-
-
-def _not_observed(runs: Sequence[Run], streams: Sequence[str]) -> tuple[str, ...]:
-    noted = (note.what for run in runs for note in read_notes(run.path, Unseen))
-    lacking = missing(streams, cuts_of(run.path for run in runs)) if streams else ()
-    return tuple(dict.fromkeys([*lacking, *noted]))

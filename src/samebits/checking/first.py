@@ -186,6 +186,24 @@ def _blaming(inquiry: Inquiry, divergent: DivergentRuns | None) -> DivergentRuns
     return divergent
 
 
+def trained_alike(inquiry: Inquiry, divergent: DivergentRuns) -> Asking[tuple[Run, ...]]:
+    """Runs to the end, where others diverge in what else happened: do they agree in what was trained?
+
+    What was compared up to here ended where it diverged, so they are made anew, as many as for a verdict of "same".
+    """
+    compare = inquiry.compare_trained
+    pair = [run for run in inquiry.made if run.id in (divergent.a, divergent.b)]
+    wanted = plans.first_runs(inquiry.request)
+    if compare is None or len(pair) < 2 or compare(*pair) is not None or inquiry.left() < len(wanted):
+        return ()
+    runs: list[Run] = []
+    for batch in inquiry.batches(wanted):
+        runs += yield from inquiry.runs_of([replace(plan, keeps=False) for plan in batch])
+        if any(not run.succeeded or compare(runs[0], run) is not None for run in runs):
+            break
+    return tuple(runs)
+
+
 def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns | None]:
     """Small sets often come out in the same order by luck: where the code orders a set, others are tried."""
     request = inquiry.request

@@ -41,6 +41,7 @@ class Request:
         all_origins: go on after the first such operation and name the others too.
         share: paths that copies of the working folder show as they are.
         quick: the first look is all.
+        strict: what else happened counts as much as what was trained.
     """
 
     command: Command
@@ -58,6 +59,7 @@ class Request:
     quick: bool = False
     as_fits: bool = False
     isolation: Isolation = "copy"
+    strict: bool = False
 
     def __post_init__(self) -> None:
         for name, value, least in (

@@ -20,6 +20,7 @@ from samebits.checking.plan import Request
 from samebits.checking.treatments import ended
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence, first_divergence
+from samebits.comparison.streams import trained_in
 from samebits.launch.command import Command
 from samebits.launch.machine import Fitting
 from samebits.launch.process import Outcome, Runner
@@ -27,7 +28,7 @@ from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Carried, Reached, read_notes
 from samebits.runfolder.removal import remove
 from samebits.runfolder.spec import RunSpec
-from samebits.runfolder.steps import ROOTS, Recording
+from samebits.runfolder.steps import COMPARED, ROOTS, Recording
 from samebits.workspace.place import Place
 from samebits.workspace.workspace import Workspace
 
@@ -71,7 +72,7 @@ class RunPool:
         self._began: float | None = None
         self.seconds = 0.0
         self.remarks: list[str] = []
-        self._compared: dict[tuple[int, int], Divergence | None] = {}
+        self._compared: dict[tuple[int, int, bool], Divergence | None] = {}
 
     @property
     def left(self) -> int:
@@ -109,12 +110,16 @@ class RunPool:
             self.cut_short = tuple(job for job in numbered if job[0] not in complete and self.path_of(*job).exists())
             raise BudgetSpentError(interrupt.args[0] if interrupt.args else signal.SIGINT) from interrupt
 
-    def compare(self, a: Run, b: Run) -> Divergence | None:
-        """Where two runs first differ; each pair is looked at once."""
-        key = a.id, b.id
+    def compare(self, a: Run, b: Run, *, in_trained: bool = False) -> Divergence | None:
+        """Where two runs first differ, or first in what was trained; each pair is looked at once."""
+        key = a.id, b.id, in_trained
         if key not in self._compared:
-            self._compared[key] = divergence_of(a, b)
+            self._compared[key] = divergence_of(a, b, in_trained=in_trained)
         return self._compared[key]
+
+    def compare_trained(self, a: Run, b: Run) -> Divergence | None:
+        """Where two runs first differ in what was trained."""
+        return None if self.compare(a, b) is None else self.compare(a, b, in_trained=True)
 
     def steps_in_common(self) -> int:
         """How many steps two runs at least have in common, where a signal ended some; 0 where any two differ."""
@@ -305,11 +310,13 @@ def limit_after(seconds: float) -> float:
     return float(max(LEAST_LIMIT_SECONDS, math.ceil(LIMIT_RATIO * seconds)))
 
 
-def divergence_of(a: Run, b: Run) -> Divergence | None:
-    """Where two runs differ: in what they recorded, else in how they ended."""
+def divergence_of(a: Run, b: Run, *, in_trained: bool = False, across: bool = False) -> Divergence | None:
+    """Where two runs differ: in what they recorded, or in what was trained alone, else in how they ended."""
     ends = [end for run in (a, b) for end in (run.plan.stop_after, run.facts.stopped_after)]
     stops = [end for end in ends if end is not None]
-    place = first_divergence(a.outcome.folder.recordings(), b.outcome.folder.recordings(), min(stops, default=None))
+    recorded = a.outcome.folder.recordings(), b.outcome.folder.recordings()
+    streams = trained_in(recorded) if in_trained else COMPARED
+    place = first_divergence(*recorded, min(stops, default=None), streams, across=across)
     if a.succeeded != b.succeeded and (place is None or place.stream == "length"):
         failed, other = (b, a) if a.succeeded else (a, b)
         last = other.facts.stopped_after

@@ -18,7 +18,7 @@ from samebits.base.errors import SamebitsError
 from samebits.checking.asking import Asking, BudgetSpentError
 from samebits.checking.evidence import LIMIT, chance_of_scatter, chance_of_split
 from samebits.checking.facts import Entry
-from samebits.checking.first import first_divergence
+from samebits.checking.first import first_divergence, trained_alike
 from samebits.checking.leftovers import LeftBehind, first_run_effect, left_behind
 from samebits.checking.lines import Place, guilty_places, places_of
 from samebits.checking.round import Round, Trial
@@ -38,6 +38,7 @@ class Found:
     Attributes:
         error: why nothing can be judged.
         divergent: where the first runs diverge; None where they agree.
+        alike: runs to the end, made where those differ in what else happened only; the last one may not be like them.
         rounds: the experiments that were made.
         places: factor → the lines to mend.
         left: what the experiment showed with what a run leaves for the next one; None where it was not made.
@@ -48,6 +49,7 @@ class Found:
 
     error: SamebitsError | None = None
     divergent: DivergentRuns | None = None
+    alike: tuple[Run, ...] = ()
     rounds: list[Round] = field(default_factory=list)
     places: dict[str, list[Place]] = field(default_factory=dict)
     left: LeftBehind | None = None
@@ -138,6 +140,7 @@ def look(inquiry: Inquiry, found: Found) -> Asking[None]:
             found.divergent = None if found.left is None else found.left.divergent
         else:
             found.divergent = first
+            found.alike = yield from trained_alike(inquiry, first)
             found.left = yield from first_run_effect(inquiry, inquiry.made[0])
             if found.left is None:
                 yield from _explain(inquiry, first, found)

@@ -28,6 +28,7 @@ class Inquiry:
     Attributes:
         request: what is checked.
         compare: where two runs first differ; None where they agree as far as both went.
+        compare_trained: where they first differ in what was trained; None where all that they do counts.
         left: how many runs may still be made.
         abreast: how many runs may go on side by side.
         left_by: number of the run whose folder was kept; None where none was.
@@ -57,6 +58,7 @@ class Inquiry:
     blames_us: bool = True
     made: list[Run] = field(default_factory=list)
     is_long: bool = False
+    compare_trained: Compare | None = None
 
     def room(self) -> int:
         """How many runs may be made at once: the last one that is left is not kept waiting for two."""

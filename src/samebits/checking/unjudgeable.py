@@ -41,7 +41,8 @@ def why_unjudgeable(runs: Sequence[Run], final: bool = True) -> SamebitsError | 
         return _hangs(first)
     failed = [run for run in runs if not run.succeeded]
     if len(failed) == len(runs):
-        return _failed(first, len(runs)) if final or len(runs) > 1 else None
+        # What was to be read through a pipe, no run gets.
+        return _failed(first, len(runs)) if final or len(runs) > 1 or input_is_lost() else None
     return None if first in failed else first.silence
 
 

@@ -369,7 +369,9 @@ class Verdict:
 
     Attributes:
         kind: `same`, `different` or `undecided`.
-        divergent: the first two runs that differ.
+        divergent: the first two runs that differ, in what was trained or in what else happened.
+        trained: where runs differ first in what was trained; None where none that were compared do.
+        alike: runs to the end that agree in what was trained, though others differ in what else happened.
         varied: the factors that were changed on purpose without changing the bits, or in search of what does.
         unknown: runs differ even with everything pinned; then this is where, and what is known.
         origins: the operations at which they diverge, where that was looked for, the first one first.
@@ -404,6 +406,8 @@ class Verdict:
     signal: int | None = None
     cut_short: tuple[tuple[int, str], ...] = ()
     wall_seconds: float = 0.0
+    trained: Divergence | None = None
+    alike: tuple[int, ...] = ()
 
     @property
     def took_seconds(self) -> float:
@@ -443,7 +447,7 @@ class Verdict:
     @property
     def whole(self) -> tuple[RunRecord, ...]:
         """What a verdict of "same" rests on."""
-        return whole_runs(self.runs)
+        return tuple(run for run in self.runs if run.id in self.alike) or whole_runs(self.runs)
 
     @property
     def exit_code(self) -> int:

@@ -57,6 +57,13 @@ def workspace_options(function: F) -> F:
     return isolation(share(function))
 
 
+def strict_option(function: F) -> F:
+    """`--strict`."""
+    return click.option(
+        "--strict", is_flag=True, help="What else happened counts, too: data, outputs, extra calls, processes."
+    )(function)
+
+
 def out_option(function: F) -> F:
     """`--out DIR`."""
     return click.option(

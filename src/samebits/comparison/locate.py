@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypedDict
 
@@ -53,7 +53,14 @@ class Divergence:
         return self.step, COMPARED.index(self.stream) if self.stream in COMPARED else len(COMPARED)
 
 
-def first_divergence(a: Sequence[Recording], b: Sequence[Recording], until: int | None = None) -> Divergence | None:
+def first_divergence(
+    a: Sequence[Recording],
+    b: Sequence[Recording],
+    until: int | None = None,
+    streams: Sequence[Stream] = COMPARED,
+    *,
+    across: bool = False,
+) -> Divergence | None:
     """The earliest place at which two runs differ, over all ranks; None when they are the same.
 
     A recording whose process was killed says nothing of what it lacks: it is compared as far as it goes.
@@ -62,15 +69,23 @@ def first_divergence(a: Sequence[Recording], b: Sequence[Recording], until: int 
         a: one run's recordings.
         b: the other's.
         until: look at steps up to this one only (runs that were stopped there on purpose have nothing after it).
+        streams: look at these only; processes that recorded none of them do not count.
+        across: they ran under two versions of torch. What only one of them keeps of an optimizer is passed over: where
+            that matters, it shows in the parameters.
     """
     pairs = align(a, b, until)
-    found = [place for pair in pairs if (place := _first_in(pair, until)) is not None]
-    lone = [place for pair in pairs if (place := _alone(pair, pairs, until)) is not None]
+    counted = [pair for pair in pairs if _holds_any(pair, streams)]
+    found = [place for pair in counted if (place := _first_in(pair, until, streams, across)) is not None]
+    lone = [place for pair in counted if (place := _alone(pair, pairs, until)) is not None]
     first = min(found + lone, key=lambda place: (*place.position, place.rank), default=None)
     if first is None or len({pair.rank for pair in pairs}) < 2:
         return first
     beside = (place.rank for place in found + lone if place.position == first.position)
     return replace(first, ranks=tuple(sorted(set(beside))))
+
+
+def _holds_any(pair: Pair, streams: Sequence[Stream]) -> bool:
+    return any(one is not None and not set(streams).isdisjoint(one.streams()) for one in (pair.a, pair.b))
 
 
 def _alone(pair: Pair, pairs: Sequence[Pair], until: int | None) -> Divergence | None:
@@ -91,22 +106,26 @@ def _is_cut_short(pair: Pair, which: str, until: int | None) -> bool:
     return here.steps < there.steps or (until is not None and there.complete)
 
 
-def _first_in(pair: Pair, until: int | None) -> Divergence | None:
+def _first_in(pair: Pair, until: int | None, streams: Sequence[Stream], across: bool) -> Divergence | None:
     if pair.a is None or pair.b is None:
         return None
     rows_a, rows_b = rows_until(pair.a, until), rows_until(pair.b, until)
     common = min(rows_a, rows_b)
     a, b = pair.a, pair.b
     row = first_unequal(common, lambda number: a.root(number) == b.root(number))
-    if row < common:
-        return _explained(pair, row)
-    shorter = pair.a if rows_a < rows_b else pair.b
-    if rows_a != rows_b and shorter.complete:
-        return _other_length(pair, common)
-    return None
+    # A root digests all streams and all rows before it; of some streams, each row from there on has to be read.
+    for number in range(row, common):
+        place = _explained(pair, number, streams, across)
+        if place is not None:
+            return place
+    shorter, longer = (a, b) if rows_a < rows_b else (b, a)
+    if rows_a == rows_b or not shorter.complete:
+        return None
+    is_other = streams is COMPARED or a.steps != b.steps or not longer.columns(common).keys().isdisjoint(streams)
+    return _other_length(pair, common) if is_other else None
 
 
-def _explained(pair: Pair, row: int) -> Divergence:
+def _explained(pair: Pair, row: int, streams: Sequence[Stream], across: bool) -> Divergence | None:
     assert pair.a is not None
     assert pair.b is not None
     for recording in (pair.a, pair.b):
@@ -115,11 +134,20 @@ def _explained(pair: Pair, row: int) -> Divergence:
         return _other_length(pair, row)
     left, right = pair.a.columns(row), pair.b.columns(row)
     generators = _generators(pair, row)
-    for stream in COMPARED:
-        found = in_stream(left.get(stream), right.get(stream))
+    for stream in streams:
+        columns = left.get(stream), right.get(stream)
+        found = in_stream(*(_in_common(*columns) if across and stream == "optimizer" else columns))
         if found is not None:
             return Divergence(row, stream, rank=pair.rank, generators=generators, process=pair.process, **found)
-    raise AssertionError(f"roots differ at row {row}, and no stream does")
+    assert across or streams is not COMPARED, f"roots differ at row {row}, and no stream does"
+    return None
+
+
+def _in_common(*columns: Column | None) -> Iterator[Column | None]:
+    """The columns with the names that both have."""
+    both = [column.as_dict() if column else {} for column in columns]
+    names = tuple(name for name in both[0] if name in both[1])
+    return (Column(names, [own[name] for name in names]) if names else None for own in both)
 
 
 class InStream(TypedDict, total=False):

@@ -10,10 +10,9 @@ from samebits.base.errors import RecordingError
 from samebits.comparison.align import Pair, align
 from samebits.comparison.locate import Divergence, first_divergence
 from samebits.comparison.ops import OpDivergence, first_op_divergence
-from samebits.comparison.streams import cuts_of, missing, streams_of
+from samebits.comparison.streams import not_seen, streams_of, trained_in
 from samebits.comparison.values import Distance, distance
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.notes import Unseen, read_notes
 from samebits.runfolder.ops import Ops
 from samebits.runfolder.steps import Recording
 from samebits.runfolder.tensors import read_kept
@@ -25,6 +24,7 @@ class RunComparison:
 
     Attributes:
         divergence: the first step and stream at which they differ; None if none does.
+        trained: the same in what was trained.
         op: the first operation at which they differ, where both recorded operations; None if none does.
         streams: those that were compared.
         compares_ops: whether operations were compared, too.
@@ -38,11 +38,17 @@ class RunComparison:
     compares_ops: bool = False
     steps: int = 0
     not_seen: tuple[str, ...] = ()
+    trained: Divergence | None = None
 
     @property
     def same(self) -> bool:
         """Whether all that was recorded has the same bits."""
         return self.divergence is None and self.op is None
+
+    @property
+    def same_training(self) -> bool:
+        """Whether what was trained has the same bits; what else happened may differ."""
+        return self.same or (self.divergence is not None and self.trained is None)
 
     @property
     def is_op_first(self) -> bool:
@@ -72,6 +78,7 @@ class Diff:
         comparison: where they differ.
         distance: how far the first tensor that differs lies apart; None where it was not kept.
         incomplete: recordings that say nothing of what they lack.
+        strict: what else happened counts as much as what was trained.
     """
 
     a: Path
@@ -79,9 +86,15 @@ class Diff:
     comparison: RunComparison
     distance: Distance | None = None
     incomplete: tuple[Incomplete, ...] = ()
+    strict: bool = False
+
+    @property
+    def same(self) -> bool:
+        """Whether all that counts has the same bits."""
+        return self.comparison.same if self.strict else self.comparison.same_training
 
 
-def diff_runs(a: RunFolder, b: RunFolder) -> Diff:
+def diff_runs(a: RunFolder, b: RunFolder, *, strict: bool = False) -> Diff:
     """Two runs compared, and by how much they differ where that was kept.
 
     Raises:
@@ -89,7 +102,7 @@ def diff_runs(a: RunFolder, b: RunFolder) -> Diff:
     """
     found = compare_runs(a, b)
     apart = None if found.divergence is None else distance_at(a.path, b.path, found.divergence)
-    return Diff(a.path, b.path, found, apart, (*_incomplete(a), *_incomplete(b)))
+    return Diff(a.path, b.path, found, apart, (*_incomplete(a), *_incomplete(b)), strict)
 
 
 def distance_at(a: Path, b: Path, place: Divergence) -> Distance | None:
@@ -114,9 +127,7 @@ def compare_runs(a: RunFolder, b: RunFolder) -> RunComparison:
     found = compare_recordings(left, right, _stopped_at(a, b))
     if not found.streams and not found.compares_ops:
         raise RecordingError(f"{a.path} and {b.path} hold nothing that could be compared", "no stream was recorded")
-    noted = (note.what for folder in (a, b) for note in read_notes(folder.path, Unseen))
-    lacking = missing(found.streams, cuts_of((a.path, b.path))) if found.streams else ()
-    return replace(found, not_seen=tuple(dict.fromkeys([*lacking, *noted])))
+    return replace(found, not_seen=not_seen((a.path, b.path), found.streams, found.steps))
 
 
 def compare_recordings(
@@ -137,6 +148,7 @@ def compare_recordings(
         streams_of((left, right)),
         bool(pairs),
         max((recording.steps for recording in left), default=0),
+        trained=first_divergence(left, right, until, trained_in((left, right))),
     )
 
 

@@ -71,9 +71,13 @@ def streams_of(folder: RunFolder) -> Iterator[Streams]:
 
 def input_is_lost() -> bool:
     """Whether samebits was given something to read that runs do not get: what comes through a pipe comes once."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ImportError):
+        import fcntl
+        import termios
+
         mode = os.fstat(STDIN).st_mode
-        return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+        if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+            return any(fcntl.ioctl(STDIN, termios.FIONREAD, bytes(4)))
     return False
 
 

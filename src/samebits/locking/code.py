@@ -62,11 +62,17 @@ def code_of(paths: Iterable[str], folder: Path) -> Code:
         folder: the current one.
     """
     root = Path(_git(folder, "rev-parse", "--show-toplevel").strip() or folder).resolve()
-    own = sorted(os.path.relpath(path, folder) for path in paths if Path(path).resolve().is_relative_to(root))
+    own = sorted({os.path.relpath(path, folder) for path in paths if Path(path).resolve().is_relative_to(root)})
     names = {path: found for path in own if (found := _name_of(folder / path))}
     commit = _git(folder, "rev-parse", "HEAD").strip()
     changed = _uncommitted(folder, list(names)) if commit else ()
     return Code(_few(names), commit, tuple(path for path in changed if path in names)[:MOST_NAMED])
+
+
+def files_in(command: Iterable[str]) -> list[str]:
+    """The files that a command names, as absolute paths: its script and its configuration."""
+    words = (part for word in command for part in (word, word.partition("=")[2]) if part)
+    return [os.path.abspath(word) for word in words if os.path.isfile(word)]
 
 
 def changes_since(before: Mapping[str, str], now: Mapping[str, str], folder: Path) -> tuple[CodeChange, ...]:

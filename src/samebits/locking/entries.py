@@ -65,7 +65,8 @@ class Locked:
         artifacts: path → digest of the file.
         commit: that was checked out; empty without git.
         uncommitted: files of the code that were not as committed.
-        code: path → git's name of its content, of the user's files that were imported.
+        code: path → git's name of its content, of the user's files that were imported, or read as text before training.
+        variables: of the environment that the user's lines asked for: name → digest of the value.
     """
 
     digest: str
@@ -82,6 +83,7 @@ class Locked:
     commit: str = ""
     uncommitted: tuple[str, ...] = ()
     code: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -186,6 +188,7 @@ def locked_table(locked: Locked) -> Table:
         "commit": locked.commit,
         "uncommitted": locked.uncommitted,
         "code": _lines(locked.code),
+        "variables": _lines(locked.variables),
     }
 
 
@@ -210,6 +213,7 @@ def locked_from(table: Mapping[str, object]) -> Locked:
         _taken(rest, "commit", _text),
         _taken(rest, "uncommitted", _texts),
         _taken(rest, "code", _pairs),
+        _taken(rest, "variables", _pairs, {}),
     )
     _need_no_more(rest)
     return locked

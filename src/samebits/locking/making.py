@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -19,7 +20,7 @@ from samebits.comparison.locate import first_divergence
 from samebits.launch.command import Command, parse_command
 from samebits.launch.config import Config
 from samebits.launch.working import working_in
-from samebits.locking.code import Code, code_of
+from samebits.locking.code import Code, code_of, files_in
 from samebits.locking.comparing import held_against
 from samebits.locking.digests import expected_of
 from samebits.locking.entries import Locked, Repeats, RunEntry
@@ -28,6 +29,7 @@ from samebits.locking.lockfile import Lockfile, update
 from samebits.locking.running import Ran, read_run, request_of, run_once
 from samebits.locking.verdict import LockDivergence, Locking
 from samebits.runfolder.folder import RunFolder
+from samebits.runfolder.notes import Variable
 from samebits.workspace.workspace import Isolation
 
 NO_ENVIRONMENT = "the run did not say what it computed with"
@@ -175,7 +177,7 @@ def _run(found: Locking, entry: RunEntry, asked: Request, repeats: Repeats, arou
     found = replace(found, environment=ran.environment, folder=ran.folder.path, not_observed=ran.not_observed)
     if trouble is not None:
         return replace(found, error=trouble)
-    code = code_of(ran.files, Path.cwd())
+    code = code_of([*ran.files, *files_in(entry.command)], Path.cwd())
     locked = _locked(ran, repeats, code, entry.max_steps)
     return replace(found, kind="locked", locked=locked, home=ran.environment.name, notes=_notes(code))
 
@@ -240,8 +242,15 @@ def _locked(ran: Ran, repeats: Repeats, code: Code, most_steps: int) -> Locked:
         commit=code.commit,
         uncommitted=code.uncommitted,
         code=code.files,
+        variables=_from_outside(ran.variables),
         **vars(expected_of(ran.recordings, most_steps)),
     )
+
+
+def _from_outside(variables: Mapping[str, str]) -> dict[str, str]:
+    """Those that are as they are here: others were set by the script itself, by what started it, or by us."""
+    here = {name: Variable.of(name, os.environ.get(name)).digest for name in variables}
+    return {name: digest for name, digest in variables.items() if digest == here[name]}
 
 
 def _notes(code: Code) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from samebits.checking.plan import Request
 from samebits.checking.pool import RunPool, Watch
 from samebits.checking.unjudgeable import why_unjudgeable
 from samebits.checking.verdict import Run
-from samebits.comparison.streams import cuts_of, missing, streams_of
+from samebits.comparison.streams import not_seen, streams_of
 from samebits.factors.pinning import settings_from
 from samebits.launch.command import Command
 from samebits.launch.process import Outcome
@@ -24,7 +24,7 @@ from samebits.locking.entries import RunEntry
 from samebits.locking.files import digest_of_path, is_written
 from samebits.runfolder.environment import Environment
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.notes import Ended, Files, Observed, Unseen, noted_environment, read_notes
+from samebits.runfolder.notes import Ended, Files, Observed, Variable, noted_environment, read_notes
 from samebits.runfolder.reading import own
 from samebits.runfolder.steps import Recording
 from samebits.workspace.place import FILES, Place, read_place, with_run_folder
@@ -40,7 +40,8 @@ class Ran:
         recordings: of its processes.
         environment: it computed in.
         artifacts: path as it was given → digest; None where there is no such file. What was not looked at is not there.
-        files: the user's source files that were imported, absolute.
+        files: the user's, that were imported, or read as text before the first step; absolute.
+        variables: of the environment that the user's lines asked for: name → digest of the value.
         script: path of the script; empty where that is not known.
         is_whole: it ended by itself, or after the step that it was to end after.
         trouble: why it cannot be judged.
@@ -53,6 +54,7 @@ class Ran:
     environment: Environment
     artifacts: Mapping[str, str | None] = field(default_factory=dict)
     files: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
     script: str = ""
     is_whole: bool = True
     trouble: SamebitsError | None = None
@@ -70,7 +72,10 @@ def request_of(
     """The runs that an entry stands for."""
     pins = settings_from(entry.pins)
     last = entry.max_steps or None
-    return Request(command, pins, seed=entry.seed, max_steps=last, timeout=timeout, share=share, isolation=isolation)
+    # What is locked is all that is recorded.
+    return Request(
+        command, pins, seed=entry.seed, max_steps=last, timeout=timeout, share=share, isolation=isolation, strict=True
+    )
 
 
 def run_once(request: Request, artifacts: Iterable[str], home: Path, role: str, watch: Watch | None) -> Ran:
@@ -128,23 +133,24 @@ def read_run(
         RecordingError: it is none, or damaged.
     """
     recordings = folder.recordings()
-    files = {path for note in read_notes(folder.path, Files) for path in note.files}
+    files = {path for note in read_notes(folder.path, Files) for path in (*note.files, *note.texts)}
+    # What the launcher or the script itself has set is no setting of the user's, and differs from rank to rank.
+    asked = [(note.name, note.digest) for note in read_notes(folder.path, Variable)]
     place = read_place(folder.path)
-    unseen = (note.beside(compared, place.start if place else "") for note in read_notes(folder.path, Unseen))
-    noted = tuple(note.what for note in unseen if note is not None)
     streams = streams_of([recordings]) if recordings else ()
-    lacking = missing(streams, cuts_of([folder.path])) if streams else ()
+    start, steps = place.start if place else "", max((one.steps for one in recordings), default=0)
     return Ran(
         folder,
         recordings,
         noted_environment(folder.path),
         artifacts or {},
         tuple(sorted(files)),
+        {name: digest for name, digest in asked if all(other == digest for own, other in asked if own == name)},
         next((note.script for note in read_notes(folder.path, Observed) if note.script), ""),
         _is_whole(folder, most_steps),
         None,
         tuple(unentered(folder)),
-        tuple(dict.fromkeys([*lacking, *noted])),
+        not_seen([folder.path], streams, steps, lambda note: note.beside(compared, start)),
     )
 
 

@@ -87,6 +87,7 @@ class Verified:
         agrees_with: with an unknown environment, a locked one whose bits are the same all the same.
         steps, streams: that agree.
         code: what has changed since it was locked.
+        variables: of the environment that the script asks for, and that have another value than when it was locked.
         locked: what was expected.
         folder: of the run; None where there was none.
         not_observed: what the recording cannot see.
@@ -108,6 +109,7 @@ class Verified:
     steps: int = 0
     streams: tuple[str, ...] = ()
     code: tuple[CodeChange, ...] = ()
+    variables: tuple[str, ...] = ()
     locked: Locked | None = None
     folder: Path | None = None
     not_observed: tuple[str, ...] = ()

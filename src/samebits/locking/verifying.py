@@ -26,7 +26,7 @@ from samebits.factors.context import Setting
 from samebits.factors.pinning import settings_from
 from samebits.launch.command import parse_command
 from samebits.launch.working import working_in
-from samebits.locking.code import changes_since, code_of
+from samebits.locking.code import changes_since, code_of, files_in
 from samebits.locking.comparing import Held, differing_files, held_against
 from samebits.locking.entries import Locked, RunEntry
 from samebits.locking.environments import differences, nearest
@@ -168,7 +168,7 @@ def judged(content: Lockfile, name: str, entry: RunEntry, ran: Ran) -> Verified:
     home = content.home_of(ran.environment, entry.on)
     if home is None:
         return _unknown(content, found, entry, ran, data)
-    found = _beside(content, found, home, entry.on[home], ran)
+    found = _beside(content, found, home, entry.on[home], ran, entry.command)
     try:
         held = held_against(entry.on[home], ran.recordings, ran.is_whole, entry.max_steps)
     except SamebitsError as error:
@@ -183,14 +183,19 @@ def _why_unjudgeable(ran: Ran) -> SamebitsError | None:
     return None if isinstance(ran.trouble, (ScriptFailedError, ScriptHangsError)) else ran.trouble
 
 
-def _beside(content: Lockfile, found: Verified, home: str, locked: Locked, ran: Ran) -> Verified:
+def _beside(
+    content: Lockfile, found: Verified, home: str, locked: Locked, ran: Ran, command: Sequence[str]
+) -> Verified:
     """With what a run is held against, and what has changed around it."""
-    code = code_of(ran.files, Path.cwd())
+    code = code_of([*ran.files, *files_in(command)], Path.cwd())
+    # What a run did not ask for, it may have come to no more.
+    odd = [name for name, digest in locked.variables.items() if ran.variables.get(name, digest) != digest]
     return replace(
         found,
         home=home,
         locked=locked,
         code=changes_since(locked.code, code.files, Path.cwd()),
+        variables=tuple(odd),
         differences=differences(content.environments[home], ran.environment),
     )
 
@@ -227,7 +232,7 @@ def _unknown(content: Lockfile, found: Verified, entry: RunEntry, ran: Ran, data
     home = nearest(known, ran.environment)
     alike = [name for name, locked in entry.on.items() if _agrees(locked, ran, entry.max_steps)]
     return replace(
-        _beside(content, found, home, entry.on[home], ran),
+        _beside(content, found, home, entry.on[home], ran, entry.command),
         kind="unknown",
         divergences=_parting(entry.on[home], ran, entry.max_steps),
         agrees_with=home if home in alike else next(iter(alike), ""),

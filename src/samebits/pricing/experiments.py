@@ -174,8 +174,10 @@ class _Measuring:
         outcome = arm.end()
         if not outcome.succeeded:
             raise ScriptFailedError(f"the script failed with nothing pinned: {arm.failure()}", "run it by itself first")
+        steps = max((one.steps for one in outcome.folder.recordings()), default=0)
+        fewer = f", or give --warm-up {max(2, steps // 2)}" if 3 < steps <= 2 * self.request.warm_up else ""
         raise NothingTrainedError(
-            f"with nothing pinned {arm.failure()}", f"it takes more than {self.request.warm_up} steps; see --warm-up"
+            f"with nothing pinned {arm.failure()}", f"let it take more than {self.request.warm_up} steps{fewer}"
         )
 
     def _left(self) -> float:

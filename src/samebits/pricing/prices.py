@@ -193,7 +193,7 @@ class Costs:
     def exit_code(self) -> int:
         if self.error is not None:
             return self.error.exit_code
-        return 2 if self.plain is None else 0
+        return 2 if self.plain is None or (self.recommended is None and self.repeats_unmeasured) else 0
 
 
 def cheapest(prices: Sequence[Price]) -> Price | None:

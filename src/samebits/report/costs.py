@@ -176,7 +176,8 @@ def _shapes(costs: Costs) -> str:
 
 def _command(candidate: Candidate, command: str) -> str:
     if not candidate.pins:
-        return command
+        # A script is short for `python` and the script, to samebits and not to a shell.
+        return f"python {command}" if command.split(" ", 1)[0].endswith(".py") else command
     if candidate.label == DEFAULT_SET:
         return f"samebits run {command}"
     return " ".join(["samebits run", *(f"--pin {name}" for name in candidate.pins), command])

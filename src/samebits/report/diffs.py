@@ -1,10 +1,41 @@
-"""What is said beside the comparison of two runs: the same in text and in JSON."""
+"""What is said of two runs that are compared."""
 
 from __future__ import annotations
 
 from samebits.comparison.runs import Diff, RunComparison
+from samebits.comparison.streams import TRAINED
 from samebits.report.origins import describe_op
-from samebits.report.places import compared_streams, where, which
+from samebits.report.places import agreed, compared_streams, counted, distance_words, path_of, where, which
+from samebits.report.rows import laid_out
+
+
+def diff_text(diff: Diff) -> str:
+    """The answer of `samebits diff`."""
+    found = diff.comparison
+    remarks = [*(("note", note) for note in diff_notes(diff)), *(("not seen", what) for what in found.not_seen)]
+    place, op = found.divergence, found.op
+    agree = f"{counted(found.steps, 'step')} {'agrees' if found.steps == 1 else 'agree'} in"
+    if found.same:
+        return laid_out(f"same bits: {agree} {compared_streams(found)}", remarks)
+    rows = [] if op is None else [("op", describe_op(op))]
+    if place is not None:
+        first = where(place) if found.is_op_first else ""
+        rows += [("first", text) for text in [", ".join(filter(None, (first, which(place))))] if text]
+    if diff.distance is not None:
+        rows.append(("by", distance_words(diff.distance)))
+    if place is not None and place.generators:
+        rows.append(("rng", f"already elsewhere at the end of step {place.step - 1}: {', '.join(place.generators)}"))
+    runs = f"{path_of(str(diff.a))} and {path_of(str(diff.b))}"
+    rows += [("compared", compared_streams(found)), ("runs", runs), *remarks]
+    if op is not None and (found.is_op_first or place is None):
+        difference = f"the runs diverge at step {op.step}, op {op.index}"
+    else:
+        assert place is not None
+        difference = f"the runs diverge {where(place)}"
+    trained = f"{agree} {agreed([one for one in found.streams if one in TRAINED])}"
+    if diff.same:
+        return laid_out(f"same bits in what was trained: {trained}", [("besides", difference), *rows])
+    return laid_out(f"different bits: {difference}", [*([("trained", trained)] if found.same_training else []), *rows])
 
 
 def diff_notes(found: Diff) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import cast, get_args, get_origin, get_type_hints
 
 from samebits.base.errors import SamebitsError
@@ -14,12 +14,13 @@ from samebits.checking.evidence import CONFIDENCE, detectable_rate
 from samebits.checking.verdict import Cause, DivergentRuns, Origin, OriginOnRank, RunRecord, Verdict, VerdictKind
 from samebits.comparison.locate import Divergence
 from samebits.comparison.ops import OpDivergence
-from samebits.comparison.runs import RunComparison
+from samebits.comparison.runs import Diff
 from samebits.comparison.values import Distance
 from samebits.factors.catalog import find
 from samebits.factors.pinning import Status
 from samebits.replay.runner import Replay
 from samebits.report.causes import advice, evidence, excluded, remedy_state, unknown_line, unknown_what
+from samebits.report.diffs import diff_notes
 from samebits.report.documents import DOCUMENTS
 from samebits.report.documents.checks import (
     CauseDocument,
@@ -45,6 +46,7 @@ from samebits.report.documents.shared import (
     LocationDocument,
     PlaceDocument,
     RunDocument,
+    TrainedDocument,
 )
 from samebits.report.origins import describe_finding, describe_op, origin_rows, other_origin, site_of
 from samebits.report.places import detail_of
@@ -68,6 +70,7 @@ def check_json(verdict: Verdict) -> CheckDocument:
         "runs": [run_json(run) for run in verdict.runs],
         "varied": list(verdict.varied),
         "pinned": list(verdict.pinned),
+        "trained": _trained(verdict),
         "first_divergence": _first(verdict),
         "origin": None if verdict.origin is None else origin_json(verdict.origin),
         "further_origins": [origin_json(origin) for origin in verdict.origins[1:]],
@@ -86,6 +89,13 @@ def check_json(verdict: Verdict) -> CheckDocument:
         "error": error_json(verdict.error),
         "record": verdict.to_json(),
     }
+
+
+def _trained(verdict: Verdict) -> TrainedDocument:
+    kind: VerdictKind = verdict.kind
+    if verdict.divergent is not None:
+        kind = "same" if verdict.alike else "undecided" if verdict.trained is None else "different"
+    return {"verdict": kind, "first_divergence": place_if_known(verdict.trained)}
 
 
 def _interrupted(verdict: Verdict, number: int) -> InterruptedCheckDocument:
@@ -127,18 +137,23 @@ def error_json(error: SamebitsError | None) -> ErrorDocument | None:
     return None if error is None else {"kind": error.kind, "message": error.message, "hint": error.hint}
 
 
-def diff_json(a: str, b: str, found: RunComparison, distance: Distance | None, notes: Sequence[str]) -> DiffDocument:
+def diff_json(diff: Diff) -> DiffDocument:
     """`samebits.diff/1`."""
+    found = diff.comparison
     return {
         "schema": "samebits.diff/1",
-        "verdict": "same" if found.same else "different",
-        "runs": [a, b],
-        "first_divergence": None if found.divergence is None else _divergence(found.divergence, distance),
+        "verdict": "same" if diff.same else "different",
+        "trained": {
+            "verdict": "same" if found.same_training else "different",
+            "first_divergence": place_if_known(found.trained),
+        },
+        "runs": [str(diff.a), str(diff.b)],
+        "first_divergence": None if found.divergence is None else _divergence(found.divergence, diff.distance),
         "first_op": None if found.op is None else _first_op(found.op),
         "streams": list(found.streams),
         "compares_ops": found.compares_ops,
         "not_observed": list(found.not_seen),
-        "notes": list(notes),
+        "notes": diff_notes(diff),
         "error": None,
     }
 

@@ -108,7 +108,7 @@ def _rows(one: Verified) -> list[tuple[str, str]]:
     rows += _environment_rows(one)
     rows += [("code", change_line(change)) for change in one.code]
     if one.kind != "same" and one.locked is not None and not one.code:
-        rows.append(("code", "as it was when this was locked, as far as files of the project were imported"))
+        rows.append(("code", "as it was when this was locked, as far as files of the project were imported or read"))
     if one.locked is not None:
         rows.append(("locked", _locked_line(one.locked)))
     if one.kind != "same" and one.folder is not None:
@@ -160,7 +160,12 @@ def _environment_rows(one: Verified) -> list[tuple[str, str]]:
     rows = [("here", environment_line(one.environment))]
     label = "differs" if one.kind == "unknown" else "besides"
     rows += [(label, difference_line(difference)) for difference in one.differences]
-    if one.kind == "different" and not any(difference.can_change_bits for difference in one.differences):
+    if one.kind != "same":
+        rows += [
+            ("besides", f"the script reads {name}, which differs from when it was locked") for name in one.variables
+        ]
+    is_other = one.variables or any(difference.can_change_bits for difference in one.differences)
+    if one.kind == "different" and not is_other:
         rows.append(("", f"the environment is the locked one, {one.home}, in all that is known to change bits"))
     return rows
 
@@ -287,6 +292,7 @@ def _verified(one: Verified, found: Verification) -> VerifiedDocument:
         "steps": one.steps,
         "streams": list(one.streams),
         "code": _changes(one.code),
+        "variables": list(one.variables),
         "commit": "" if one.locked is None else one.locked.commit,
         "folder": None if one.folder is None else str(one.folder),
         "written": one.written,

@@ -77,12 +77,17 @@ def question(plan: RunSpec) -> str:
         return f"does {name} enter at {rest.removeprefix('released at ')}?"
     if rest in ("released", "left alone"):
         return f"is it {name}?"
+    if rest == "varied":
+        return f"does another {name} change it?"
+    if plan.begins == "left":
+        return "does what an earlier run left change it?"
     return {
         "control": "how does it run if left alone?",
         "control again": "does it do the same again?",
         "fresh copy": "does it do the same in a fresh copy of the folder?",
         "varied": "does it do the same with everything varied that must not matter?",
         "pinned": "does it repeat with everything pinned?",
+        "pinned, nothing prepared": "does what was prepared change it?",
         "remedy": "does the remedy hold?",
         "remedy, rest varied": "does the remedy hold with the rest varied?",
         "operations": "which operation is the first to differ?",

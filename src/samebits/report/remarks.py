@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from samebits.base.errors import SamebitsError
@@ -68,7 +68,9 @@ class Case:
 def check_remarks(verdict: Verdict) -> list[Remark]:
     """A remark for each cause; where there is none, one for the first operation that differs, or for the answer."""
     found = [_cause(cause) for cause in verdict.causes]
-    if found or verdict.kind == "same":
+    if verdict.kind == "same":
+        return [replace(one, level="note") for one in found]
+    if found:
         return found
     headline = check_text(verdict).splitlines()[0] if verdict.error is None else verdict.error.message
     about = "runs of one command that give other bits"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 # "  label     text": two spaces, a column for labels, the text.
 INDENT = 12
-_LINE = re.compile(r"^  (?P<label>.{0,9}?) +(?P<text>\S.*)$")
+_LABEL = re.compile(r"^  (?P<label>\*|\S.{0,9}?) +(?:(?<=^.{12})|(?<=\*.))\S")
 _COLOURS = {
     "same bits": "bold green",
     "repeats as it is": "bold green",
@@ -76,8 +76,8 @@ def _style(shown: object, line: str) -> None:
     from rich.text import Text
 
     assert isinstance(shown, Text)
-    found = _LINE.match(line)
-    if found is not None and found["label"].strip():
+    found = _LABEL.match(line)
+    if found is not None:
         shown.stylize("cyan", 2, 2 + len(found["label"]))
     start = min(INDENT, len(line))
     body = line[start:]

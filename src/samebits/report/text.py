@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from samebits.checking.plan import LOOK_SECONDS, LOOK_STEPS, Request
 from samebits.checking.pool import LEAST_LIMIT_SECONDS, LIMIT_RATIO
 from samebits.checking.verdict import Unknown, Verdict
-from samebits.comparison.runs import RunComparison
-from samebits.comparison.values import Distance
+from samebits.comparison.locate import Divergence
+from samebits.comparison.streams import TRAINED
 from samebits.factors.catalog import find, in_order
 from samebits.factors.pinning import Status
 from samebits.replay.runner import Replay
@@ -30,8 +30,8 @@ from samebits.report.causes import (
     unknown_what,
     witnessed,
 )
-from samebits.report.origins import describe_op, origin_place, origin_rows, other_origin
-from samebits.report.places import agreed, compared_streams, counted, distance_words, path_of, place_of, where, which
+from samebits.report.origins import origin_place, origin_rows, other_origin
+from samebits.report.places import agreed, counted, distance_words, path_of, place_of, where, which
 from samebits.report.rows import laid_out
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.trees import MOST_BYTES, MOST_FILES
@@ -40,7 +40,7 @@ from samebits.workspace.workspace import volume
 
 def check_text(verdict: Verdict) -> str:
     """The answer of `samebits check`."""
-    if verdict.kind == "same":
+    if verdict.kind == "same" and verdict.divergent is None:
         rests = [("rests on", rests_on(verdict)), ("took", took(verdict))]
         return laid_out(_same_headline(verdict), [*_treated(verdict), *rests, *_left_out(verdict)])
     if verdict.kind == "undecided" and verdict.agreed:
@@ -52,20 +52,34 @@ def check_text(verdict: Verdict) -> str:
         return laid_out("undecided: no two runs could be compared", _left_out(verdict))
     assert verdict.divergent is not None
     a, b, place = verdict.divergent.a, verdict.divergent.b, verdict.divergent.divergence
-    headline, compared = f"different bits: runs {a} and {b} diverge {where(place)}", [a, b]
+    at = where(place)
     rows: list[tuple[str, str]] = []
     if which(place):
         rows.append(("first", which(place)))
     if verdict.origin is not None:
-        headline = (
-            f"different bits: runs {verdict.origin.a} and {verdict.origin.b} diverge {origin_place(verdict.origin)}"
-        )
-        compared = [verdict.origin.a, verdict.origin.b]
+        a, b, at = verdict.origin.a, verdict.origin.b, origin_place(verdict.origin)
         rows = [*origin_rows(verdict.origin), *(("also", other_origin(origin)) for origin in verdict.origins[1:])]
+    difference, compared = f"runs {a} and {b} diverge {at}", [a, b]
+    if verdict.kind == "same":
+        headline = _same_headline(verdict)
+        rows = [("besides", difference), *rows]
+    else:
+        headline = f"different bits: {difference}"
+        rows = [*_trained_row(verdict, place), *rows]
     rows += _cause_rows(verdict)
     rows += _remedy_rows(verdict)
+    rows += [("rests on", rests_on(verdict))] if verdict.alike else []
     rows += [("runs", roles_of(verdict, compared)), ("took", took(verdict))]
     return laid_out(headline, [*rows, *_left_out(verdict)])
+
+
+def _trained_row(verdict: Verdict, place: Divergence) -> list[tuple[str, str]]:
+    """Whether what was trained agrees, where runs diverge in something else first."""
+    if verdict.alike:
+        return [("trained", _agreement(verdict))]
+    if verdict.trained is None or verdict.trained.step <= place.step:
+        return []
+    return [("trained", f"diverges {where(verdict.trained)}")]
 
 
 def _interrupted_headline(verdict: Verdict) -> str:
@@ -83,14 +97,22 @@ def _ran(verdict: Verdict) -> list[tuple[str, str]]:
 
 
 def _same_headline(verdict: Verdict) -> str:
+    part = " in what was trained" if verdict.alike else ""
+    if verdict.is_complete:
+        return f"same bits{part}: {_agreement(verdict)}"
     steps = verdict.steps_checked
-    full = [run for run in verdict.runs if run.steps == steps]
-    if not verdict.is_complete:
-        first = f"{steps} steps" if steps > 1 else "step"
-        return f"same bits for the first {first}: {len(full)} runs agree in {agreed(verdict.streams)}"
+    return f"same bits{part} for the first {f'{steps} steps' if steps > 1 else 'step'}: {_agreement(verdict)}"
+
+
+def _agreement(verdict: Verdict) -> str:
+    """`3 runs of 60 steps agree in losses and gradients`."""
+    steps = verdict.steps_checked
+    full = verdict.whole if verdict.alike else [run for run in verdict.runs if run.steps == steps]
+    streams = [one for one in verdict.streams if one in TRAINED] if verdict.alike else verdict.streams
     ranks = max((run.ranks for run in full), default=1)
     steps_of = f"{counted(steps, 'step')} on {ranks} ranks" if ranks > 1 else counted(steps, "step")
-    return f"same bits: {len(full)} runs of {steps_of} agree in {agreed(verdict.streams)}"
+    of_steps = f" of {steps_of}" if verdict.is_complete else ""
+    return f"{len(full)} runs{of_steps} agree in {agreed(streams)}"
 
 
 def so_far_text(verdict: Verdict) -> str:
@@ -99,7 +121,7 @@ def so_far_text(verdict: Verdict) -> str:
     divergent = verdict.divergent
     found = [f"runs {divergent.a} and {divergent.b} diverge {where(divergent.divergence)}"]
     found += [f"{'confirmed' if cause.confirmed else 'suspected'}: {cause_line(cause)}" for cause in verdict.causes]
-    return f"so far: different bits: {'; '.join(found)}"
+    return f"so far: {'; '.join(found)}"
 
 
 def _treated(verdict: Verdict) -> list[tuple[str, str]]:
@@ -174,28 +196,6 @@ def remedy_command(verdict: Verdict) -> str:
     own = verdict.remedy.pins if verdict.remedy else ()
     pins = in_order([*verdict.pinned, *own])
     return " ".join(["samebits run", *(f"--pin {name}" for name in pins), verdict.command]) if own else ""
-
-
-def diff_text(a: str, b: str, found: RunComparison, distance: Distance | None, notes: Sequence[str]) -> str:
-    """The answer of `samebits diff`."""
-    remarks = [*(("note", note) for note in notes), *(("not seen", what) for what in found.not_seen)]
-    place, op = found.divergence, found.op
-    if found.same:
-        agree = "agrees" if found.steps == 1 else "agree"
-        return laid_out(f"same bits: {counted(found.steps, 'step')} {agree} in {compared_streams(found)}", remarks)
-    rows = [] if op is None else [("op", describe_op(op))]
-    if place is not None:
-        first = where(place) if found.is_op_first else ""
-        rows += [("first", text) for text in [", ".join(filter(None, (first, which(place))))] if text]
-    if distance is not None:
-        rows.append(("by", distance_words(distance)))
-    if place is not None and place.generators:
-        rows.append(("rng", f"already elsewhere at the end of step {place.step - 1}: {', '.join(place.generators)}"))
-    rows += [("compared", compared_streams(found)), ("runs", f"{path_of(a)} and {path_of(b)}"), *remarks]
-    if op is not None and (found.is_op_first or place is None):
-        return laid_out(f"different bits: the runs diverge at step {op.step}, op {op.index}", rows)
-    assert place is not None
-    return laid_out(f"different bits: the runs diverge {where(place)}", rows)
 
 
 def replay_text(call: str, replay: Replay) -> str:

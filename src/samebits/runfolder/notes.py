@@ -7,6 +7,7 @@ when left out.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -190,12 +191,38 @@ class Unseen(Note):
 
 @dataclass(frozen=True)
 class Files(Note):
-    """The user's source files that were imported, and the script that ran them."""
+    """The user's source files that were imported, and the script that ran them.
+
+    Attributes:
+        texts: further files of the working folder that were read as text before the first step: configurations.
+    """
 
     sort = "files"
 
     files: tuple[str, ...]
     script: str = ""
+    texts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Variable(Note):
+    """An environment variable that a line of the user's asked for, and a digest that stands for its value.
+
+    Attributes:
+        digest: of name and value, 12 hex digits; `unset` where there was none.
+    """
+
+    sort = "variable"
+
+    name: str
+    digest: str
+
+    @classmethod
+    def of(cls, name: str, value: str | None) -> Variable:
+        """The note of a variable; the value itself is written nowhere."""
+        if value is None:
+            return cls(name, "unset")
+        return cls(name, hashlib.sha256(f"{name}={value}".encode(errors="surrogateescape")).hexdigest()[:12])
 
 
 @dataclass(frozen=True)

@@ -227,8 +227,9 @@ class Folder:
             for one in candidates
             if one.reason.startswith("unfinished") and _step_of(one.home) > step
         ]
+        anew = "" if step >= 0 else "; none is left, so the training begins anew"
         for text in [*passed, *unfinished] if self.together.rank == 0 else ():
-            warnings.warn(f"checkpoint passed over in {self.path}: {text}", StateWarning, stacklevel=4)
+            warnings.warn(f"checkpoint passed over in {self.path}: {text}{anew}", StateWarning, stacklevel=4)
 
 
 def _newest_first(found: Found) -> tuple[bool, int, int]:

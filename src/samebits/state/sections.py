@@ -185,11 +185,12 @@ def modes_of(modules: Mapping[str, object]) -> dict[str, list[str]]:
 
 
 def restoring_modes(saved: Mapping[str, list[str]], modules: Mapping[str, object]) -> list[Callable[[], object]]:
-    """What brings train and eval mode back, module by module.
+    """What brings train and eval mode back, module by module; of a part that was taken out of the state there is none.
 
     Raises:
         StateError: a module is missing.
     """
+    saved = {name: training for name, training in saved.items() if name in modules}
     unknown = {
         f"{name}.{inner}"
         for name, training in saved.items()

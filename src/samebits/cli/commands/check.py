@@ -24,6 +24,7 @@ from samebits.cli.options import (
     pin_option,
     say,
     seed_option,
+    strict_option,
     workspace_options,
 )
 from samebits.launch.config import read_config
@@ -56,6 +57,7 @@ from samebits.runfolder.folder import new_home
     metavar="S",
     help="End a run after so many seconds (default ten times the first run, at least 60).",
 )
+@strict_option
 @workspace_options
 @click.option("--against", metavar="PYTHON", help="The same under another Python: where do two environments differ?")
 @click.option("--dry-run", is_flag=True, help="Print what would be run, and run nothing.")
@@ -78,7 +80,8 @@ def command(
     samebits check --against old/bin/python --level op train.py
 
     Each run begins in a copy of the current folder; {run} in COMMAND is a folder of the run's own.
-    Standard input is passed on when it is a file. Exit status: 0 same bits, 1 different bits, 2 undecided.
+    Standard input is passed on when it is a file. Exit status: 0 same bits in what was trained, 1
+    different bits, 2 undecided.
     """  # noqa: D301 - click wants the character itself
     _warn_of_options_behind(command)
     config = read_config()

@@ -7,17 +7,18 @@ from pathlib import Path
 
 import click
 
-from samebits.cli.options import answer, format_option
+from samebits.cli.options import answer, format_option, strict_option
 from samebits.comparison.runs import diff_runs
 from samebits.report.forms import Form
 from samebits.runfolder.folder import open_run
 
 
 @click.command()
+@strict_option
 @format_option("diff")
 @click.argument("a", type=click.Path(path_type=Path), metavar="RUN")
 @click.argument("b", type=click.Path(path_type=Path), metavar="RUN")
-def command(form: Form, a: Path, b: Path) -> None:
+def command(form: Form, a: Path, b: Path, strict: bool) -> None:
     """Compare two recorded runs and name the first place at which they differ.
 
     \b
@@ -25,8 +26,8 @@ def command(form: Form, a: Path, b: Path) -> None:
     samebits run --out two train.py
     samebits diff one two
 
-    Exit status: 0 same bits, 1 different bits, 2 when a run cannot be read.
+    Exit status: 0 same bits in what was trained, 1 different bits, 2 when a run cannot be read.
     """  # noqa: D301 - click wants the character itself
-    found = diff_runs(open_run(a), open_run(b))
+    found = diff_runs(open_run(a), open_run(b), strict=strict)
     answer(form.diff(found), form.IS_DATA)
-    sys.exit(0 if found.comparison.same else 1)
+    sys.exit(0 if found.same else 1)

@@ -47,7 +47,7 @@ def id_of(item: pytest.Item) -> str:
 
 def asks(item: pytest.Item) -> bool:
     """Whether a test has anything to do with samebits."""
-    marked = item.get_closest_marker(MARK) is not None or MARK in getattr(item, "fixturenames", ())
+    marked = _mark_of(item) is not None or MARK in getattr(item, "fixturenames", ())
     return marked or item.config.getoption("samebits_seed") is not None
 
 
@@ -69,10 +69,22 @@ class Request:
 
 def requested(item: pytest.Item) -> Request:
     """What a test asks for; a marker that makes no sense fails it."""
-    mark = item.get_closest_marker(MARK)
+    mark = _mark_of(item)
     if mark is None or item.config.getoption("samebits_call") is not None:
         return Request()
     return _checked(item, *mark.args, **mark.kwargs)
+
+
+def _mark_of(item: pytest.Item) -> pytest.Mark | None:
+    """The nearest marker; a whole module's is meant for those of its tests that can take it."""
+    if not _is_unittest(item):
+        return item.get_closest_marker(MARK)
+    own = [node for node in item.listchain() if not isinstance(node, pytest.Module)]
+    return next((mark for node in reversed(own) for mark in reversed(node.own_markers) if mark.name == MARK), None)
+
+
+def _is_unittest(item: pytest.Item) -> bool:
+    return hasattr(item, "_testcase") or type(item).__name__ == "TestCaseFunction"
 
 
 def _checked(
@@ -85,7 +97,7 @@ def _checked(
         fail(f"the marker samebits takes runs, vary and isolated, got {', '.join([*map(repr, args), *more])}")
     if not isinstance(runs, int) or runs < 2:
         fail(f"runs must be at least 2, got {runs!r}")
-    if not isinstance(item, pytest.Function) or hasattr(item, "_testcase") or type(item).__name__ == "TestCaseFunction":
+    if not isinstance(item, pytest.Function) or _is_unittest(item):
         fail(
             "the marker samebits is for test functions, not for tests of unittest: there, samebits.assert_repeats() "
             "calls any function twice"

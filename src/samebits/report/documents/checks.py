@@ -12,6 +12,7 @@ from samebits.report.documents.shared import (
     ErrorDocument,
     LocationDocument,
     RunDocument,
+    TrainedDocument,
 )
 
 
@@ -191,6 +192,8 @@ class CheckDocument(TypedDict):
     Attributes:
         headline: the answer in one sentence
         folder: where the runs are kept
+        trained: whether what was trained agrees
+        first_divergence: of all that was compared; with a verdict of same, in what else happened
         origin: the operation at which two runs diverge, where it was looked for
         further_origins: with --all: operations at which the runs diverge too, once those before are out of the way
         rests_on: what a verdict of same rests on
@@ -212,6 +215,7 @@ class CheckDocument(TypedDict):
     runs: list[RunDocument]
     varied: list[str]
     pinned: list[str]
+    trained: TrainedDocument | None
     first_divergence: FirstDivergenceDocument | None
     origin: OriginDocument | None
     further_origins: list[OriginDocument]

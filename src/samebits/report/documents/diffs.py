@@ -6,7 +6,13 @@ from typing import Literal, TypedDict
 
 from samebits.checking.verdict import VerdictKind
 from samebits.comparison.ops import OpFinding
-from samebits.report.documents.shared import DivergenceDocument, ErrorDocument, LocationDocument, NamedPass
+from samebits.report.documents.shared import (
+    DivergenceDocument,
+    ErrorDocument,
+    LocationDocument,
+    NamedPass,
+    TrainedDocument,
+)
 
 
 class FirstOpDocument(NamedPass):
@@ -32,6 +38,7 @@ class DiffDocument(TypedDict):
     """What `samebits diff --format json` prints. Keys are only ever added.
 
     Attributes:
+        trained: whether what was trained agrees; what else happened may differ all the same
         first_op: the first operation that differs, where both runs recorded operations
         streams: what was recorded and compared, in the order in which one thing follows from another
         compares_ops: operations were compared, too
@@ -41,6 +48,7 @@ class DiffDocument(TypedDict):
 
     schema: Literal["samebits.diff/1"]
     verdict: VerdictKind
+    trained: TrainedDocument | None
     runs: list[str]
     first_divergence: DivergenceDocument | None
     first_op: FirstOpDocument | None

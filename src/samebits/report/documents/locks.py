@@ -88,6 +88,7 @@ class VerifiedDocument(TypedDict):
         steps: that agree
         streams: that were compared
         code: what has changed in the code since it was locked
+        variables: environment variables that the script reads, and that have another value than when it was locked
         commit: that was checked out when it was locked
         folder: of the run
         written: what was done to the lockfile: added, changed, or nothing
@@ -108,6 +109,7 @@ class VerifiedDocument(TypedDict):
     steps: int
     streams: list[str]
     code: list[CodeChangeDocument]
+    variables: list[str]
     commit: str
     folder: str | None
     written: str

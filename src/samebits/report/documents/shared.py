@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from samebits.checking.verdict import VerdictKind
 from samebits.comparison.locate import DivergentStream
 from samebits.runfolder.ops import Pass
 
@@ -131,3 +132,15 @@ class PlaceDocument(TypedDict):
     rank: int
     differing: int
     total: int
+
+
+class TrainedDocument(TypedDict):
+    """Whether what was trained agrees: losses, gradients, parameters, states, and what was saved.
+
+    Attributes:
+        verdict: undecided where runs that differ in something else were not compared to their end
+        first_divergence: the first place at which it does not
+    """
+
+    verdict: VerdictKind
+    first_divergence: PlaceDocument | None

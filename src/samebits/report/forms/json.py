@@ -14,7 +14,6 @@ from samebits.pricing.prices import Costs
 from samebits.replay.runner import Replay
 from samebits.report.costs import cost_json
 from samebits.report.crossings import against_json
-from samebits.report.diffs import diff_notes
 from samebits.report.json import HAS_ERRORS, check_json, diff_json, dumped, factors_json, replayed_json, unanswered
 from samebits.report.locks import lock_json, verify_json
 from samebits.report.resumes import resume_json
@@ -30,7 +29,7 @@ def check(verdict: Verdict) -> str:
 
 def diff(found: Diff) -> str:
     """`samebits.diff/1`."""
-    return dumped(diff_json(str(found.a), str(found.b), found.comparison, found.distance, diff_notes(found)))
+    return dumped(diff_json(found))
 
 
 def cost(costs: Costs) -> str:

@@ -14,10 +14,10 @@ from samebits.pricing.prices import Costs
 from samebits.replay.runner import Replay
 from samebits.report.costs import cost_text
 from samebits.report.crossings import against_text
-from samebits.report.diffs import diff_notes
+from samebits.report.diffs import diff_text
 from samebits.report.locks import lock_text, verify_text
 from samebits.report.resumes import resume_text
-from samebits.report.text import check_text, diff_text, factors_text, replay_text
+from samebits.report.text import check_text, factors_text, replay_text
 from samebits.resuming.verdict import Resumption
 
 IS_DATA = False
@@ -30,7 +30,7 @@ def check(verdict: Verdict) -> str:
 
 def diff(found: Diff) -> str:
     """The first place at which two runs differ."""
-    return diff_text(str(found.a), str(found.b), found.comparison, found.distance, diff_notes(found))
+    return diff_text(found)
 
 
 def cost(costs: Costs) -> str:
