@@ -92,7 +92,7 @@ def _verdict_of(request: Request, pool: RunPool, so_far: Callable[[Verdict], Non
     except BudgetSpentError as spent:
         if spent.signal is not None:
             common |= _interrupted(pool, spent.signal)
-        why = _at_the_bound(request) if spent.signal is None else _cut_short(pool)
+        why = _at_the_bound(request, pool.causes) if spent.signal is None else _cut_short(pool)
         common["untested"] = (*common["untested"], why)
     except KeyboardInterrupt as interrupt:
         # While the operation was called again, in no run at all.
@@ -127,6 +127,7 @@ def _running(
     known: list[object] = [(None, [])]
 
     def run_all(plans: Sequence[RunSpec]) -> Sequence[Run]:
+        pool.causes = len(found.accused)
         causes = tuple(cause for cause in found.causes if cause.confirmed or cause.evidence.chance < WORTH_SAYING)
         now = found.divergent, [(cause.factor, cause.site, cause.confirmed) for cause in causes]
         if now != known[-1]:
@@ -326,7 +327,7 @@ def _seed_notes(found: Found, runs: Sequence[Run]) -> list[str]:
 def _stopped(request: Request, pool: RunPool, found: Found) -> tuple[str, ...]:
     """What was not done any more."""
     if found.signal is None:
-        return (_at_the_bound(request),) if found.stopped else ()
+        return (_at_the_bound(request, pool.causes),) if found.stopped else ()
     waiting = [f"not released any more: {', '.join(found.waiting)}"] if found.waiting else []
     return (_cut_short(pool), *waiting)
 
@@ -347,8 +348,8 @@ def _interrupted(pool: RunPool, signal: int) -> dict[str, Any]:
     return {"signal": signal, "cut_short": roles, "error": InterruptError.by(signal, pool.home)}
 
 
-def _at_the_bound(request: Request) -> str:
-    return f"stopped at --max-runs {request.max_runs}: give more to test the rest"
+def _at_the_bound(request: Request, causes: int) -> str:
+    return f"stopped after {request.most_runs(causes)} runs: give more with --max-runs to test the rest"
 
 
 def _bounds(request: Request) -> tuple[str, ...]:

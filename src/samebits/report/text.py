@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from samebits.checking.plan import LOOK_SECONDS, LOOK_STEPS, Request
+from samebits.checking.plan import LOOK_SECONDS, LOOK_STEPS, MAX_RUNS_EACH, Request
 from samebits.checking.pool import LEAST_LIMIT_SECONDS, LIMIT_RATIO
 from samebits.checking.verdict import Unknown, Verdict
 from samebits.comparison.runs import RunComparison
@@ -257,8 +257,9 @@ def _bounds(request: Request) -> str:
     )
     limit = f"{request.timeout:g} s each" if request.timeout else own
     steps = f", the first {request.max_steps} steps" if request.max_steps else ""
+    more = "" if request.max_runs else f" and {MAX_RUNS_EACH} for each cause"
     at_a_time = f"{'up to ' if request.as_fits and request.jobs > 1 else ''}{request.jobs} at a time"
-    return f"at most {request.max_runs} runs, {at_a_time}, {limit}{steps}"
+    return f"at most {request.most_runs()} runs{more}, {at_a_time}, {limit}{steps}"
 
 
 def factors_text(status: Status) -> str:
