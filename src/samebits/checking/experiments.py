@@ -10,7 +10,7 @@ from typing import Any
 from samebits.base.errors import InterruptError
 from samebits.base.sites import Site
 from samebits.checking.asking import BudgetSpentError, answered
-from samebits.checking.facts import SeedCall
+from samebits.checking.facts import SeedCall, apart
 from samebits.checking.first import earliest
 from samebits.checking.leftovers import described, outside
 from samebits.checking.origin import MAX_PAIRS, RecordingEndedError, find_origins
@@ -110,7 +110,6 @@ def _verdict_of(request: Request, pool: RunPool, so_far: Callable[[Verdict], Non
         remedy=None if remedy is None else replace(remedy, code=(*fixes, *_code(causes, _script(pool.runs)))),
         notes=(
             *more.notes,
-            *_unexplained(found),
             *_about_files(found, pool),
             *_about_the_remedy(found, remedy),
             *_seed_notes(found, pool.runs),
@@ -151,6 +150,9 @@ def _locate(request: Request, pool: RunPool, found: Found, more: _More) -> None:
     if found.stopped or (found.left is not None and found.divergent == found.left.divergent):
         return
     unknown = found.unknown
+    # What shows so rarely that held runs agree would be waited for in vain.
+    if unknown is not None and unknown.acquitted:
+        return
     if unknown is not None and any(outside(run, pool.workspace.folder) for run in pool.runs):
         return
     if unknown is not None:
@@ -202,7 +204,8 @@ def _unknown(pool: RunPool, found: Found) -> Unknown | None:
         return None
     divergent = unknown.divergent
     seeds = _reseeded(_run(pool, divergent.a).facts.seeds, _run(pool, divergent.b).facts.seeds)
-    return replace(unknown, divergent=_measured(pool, divergent), seeds=seeds)
+    runs = [_run(pool, number).facts for number in (divergent.a, divergent.b)]
+    return replace(unknown, divergent=_measured(pool, divergent), seeds=seeds, apart=tuple(apart(*runs)[:MOST_NAMED]))
 
 
 def _reseeded(a: Sequence[SeedCall], b: Sequence[SeedCall]) -> tuple[Reseeded, ...]:
@@ -289,15 +292,6 @@ def _about_the_remedy(found: Found, remedy: Remedy | None) -> list[str]:
 
 def _is_whole(run: Run) -> bool:
     return run.succeeded and run.facts.stopped_after is None
-
-
-def _unexplained(found: Found) -> list[str]:
-    if found.causes or found.unknown is not None or found.untested or found.stopped:
-        return []
-    return [
-        "with everything pinned the runs agree up to that step, and with one factor released at a time they do too: "
-        "did an earlier run leave something that later ones read (a checkpoint, a cache, a counter)?"
-    ]
 
 
 def _code(causes: Iterable[Cause], script: str) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from samebits.factors.catalog import in_order
 from samebits.runfolder.spec import RunSpec
 
 # A race that shows rarely would be followed for ever: after so many lots it stays suspected.
-MOST_DRAWS = 32
+MOST_DRAWS = 24
 
 
 @dataclass

@@ -94,8 +94,9 @@ class Found:
     @property
     def remedy(self) -> Remedy | None:
         """The last one that was tried; it holds all causes found so far."""
-        trials = [(round_, trial) for round_ in self.rounds for trial in round_.trials]
-        return self._remedy(*trials[-1]) if trials and self.accused else None
+        names = {one.name for one in self.accused}
+        trials = [(round_, one) for round_ in self.rounds for one in round_.trials if names and names <= {*one.pins}]
+        return self._remedy(*trials[-1]) if trials else None
 
     def _remedy(self, round_: Round, trial: Trial) -> Remedy:
         own = [run for run in trial.runs if round_.held.differ(trial.runs[0], run) is None]
@@ -125,10 +126,15 @@ class Found:
             is_held = {unsteady.a, unsteady.b} <= {run.id for run in last.held.runs}
             seen = (results, runs) if is_held else (2, 2)
             return Unknown(unsteady, is_held, *seen, witnessed=_witnessed(last))
-        later = last.trials[-1].later if last.trials else None
-        if later is None or self.stopped:
+        if self.stopped or last.failure:
             return None
-        return Unknown(later, False, witnessed=_witnessed(last))
+        if last.trials:
+            later = last.trials[-1].later
+            return None if later is None else Unknown(later, False, witnessed=_witnessed(last))
+        lineup, untried = last.lineup, tuple(self.waiting)
+        return Unknown(
+            last.at, False, witnessed=_witnessed(last), acquitted=tuple(in_order(lineup.acquitted)), untried=untried
+        )
 
     @property
     def waiting(self) -> list[str]:

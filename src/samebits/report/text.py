@@ -154,7 +154,8 @@ def _unknown_rows(verdict: Verdict, unknown: Unknown) -> list[tuple[str, str]]:
         rows.append(("", f"{unknown.results} different results in {unknown.runs} runs treated alike"))
     rows += [("seeded", line) for line in reseeded(unknown.seeds)]
     rows += [("witnessed", line) for line in witnessed(unknown.witnessed)]
-    rows += [("excluded", line) for line in excluded(verdict.origin)]
+    rows += [("excluded", line) for line in excluded(verdict)]
+    rows += [("differs", line) for line in unknown.apart]
     rows += [("next", line) for line in advice(verdict)]
     return rows
 
