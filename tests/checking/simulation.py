@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
@@ -11,7 +11,7 @@ from pathlib import Path
 from samebits.base.sites import Site
 from samebits.checking.asking import BudgetSpentError, answered
 from samebits.checking.facts import Entry, Facts
-from samebits.checking.plan import DEFAULT_MAX_RUNS, Request
+from samebits.checking.plan import Request
 from samebits.checking.search import Found, look
 from samebits.checking.treatments import Inquiry
 from samebits.checking.verdict import Run
@@ -55,6 +55,8 @@ class Script:
         steps: it takes.
         effects: what enters, in the order of time.
         coins: (step, bias): from that step on a run has one of two values.
+        drifts: (step, first, last): a coin whose bias goes from one to the other within forty runs.
+        turns: (step, period): from that step on runs have as many values in turns.
         noise: (step, share): from that step on so many runs have a value of their own.
         breaks: treatments (factor, mode) under which it fails.
         look: how many steps fit into a first look.
@@ -65,6 +67,8 @@ class Script:
     steps: int = 6
     effects: tuple[Effect, ...] = ()
     coins: tuple[tuple[int, float], ...] = ()
+    drifts: tuple[tuple[int, float, float], ...] = ()
+    turns: tuple[tuple[int, int], ...] = ()
     noise: tuple[tuple[int, float], ...] = ()
     breaks: frozenset[tuple[str, str]] = frozenset()
     lottery: float = 0.0
@@ -78,7 +82,7 @@ class Simulation:
 
     script: Script
     luck: random.Random
-    max_runs: int = DEFAULT_MAX_RUNS
+    most_runs: Callable[[], int]
     runs: list[Run] = field(default_factory=list)
     traces: dict[int, list[object]] = field(default_factory=dict)
 
@@ -93,7 +97,7 @@ class Simulation:
 
     @property
     def left(self) -> int:
-        return self.max_runs - len(self.runs)
+        return self.most_runs() - len(self.runs)
 
     def compare(self, a: Run, b: Run) -> Divergence | None:
         left, right = self.traces[a.id], self.traces[b.id]
@@ -138,6 +142,9 @@ class Simulation:
         steps = min(steps, 2) if fails else steps
         values = [self._value(effect, plan) for effect in self.script.effects]
         coins = [(step, luck.random() < bias) for step, bias in self.script.coins]
+        for step, first, last in self.script.drifts:
+            coins.append((step, luck.random() < first + (last - first) * min(number / 40, 1.0)))
+        coins += [(step, number % period == 0) for step, period in self.script.turns]
         noise = [(step, luck.random() if luck.random() < share else None) for step, share in self.script.noise]
         self.traces[number] = [
             (
@@ -209,22 +216,21 @@ class Simulation:
 
 
 def simulated(
-    script: Script, luck: random.Random, max_runs: int = DEFAULT_MAX_RUNS, trains: bool = True, **options: object
+    script: Script, luck: random.Random, max_runs: int | None = None, trains: bool = True, **options: object
 ) -> tuple[Found, Simulation, Inquiry]:
     """What a check decides about a script; where it `trains` not what differs, that is what else happened."""
-    simulation = Simulation(script, luck, max_runs)
     request = Request(Command(("python", SCRIPT), (SCRIPT,)), max_runs=max_runs, **options)  # type: ignore[arg-type]
-    inquiry, found = (
-        Inquiry(
-            request,
-            simulation.compare,
-            lambda: simulation.left,
-            lambda: luck.randint(1, request.jobs),
-            simulation.left_by,
-            folder=FOLDER,
-            compare_trained=simulation.compare if trains else lambda *_: None,
-        ),
-        Found(),
+    found = Found()
+    simulation = Simulation(script, luck, lambda: request.most_runs(len(found.accused)))
+    inquiry = Inquiry(
+        request,
+        simulation.compare,
+        lambda: simulation.left,
+        lambda: luck.randint(1, request.jobs),
+        simulation.left_by,
+        folder=FOLDER,
+        luck=random.Random(luck.random()),
+        compare_trained=simulation.compare if trains else lambda *_: None,
     )
     answered(look(inquiry, found), simulation.run_all)
     return found, simulation, inquiry
@@ -248,7 +254,7 @@ def random_script(luck: random.Random) -> Script:
     """A script of any kind: harmless entries, guilty ones, coins, noise, treatments that break it, races."""
     steps = luck.randint(2, 8)
     effects = [Effect(luck.choice(SEEN), line, None) for line in luck.sample(range(1, 60), luck.randint(0, 6))]
-    for line in luck.sample(range(60, 99), luck.choice((0, 0, 1, 1, 1, 2, 3))):
+    for line in luck.sample(range(60, 99), luck.choice((0, 0, 0, 1, 1, 1, 2, 3, 4))):
         factor = luck.choice((*SEEN, *UNSEEN, LEFT))
         mask = luck.choice(SEEN) if luck.random() < 0.1 else ""
         shows = luck.choice((1.0, 1.0, 0.5, 0.2)) if factor in UNSEEN else 1.0
@@ -259,9 +265,13 @@ def random_script(luck: random.Random) -> Script:
         (luck.randrange(steps), luck.choice((0.5, 0.3, 0.1, 0.02, luck.random())))
         for _ in range(luck.choice((0, 0, 1, 1, 2)))
     )
+    drifts = ((luck.randrange(steps), luck.random(), luck.random()),) if luck.random() < 0.15 else ()
+    turns = ((luck.randrange(steps), luck.choice((2, 2, 2, 3, 4))),) if luck.random() < 0.15 else ()
     noise = ((luck.randrange(steps), luck.random()),) if luck.random() < 0.1 else ()
     breaks = frozenset(
         (luck.choice(SEEN + UNSEEN), luck.choice(("pinned", "varied"))) for _ in range(luck.choice((0, 0, 0, 1, 2)))
     )
     lottery = luck.choice((0.05, 0.3)) if luck.random() < 0.05 else 0.0
-    return Script(steps, tuple(effects), coins, noise, breaks, lottery, look=luck.choice((1000, 1, 2, 3, 5)))
+    return Script(
+        steps, tuple(effects), coins, drifts, turns, noise, breaks, lottery, look=luck.choice((1000, 1, 2, 3, 5))
+    )

@@ -1,68 +1,85 @@
-"""The chances that an accusation rests on: against the coins themselves, thrown many times."""
+"""The chances that an accusation rests on: against whatever makes runs differ, thousands of times."""
 
 import random
+from collections.abc import Callable
 
 import pytest
 
 from samebits.checking.evidence import (
     LIMIT,
-    LIMIT_WITHOUT_LINE,
-    chance_of_scatter,
-    chance_of_split,
+    RATES,
+    Draw,
+    chance_by_lot,
     detectable_rate,
+    limit_after,
     runs_for_rate,
 )
 
-THROWS = 40_000
+TESTS, LOTS = 20_000, 20
+NATURES: dict[str, Callable[[int, random.Random], bool]] = {
+    "coin": lambda run, luck: luck.random() < 0.5,
+    "rare coin": lambda run, luck: luck.random() < 0.05,
+    "drift": lambda run, luck: luck.random() < run / LOTS,
+    "turns": lambda run, luck: run % 2 == 1,
+    "once": lambda run, luck: run > 5,
+    "never": lambda run, luck: False,
+    "always": lambda run, luck: True,
+}
 
 
-def is_accused(luck: random.Random, bias: float, held: int, released: int, factors: int) -> bool:
-    """A coin, and innocents released one after the other: the first one that differs is the accused one, if any."""
-    base = luck.random() < bias
-    if any((luck.random() < bias) != base for _ in range(held - 1)):
-        return False
-    for _ in range(factors):
-        if (luck.random() < bias) != base:
-            return all((luck.random() < bias) != base for _ in range(released - 1))
+@pytest.mark.parametrize("factors", [1, 3])
+@pytest.mark.parametrize("nature", NATURES)
+def test_an_innocent_is_accused_no_more_often_than_stated(nature: str, factors: int) -> None:
+    """One factor does nothing, the others show each time; it is tested until it passes, or the lots are used up."""
+    luck = random.Random(f"{nature} {factors}")
+    names = [f"factor {number}" for number in range(factors)]
+    passed = sum(is_accused(names, NATURES[nature], luck) for _ in range(TESTS // 10))
+
+    # Give or take three deviations.
+    assert passed <= TESTS / 10 * LIMIT + 3 * (TESTS / 10 * LIMIT) ** 0.5
+
+
+def is_accused(names: list[str], nature: Callable[[int, random.Random], bool], luck: random.Random) -> bool:
+    """Whether the first of these factors, which does nothing, is called guilty."""
+    draws: list[Draw] = []
+    for run in range(LOTS):
+        drawn = luck.choice(["", *names])
+        strays = nature(run, luck)
+        if strays != (drawn == names[0]):
+            return False  # runs that were treated alike do not agree
+        draws.append(Draw({name: 1 / (len(names) + 1) for name in names}, drawn, strays))
+        if chance_by_lot(names[0], draws, [False], (1.0,)) < LIMIT:
+            return True
     return False
 
 
-@pytest.mark.parametrize(("held", "released", "factors"), [(3, 3, 1), (4, 4, 1), (4, 4, 6), (5, 4, 6), (5, 3, 3)])
-def test_no_coin_exceeds_the_stated_chance(held: int, released: int, factors: int) -> None:
-    """Thrown with nine biases, no coin is taken for a factor more often than stated, give or take three deviations."""
-    chance = chance_of_split(held, released, factors)
+def test_one_suspect_takes_seven_lots_and_four_together_little_more() -> None:
+    """What is drawn for one of them speaks about the others, too."""
+    one = [Draw({"a": 0.5}, drawn, drawn == "a") for drawn in ("a", "", "a", "", "", "a", "a")]
+    many = ["a", "b", "", "c", "d", "a", "", "d", "c", "b", "", "a"]
+    four = [Draw(dict.fromkeys("abcd", 0.2), drawn, drawn == "a") for drawn in many]
 
-    for bias in (number / 10 for number in range(1, 10)):
-        luck = random.Random(f"{held} {released} {factors} {bias}")
-        accused = sum(is_accused(luck, bias, held, released, factors) for _ in range(THROWS))
-        deviation = (chance * (1 - chance) / THROWS) ** 0.5
-        assert accused / THROWS <= chance + 3 * deviation
-
-
-def test_a_coin_reaches_the_stated_chance() -> None:
-    """The bound is no larger than it has to be: a fair coin shows four against four once in 128 checks."""
-    luck = random.Random(0)
-    accused = sum(is_accused(luck, 0.5, 4, 4, 1) for _ in range(THROWS))
-
-    assert chance_of_split(4, 4) == 1 / 128
-    assert abs(accused / THROWS - 1 / 128) < 0.002
+    assert chance_by_lot("a", one, [False], (1.0,)) == 1 / 128 < limit_after(0)
+    assert chance_by_lot("a", one[:-1], [False], (1.0,)) > limit_after(0)
+    assert chance_by_lot("a", four, [False], (1.0,)) < limit_after(0)
 
 
-def test_few_runs_prove_nothing() -> None:
-    """Two against one, as the first version accused, is what a fair coin shows in one check of four."""
-    assert chance_of_split(2, 1) >= 0.25
-    assert chance_of_split(4, 3) > LIMIT
-    assert chance_of_split(5, 4, tried=16) < LIMIT
-    assert chance_of_split(5, 4) > LIMIT_WITHOUT_LINE
-    assert chance_of_split(7, 5, tried=16) < LIMIT_WITHOUT_LINE
+def test_all_tests_of_a_check_together_keep_to_the_limit() -> None:
+    """Each that comes to nothing leaves less to the next one."""
+    assert sum(limit_after(failures) for failures in range(10)) <= LIMIT
 
 
-def test_scatter_counts_what_leaves_the_most_common_result() -> None:
-    """Runs left alone that all agree prove nothing; the more of them stray, the more they prove."""
-    assert chance_of_scatter(8, 6, 0) == 1.0
-    chances = [chance_of_scatter(8, 6, strays) for strays in range(1, 6)]
-    assert chances == sorted(chances, reverse=True)
-    assert chances[-1] < LIMIT_WITHOUT_LINE < chances[2]
+def test_runs_left_alone_prove_the_more_the_more_of_them_stray() -> None:
+    """That all agree proves nothing, and two sides less than many."""
+
+    def chance(results: list[int]) -> float:
+        draws = [Draw({"a": 0.5}, "a", result) for result in results]
+        held = [Draw({"a": 0.5}, "", None)] * len(results)
+        return chance_by_lot("a", [*draws, *held], sorted(set(results)), RATES)
+
+    assert chance([0] * 8) == 1.0
+    assert chance([0] * 8) > chance([0, 1] * 4) > chance(list(range(8)))
+    assert chance(list(range(8))) < limit_after(0)
 
 
 def test_same_is_stated_with_the_rate_that_would_have_shown() -> None:

@@ -238,7 +238,7 @@ def test_a_dry_run_prints_the_plan() -> None:
         "run 3     varied: varied os-entropy, clock, hash-seed, memory-addresses, file-order, uninitialized-memory"
         in text
     )
-    assert "at most 48 runs, 2 at a time, 9 s each, the first 50 steps" in text
+    assert "at most 36 runs and 12 for each cause, 2 at a time, 9 s each, the first 50 steps" in text
 
 
 def test_every_factor_is_listed_with_its_reason() -> None:

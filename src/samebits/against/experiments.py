@@ -74,7 +74,9 @@ def run_against(request: Request, sides: Sides, pool: RunPool) -> Crossing:
             crossing.run()
     except BudgetSpentError as spent:
         if spent.signal is None:
-            return crossing.found(UndecidedError(f"stopped at --max-runs {request.max_runs}", "give more"))
+            return crossing.found(
+                UndecidedError(f"stopped after {request.most_runs()} runs", "give more with --max-runs")
+            )
         return crossing.found(InterruptError.by(spent.signal, pool.home), spent.signal)
     except SamebitsError as error:
         return crossing.found(error)

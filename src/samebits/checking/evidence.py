@@ -1,56 +1,82 @@
-"""How much a pattern of runs proves: the chance that a coin outside the catalogue would have shown it, too.
+"""How much a pattern of runs proves: whether to release a factor is drawn by lot, run by run, and the lots are bet on.
 
-The coin stands for whatever samebits does not know: which thread came first, what a file held. It falls on one of two
-sides in each run, with any bias, and independently of how the run is treated. All figures are the largest over every
-bias, so they hold whatever the coin is.
+If a factor does nothing, a run comes out as it comes out, whatever was drawn. Then nobody who sees how it came out can
+tell what was drawn any better than by the chances of the draw, and a bet on it at fair odds wins nothing in the long
+run. So a stake that has become 128 has shown something that happens in less than one check of 128, however long the
+bets went on (Ville's inequality; Shafer, "Testing by betting", Journal of the Royal Statistical Society A 184, 2021).
+Nothing is assumed about what else makes runs differ: a coin, a rare coin, one that drifts, one that alternates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-from math import comb
+from collections.abc import Collection, Hashable, Sequence
+from dataclasses import dataclass
 
-# Chances below which a factor is called guilty: where its line was seen, and where it was not seen how it enters.
+# The share of checks that may call an innocent factor guilty, over all tests of a check together.
 LIMIT = 0.01
-LIMIT_WITHOUT_LINE = 0.001
+# Each test that comes to nothing leaves an eighth of the limit to the next one: 7/8 + 7/64 + ... = 1.
+SHARPER = 8
+# In what share of the runs in which a factor is left alone it may show; a factor that is changed always shows.
+RATES = (0.2, 0.4, 0.6, 0.8, 1.0)
 # What a verdict of "same" is stated with.
 CONFIDENCE = 0.95
 
-# Both sides are added up, so half of all biases will do; between neighbours a chance changes by less than a thousandth.
-_BIASES = [number / 400 for number in range(201)]
+
+@dataclass(frozen=True)
+class Draw:
+    """One run whose treatment was drawn by lot.
+
+    Attributes:
+        shares: factor → the chance with which it was to be released; with what is left, none was.
+        drawn: the factor that was; empty where none was.
+        result: what came out: runs with the same bits have the same one.
+    """
+
+    shares: dict[str, float]
+    drawn: str
+    result: Hashable
 
 
-@cache
-def chance_of_split(held: int, released: int, tried: int = 1) -> float:
-    """The chance that a coin makes all held runs agree, and all released runs agree on the other side.
+def limit_after(failures: int) -> float:
+    """The chance below which a factor is called guilty, after so many tests of this check that came to nothing.
 
-    Factors that were tried before and changed nothing are counted in: each of them could have been accused instead.
+    >>> f"{limit_after(0):.5f} {limit_after(1):.5f}"
+    '0.00875 0.00109'
+    """
+    return float(LIMIT * (1 - 1 / SHARPER) / SHARPER**failures)
 
-    >>> f"{chance_of_split(4, 4):.4f}"
-    '0.0078'
+
+def chance_by_lot(name: str, draws: Sequence[Draw], unchanged: Collection[Hashable], rates: Sequence[float]) -> float:
+    """The chance that the lots ever fit the results so well, though the factor is innocent.
+
+    >>> seven = [Draw({"clock": 0.5}, name, name) for name in ("clock", "", "", "clock", "clock", "", "clock")]
+    >>> chance_by_lot("clock", seven, [""], (1.0,))
+    0.0078125
 
     Args:
-        held: runs with everything pinned.
-        released: runs with one factor changed.
-        tried: factors released so far, this one included.
+        name: of the factor.
+        draws: those made since the factor was suspected; in all in which another one was drawn, or none, runs came out
+            as such runs had come out before.
+        unchanged: results with the factor released that may be those without any effect of it. Which of them is not
+            known, so the one that speaks best for it counts.
+        rates: in which share of runs it may show; each gets the same part of the stake.
     """
-    return _largest(lambda p: p**held * (1 - p) ** released * _tries(p, tried))
+    own = [draw for draw in draws if name in draw.shares]
+    stakes = (sum(_stake(name, own, result, rate) for rate in rates) / len(rates) for result in unchanged)
+    return 1.0 / max(1.0, min(stakes, default=1.0))
 
 
-@cache
-def chance_of_scatter(held: int, left_alone: int, strays: int, tried: int = 1) -> float:
-    """The chance that a coin makes all held runs agree, while so many of those left alone leave the most common result.
-
-    Args:
-        held: runs with everything pinned.
-        left_alone: runs with one factor left alone.
-        strays: those among them that differ from the most common result.
-        tried: factors released so far, this one included.
-    """
-    if strays == 0:
-        return 1.0
-    return _largest(lambda p: p**held * _at_least(strays, left_alone, 1 - p) * _tries(p, tried))
+def _stake(name: str, draws: Sequence[Draw], unchanged: Hashable, rate: float) -> float:
+    stake = 1.0
+    for draw in draws:
+        share = draw.shares[name]
+        if draw.drawn != name:
+            stake *= 1 / (1 - share * rate)
+        elif draw.result != unchanged:
+            stake *= 1 / share
+        else:
+            stake *= (1 - rate) / (1 - share * rate)
+    return stake
 
 
 def detectable_rate(runs: int) -> float:
@@ -68,17 +94,3 @@ def runs_for_rate(rate: float) -> int:
     while detectable_rate(runs) > rate:
         runs += 1
     return runs
-
-
-def _tries(p: float, tried: int) -> float:
-    # Each earlier factor, innocent too, showed the side of the held runs: another p for each.
-    return sum(p**number for number in range(tried))
-
-
-def _largest(chance: Callable[[float], float]) -> float:
-    # Either side of the coin may be the one that the held runs show.
-    return min(1.0, max(chance(p) + chance(1 - p) for p in _BIASES))
-
-
-def _at_least(count: int, runs: int, p: float) -> float:
-    return sum(comb(runs, k) * p**k * (1 - p) ** (runs - k) for k in range(count, runs + 1))

@@ -10,7 +10,7 @@ from typing import Any
 from samebits.base.errors import InterruptError
 from samebits.base.sites import Site
 from samebits.checking.asking import BudgetSpentError, answered
-from samebits.checking.facts import SeedCall
+from samebits.checking.facts import SeedCall, apart
 from samebits.checking.first import earliest
 from samebits.checking.leftovers import described, outside
 from samebits.checking.origin import MAX_PAIRS, RecordingEndedError, find_origins
@@ -93,7 +93,7 @@ def _verdict_of(request: Request, pool: RunPool, so_far: Callable[[Verdict], Non
     except BudgetSpentError as spent:
         if spent.signal is not None:
             common |= _interrupted(pool, spent.signal)
-        why = _at_the_bound(request) if spent.signal is None else _cut_short(pool)
+        why = _at_the_bound(request, pool.causes) if spent.signal is None else _cut_short(pool)
         common["untested"] = (*common["untested"], why)
     except KeyboardInterrupt as interrupt:
         # While the operation was called again, in no run at all.
@@ -114,7 +114,6 @@ def _verdict_of(request: Request, pool: RunPool, so_far: Callable[[Verdict], Non
         remedy=None if remedy is None else replace(remedy, code=(*fixes, *_code(causes, _script(pool.runs)))),
         notes=(
             *more.notes,
-            *_unexplained(found),
             *(_about_printed(pool) if alike else ()),
             *_about_files(found, pool),
             *_about_the_remedy(found, remedy),
@@ -132,6 +131,7 @@ def _running(
     known: list[object] = [(None, [])]
 
     def run_all(plans: Sequence[RunSpec]) -> Sequence[Run]:
+        pool.causes = len(found.accused)
         causes = tuple(cause for cause in found.causes if cause.confirmed or cause.evidence.chance < WORTH_SAYING)
         now = found.divergent, [(cause.factor, cause.site, cause.confirmed) for cause in causes]
         if now != known[-1]:
@@ -155,6 +155,9 @@ def _locate(request: Request, pool: RunPool, found: Found, more: _More) -> None:
     if found.stopped or (found.left is not None and found.divergent == found.left.divergent):
         return
     unknown = found.unknown
+    # What shows so rarely that held runs agree would be waited for in vain.
+    if unknown is not None and unknown.acquitted:
+        return
     if unknown is not None and any(outside(run, pool.workspace.folder) for run in pool.runs):
         return
     if unknown is not None:
@@ -218,7 +221,8 @@ def _unknown(pool: RunPool, found: Found) -> Unknown | None:
         return None
     divergent = unknown.divergent
     seeds = _reseeded(_run(pool, divergent.a).facts.seeds, _run(pool, divergent.b).facts.seeds)
-    return replace(unknown, divergent=_measured(pool, divergent), seeds=seeds)
+    runs = [_run(pool, number).facts for number in (divergent.a, divergent.b)]
+    return replace(unknown, divergent=_measured(pool, divergent), seeds=seeds, apart=tuple(apart(*runs)[:MOST_NAMED]))
 
 
 def _reseeded(a: Sequence[SeedCall], b: Sequence[SeedCall]) -> tuple[Reseeded, ...]:
@@ -307,15 +311,6 @@ def _is_whole(run: Run) -> bool:
     return run.succeeded and run.facts.stopped_after is None
 
 
-def _unexplained(found: Found) -> list[str]:
-    if found.causes or found.unknown is not None or found.untested or found.stopped:
-        return []
-    return [
-        "with everything pinned the runs agree up to that step, and with one factor released at a time they do too: "
-        "did an earlier run leave something that later ones read (a checkpoint, a cache, a counter)?"
-    ]
-
-
 def _code(causes: Iterable[Cause], script: str) -> tuple[str, ...]:
     """What to change in the code, each thing once: what is cured for all lines at once, at the first of them."""
     fixes: dict[object, str] = {}
@@ -343,7 +338,7 @@ def _seed_notes(found: Found, runs: Sequence[Run]) -> list[str]:
 def _stopped(request: Request, pool: RunPool, found: Found) -> tuple[str, ...]:
     """What was not done any more."""
     if found.signal is None:
-        return (_at_the_bound(request),) if found.stopped else ()
+        return (_at_the_bound(request, pool.causes),) if found.stopped else ()
     waiting = [f"not released any more: {', '.join(found.waiting)}"] if found.waiting else []
     return (_cut_short(pool), *waiting)
 
@@ -364,8 +359,8 @@ def _interrupted(pool: RunPool, signal: int) -> dict[str, Any]:
     return {"signal": signal, "cut_short": roles, "error": InterruptError.by(signal, pool.home)}
 
 
-def _at_the_bound(request: Request) -> str:
-    return f"stopped at --max-runs {request.max_runs}: give more to test the rest"
+def _at_the_bound(request: Request, causes: int) -> str:
+    return f"stopped after {request.most_runs(causes)} runs: give more with --max-runs to test the rest"
 
 
 def _bounds(request: Request) -> tuple[str, ...]:

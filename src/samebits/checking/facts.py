@@ -101,6 +101,7 @@ class Facts:
         late_seeds: factor → where a generator was seeded that had been drawn from already, in the same process.
         carried: what it asked for and wrote later, in the order of time: the next run may find it.
         reached: what it met outside its copy of the folder.
+        commands: of all its processes, in alphabetical order.
         stopped_after: the step after which samebits ended it; None where it went to its own end.
     """
 
@@ -119,6 +120,7 @@ class Facts:
     carried: tuple[Carried, ...] = ()
     reached: tuple[Reached, ...] = ()
     stopped_after: int | None = None
+    commands: tuple[str, ...] = ()
 
     @property
     def last_words(self) -> str:
@@ -153,7 +155,25 @@ def read_facts(folder: Path, changed: Collection[str] | None = ()) -> Facts:
         _carried(_of(Carried, notes), changed),
         tuple(_of(Reached, notes)),
         max((note.stopped_after for note in _of(Ended, notes) if note.stopped_after is not None), default=None),
+        tuple(sorted(_as_at_home(folder, " ".join(note.argv)) for note in _of(Started, notes) if note.argv)),
     )
+
+
+def apart(a: Facts, b: Facts) -> list[str]:
+    """What only one of two runs noted: commands that it started, files and ports that it met; in words.
+
+    >>> apart(Facts(commands=("tool --seed 1",)), Facts(commands=("tool --seed 2",)))
+    ['only one run started `tool --seed 1`', 'only one run started `tool --seed 2`']
+    """
+    said = [
+        {
+            *(f"started `{command}`" for command in own.commands),
+            *(f"met {one.path}" for one in own.carried),
+            *(f"met {one.what}" for one in own.reached),
+        }
+        for own in (a, b)
+    ]
+    return [f"only one run {one}" for one in sorted(said[0] ^ said[1])]
 
 
 def _of(sort: type[AnyNote], notes: Iterable[Note]) -> Iterator[AnyNote]:
@@ -254,10 +274,14 @@ def _last_lines(folder: Path) -> tuple[str, ...]:
         text = (folder / "stderr.log").read_text(errors="replace")
     except OSError:
         return ()
+    return tuple(_without_ours(_as_at_home(folder, text).strip().splitlines())[-LAST_LINES:])
+
+
+def _as_at_home(folder: Path, text: str) -> str:
     place = read_place(folder)
-    if place is not None and place.copy:
-        text = text.replace(place.root or place.seen_home, "" if place.root else place.home)
-    return tuple(_without_ours(text.strip().splitlines())[-LAST_LINES:])
+    if place is None or not place.copy:
+        return text
+    return text.replace(place.root or place.seen_home, "" if place.root else place.home)
 
 
 def _without_ours(lines: list[str]) -> list[str]:

@@ -37,11 +37,12 @@ def first_divergence(inquiry: Inquiry) -> Asking[Answer]:
     if trouble is not None:
         return trouble
     last = first.facts.stopped_after
+    inquiry.is_short = last is None or last == request.last_step
     if last is None or last == request.last_step:
         return (yield from _warm(inquiry, first, lambda: _short(inquiry, first)))
     if not request.quick:
         return (yield from _warm(inquiry, first, lambda: _beyond(inquiry, first, last)))
-    inquiry.request = replace(request, max_steps=last + 1)
+    inquiry.request, inquiry.is_short = replace(request, max_steps=last + 1), True
     return (yield from _warm(inquiry, first, lambda: _short(inquiry, first)))
 
 

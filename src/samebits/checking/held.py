@@ -5,7 +5,7 @@ Held runs that diverge all the same end the search there: from that place on no 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from samebits.checking import plan as plans
@@ -14,49 +14,56 @@ from samebits.checking.facts import Entry
 from samebits.checking.treatments import Inquiry, ending_of
 from samebits.checking.verdict import DivergentRuns, Run
 from samebits.comparison.locate import Divergence, Position
-from samebits.factors.catalog import in_order
-
-FIRST_RUNS = 2
 
 
 class Held:
     """Runs with everything pinned, up to the step at which the runs diverge that are to be explained.
 
+    Runs of earlier rounds that were treated so, and went as far, are among them.
+
     Args:
         inquiry: the check.
         at: where those runs diverge.
-        pins: causes known already.
-        moving: the factors that are held still besides.
 
     Attributes:
         step: after which nothing is compared; None where runs go to their end.
-        plan: of the first ones, which keep the tensors that differ, to say by how much.
+        plan: of the first one, which keeps the tensors that differ, to say by how much.
         spare: of all others.
         runs: those made so far.
     """
 
-    def __init__(self, inquiry: Inquiry, at: DivergentRuns, pins: Sequence[str], moving: Collection[str]) -> None:
+    def __init__(self, inquiry: Inquiry, at: DivergentRuns) -> None:
         self.inquiry, self._at, place, request = inquiry, at, at.divergence, inquiry.request
         # A process among several may come to its step long after another one has passed the same number.
         ends_there = place.stream not in ("length", "outcome", "end") and not place.process
         self.step = place.step if ends_there else None
-        names = in_order([*pins, *(name for name in moving if name not in request.pins)])
-        self.plan = self.spare = plans.pinned_run(request, names, self.step)
+        self.plan = self.spare = plans.pinned_run(request, request.pinnable(), None if inquiry.is_short else self.step)
         if self.step is not None:
             self.plan = replace(self.plan, keep_step=place.step, keep_streams=(place.stream,), keep_names=(place.name,))
         self.runs: list[Run] = []
 
     def begin(self) -> Asking[str]:
-        """Twice: only where these agree can anybody be accused. Why nothing can be tried, as a sentence, or ""."""
-        self.runs = yield from self.inquiry.runs_of([self.plan] * FIRST_RUNS)
-        self.plan = self.runs[0].plan
-        failed = next((run for run in self.runs if not run.succeeded), None)
-        if failed is not None and self._at.divergence.stream != "outcome":
-            return f"with everything pinned, run {failed.id} {ending_of(failed)}, see {failed.path}"
+        """The first one; what later ones do differently is doubt. Why nothing can be tried, as a sentence, or ""."""
+        self.runs = self.known(None)
+        if not self.runs:
+            self.runs = yield from self.inquiry.runs_of([self.plan])
+            self.keep(None, self.runs)
         for run in self.runs[1:]:
             self.doubt(self.base, run)
+        self.plan = replace(self.plan, settings=self.base.plan.settings, witness=self.base.plan.witness)
         self.spare = replace(self.plan, keep_step=None, keep_streams=(), keep_names=())
+        if not self.base.succeeded and self._at.divergence.stream != "outcome":
+            return f"with everything pinned, run {self.base.id} {ending_of(self.base)}, see {self.base.path}"
         return ""
+
+    def known(self, what: Hashable) -> list[Run]:
+        """Runs that were released so, or held (None), in this round or an earlier one, and went far enough."""
+        runs = self.inquiry.known.get(what, [])
+        return list(runs) if all(_reaches(run, self.step) for run in runs) else []
+
+    def keep(self, what: Hashable, runs: Sequence[Run]) -> None:
+        """Keep runs for later rounds."""
+        self.inquiry.known[what] = list(runs)
 
     @property
     def base(self) -> Run:
@@ -66,6 +73,7 @@ class Held:
     def add(self, run: Run) -> None:
         """One more."""
         self.runs.append(run)
+        self.keep(None, self.runs)
         self.doubt(self.base, run)
 
     def entries(self, name: str) -> tuple[Entry, ...]:
@@ -114,3 +122,8 @@ class Held:
         place = self.differ(a, b)
         if place is not None:
             self.inquiry.doubt(DivergentRuns(a.id, b.id, place))
+
+
+def _reaches(run: Run, step: int | None) -> bool:
+    last = run.facts.stopped_after
+    return last is None or (step is not None and last >= step)

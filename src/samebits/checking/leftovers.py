@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from samebits.base.sites import shown_path
 from samebits.checking.asking import Asking
-from samebits.checking.evidence import LIMIT, chance_of_split
+from samebits.checking.evidence import LIMIT, Draw, chance_by_lot, limit_after
 from samebits.checking.treatments import Inquiry
 from samebits.checking.verdict import Cause, DivergentRuns, Evidence, Run
 from samebits.runfolder.notes import Carried
@@ -20,7 +20,7 @@ from samebits.workspace.place import is_in
 
 FACTOR = "files-left-behind"
 # So many steps more than were done when the script last asked for something that it had not written yet.
-STEPS, MOST_RUNS = 20, 12
+STEPS = 20
 _ASKED = {
     "read": "reads {path}, which an earlier run has written",
     "listed": "lists {path}, where an earlier run has written {written}",
@@ -39,6 +39,8 @@ class LeftBehind:
         divergent: one of each, where they differ; None where they agree.
         guilty: what was carried from one to the next, line by line.
         is_outside: the files lie outside the folder, so no run could be kept from them.
+        chance: that what they have left does nothing, and runs came out so all the same.
+        limit: below which that has to be.
     """
 
     base: list[Run] = field(default_factory=list)
@@ -46,6 +48,8 @@ class LeftBehind:
     divergent: DivergentRuns | None = None
     guilty: list[list[Carried]] = field(default_factory=list)
     is_outside: bool = False
+    chance: float = 1.0
+    limit: float = LIMIT
 
     @property
     def causes(self) -> list[Cause]:
@@ -54,15 +58,13 @@ class LeftBehind:
 
     def _cause(self, own: Sequence[Carried]) -> Cause:
         first = own[0]
-        strays = len(self.after)
-        chance = 1.0 if self.is_outside else chance_of_split(len(self.base), strays)
         ids = tuple(run.id for run in self.base), tuple(run.id for run in self.after)
         return Cause(
             FACTOR,
             first.asked,
             varies_between_runs=True,
             what=described(first, len({one.path for one in own})),
-            evidence=Evidence(*ids, strays, chance, LIMIT, last_words=self._last_words()),
+            evidence=Evidence(*ids, len(self.after), self.chance, self.limit, last_words=self._last_words()),
             called=first.how,
             source=first.asked.source,
             others=tuple(dict.fromkeys(one.asked for one in own if one.asked.key != first.asked.key)),
@@ -121,15 +123,21 @@ def left_behind(inquiry: Inquiry, base: Sequence[Run]) -> Asking[LeftBehind | No
     found.divergent = DivergentRuns(kept.id, after.id, place)
     # The others only say something about this place if they came to it.
     found.base = [run for run in found.base if run.facts.stopped_after is None or run.steps > place.step]
-    while inquiry.left() and len(found.after) < MOST_RUNS:
-        if chance_of_split(len(found.base), len(found.after)) < LIMIT:
-            break
-        (after,) = yield [spec]
-        again = inquiry.compare(kept, after)
-        if again is None or again.position != place.position:
-            # Not always: then this experiment says nothing.
-            return replace(found, divergent=None)
-        found.after.append(after)
+    own = replace(spec, role="in a folder of its own", begins=kept.plan.begins)
+    draws = list[Draw]()
+    found.limit = limit_after(inquiry.failures)
+    while found.chance >= found.limit and inquiry.left():
+        lots = [inquiry.luck.choice([FACTOR, ""]) for _ in range(inquiry.room())]
+        runs = yield [spec if lot else own for lot in lots]
+        for lot, run in zip(lots, runs, strict=True):
+            again = inquiry.compare(kept, run)
+            if (again is not None and again.position) != (lot != "" and place.position):
+                # Not always: then this experiment says nothing.
+                inquiry.failures += 1
+                return replace(found, divergent=None)
+            (found.after if lot else found.base).append(run)
+            draws.append(Draw({FACTOR: 0.5}, lot, lot))
+        found.chance = chance_by_lot(FACTOR, draws, [""], (1.0,))
     found.guilty = [_read(own, after) for own in (yield from _lines(inquiry, kept, after, carried))]
     return found
 

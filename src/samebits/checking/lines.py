@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from samebits.checking import plan as plans
 from samebits.checking.asking import Asking
 from samebits.checking.facts import Entry
-from samebits.checking.round import Round
 from samebits.checking.suspects import Suspect
 from samebits.factors.catalog import find
 from samebits.factors.context import SiteKey
@@ -36,19 +35,19 @@ class Place:
     company: tuple[Entry, ...] = ()
 
 
-def places_of(round_: Round, suspect: Suspect) -> list[Place]:
+def places_of(suspect: Suspect) -> list[Place]:
     """What can be said without any further run: the first line, and all others as its company."""
-    entries = round_.held.entries(suspect.name)
+    entries = suspect.held.entries(suspect.name)
     return [Place(entries[0], tuple(entries[1:]))] if entries else [Place(None)]
 
 
-def guilty_places(round_: Round, suspect: Suspect) -> Asking[list[Place]]:
+def guilty_places(suspect: Suspect) -> Asking[list[Place]]:
     """The lines to mend, the first one first."""
-    entries = round_.held.entries(suspect.name)
+    entries = suspect.held.entries(suspect.name)
     if not entries:
         return [Place(None)]
-    search = _Search(round_, suspect)
-    if len(entries) == 1 and suspect.name not in round_.held.base.facts.in_libraries:
+    search = _Search(suspect)
+    if len(entries) == 1 and suspect.name not in suspect.held.base.facts.in_libraries:
         return [Place(entries[0])]
     if find(suspect.name).fixed_once:
         return (yield from search.first_of_each_script(entries))
@@ -56,9 +55,9 @@ def guilty_places(round_: Round, suspect: Suspect) -> Asking[list[Place]]:
 
 
 class _Search:
-    def __init__(self, round_: Round, suspect: Suspect) -> None:
-        self.round, self.suspect = round_, suspect
-        self.left = min(MOST_RUNS, round_.inquiry.left())
+    def __init__(self, suspect: Suspect) -> None:
+        self.suspect, self.held = suspect, suspect.held
+        self.left = min(MOST_RUNS, self.held.inquiry.left())
 
     def first_of_each_script(self, entries: Sequence[Entry]) -> Asking[list[Place]]:
         """A seed in one script cures nothing in another one that it starts."""
@@ -78,7 +77,8 @@ class _Search:
         if not (yield from self._matter(entries)):
             return Place(None, tuple(entries))
         while high - low > 1:
-            middle = (low + high) // 2
+            # Most often the first line of all matters.
+            middle = (low + high) // 2 if low else 1
             if (yield from self._diverge(entries[:middle])):
                 high = middle
             else:
@@ -111,17 +111,17 @@ class _Search:
 
     def _matter(self, entries: Sequence[Entry]) -> Asking[bool]:
         """Whether the user's lines make runs diverge, and not what libraries do by themselves."""
-        if self.suspect.name not in self.round.held.base.facts.in_libraries:
+        if self.suspect.name not in self.held.base.facts.in_libraries:
             return True
         return (yield from self._diverge(entries))
 
     def _diverge(self, entries: Sequence[Entry]) -> Asking[bool]:
         self.left -= 1
-        runs = yield from self.round.inquiry.runs_of([self._plan([entry.site.key for entry in entries])])
-        return self.round.held.differ(self.round.held.base, runs[0]) is not None
+        runs = yield from self.held.inquiry.runs_of([self._plan([entry.site.key for entry in entries])])
+        return self.held.differ(self.held.base, runs[0]) is not None
 
     def _plan(self, keys: Sequence[SiteKey]) -> RunSpec:
-        return plans.sites_released_run(self.round.held.spare, self.suspect.name, keys)
+        return plans.sites_released_run(self.held.spare, self.suspect.name, keys)
 
 
 def _in_halves(entries: list[Entry]) -> list[list[Entry]]:

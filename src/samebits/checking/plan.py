@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from samebits.base.errors import UsageError
@@ -13,12 +13,14 @@ from samebits.runfolder.spec import RunSpec
 from samebits.workspace.workspace import Isolation
 
 DEFAULT_RUNS = 3
-DEFAULT_MAX_RUNS = 48
+# Besides the first ones; and for each factor that is found to make runs diverge.
+MAX_RUNS, MAX_RUNS_EACH = 33, 12
 # A first look: so long after the first step, and at least so many steps.
 LOOK_SECONDS, LOOK_STEPS = 3.0, 20
 # What is released takes its second other value: the first one was used by the varied run, and may have changed nothing.
 RELEASED = 2
 VARIED = "varied"
+REMEDY = "remedy"
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Request:
         vary: factors to vary besides those varied by default.
         seed: root of every derived value.
         runs: how many runs before anything is judged: two controls, the rest varied.
-        max_runs: how many runs altogether.
+        max_runs: how many runs altogether; None leaves it to what is found.
         jobs: how many side by side.
         as_fits: `jobs` is the most; fewer where the first run shows that no more fit.
         isolation: `copy` begins each run in a copy of the working folder, `none` all in the folder itself.
@@ -49,7 +51,7 @@ class Request:
     vary: tuple[str, ...] = ()
     seed: int = 0
     runs: int = DEFAULT_RUNS
-    max_runs: int = DEFAULT_MAX_RUNS
+    max_runs: int | None = None
     jobs: int = 1
     max_steps: int | None = None
     timeout: float | None = None
@@ -64,13 +66,13 @@ class Request:
     def __post_init__(self) -> None:
         for name, value, least in (
             ("--runs", self.runs, 2),
-            ("--max-runs", self.max_runs, 2),
+            ("--max-runs", 2 if self.max_runs is None else self.max_runs, 2),
             ("--jobs", self.jobs, 1),
             ("--max-steps", 1 if self.max_steps is None else self.max_steps, 1),
         ):
             if value < least:
                 raise UsageError(f"{name} must be at least {least}, got {value}")
-        if self.max_runs < self.runs:
+        if self.max_runs is not None and self.max_runs < self.runs:
             raise UsageError(
                 f"--max-runs {self.max_runs} leaves no room for the first {self.runs} runs",
                 f"give --max-runs {self.runs} or more, or fewer --runs",
@@ -84,6 +86,10 @@ class Request:
             raise UsageError(
                 f"{both[0]} cannot be both pinned and varied", f"leave out --pin {both[0]} or --vary {both[0]}"
             )
+
+    def most_runs(self, causes: int = 0) -> int:
+        """How many runs may be made altogether, where so many causes were found."""
+        return self.runs + MAX_RUNS + MAX_RUNS_EACH * causes if self.max_runs is None else self.max_runs
 
     @property
     def last_step(self) -> int | None:
@@ -133,15 +139,19 @@ def pinned_run(request: Request, names: Iterable[str], stop_after: int | None) -
     return RunSpec("pinned", settings, request.seed, witness=True, stop_after=last, begins="prepared")
 
 
-def released_run(pinned: RunSpec, factor: str, variant: int) -> RunSpec:
-    """The pinned run with one factor changed on purpose, in the same way each time."""
-    plan = pinned.with_settings({factor: Setting("varied", variant=variant, steady=True)})
-    return _named(plan, f"{factor} released")
+def released_run(pinned: RunSpec, names: Sequence[str], variant: int) -> RunSpec:
+    """The pinned run with some factors changed on purpose, in the same way each time."""
+    plan = pinned.with_settings({name: Setting("varied", variant=variant, steady=True) for name in names})
+    return _named(plan, f"{_together(names)} released")
 
 
-def natural_run(pinned: RunSpec, factor: str) -> RunSpec:
-    """The pinned run with one factor left alone, for factors whose settings have bits of their own."""
-    return _named(pinned.with_settings({factor: Setting()}), f"{factor} left alone")
+def natural_run(pinned: RunSpec, names: Sequence[str]) -> RunSpec:
+    """The pinned run with some factors left alone, for those whose settings have bits of their own."""
+    return _named(pinned.with_settings({name: Setting() for name in names}), f"{_together(names)} left alone")
+
+
+def _together(names: Sequence[str]) -> str:
+    return " and ".join(names) if len(names) < 3 else f"{len(names)} factors"
 
 
 def sites_released_run(pinned: RunSpec, factor: str, sites: Iterable[tuple[str, int]]) -> RunSpec:
@@ -156,7 +166,7 @@ def sites_released_run(pinned: RunSpec, factor: str, sites: Iterable[tuple[str, 
 def remedy_run(request: Request, pins: Iterable[str], *, stop_after: int | None = None) -> RunSpec:
     """These pins and nothing else."""
     held = {name: Setting("pinned") for name in pins}
-    plan = replace(_named(request.base("").with_settings(held), "remedy"), keeps=stop_after is None)
+    plan = replace(_named(request.base("").with_settings(held), REMEDY), keeps=stop_after is None)
     return plan if stop_after is None else replace(plan, stop_after=_earlier(plan.stop_after, stop_after))
 
 

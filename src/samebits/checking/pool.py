@@ -55,6 +55,7 @@ class RunPool:
     Attributes:
         runs: those that are complete, by their numbers.
         cut_short: number and spec of those that a signal ended.
+        causes: found so far: each allows for more runs.
         seconds: from the start of the first run to the end of the last one that is complete.
         remarks: what was made again because of another run, as sentences without an end.
     """
@@ -66,6 +67,7 @@ class RunPool:
         self.cut_short: tuple[tuple[int, RunSpec], ...] = ()
         self._runner = Runner(request.command, self.workspace)
         self._started = 0
+        self.causes = 0
         self._limits = Limits(request.timeout)
         self._lock = threading.Lock()
         self._fitting = Fitting(request.jobs, as_fits=request.as_fits, is_same_path=self.workspace.is_mounted)
@@ -76,7 +78,7 @@ class RunPool:
 
     @property
     def left(self) -> int:
-        return self.request.max_runs - self._started
+        return self.request.most_runs(self.causes) - self._started
 
     def room(self) -> int:
         """How many runs may go on side by side."""

@@ -2,22 +2,23 @@
 
     held        everything that can move is pinned
     released    one factor changed on purpose, always in the same way; factors that choose algorithms are left alone
-    remedy      the causes known so far pinned, and nothing else: first up to the divergent step, then to the end
+    remedy      the causes known so far pinned, and nothing else
 
-Runs end just after the divergent step, but for two that show that the remedy holds to the end. Where those take much
-longer, they come last, when the cause is known with its line; elsewhere they count as evidence, too. Held and released
-runs are made in turns, so that what changes with time is no evidence. Runs that were treated alike and diverge all the
-same end the search there: from that place on no factor can be accused.
+Who differs is suspected. Whether that was luck is found out by lot: in each further run it is drawn which of the
+suspects is released, if any. Runs end just after the divergent step, but for two that show that the remedy holds to the
+end: where those take much longer, they come last, when the causes are known with their lines. Runs that were treated
+alike and diverge all the same end the search there: from that place on no factor can be accused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from math import ceil, log2
 
 from samebits.checking import plan as plans
 from samebits.checking.asking import Asking
-from samebits.checking.evidence import LIMIT, LIMIT_WITHOUT_LINE, chance_of_scatter, chance_of_split
+from samebits.checking.evidence import RATES, Draw, chance_by_lot, limit_after
 from samebits.checking.first import following
 from samebits.checking.held import Held
 from samebits.checking.suspects import Lineup, Suspect
@@ -26,18 +27,19 @@ from samebits.checking.verdict import DivergentRuns, Evidence, Run
 from samebits.factors.catalog import in_order
 from samebits.runfolder.spec import RunSpec
 
-# A race that shows rarely would be followed for ever: after so many runs it stays suspected.
-MOST_RUNS_ABOUT_ONE = 24
+# A race that shows rarely would be followed for ever: after so many lots it stays suspected.
+MOST_DRAWS = 24
 
 
 @dataclass
 class Trial:
-    """The remedy, as far as it was tried.
+    """A remedy, as far as it was tried.
 
     Attributes:
         pins: it consists of.
-        runs: made with it, up to the divergent step at least.
-        whole: those that went to the end; the second one with everything else varied.
+        alike: runs with it and nothing else.
+        varied: those in which the rest was varied.
+        whole: those that went to the end, one of each sort, the varied one last.
         is_base: its runs have the bits of the held runs, so they count as such.
         holds: it cures the divergence it was tried for; None while that is not known.
         later: where its runs diverge all the same.
@@ -45,45 +47,46 @@ class Trial:
     """
 
     pins: tuple[str, ...]
-    runs: list[Run] = field(default_factory=list)
+    alike: list[Run] = field(default_factory=list)
+    varied: list[Run] = field(default_factory=list)
     whole: list[Run] = field(default_factory=list)
     is_base: bool = False
     holds: bool | None = None
     later: DivergentRuns | None = None
     failure: str = ""
 
+    @property
+    def runs(self) -> list[Run]:
+        """All of them."""
+        return [*self.alike, *self.varied]
+
 
 class Round:
-    """Experiments around one base. `next_suspect` and `weigh` are asked in turns, until a remedy is shown to hold.
+    """Experiments around one base, until a remedy is shown to hold.
 
     Args:
         inquiry: the check.
         at: where the runs diverge that are to be explained.
-        pins: causes known already; they stay pinned throughout.
-        moving: the factors that are held still besides.
-        suspects: those among them that can be guilty, the likeliest group first.
-        tried: how many factors earlier rounds have released.
+        suspects: factors that can be guilty, the likeliest group first.
+        before: the round whose remedy does not hold there.
 
     Attributes:
         held: runs with everything pinned.
         lineup: of the suspects.
-        accused: those that stood.
+        accused: those that stood so far.
+        trials: remedies, the last one the best.
         failure: why nothing could be tried, as a sentence.
     """
 
-    def __init__(
-        self,
-        inquiry: Inquiry,
-        at: DivergentRuns,
-        pins: Sequence[str],
-        moving: Collection[str],
-        suspects: Collection[str],
-        tried: int = 0,
-    ) -> None:
-        self.inquiry, self.at, self.pins = inquiry, at, tuple(pins)
-        self.held = Held(inquiry, at, pins, moving)
-        self.lineup = Lineup(self.held, suspects, pins, tried)
+    def __init__(self, inquiry: Inquiry, at: DivergentRuns, suspects: Collection[str], before: Round | None) -> None:
+        self.inquiry, self.at = inquiry, at
+        self.held = Held(inquiry, at)
         self.accused: list[Suspect] = []
+        self._draws: list[tuple[dict[str, float], str, Run]] = []
+        if before is not None:
+            # Who was found before is tested together with who is found now.
+            self.accused, before.accused, self._draws = before.accused, [], before._draws
+        self.lineup = Lineup(self.held, suspects, [one.name for one in self.accused])
         self.trials: list[Trial] = []
         self.failure = ""
 
@@ -93,199 +96,192 @@ class Round:
         if not self.failure:
             self.lineup.begin()
 
-    def next_suspect(self) -> Asking[Suspect | None]:
-        """The next factor that makes runs diverge when released; None when none is left, or the base is unsteady."""
-        return (yield from self.lineup.next(is_anyone_accused=bool(self.accused)))
+    def explain(self) -> Asking[Trial | None]:
+        """A remedy that holds at this place; None where none does. Unless another round follows, all is confirmed."""
+        before = list(self.accused)
+        while True:
+            suspect = yield from self.lineup.next(is_anyone_accused=bool(self.accused))
+            if suspect is not None:
+                self.accused.append(suspect)
+            pins = tuple(in_order([one.name for one in self.accused]))
+            if self.accused != before and pins not in [one.pins for one in self.trials]:
+                self.trials.append(Trial(pins))
+                yield from self._try(self.trials[-1], is_varied=True)
+            if self.trials and not self.lineup.is_anyone_likely:
+                yield from self._settle(self.trials[-1])
+            if suspect is None or (self._remedied is not None and self._remedied.later is None):
+                yield from self._confirm()
+            if suspect is None or self._remedied is not None:
+                return self._remedied
 
-    # ---- how sure that is
+    @property
+    def _remedied(self) -> Trial | None:
+        return self.trials[-1] if self.trials and self.trials[-1].holds else None
 
-    def weigh(self, suspect: Suspect) -> Asking[bool]:
-        """Make the runs that decide about a suspect, its remedy among them; False when it cannot be accused.
-
-        Of a long script the remedy's whole runs are left to `show`.
-        """
-        self.accused.append(suspect)
-        trial = Trial(tuple(in_order([*self.pins, *(one.name for one in self.accused)])))
-        self.trials.append(trial)
-        for batch in self._wanted(suspect, trial):
-            yield from self._made(batch, suspect, trial)
-            if not self.stands(suspect):
-                self.accused.remove(suspect)
-                self.trials.remove(trial)
-                return False
-        return True
-
-    def show(self, suspect: Suspect) -> Asking[bool]:
+    def show(self) -> Asking[bool]:
         """Whether the remedy tried last holds: shown by whole runs, unless it is known what comes after."""
         trial = self.trials[-1]
-        is_shown = trial.whole or trial.later is not None
-        for batch in [] if is_shown else self._batches(self._whole(trial)):
-            if trial.holds:
-                yield from self._made(batch, suspect, trial)
-        return bool(trial.holds)
+        if trial.later is None:
+            shown = {_is_varied(run.plan) for run in trial.whole}
+            for batch in self.inquiry.batches([self._remedy(trial, one) for one in (False, True) if one not in shown]):
+                known = trial.whole[0] if trial.whole else None
+                runs = yield from self.inquiry.runs_of([following(plan, known) for plan in batch])
+                for run in runs:
+                    self._take(trial, run)
+                if not trial.holds:
+                    return False
+        return True
+
+    # ---- how sure that is
 
     def evidence(self, suspect: Suspect) -> Evidence:
         """The runs that speak about a suspect, and what they prove together."""
         base = self.base_runs()
-        strays = self.strays(suspect)
-        if suspect.is_left_alone:
-            chance = chance_of_scatter(len(base), len(suspect.runs), strays, suspect.tried)
-        else:
-            chance = chance_of_split(len(base), strays, suspect.tried)
-            if strays < len(suspect.runs):
-                chance = 1.0
-        lines = self.held.entries(suspect.name)
+        chance, limit = suspect.proven or (self._chance(suspect), limit_after(self.inquiry.failures))
         return Evidence(
             tuple(run.id for run in base),
             tuple(run.id for run in suspect.runs),
-            strays,
+            suspect.strays,
             chance,
-            LIMIT if lines else LIMIT_WITHOUT_LINE,
+            limit,
             suspect.is_left_alone,
             suspect.runs[0].facts.last_words if suspect.place.stream == "outcome" else "",
         )
 
-    def _wanted(self, suspect: Suspect, trial: Trial) -> Iterator[list[tuple[str, RunSpec]]]:
-        """What to run next, batch by batch, as long as anything is missing."""
-        request = self.inquiry.request
-        released, held = ("released", suspect.plan), ("held", self.held.spare)
-        pins, last = trial.pins, self.held.step
-        alike = "remedy", plans.remedy_run(request, pins, stop_after=last)
-        varied = "remedy", plans.remedy_varied_run(request, pins, variant=plans.RELEASED, stop_after=last)
-        # Runs that were treated alike must agree when treated alike; one that was varied, when the rest is varied.
-        first, second = (alike, alike) if self._is_alike() else (varied, alike)
-        # Where many held runs are needed anyway, some come first: they show soonest that nothing can be accused.
-        yield from self._batches([*([held, held] if suspect.is_left_alone else []), released, first])
-        if trial.holds is None:
-            # Is it the base that does not repeat, or is there another cause, or do pins choose other algorithms?
-            yield from self._batches([held, second])
-        if trial.holds is None:
-            a, b = trial.runs[:2]
-            place = self.held.differ(a, b)
-            trial.holds = place is None
-            trial.later = None if place is None else DivergentRuns(a.id, b.id, place, varied=_varied(a, b))
-        comes_last = self.inquiry.is_long
-        if comes_last and trial.holds and self._is_alike():
-            # What would differ at once with the rest varied needs no whole run to show it.
-            yield from self._batches([released, ("rest varied", varied[1])])
-        if not comes_last:
-            one, other = self._whole(trial)
-            # Side by side, those that go to the end go together.
-            is_alone = self.inquiry.room() == 1
-            order = [released, one, released, other] if is_alone else [released, released, one, other]
-            for batch in self._batches(order):
-                if trial.holds:
-                    yield batch
-        while not self.evidence(suspect).is_enough and self._about(suspect) < MOST_RUNS_ABOUT_ONE:
-            yield from self._batches(self._missing(suspect, released, held))
-
-    def _whole(self, trial: Trial) -> list[tuple[str, RunSpec]]:
-        request = self.inquiry.request
-        return [
-            ("whole", plans.remedy_run(request, trial.pins)),
-            ("whole", plans.remedy_varied_run(request, trial.pins)),
-        ]
-
-    def _batches(self, wanted: Sequence[tuple[str, RunSpec]]) -> Iterator[list[tuple[str, RunSpec]]]:
-        """The plans with what they are for, in batches of as many as may go on side by side."""
-        left = list(wanted)
-        for batch in self.inquiry.batches([plan for _, plan in wanted]):
-            yield left[: len(batch)]
-            del left[: len(batch)]
-
-    def _made(self, batch: Sequence[tuple[str, RunSpec]], suspect: Suspect, trial: Trial) -> Asking[None]:
-        """Make these runs; the second one that goes to the end ends where it leaves the first."""
-        known = trial.whole[0] if trial.whole else None
-        wanted = [following(plan, known) if kind == "whole" else plan for kind, plan in batch]
-        runs = yield from self.inquiry.runs_of(wanted)
-        for (kind, _), run in zip(batch, runs, strict=True):
-            self._take(kind, run, suspect, trial)
-
-    def _missing(
-        self, suspect: Suspect, released: tuple[str, RunSpec], held: tuple[str, RunSpec]
-    ) -> list[tuple[str, RunSpec]]:
-        """The next runs of either kind, whichever proves more; as many as can be made side by side."""
-        base, strays, found = len(self.base_runs()), self.strays(suspect), list[tuple[str, RunSpec]]()
-        limit, tried, alone = self.evidence(suspect).limit, suspect.tried, len(suspect.runs)
-
-        def chance(more_base: int, more_strays: int) -> float:
-            if suspect.is_left_alone:
-                return chance_of_scatter(base + more_base, alone + more_strays, strays + more_strays, tried)
-            return chance_of_split(base + more_base, strays + more_strays, tried)
-
-        a = b = 0
-        while len(found) < self.inquiry.room() and (not found or chance(a, b) >= limit):
-            if chance(a + 1, b) < chance(a, b + 1):
-                a, found = a + 1, [*found, held]
-            else:
-                b, found = b + 1, [*found, released]
-        return found
-
-    def _about(self, suspect: Suspect) -> int:
-        return len(self.base_runs()) + len(suspect.runs)
-
-    def _take(self, kind: str, run: Run, suspect: Suspect, trial: Trial) -> None:
-        """Put a run where it belongs, and doubt the base where it differs from its like."""
-        if kind == "held":
-            self.held.add(run)
-        elif kind == "released":
-            suspect.runs.append(run)
-            if not suspect.is_left_alone:
-                self.held.doubt(suspect.runs[0], run)
-        else:
-            self._take_remedy(kind, run, trial)
-
-    def _take_remedy(self, kind: str, run: Run, trial: Trial) -> None:
-        pinned = {*run.plan.named("pinned"), *self.inquiry.request.pins}
-        if not run.succeeded or not pinned.issuperset(trial.pins):
-            # At fault is a pin of the remedy itself, which was left out: it is no remedy.
-            trial.holds, trial.failure = False, f"run {run.id}"
-            return
-        first = not trial.runs
-        trial.runs.append(run)
-        if first:
-            trial.is_base = self.held.differ(self.held.base, run) is None
-            trial.holds = True if trial.is_base else None
-        elif kind == "rest varied":
-            self._take_varied(run, trial)
-        elif kind == "whole":
-            self._take_whole(run, trial)
-
-    def _take_varied(self, run: Run, trial: Trial) -> None:
-        place = self.held.differ(trial.runs[0], run)
-        if place is not None:
-            trial.later = DivergentRuns(trial.runs[0].id, run.id, place, varied=_varied(trial.runs[0], run))
-
-    def _take_whole(self, run: Run, trial: Trial) -> None:
-        trial.whole.append(run)
-        self.inquiry.learn_length(trial.whole[0], self.at.divergence)
-        if len(trial.whole) == 1:
-            place = self.held.differ(trial.runs[0], run)
-            if place is not None:
-                # Left alone twice, and different: something else is not held yet.
-                trial.holds, trial.later = False, DivergentRuns(trial.runs[0].id, run.id, place)
-            return
-        place = self.inquiry.compare(trial.whole[0], run)
-        first = trial.whole[0]
-        trial.later = None if place is None else DivergentRuns(first.id, run.id, place, varied=_varied(first, run))
-
-    def _is_alike(self) -> bool:
-        """Whether the runs to be explained were treated alike; otherwise one of them was varied."""
-        return self.at.varied == ()
-
-    def stands(self, suspect: Suspect) -> bool:
-        """Whether a suspect still differs from the held runs before anything is unsteady."""
-        return suspect.place.position < self.held.limit()
-
-    def strays(self, suspect: Suspect) -> int:
+    def _chance(self, suspect: Suspect) -> float:
         if not suspect.is_left_alone:
-            return sum(self.held.differ(self.held.base, run) is not None for run in suspect.runs)
-        return len(suspect.runs) - max(len(one) for one in self.held.classes(suspect.runs))
+            draws = [Draw(shares, drawn, drawn == suspect.name) for shares, drawn, _ in self._draws]
+            return chance_by_lot(suspect.name, draws, [False], (1.0,))
+        results = {run.id: number for number, own in enumerate(suspect.held.classes(suspect.runs)) for run in own}
+        draws = [Draw(shares, drawn, results.get(run.id)) for shares, drawn, run in self._draws]
+        return chance_by_lot(suspect.name, draws, sorted(set(results.values())), RATES)
 
     def base_runs(self) -> list[Run]:
         """Held runs, and those with a remedy that have the same bits, up to the divergent step."""
         more = [run for trial in self.trials if trial.is_base for run in trial.runs]
         return [*self.held.runs, *(run for run in more if self.held.differ(self.held.base, run) is None)]
+
+    def _confirm(self) -> Asking[None]:
+        """Draw by lot until all suspects are guilty, or it has come to nothing."""
+        while (doubtful := self._doubtful()) and not self.held.is_hopeless():
+            yield from self._drawn(doubtful, min(self._lacking(doubtful), self.inquiry.room()))
+        if any(one.proven is None for one in self.accused):
+            self.inquiry.failures += 1
+
+    def _lacking(self, suspects: Sequence[Suspect]) -> int:
+        """How many lots it takes at least."""
+        return max((ceil(log2(own.chance / own.limit)) for own in map(self.evidence, suspects)), default=0)
+
+    def _doubtful(self) -> list[Suspect]:
+        """Who is not proven guilty yet, and may still be; who is, is so from now on."""
+        for one in self.accused:
+            own = self.evidence(one)
+            if one.proven is None and own.is_enough:
+                one.proven = own.chance, own.limit
+        drawn = [name for shares, _, _ in self._draws for name in shares]
+        return [one for one in self.accused if one.proven is None and drawn.count(one.name) < MOST_DRAWS]
+
+    def _drawn(self, suspects: Sequence[Suspect], count: int, beside: Sequence[RunSpec] = ()) -> Asking[list[Run]]:
+        """So many runs by lot, and others beside them, which are returned."""
+        shares = {one.name: 1 / (len(suspects) + 1) for one in suspects}
+        lots = [self.inquiry.luck.choice([None, *suspects]) for _ in range(count)]
+        limit, is_surprise = self.held.limit(), False
+        wanted = [self._unreleased() if one is None else one.plan for one in lots]
+        runs = yield from self.inquiry.runs_of([*beside, *wanted])
+        for one, run in zip(lots, runs[len(beside) :], strict=True):
+            self._draws.append((shares, "" if one is None else one.name, run))
+            if one is not None:
+                one.runs.append(run)
+                if not one.is_left_alone:
+                    one.held.doubt(one.runs[0], run)
+            elif run.plan.role == plans.REMEDY:
+                self._take(self.trials[-1], run)
+                is_surprise |= self.held.differ(self.held.base, run) is not None
+            else:
+                self.held.add(run)
+        if is_surprise or self.held.limit() != limit:
+            self._start_again()
+        return list(runs[: len(beside)])
+
+    def _start_again(self) -> None:
+        """What was drawn so far came to nothing: who still stands has to be tested anew, and more sharply."""
+        self.inquiry.failures += 1
+        self._draws.clear()
+        fallen = {one.name for one in self.accused if not one.stands}
+        self.accused = [one for one in self.accused if one.name not in fallen]
+        self.trials = [one for one in self.trials if not fallen.intersection(one.pins)]
+
+    def _unreleased(self) -> RunSpec:
+        """A run in which no suspect is released: the remedy's where one is needed anyway, and nothing is varied."""
+        trial = self.trials[-1] if self.trials else None
+        if trial is not None and trial.is_base and trial.varied and not trial.alike and self._is_alike():
+            return self._remedy(trial, False, is_short=self.inquiry.is_long)
+        return self.held.spare
+
+    # ---- the remedy
+
+    def _try(self, trial: Trial, *, is_varied: bool) -> Asking[None]:
+        """One run with a remedy, and what else may go on beside it."""
+        plan = self._remedy(trial, is_varied, is_short=self.inquiry.is_long)
+        doubtful = self._doubtful()
+        runs = yield from self._drawn(doubtful, min(self._lacking(doubtful), self.inquiry.room() - 1), [plan])
+        self._take(trial, runs[0])
+
+    def _settle(self, trial: Trial) -> Asking[None]:
+        """What a remedy does with nothing else treated, where it does not do what held runs do with the rest varied."""
+        most = 2 if self._is_alike() else 1
+        while trial in self.trials and len(trial.alike) < most and self._is_open(trial):
+            yield from self._try(trial, is_varied=False)
+
+    def _is_open(self, trial: Trial) -> bool:
+        """Whether it is not known if it holds, or what comes later."""
+        if trial.holds is None or not trial.runs:
+            return trial.holds is None
+        is_longer = self.inquiry.is_short and self.inquiry.compare(self.held.base, trial.runs[-1]) is not None
+        return bool(trial.holds) and not trial.alike and is_longer
+
+    def _remedy(self, trial: Trial, is_varied: bool, *, is_short: bool = False) -> RunSpec:
+        make = plans.remedy_varied_run if is_varied else plans.remedy_run
+        return make(self.inquiry.request, trial.pins, stop_after=self.held.step if is_short else None)
+
+    def _take(self, trial: Trial, run: Run) -> None:
+        """What a run with a remedy shows."""
+        pinned = {*run.plan.named("pinned"), *self.inquiry.request.pins}
+        if not run.succeeded or not pinned.issuperset(trial.pins):
+            # At fault is a pin of the remedy itself, which was left out: it is no remedy.
+            trial.holds, trial.failure = False, f"run {run.id}"
+            return
+        known = [*trial.whole, *trial.alike, *trial.varied][:1]
+        is_varied = _is_varied(run.plan)
+        (trial.varied if is_varied else trial.alike).append(run)
+        if run.plan.stop_after == self.inquiry.request.last_step:
+            trial.whole = sorted([*trial.whole, run], key=lambda one: _is_varied(one.plan))
+            if not is_varied:
+                self.inquiry.learn_length(run, self.at.divergence)
+        if self.held.differ(self.held.base, run) is None:
+            trial.holds = trial.is_base = True
+        if known:
+            self._compared(trial, *sorted([known[0], run], key=lambda one: _is_varied(one.plan)))
+
+    def _compared(self, trial: Trial, a: Run, b: Run) -> None:
+        """What two runs with a remedy show."""
+        place, varied = self.inquiry.compare(a, b), _varied(a, b)
+        if place is None or place.position >= self.held.limit():
+            trial.holds = True if trial.holds is None else trial.holds
+            return
+        if trial.later is None or not varied:
+            trial.later = DivergentRuns(a.id, b.id, place, varied=varied)
+        if self.held.differ(a, b) is not None and (not varied or not self._is_alike()):
+            # Something else is not held yet.
+            trial.holds = False
+
+    def _is_alike(self) -> bool:
+        """Whether the runs to be explained were treated alike; otherwise one of them was varied."""
+        return self.at.varied == ()
+
+
+def _is_varied(plan: RunSpec) -> bool:
+    return plan.role != plans.REMEDY
 
 
 def _varied(a: Run, b: Run) -> tuple[str, ...]:

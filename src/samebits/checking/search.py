@@ -11,12 +11,10 @@ pins held.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from samebits.base.errors import SamebitsError
 from samebits.checking.asking import Asking, BudgetSpentError
-from samebits.checking.evidence import LIMIT, chance_of_scatter, chance_of_split
 from samebits.checking.facts import Entry
 from samebits.checking.first import first_divergence, trained_alike
 from samebits.checking.leftovers import LeftBehind, first_run_effect, left_behind
@@ -27,7 +25,6 @@ from samebits.checking.treatments import Inquiry, varying_between_runs
 from samebits.checking.verdict import Cause, DivergentRuns, Remedy, Run, Unknown
 from samebits.factors.catalog import find, in_order
 
-MAX_ROUNDS = 4
 SEEDED_LATE, LIBRARY = "drawn before it was seeded", "a library"
 
 
@@ -61,20 +58,20 @@ class Found:
     def causes(self) -> list[Cause]:
         """The causes, those first that drift; each is one thing to mend."""
         found = [] if self.left is None else self.left.causes
-        found += [cause for round_, one in self._accused for cause in self._causes_of(round_, one)]
+        found += [cause for one in self.accused for cause in self._causes_of(one)]
         return sorted(found, key=lambda cause: not cause.varies_between_runs)
 
     @property
-    def _accused(self) -> list[tuple[Round, Suspect]]:
+    def accused(self) -> list[Suspect]:
         """Those that still stand: a later round may have shown that nothing repeats where they differ."""
-        return [(round_, one) for round_ in self.rounds for one in round_.accused if round_.stands(one)]
+        return [one for one in self.rounds[-1].accused if one.stands] if self.rounds else []
 
-    def _causes_of(self, round_: Round, suspect: Suspect) -> list[Cause]:
-        factor, facts = find(suspect.name), round_.held.base.facts
+    def _causes_of(self, suspect: Suspect) -> list[Cause]:
+        factor, facts = find(suspect.name), suspect.held.base.facts
         lucky = facts.read_lines.get(suspect.name, ()) if factor.found_statically else ()
         if lucky:
             read = [Place(lucky[0], tuple(lucky[1:]))]
-        evidence = round_.evidence(suspect)
+        evidence = self.rounds[-1].evidence(suspect)
         late = facts.late_seeds.get(suspect.name)
         return [
             Cause(
@@ -93,14 +90,31 @@ class Found:
                 seeded_late=late,
                 divergent=suspect.divergent,
             )
-            for place in (read if lucky else self.places.get(suspect.name) or places_of(round_, suspect))
+            for place in (read if lucky else self.places.get(suspect.name) or places_of(suspect))
         ]
 
     @property
     def remedy(self) -> Remedy | None:
         """The last one that was tried; it holds all causes found so far."""
-        trials = [(round_, trial) for round_ in self.rounds for trial in round_.trials]
-        return _remedy(*trials[-1]) if trials and self._accused else None
+        names = {one.name for one in self.accused}
+        trials = [(round_, one) for round_ in self.rounds for one in round_.trials if names and names <= {*one.pins}]
+        return self._remedy(*trials[-1]) if trials else None
+
+    def _remedy(self, round_: Round, trial: Trial) -> Remedy:
+        own = [run for run in trial.runs if round_.held.differ(trial.runs[0], run) is None]
+        evidence = [self.rounds[-1].evidence(one) for one in self.accused]
+        varied = trial.whole[1].id if len(trial.whole) > 1 else None
+        is_fix = bool(trial.holds) and trial.later is None and varied is not None
+        return Remedy(
+            trial.pins,
+            is_fix and all(one.is_enough for one in evidence),
+            diverged=None if trial.later is None else (trial.later.a, trial.later.b),
+            runs=tuple(run.id for run in own),
+            whole=tuple(run.id for run in trial.whole),
+            varied=varied,
+            chance=max(one.chance for one in evidence),
+            failure=trial.failure,
+        )
 
     @property
     def unknown(self) -> Unknown | None:
@@ -114,19 +128,20 @@ class Found:
             is_held = {unsteady.a, unsteady.b} <= {run.id for run in last.held.runs}
             seen = (results, runs) if is_held else (2, 2)
             return Unknown(unsteady, is_held, *seen, witnessed=_witnessed(last))
-        later = last.trials[-1].later if last.trials else None
-        if later is None or self.stopped:
+        if self.stopped or last.failure:
             return None
-        return Unknown(later, False, witnessed=_witnessed(last))
+        if last.trials:
+            later = last.trials[-1].later
+            return None if later is None else Unknown(later, False, witnessed=_witnessed(last))
+        lineup, untried = last.lineup, tuple(self.waiting)
+        return Unknown(
+            last.at, False, witnessed=_witnessed(last), acquitted=tuple(in_order(lineup.acquitted)), untried=untried
+        )
 
     @property
     def waiting(self) -> list[str]:
         """Factors that were to be released, and were not."""
-        return in_order(self.rounds[-1].lineup.candidates) if self.rounds else []
-
-    @property
-    def tried(self) -> int:
-        return self.rounds[-1].lineup.tried if self.rounds else 0
+        return in_order(self.rounds[-1].lineup.waiting) if self.rounds else []
 
 
 def look(inquiry: Inquiry, found: Found) -> Asking[None]:
@@ -150,41 +165,25 @@ def look(inquiry: Inquiry, found: Found) -> Asking[None]:
 
 def _explain(inquiry: Inquiry, divergent: DivergentRuns, found: Found) -> Asking[None]:
     """Causes and remedies in turn, until a remedy holds to the end or no suspect is left."""
-    at, pins = divergent, list[str]()
-    for _ in range(MAX_ROUNDS):
-        round_ = Round(inquiry, at, pins, _moving(inquiry, at), _suspects(inquiry, at), found.tried)
+    at, round_ = divergent, None
+    while True:
+        round_ = Round(inquiry, at, _suspects(inquiry, at), round_)
         found.rounds.append(round_)
         yield from round_.begin()
         if round_.failure:
             found.untested.append(round_.failure)
             return
-        trial = yield from _remedied(round_, found)
-        if trial is None:
+        trial = yield from round_.explain()
+        for suspect in round_.accused:
+            if suspect.proven and suspect.name not in found.places:
+                found.places[suspect.name] = yield from guilty_places(suspect)
+        if trial is None or not (yield from round_.show()):
             return
         if trial.later is None:
             alike = [run for run in trial.runs if run not in trial.whole]
             found.left = yield from left_behind(inquiry, [*trial.whole, *alike])
             return
-        at, pins = trial.later, [*trial.pins]
-
-
-def _remedied(round_: Round, found: Found) -> Asking[Trial | None]:
-    """The first remedy that holds where this round began; None when no suspect is left."""
-    while True:
-        suspect = yield from round_.next_suspect()
-        if suspect is None:
-            return None
-        if not (yield from round_.weigh(suspect)):
-            continue
-        trial = round_.trials[-1]
-        found.places[suspect.name] = yield from guilty_places(round_, suspect)
-        if trial.holds and (yield from round_.show(suspect)):
-            return trial
-
-
-def _moving(inquiry: Inquiry, at: DivergentRuns) -> list[str]:
-    """What is held still: what moves by itself, and where a varied run is to be explained, what was varied in it."""
-    return in_order([*varying_between_runs(), *at.varied])
+        at = trial.later
 
 
 def _suspects(inquiry: Inquiry, at: DivergentRuns) -> list[str]:
@@ -192,41 +191,11 @@ def _suspects(inquiry: Inquiry, at: DivergentRuns) -> list[str]:
     return [*at.varied, *(name for name in varying_between_runs() if name not in at.varied)]
 
 
-def _remedy(round_: Round, trial: Trial) -> Remedy:
-    """What its runs and the released ones say together."""
-    own = [run for run in trial.runs if round_.held.differ(trial.runs[0], run) is None]
-    base = round_.base_runs() if trial.is_base else own
-    # Of the patterns that speak for it, each by itself is as rare as it is: the rarest one counts.
-    chance = min((_chance(round_, suspect, base) for suspect in round_.accused), default=1.0)
-    varied = trial.whole[1].id if len(trial.whole) > 1 else None
-    is_fix = bool(trial.holds) and trial.later is None and varied is not None
-    return Remedy(
-        trial.pins,
-        is_fix and chance < LIMIT,
-        diverged=None if trial.later is None else (trial.later.a, trial.later.b),
-        runs=tuple(run.id for run in own),
-        whole=tuple(run.id for run in trial.whole),
-        varied=varied,
-        chance=chance,
-        failure=trial.failure,
-    )
-
-
-def _chance(round_: Round, suspect: Suspect, base: Sequence[Run]) -> float:
-    """That a coin makes the remedy's runs agree, and those in which this factor is released differ from them."""
-    if not base:
-        return 1.0
-    if suspect.is_left_alone:
-        return chance_of_scatter(len(base), len(suspect.runs), round_.strays(suspect))
-    strays = sum(round_.held.differ(base[0], run) is not None for run in suspect.runs)
-    return chance_of_split(len(base), strays)
-
-
 def _witnessed(round_: Round) -> tuple[tuple[str, Entry], ...]:
     """Every factor that entered a held run, with its first line, but for those that were found guilty."""
     if not round_.held.runs:  # the runs were used up before
         return ()
-    guilty = {*round_.pins, *(one.name for one in round_.accused)}
+    guilty = {one.name for one in round_.accused}
     facts = round_.held.base.facts
     read = {name: lines for name, lines in facts.read_lines.items() if find(name).held_in_part}
     entries = {**facts.entries, **read}

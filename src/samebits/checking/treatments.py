@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from random import Random
 from typing import Final
 
 from samebits.checking.asking import Asking, Compare
@@ -41,6 +42,10 @@ class Inquiry:
         is_long: the script goes on long after the step at which runs diverge, so whole runs are dear.
         unsteady: two runs that were treated alike and diverge although nothing was free: from there on no factor can be
             accused, in whatever round.
+        is_short: the script ended by itself within the first look, so whole runs are cheap, and serve every round.
+        known: runs of earlier rounds by what was released in them; held ones by None.
+        failures: tests of suspects that came to nothing.
+        luck: draws by lot. It has no seed: the bound on false accusations holds for its draws, whatever the script.
         blames_us: whether a failure under treatment is ours: not so where untreated runs fail, too.
     """
 
@@ -59,6 +64,10 @@ class Inquiry:
     made: list[Run] = field(default_factory=list)
     is_long: bool = False
     compare_trained: Compare | None = None
+    is_short: bool = False
+    known: dict[Hashable, list[Run]] = field(default_factory=dict)
+    failures: int = 0
+    luck: Random = field(default_factory=Random)
 
     def room(self) -> int:
         """How many runs may be made at once: the last one that is left is not kept waiting for two."""

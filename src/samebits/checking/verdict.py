@@ -60,6 +60,10 @@ class Run:
         return self.outcome.succeeded
 
     @property
+    def stopped(self) -> bool:
+        return self.outcome.stopped
+
+    @property
     def path(self) -> Path:
         return self.outcome.folder.path
 
@@ -346,6 +350,9 @@ class Unknown:
         runs: how many.
         seeds: calls that seeded a generator with another value in each of the two runs.
         witnessed: factors that entered up to there, with their first lines; none of them could be singled out.
+        acquitted: factors that were let go, singly or together, and changed nothing, where all held runs agree.
+        untried: factors that were not let go any more.
+        apart: what the two runs noted differently besides: commands that they started, files that they met.
     """
 
     divergent: DivergentRuns
@@ -354,13 +361,17 @@ class Unknown:
     runs: int = 2
     seeds: tuple[Reseeded, ...] = ()
     witnessed: tuple[tuple[str, Entry], ...] = ()
+    acquitted: tuple[str, ...] = ()
+    untried: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
 
 
 def whole_runs(runs: Sequence[AnyRun]) -> tuple[AnyRun, ...]:
-    """Those that took as many steps as any; others were stopped on purpose, failed, or met what another one left."""
+    """Those that took as many steps as any, and of these that went to their own end, where any did."""
     own = [run for run in runs if run.begins != "left"]
     steps = max((run.steps for run in own), default=0)
-    return tuple(run for run in own if run.steps == steps > 0 and run.succeeded)
+    longest = [run for run in own if run.steps == steps > 0 and run.succeeded]
+    return tuple([run for run in longest if not run.stopped] or longest)
 
 
 @dataclass(frozen=True)

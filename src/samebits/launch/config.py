@@ -28,7 +28,7 @@ class Config:
 
     seed: int = 0
     runs: int = 3
-    max_runs: int = 48
+    max_runs: int | None = None
     jobs: int | Literal["auto"] | None = None
     max_steps: int | None = None
     timeout: float | None = None

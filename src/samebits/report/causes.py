@@ -105,6 +105,8 @@ def unknown_line(unknown: Unknown) -> str:
     held = "with everything pinned that can be" if unknown.held else "with the remedy in place"
     if not unknown.held and not divergent.varied:
         held = "treated alike"
+    elif unknown.acquitted:
+        held = "where harmless things are varied"
     return f"unknown: {held}, runs {divergent.a} and {divergent.b} diverge {where(divergent.divergence)}"
 
 
@@ -125,7 +127,18 @@ def reseeded(seeds: Sequence[Reseeded]) -> list[str]:
     return [f"{one.what} with {one.a} in one run and {one.b} in the other, {place_of(one.site)}" for one in seeds]
 
 
-def excluded(origin: Origin | None) -> list[str]:
+def excluded(verdict: Verdict) -> list[str]:
+    """What an unknown cause is not, and what it may still be of what the catalogue holds."""
+    assert verdict.unknown is not None
+    names, untried = verdict.unknown.acquitted, verdict.unknown.untried
+    said = (
+        [f"with everything pinned runs agree; let go again, these changed nothing: {', '.join(names)}"] if names else []
+    )
+    said += [f"not let go any more: {', '.join(untried)}"] if untried else []
+    return said + _excluded(verdict.origin)
+
+
+def _excluded(origin: Origin | None) -> list[str]:
     """What the operation at which runs diverge rules out."""
     if origin is None:
         return []
@@ -150,7 +163,7 @@ def advice(verdict: Verdict) -> list[str]:
     if origin is not None and origin.replay is not None and origin.replay.is_racy:
         return ["samebits run --pin torch-algorithms, or a deterministic operation in its place"]
     between = "addresses (sorted by id(), sets of objects), files that an earlier run left"
-    if excluded(origin) and origin is not None and origin.first.place.finding == "op":
+    if _excluded(origin) and origin is not None and origin.first.place.finding == "op":
         return [f"look for what differs between processes: {between}"]
     if verdict.unknown.seeds:
         return [f"look at what the seed at {lines_of([one.site for one in verdict.unknown.seeds])} is computed from"]

@@ -393,7 +393,8 @@ def _unknown(verdict: Verdict) -> list[CauseDocument]:
                 {"factor": name, "what": entry.what, "location": location_json(entry.site, entry.source)}
                 for name, entry in unknown.witnessed
             ],
-            "excluded": excluded(verdict.origin),
+            "excluded": excluded(verdict),
+            "apart": list(unknown.apart),
             "next": advice(verdict),
         }
     ]

@@ -202,7 +202,7 @@ def _cause(cause: CauseDocument, sources: bool, cwd: str) -> View:
     near = {"location": _near(cause["location"], cwd), "others": others, "witnessed": entered}
     near["seeded_late"] = _near(cause.get("seeded_late"), cwd)
     # An answer of an older samebits lacks what came later.
-    later: View = {"fixed_together": False, "runs": None, "excluded": [], "next": [], "seeded": []}
+    later: View = {"fixed_together": False, "runs": None, "excluded": [], "apart": [], "next": [], "seeded": []}
     return {**later, **cause, "lines": lines, "shown_by": shown, **near}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from samebits.checking.plan import LOOK_SECONDS, LOOK_STEPS, Request
+from samebits.checking.plan import LOOK_SECONDS, LOOK_STEPS, MAX_RUNS_EACH, Request
 from samebits.checking.pool import LEAST_LIMIT_SECONDS, LIMIT_RATIO
 from samebits.checking.verdict import Unknown, Verdict
 from samebits.comparison.locate import Divergence
@@ -176,7 +176,8 @@ def _unknown_rows(verdict: Verdict, unknown: Unknown) -> list[tuple[str, str]]:
         rows.append(("", f"{unknown.results} different results in {unknown.runs} runs treated alike"))
     rows += [("seeded", line) for line in reseeded(unknown.seeds)]
     rows += [("witnessed", line) for line in witnessed(unknown.witnessed)]
-    rows += [("excluded", line) for line in excluded(verdict.origin)]
+    rows += [("excluded", line) for line in excluded(verdict)]
+    rows += [("differs", line) for line in unknown.apart]
     rows += [("next", line) for line in advice(verdict)]
     return rows
 
@@ -229,7 +230,7 @@ def plan_text(request: Request, first: Sequence[RunSpec]) -> str:
     read = ", ".join(name for name in request.pinnable() if find(name).found_statically)
     rows += [
         ("if they", "diverge, the following runs end just after the step at which they diverged:"),
-        ("pinned", f"twice, and in turns with what is released until it is sure, with {pinnable}"),
+        ("pinned", f"and what is released, drawn by lot until it is sure, with {pinnable}"),
         ("released", f"one factor at a time: those that entered the pinned run{f', and {read}' if read else ''}"),
         ("remedy", "the guilty factors pinned; twice to the end, once with the rest varied"),
         ("lines", "a guilty factor changed at some of its lines only, until they are known"),
@@ -257,8 +258,9 @@ def _bounds(request: Request) -> str:
     )
     limit = f"{request.timeout:g} s each" if request.timeout else own
     steps = f", the first {request.max_steps} steps" if request.max_steps else ""
+    more = "" if request.max_runs else f" and {MAX_RUNS_EACH} for each cause"
     at_a_time = f"{'up to ' if request.as_fits and request.jobs > 1 else ''}{request.jobs} at a time"
-    return f"at most {request.max_runs} runs, {at_a_time}, {limit}{steps}"
+    return f"at most {request.most_runs()} runs{more}, {at_a_time}, {limit}{steps}"
 
 
 def factors_text(status: Status) -> str:

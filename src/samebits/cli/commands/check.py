@@ -40,7 +40,7 @@ from samebits.runfolder.folder import new_home
 @pin_option("Hold this factor still in every run (repeatable).")
 @click.option("--vary", multiple=True, metavar="FACTOR", help="Vary this factor too (repeatable).")
 @click.option("--runs", type=int, help="Runs before anything is judged: two controls, the rest varied (default 3).")
-@click.option("--max-runs", type=int, help="At most so many runs altogether (default 48).")
+@click.option("--max-runs", type=int, help="At most so many runs altogether (default 36, and 12 for each cause).")
 @click.option(
     "--jobs",
     type=jobs_given,

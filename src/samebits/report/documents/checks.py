@@ -84,6 +84,7 @@ class _MoreOfCause(TypedDict, total=False):
     seeded: list[SeededDocument]
     witnessed: list[WitnessedDocument]
     excluded: list[str]
+    apart: list[str]
     next: list[str]
 
 
@@ -107,6 +108,7 @@ class CauseDocument(_MoreOfCause):
         seeded: of an unknown cause: calls that seeded a generator with another value in each of two runs
         witnessed: of an unknown cause: factors that entered, each with its first line
         excluded: of an unknown cause: what the evidence rules out
+        apart: of an unknown cause: what only one of the two runs noted
         next: of an unknown cause: what to try next
     """
 
