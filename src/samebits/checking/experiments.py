@@ -16,7 +16,6 @@ from samebits.checking.leftovers import described, outside
 from samebits.checking.origin import MAX_PAIRS, RecordingEndedError, find_origins
 from samebits.checking.plan import Request
 from samebits.checking.pool import RunPool
-from samebits.checking.printed import first_difference
 from samebits.checking.search import Found, look
 from samebits.checking.treatments import Inquiry
 from samebits.checking.verdict import (
@@ -68,6 +67,7 @@ def _verdict_of(request: Request, pool: RunPool, so_far: Callable[[Verdict], Non
         lambda: space.is_prepared,
         space.forget_prepared,
         space.folder,
+        pool.unlike,
     )
     answered(look(inquiry, found), _running(request, pool, found, so_far))
     if found.signal is not None and found.divergent is None:
@@ -86,6 +86,10 @@ def _verdict_of(request: Request, pool: RunPool, so_far: Callable[[Verdict], Non
         kind: VerdictKind = "undecided" if found.stopped or agreed else "same"
         notes = _known_so_far(pool) if found.stopped else _about_the_same(found, inquiry, pool)
         return _verdict(request, pool, kind, notes=notes, agreed=agreed, **common)
+    if found.made.at is not None and not any(cause.confirmed for cause in found.causes):
+        notes = (*_about_the_same(found, inquiry, pool), *(f"not confirmed: {one.factor}" for one in found.causes))
+        unshown = _measured(pool, found.made.at)
+        return _verdict(request, pool, "undecided", divergent=unshown, notes=notes, agreed=True, **common)
     more = _More()
     try:
         _locate(request, pool, found, more)
@@ -132,7 +136,11 @@ def _running(
         if now != known[-1]:
             known.append(now)
             so_far(_verdict(request, pool, "different", divergent=found.divergent, causes=causes))
-        return pool.run_all(plans)
+        runs = pool.run_all(plans)
+        trouble = next((run.trouble for run in runs if run.trouble is not None), None)
+        if trouble is not None:
+            raise BudgetSpentError(trouble=trouble)
+        return runs
 
     return run_all
 
@@ -163,7 +171,7 @@ def _locate(request: Request, pool: RunPool, found: Found, more: _More) -> None:
         ]
         at = next(filter(None, shown), found.divergent if request.level == "op" else None)
     # Operations are recorded by rank: of processes and threads beside the first one there are none to compare.
-    if at is None or at.divergence.stream in ("outcome", "length") or at.divergence.process:
+    if at is None or at.divergence.stream in ("outcome", "length", "product") or at.divergence.process:
         return
     a, b = (_run(pool, number).plan for number in (at.a, at.b))
     most = MAX_ORIGINS if request.all_origins else 1
@@ -217,7 +225,7 @@ def _reseeded(a: Sequence[SeedCall], b: Sequence[SeedCall]) -> tuple[Reseeded, .
 
 def _about_the_same(found: Found, inquiry: Inquiry, pool: RunPool) -> tuple[str, ...]:
     """What runs did beside agreeing."""
-    return (*_about_printed(pool), *_about_files(found, pool), *_bounds(inquiry.request))
+    return (*filter(None, [found.made.words]), *_about_files(found, pool), *_bounds(inquiry.request))
 
 
 def _about_files(found: Found, pool: RunPool) -> list[str]:
@@ -254,19 +262,6 @@ def _outside(found: Found, pool: RunPool) -> list[str]:
         f"whether it matters that the script {described(one)}, {one.asked.place}: it lies outside the working folder"
         for one in [*carried.values()][:MOST_NAMED]
     ]
-
-
-def _about_printed(pool: RunPool) -> list[str]:
-    """What runs printed is not compared; where those that were left alone print other text, that is worth a look."""
-    alone = [run for run in pool.runs if _is_whole(run) and not run.plan.settings]
-    if len(alone) < 2:
-        return []
-    found = first_difference(*(run.outcome.folder.stdout for run in alone[:2]))
-    if found is None:
-        return []
-    number, left, right = found
-    ids = f"runs {alone[0].id} and {alone[1].id}"
-    return [f"{ids} print different text, which is not compared; first in line {number}: {left!r} and {right!r}"]
 
 
 def _about_the_remedy(found: Found, remedy: Remedy | None) -> list[str]:
@@ -390,6 +385,7 @@ def _verdict(request: Request, pool: RunPool, kind: VerdictKind, **more: Any) ->
 
 
 def _not_observed(runs: Sequence[Run], streams: Sequence[str]) -> tuple[str, ...]:
-    noted = (note.what for run in runs for note in read_notes(run.path, Unseen))
+    # The files that a run has made are compared.
+    noted = (note.what for run in runs for note in read_notes(run.path, Unseen) if not note.files)
     lacking = missing(streams, cuts_of(run.path for run in runs)) if streams else ()
     return tuple(dict.fromkeys([*lacking, *noted]))

@@ -25,6 +25,7 @@ from samebits.runfolder.notes import (
     Started,
     Used,
     Witnessed,
+    Wrote,
     read_processes,
 )
 from samebits.workspace.place import is_in, read_place
@@ -101,6 +102,7 @@ class Facts:
         late_seeds: factor → where a generator was seeded that had been drawn from already, in the same process.
         carried: what it asked for and wrote later, in the order of time: the next run may find it.
         reached: what it met outside its copy of the folder.
+        wrote: path → the line that wrote it first.
         stopped_after: the step after which samebits ended it; None where it went to its own end.
     """
 
@@ -118,6 +120,7 @@ class Facts:
     late_seeds: Mapping[str, Site] = field(default_factory=dict)
     carried: tuple[Carried, ...] = ()
     reached: tuple[Reached, ...] = ()
+    wrote: Mapping[str, Site] = field(default_factory=dict)
     stopped_after: int | None = None
 
     @property
@@ -152,6 +155,7 @@ def read_facts(folder: Path, changed: Collection[str] | None = ()) -> Facts:
         {name: site for notes in reversed(processes) for name, site in _late(notes)},
         _carried(_of(Carried, notes), changed),
         tuple(_of(Reached, notes)),
+        {note.path: note.site for note in reversed([*_of(Wrote, notes)]) if note.site is not None},
         max((note.stopped_after for note in _of(Ended, notes) if note.stopped_after is not None), default=None),
     )
 

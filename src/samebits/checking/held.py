@@ -38,7 +38,7 @@ class Held:
     def __init__(self, inquiry: Inquiry, at: DivergentRuns, pins: Sequence[str], moving: Collection[str]) -> None:
         self.inquiry, self._at, place, request = inquiry, at, at.divergence, inquiry.request
         # A process among several may come to its step long after another one has passed the same number.
-        ends_there = place.stream not in ("length", "outcome", "end") and not place.process
+        ends_there = place.stream not in ("length", "outcome", "end", "product") and not place.process
         self.step = place.step if ends_there else None
         names = in_order([*pins, *(name for name in moving if name not in request.pins)])
         self.plan = self.spare = plans.pinned_run(request, names, self.step)

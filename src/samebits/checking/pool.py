@@ -20,6 +20,7 @@ from samebits.checking.plan import Request
 from samebits.checking.treatments import ended
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence, first_divergence
+from samebits.comparison.products import Products, Unlike, read_products, unlike
 from samebits.launch.command import Command
 from samebits.launch.machine import Fitting
 from samebits.launch.process import Outcome, Runner
@@ -72,6 +73,7 @@ class RunPool:
         self.seconds = 0.0
         self.remarks: list[str] = []
         self._compared: dict[tuple[int, int], Divergence | None] = {}
+        self._unlike: dict[tuple[int, int], list[Unlike]] = {}
 
     @property
     def left(self) -> int:
@@ -115,6 +117,18 @@ class RunPool:
         if key not in self._compared:
             self._compared[key] = divergence_of(a, b)
         return self._compared[key]
+
+    def unlike(self, a: Run, b: Run) -> list[Unlike]:
+        """What two runs have made otherwise, without what the first one prepared for the others; looked at once."""
+        key = a.id, b.id
+        if key not in self._unlike:
+            kept = [
+                {path: one for path, one in run.products.files.items() if path not in self.workspace.prepared}
+                for run in (a, b)
+            ]
+            left, right = (replace(run.products, files=files) for run, files in zip((a, b), kept, strict=True))
+            self._unlike[key] = unlike(left, right)
+        return self._unlike[key]
 
     def steps_in_common(self) -> int:
         """How many steps two runs at least have in common, where a signal ended some; 0 where any two differ."""
@@ -201,7 +215,7 @@ class RunPool:
         path = self.path_of(number, plan)
         self._announce(number, plan, None, path)
         first_steps: list[float] = []
-        began, changed = time.time(), set[str]()
+        began, changed, products = time.time(), set[str](), list[Products]()
 
         def waiting() -> None:
             self._announce(number, plan, None, path)
@@ -217,15 +231,29 @@ class RunPool:
                 changed.update(self.workspace.changed(place))
             if number == 1 and first_steps and plan.begins == "prepared":
                 self._prepare(place, began, first_steps[0])
+            products.append(self._products(outcome, place))
             is_whole = outcome.succeeded and not outcome.stopped
             if plan.keeps and (plan.resume is not None or (is_whole and carried)) and place.copy:
                 self.workspace.keep(place, number)
 
         # Asked again and again: side by side, the others begin before the first run has ended.
         outcome = self._runner.run(plan, path, lambda: self._limits.of(plan), waiting, finish, command)
-        return self._read(number, outcome, None if plan.begins == "left" else changed), any(
-            True for _ in read_notes(path, Reached)
-        )
+        run = self._read(number, outcome, None if plan.begins == "left" else changed)
+        return replace(run, products=products[0]), any(True for _ in read_notes(path, Reached))
+
+    def _products(self, outcome: Outcome, place: Place) -> Products:
+        """What the run has made, as long as its place is there."""
+        reached = (note.what for note in read_notes(outcome.folder.path, Reached))
+        outside = [what.removeprefix("file ") for what in reached if what.startswith("file ")]
+        own = {place.root: "", place.files: "{run}", place.temporary: "{tmp}"}
+
+        def said(text: str) -> str:
+            for path in filter(None, own):
+                text = text.replace(path, own[path])
+            return text
+
+        files = self.workspace.products(place, outside)
+        return read_products(files, outcome.folder.stdout, said, outcome.stopped)
 
     def _prepare(self, place: Place, began: float, first_step: float) -> None:
         """Later runs begin with what this one took long to make before its first step."""

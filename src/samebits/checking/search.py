@@ -21,6 +21,7 @@ from samebits.checking.facts import Entry
 from samebits.checking.first import first_divergence
 from samebits.checking.leftovers import LeftBehind, first_run_effect, left_behind
 from samebits.checking.lines import Place, guilty_places, places_of
+from samebits.checking.made import Made, made_by
 from samebits.checking.round import Round, Trial
 from samebits.checking.suspects import Suspect
 from samebits.checking.treatments import Inquiry, varying_between_runs
@@ -40,6 +41,7 @@ class Found:
         divergent: where the first runs diverge; None where they agree.
         rounds: the experiments that were made.
         places: factor → the lines to mend.
+        made: what the runs have made.
         left: what the experiment showed with what a run leaves for the next one; None where it was not made.
         untested: what could not be tried, and why.
         stopped: the runs were used up, or a signal ended them.
@@ -50,6 +52,7 @@ class Found:
     divergent: DivergentRuns | None = None
     rounds: list[Round] = field(default_factory=list)
     places: dict[str, list[Place]] = field(default_factory=dict)
+    made: Made = field(default_factory=Made)
     left: LeftBehind | None = None
     untested: list[str] = field(default_factory=list)
     stopped: bool = False
@@ -134,6 +137,11 @@ def look(inquiry: Inquiry, found: Found) -> Asking[None]:
         if isinstance(first, SamebitsError):
             found.error = first
         elif first is None:
+            found.made = yield from made_by(inquiry, inquiry.made)
+            if found.made.at is not None:
+                found.divergent = found.made.at
+                yield from _explain(inquiry, found.made.at, found)
+                return
             found.left = yield from left_behind(inquiry, inquiry.made)
             found.divergent = None if found.left is None else found.left.divergent
         else:
@@ -142,7 +150,7 @@ def look(inquiry: Inquiry, found: Found) -> Asking[None]:
             if found.left is None:
                 yield from _explain(inquiry, first, found)
     except BudgetSpentError as spent:
-        found.stopped, found.signal = True, spent.signal
+        found.stopped, found.signal, found.error = spent.trouble is None, spent.signal, spent.trouble
 
 
 def _explain(inquiry: Inquiry, divergent: DivergentRuns, found: Found) -> Asking[None]:
@@ -158,6 +166,9 @@ def _explain(inquiry: Inquiry, divergent: DivergentRuns, found: Found) -> Asking
         trial = yield from _remedied(round_, found)
         if trial is None:
             return
+        if trial.later is None and not found.made.follows and found.made.at is None:
+            found.made = yield from made_by(inquiry, trial.whole, trial.pins)
+            trial.later = found.made.at
         if trial.later is None:
             alike = [run for run in trial.runs if run not in trial.whole]
             found.left = yield from left_behind(inquiry, [*trial.whole, *alike])

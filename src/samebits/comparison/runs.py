@@ -15,7 +15,7 @@ from samebits.comparison.values import Distance, distance
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Unseen, read_notes
 from samebits.runfolder.ops import Ops
-from samebits.runfolder.steps import Recording
+from samebits.runfolder.steps import Column, Recording
 from samebits.runfolder.tensors import read_kept
 
 
@@ -116,6 +116,10 @@ def compare_runs(a: RunFolder, b: RunFolder) -> RunComparison:
         raise RecordingError(f"{a.path} and {b.path} hold nothing that could be compared", "no stream was recorded")
     noted = (note.what for folder in (a, b) for note in read_notes(folder.path, Unseen))
     lacking = missing(found.streams, cuts_of((a.path, b.path))) if found.streams else ()
+    saved = sorted(name.strip(".") or "a number" for name, agrees in saved_beside(left, right).items() if not agrees)
+    if saved:
+        more = f" and {len(saved) - 1} more" if len(saved) > 1 else ""
+        lacking = (*lacking, f"whether it matters that {saved[0]}{more} was saved with another value: it may be a time")
     return replace(found, not_seen=tuple(dict.fromkeys([*lacking, *noted])))
 
 
@@ -138,6 +142,20 @@ def compare_recordings(
         bool(pairs),
         max((recording.steps for recording in left), default=0),
     )
+
+
+def saved_beside(left: Sequence[Recording], right: Sequence[Recording]) -> dict[str, bool]:
+    """What two runs have saved beside tensors, by its name without the number of the save: whether it always agrees."""
+    found: dict[str, bool] = {}
+    for pair in align(left, right):
+        if pair.a is None or pair.b is None or not pair.a.holds("saved"):
+            continue
+        for row in range(min(len(pair.a), len(pair.b))):
+            a, b = (one.columns(row).get("saved", Column((), [])).as_dict() for one in (pair.a, pair.b))
+            for name in a.keys() & b.keys():
+                own = name.lstrip("0123456789")
+                found[own] = found.get(own, True) and a[name] == b[name]
+    return found
 
 
 def recordings_of(folder: RunFolder) -> list[Recording]:

@@ -31,7 +31,17 @@ from samebits.report.causes import (
     witnessed,
 )
 from samebits.report.origins import describe_op, origin_place, origin_rows, other_origin
-from samebits.report.places import agreed, compared_streams, counted, distance_words, path_of, place_of, where, which
+from samebits.report.places import (
+    agreed,
+    compared_streams,
+    counted,
+    distance_words,
+    path_of,
+    place_of,
+    unshown,
+    where,
+    which,
+)
 from samebits.report.rows import laid_out
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.trees import MOST_BYTES, MOST_FILES
@@ -44,8 +54,11 @@ def check_text(verdict: Verdict) -> str:
         rests = [("rests on", rests_on(verdict)), ("took", took(verdict))]
         return laid_out(_same_headline(verdict), [*_treated(verdict), *rests, *_left_out(verdict)])
     if verdict.kind == "undecided" and verdict.agreed:
-        headline = f"undecided: a process could not be entered; of the others, {_same_headline(verdict)}"
-        return laid_out(headline, [*_treated(verdict), *_left_out(verdict)])
+        place = None if verdict.divergent is None else verdict.divergent.divergence
+        why = "a process could not be entered; of the others" if place is None else f"{unshown(place)}; beside that"
+        rows = [] if place is None else [("compare", which(place)), ("runs", roles_of(verdict, _pair(verdict)))]
+        headline = f"undecided: {why}, {_same_headline(verdict)}"
+        return laid_out(headline, [*rows, *_treated(verdict), *_left_out(verdict)])
     if verdict.kind == "undecided" and verdict.signal is not None:
         return laid_out(_interrupted_headline(verdict), [*_ran(verdict), *_left_out(verdict)])
     if verdict.kind == "undecided":
@@ -66,6 +79,10 @@ def check_text(verdict: Verdict) -> str:
     rows += _remedy_rows(verdict)
     rows += [("runs", roles_of(verdict, compared)), ("took", took(verdict))]
     return laid_out(headline, [*rows, *_left_out(verdict)])
+
+
+def _pair(verdict: Verdict) -> list[int]:
+    return [] if verdict.divergent is None else [verdict.divergent.a, verdict.divergent.b]
 
 
 def _interrupted_headline(verdict: Verdict) -> str:
