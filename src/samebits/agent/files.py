@@ -261,7 +261,7 @@ class FilesWatched:
             return
         home = self._place.home_of(full)
         if self._written[full] is not None and len(self._written) < MOST_NOTES:
-            self._journal.note(Wrote(home, self._written[full]))
+            self._journal.note(Wrote(home, self._written[full], self.steps()))
         if not is_in(full, self._place.start) or not self._place.copy:
             self._reach(f"file {home}")
         self._note(full, self._written[full])

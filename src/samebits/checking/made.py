@@ -1,9 +1,9 @@
-"""What runs have made, where all that was recorded of them agrees: what differs is left out only if it is shown to
-follow the clock or the process.
+"""What runs have made, where all that was recorded of them agrees.
 
-    made      the leaves that differ in runs that agree otherwise
-    held      the same with the clock and the process ids held still, and the rest varied: what agrees there follows them
-    the rest  is a divergence like any other, to be explained by experiment; what cannot be explained stays undecided
+made      the leaves that differ in runs that agree otherwise
+held      those with the clock and the process ids held still, and the rest varied: what agrees there follows them,
+and is left out; nothing else is
+the rest  is a divergence like any other, to be explained by experiment; what cannot be explained stays undecided
 """
 
 from __future__ import annotations

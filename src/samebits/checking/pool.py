@@ -25,7 +25,7 @@ from samebits.launch.command import Command
 from samebits.launch.machine import Fitting
 from samebits.launch.process import Outcome, Runner
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.notes import Carried, Reached, read_notes
+from samebits.runfolder.notes import Carried, Reached, Wrote, read_notes
 from samebits.runfolder.removal import remove
 from samebits.runfolder.spec import RunSpec
 from samebits.runfolder.steps import ROOTS, Recording
@@ -119,16 +119,17 @@ class RunPool:
         return self._compared[key]
 
     def unlike(self, a: Run, b: Run) -> list[Unlike]:
-        """What two runs have made otherwise, without what the first one prepared for the others; looked at once."""
+        """What two runs have made otherwise; each pair is looked at once."""
         key = a.id, b.id
         if key not in self._unlike:
-            kept = [
-                {path: one for path, one in run.products.files.items() if path not in self.workspace.prepared}
-                for run in (a, b)
-            ]
-            left, right = (replace(run.products, files=files) for run, files in zip((a, b), kept, strict=True))
+            left, right = (self._made_by(one, other) for one, other in ((a, b), (b, a)))
             self._unlike[key] = unlike(left, right)
         return self._unlike[key]
+
+    def _made_by(self, run: Run, other: Run) -> Products:
+        """What it made, without what it prepared for the other, which made no such file of its own."""
+        files, prepared = run.products.files, self.workspace.prepared - other.products.files.keys()
+        return replace(run.products, files={path: one for path, one in files.items() if path not in prepared})
 
     def steps_in_common(self) -> int:
         """How many steps two runs at least have in common, where a signal ended some; 0 where any two differ."""
@@ -230,7 +231,7 @@ class RunPool:
             if any(note.wrote is None for note in carried):
                 changed.update(self.workspace.changed(place))
             if number == 1 and first_steps and plan.begins == "prepared":
-                self._prepare(place, began, first_steps[0])
+                self._prepare(path, place, began, first_steps[0])
             products.append(self._products(outcome, place))
             is_whole = outcome.succeeded and not outcome.stopped
             if plan.keeps and (plan.resume is not None or (is_whole and carried)) and place.copy:
@@ -255,9 +256,13 @@ class RunPool:
         files = self.workspace.products(place, outside)
         return read_products(files, outcome.folder.stdout, said, outcome.stopped)
 
-    def _prepare(self, place: Place, began: float, first_step: float) -> None:
+    def _prepare(self, run: Path, place: Place, began: float, first_step: float) -> None:
         """Later runs begin with what this one took long to make before its first step."""
-        made = self.workspace.changed_before(place, first_step)
+        # The first step is seen a little late.
+        later = {note.path for note in read_notes(run, Wrote) if note.step}
+        made = {
+            path: time for path, time in self.workspace.changed_before(place, first_step).items() if path not in later
+        }
         if place.copy and made and max(made.values()) - began > PREPARATION_SECONDS:
             self.workspace.prepare(place, made)
 

@@ -382,8 +382,8 @@ class Verdict:
         not_observed: what the recordings cannot see in this command.
         signal: that ended the check before it was done; None where it went to its end.
         cut_short: the runs under way then, as number and role.
-        agreed: undecided although all that was recorded agrees, because a process could not be entered, or what two runs
-            have made differs (`divergent`), and nobody can say what it follows.
+        agreed: undecided although all that was recorded agrees: a process could not be entered, or two runs have made
+            something else (`divergent`), and it is not known what that follows.
         wall_seconds: it took, runs that went on side by side counted once; 0 where an earlier version did not note it.
     """
 

@@ -38,9 +38,10 @@ class Named:
     def __setstate__(self, state: object) -> None:
         # With slots: what is in the dictionary, and what is in the slots.
         pair = state if isinstance(state, tuple) and len(state) == 2 else (state,)
-        if all(one is None or (isinstance(one, dict) and all(isinstance(k, str) for k in one)) for one in pair):
-            for one in pair:
-                self.parts.update(one or {})
+        own = [one for one in pair if isinstance(one, dict) and all(isinstance(key, str) for key in one)]
+        if len(own) == sum(one is not None for one in pair):
+            for one in own:
+                self.parts.update(one)
         else:
             self.parts["state"] = state
 
@@ -132,10 +133,9 @@ def _parts(tree: Any) -> Iterator[tuple[str, object]]:
         yield "{}", "\n".join(sorted(_key(one) for one in tree))
     elif isinstance(tree, Named):
         yield ".class", tree.name
-        own = {name: one for name, one in tree.parts.items() if name}
-        if "" in tree.parts:
-            yield from ((f"({number})", one) for number, one in enumerate(tree.parts[""]))  # type: ignore[arg-type]
-        yield from ((f".{name}", one) for name, one in own.items())
+        made: Any = tree.parts.get("", ())
+        yield from ((f"({number})", one) for number, one in enumerate(made))
+        yield from ((f".{name}", one) for name, one in tree.parts.items() if name)
         yield from ((f"[{number}]", one) for number, one in enumerate(tree.items))
     else:
         if not tree:

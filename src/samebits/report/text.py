@@ -56,9 +56,9 @@ def check_text(verdict: Verdict) -> str:
     if verdict.kind == "undecided" and verdict.agreed:
         place = None if verdict.divergent is None else verdict.divergent.divergence
         why = "a process could not be entered; of the others" if place is None else f"{unshown(place)}; beside that"
-        rows = [] if place is None else [("compare", which(place)), ("runs", roles_of(verdict, _pair(verdict)))]
+        beside = [] if place is None else [("compare", which(place)), ("runs", roles_of(verdict, _pair(verdict)))]
         headline = f"undecided: {why}, {_same_headline(verdict)}"
-        return laid_out(headline, [*rows, *_treated(verdict), *_left_out(verdict)])
+        return laid_out(headline, [*beside, *_treated(verdict), *_left_out(verdict)])
     if verdict.kind == "undecided" and verdict.signal is not None:
         return laid_out(_interrupted_headline(verdict), [*_ran(verdict), *_left_out(verdict)])
     if verdict.kind == "undecided":

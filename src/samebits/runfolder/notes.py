@@ -148,12 +148,14 @@ class Wrote(Note):
     Attributes:
         path: as the user calls it.
         site: the line that did it first.
+        step: how many were done.
     """
 
     sort = "wrote"
 
     path: str
     site: Site | None = None
+    step: int = 0
 
 
 @dataclass(frozen=True)
