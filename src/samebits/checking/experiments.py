@@ -50,6 +50,7 @@ ONE_STEP = "only the first step was looked at"
 
 def run_check(request: Request, pool: RunPool, so_far: Callable[[Verdict], None] | None = None) -> Verdict:
     """Run experiments until the verdict stands or the bounds are met; `so_far` is called as more becomes known."""
+    pool.reads_products = True
     try:
         return _verdict_of(request, pool, so_far or (lambda _: None))
     finally:

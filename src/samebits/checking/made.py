@@ -1,14 +1,16 @@
 """What runs have made, where all that was recorded of them agrees.
 
-made      the leaves that differ in runs that agree otherwise
-held      those with the clock and the process ids held still, and the rest varied: what agrees there follows them,
-and is left out; nothing else is
-the rest  is a divergence like any other, to be explained by experiment; what cannot be explained stays undecided
+    made      the leaves that differ all the same
+    held      of those, what agrees with the clock and the process ids held still, and the rest varied, follows them
+    changed   unless a generator gets another seed when nothing but these is changed
+
+What follows them is left out, and said; nothing else is. The rest is a divergence like any other, to be explained by
+experiment; what cannot be explained stays undecided.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -18,15 +20,15 @@ from samebits.checking.asking import Asking
 from samebits.checking.products import place_of
 from samebits.checking.treatments import Inquiry
 from samebits.checking.verdict import DivergentRuns, Run
-from samebits.comparison.products import PRINTED, Key, Unlike, keys_of
+from samebits.comparison.products import PRINTED, Key, Unlike
 from samebits.factors.catalog import in_order
 from samebits.factors.context import Setting
+from samebits.runfolder.spec import RunSpec
 
 # What is harmless in a file; by what a leaf is shown to follow it.
 HARMLESS = ("clock", "process-id")
-ROLE = "clock held"
-# Where two of the runs that are left alone agree by luck, one held run more has to tell luck from the clock.
-HELD_RUNS, MOST_NAMED = 2, 3
+ROLES = "clock held", "clock held, rest varied", "clock changed"
+MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -36,12 +38,14 @@ class Made:
     Attributes:
         at: two runs that made something else, and what; None where nothing is left that differs.
         follows: leaves that follow the clock or the process.
-        held: the runs that have shown it.
+        held: the runs that have shown it, in which these agree.
+        changed: the one in which nothing else was changed.
     """
 
     at: DivergentRuns | None = None
     follows: tuple[Key, ...] = ()
     held: tuple[int, ...] = ()
+    changed: int = 0
 
     @property
     def words(self) -> str:
@@ -51,8 +55,9 @@ class Made:
         files = dict.fromkeys(shown_path(file) if file != PRINTED else file for file, _ in self.follows)
         more = f" and {len(files) - MOST_NAMED} more files" if len(files) > MOST_NAMED else ""
         runs = " and ".join(map(str, self.held))
-        leaf = "one leaf" if len(self.follows) == 1 else f"{len(self.follows)} leaves"
-        return f"{leaf} of {', '.join([*files][:MOST_NAMED])}{more}: the same with the clock held, in runs {runs}"
+        leaf = "one leaf follows" if len(self.follows) == 1 else f"{len(self.follows)} leaves follow"
+        where = f"{', '.join([*files][:MOST_NAMED])}{more}"
+        return f"left out of {where}: {leaf} the clock or the process, held still in runs {runs}, which agree"
 
 
 def made_by(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str] = ()) -> Asking[Made]:
@@ -67,32 +72,36 @@ def made_by(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str] = ()) -> 
     found = [(a, b, apart) for a, b in combinations(own, 2) if (apart := inquiry.unlike(a, b))]
     if not found:
         return Made()
-    moving = frozenset[Key]().union(*(keys_of(apart) for _, _, apart in found))
-    inquiry.explained = moving
+    inquiry.explained = moving = _keys(found)
     names = [name for name in HARMLESS if name not in inquiry.request.pins and name not in pins]
-    is_lucky = any(len(keys_of(apart)) < len(moving) for _, _, apart in found) or len(found) < len(own)
-    count = HELD_RUNS + is_lucky
-    if not names or any(_is_seeded_otherwise(a, b) for a, b, _ in found) or inquiry.left() < count:
+    if not names or inquiry.left() < len(ROLES):
         return Made(_place(found, moving))
-    held = Setting("pinned")
-    alone = inquiry.request.base(ROLE).with_settings(dict.fromkeys((*pins, *names), held))
-    varied = plans.varied_run(inquiry.request, leave=(*pins, *names))
-    varied = varied.with_settings(dict(alone.settings))
-    wanted = [replace(alone, witness=True), replace(varied, role=f"{ROLE}, rest varied", witness=True)]
-    wanted += [wanted[0]] * (count - len(wanted))
-    still = yield from inquiry.runs_of(wanted)
-    pairs = list(combinations(still, 2))
-    have_entered = any(_enters(run, names) for run in still)
-    if not have_entered or not all(inquiry.may_compare(a, b) and inquiry.recorded(a, b) is None for a, b in pairs):
+    held, again, other = yield from inquiry.runs_of(_plans(inquiry, pins, names))
+    pairs = [(held, again), (held, other)]
+    is_shown = all(inquiry.may_compare(a, b) and inquiry.recorded(a, b) is None for a, b in pairs)
+    if not is_shown or not _enters(other, names) or _is_seeded_otherwise(*pairs[1]):
         return Made(_place(found, moving))
-    differing = frozenset[Key]().union(*(keys_of(inquiry.unlike(a, b)) for a, b in pairs))
+    still = [(held, again, inquiry.unlike(held, again))]
+    inquiry.explained = differing = _keys(still)
     follows = tuple(sorted(moving - differing))
-    inquiry.explained = differing
-    if not differing:
-        return Made(None, follows, tuple(run.id for run in still))
     # What only the held runs have otherwise is shown by them.
-    own_pairs = [(a, b, inquiry.unlike(a, b)) for a, b in pairs]
-    return Made(_place(found, differing) or _place(own_pairs, differing), follows, tuple(run.id for run in still))
+    place = _place(found, differing) or _place(still, differing)
+    return Made(place, follows, (held.id, again.id), other.id)
+
+
+def _plans(inquiry: Inquiry, pins: Sequence[str], names: Sequence[str]) -> list[RunSpec]:
+    """Held still; held still and the rest varied; and nothing but these changed on purpose."""
+    request, kept = inquiry.request, (*pins, *names)
+    pinned = {name: Setting("pinned") for name in kept}
+    moved = {name: Setting("varied", variant=plans.RELEASED, steady=True) for name in names}
+    alone = request.base("").with_settings(pinned)
+    varied = plans.varied_run(request, leave=kept).with_settings(pinned)
+    wanted = alone, varied, alone.with_settings(moved)
+    return [replace(plan, role=role, witness=True) for role, plan in zip(ROLES, wanted, strict=True)]
+
+
+def _keys(found: Iterable[tuple[Run, Run, Sequence[Unlike]]]) -> frozenset[Key]:
+    return frozenset(one.key for _, _, apart in found for one in apart)
 
 
 def _place(found: Sequence[tuple[Run, Run, Sequence[Unlike]]], keys: frozenset[Key]) -> DivergentRuns | None:

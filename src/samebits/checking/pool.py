@@ -56,6 +56,7 @@ class RunPool:
         runs: those that are complete, by their numbers.
         cut_short: number and spec of those that a signal ended.
         seconds: from the start of the first run to the end of the last one that is complete.
+        reads_products: what runs have made is kept with them.
         remarks: what was made again because of another run, as sentences without an end.
     """
 
@@ -72,6 +73,7 @@ class RunPool:
         self._began: float | None = None
         self.seconds = 0.0
         self.remarks: list[str] = []
+        self.reads_products = False
         self._compared: dict[tuple[int, int], Divergence | None] = {}
         self._unlike: dict[tuple[int, int], list[Unlike]] = {}
 
@@ -232,7 +234,8 @@ class RunPool:
                 changed.update(self.workspace.changed(place))
             if number == 1 and first_steps and plan.begins == "prepared":
                 self._prepare(path, place, began, first_steps[0])
-            products.append(self._products(outcome, place))
+            if self.reads_products:
+                products.append(self._products(outcome, place))
             is_whole = outcome.succeeded and not outcome.stopped
             if plan.keeps and (plan.resume is not None or (is_whole and carried)) and place.copy:
                 self.workspace.keep(place, number)
@@ -240,7 +243,7 @@ class RunPool:
         # Asked again and again: side by side, the others begin before the first run has ended.
         outcome = self._runner.run(plan, path, lambda: self._limits.of(plan), waiting, finish, command)
         run = self._read(number, outcome, None if plan.begins == "left" else changed)
-        return replace(run, products=products[0]), any(True for _ in read_notes(path, Reached))
+        return replace(run, products=next(iter(products), run.products)), any(True for _ in read_notes(path, Reached))
 
     def _products(self, outcome: Outcome, place: Place) -> Products:
         """What the run has made, as long as its place is there."""

@@ -23,7 +23,7 @@ from samebits.bits.digest.raw import digest_of_blocks, raw_digest
 from samebits.comparison.pickles import Named, leaves, read_pickle
 
 # What is larger is digested as it is; longer texts are known by their digests.
-MOST_BYTES, MOST_SHOWN, MOST_LEAVES = 1 << 31, 2000, 1 << 20
+MOST_BYTES, MOST_SHOWN, MOST_LEAVES = 1 << 31, 2000, 1 << 17
 _BLOCK = 1 << 22
 # Of torch's own archive: a checksum of the names of its members, which begin with the name of the file.
 _CHECKSUM = ".data/serialization_id"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -151,8 +151,3 @@ def _by_first(paths: _Split) -> dict[str, _Split]:
     for (first, *rest), path in paths:
         found.setdefault(first, []).append((rest, path))
     return found
-
-
-def keys_of(found: Collection[Unlike]) -> frozenset[Key]:
-    """What differs, without what it is."""
-    return frozenset(one.key for one in found)
