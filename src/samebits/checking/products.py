@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from samebits.base.sites import shown_path
 from samebits.checking.verdict import Run
+from samebits.comparison.contents import is_digest
 from samebits.comparison.locate import Divergence, Which
 from samebits.comparison.products import PRINTED, Unlike
 
@@ -33,4 +33,4 @@ def _file(run: Run, one: Unlike) -> str:
 
 def _apart(a: str, b: str) -> str:
     # Digests say no more than that they differ.
-    return "" if re.search(r"[0-9a-f]{16}$", a) else f"{a} and {b}"
+    return "" if is_digest(a) or is_digest(b) else f"{a} and {b}"

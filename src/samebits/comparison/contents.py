@@ -10,6 +10,7 @@ import gzip
 import json
 import math
 import os
+import re
 import sqlite3
 import zipfile
 from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ from samebits.comparison.pickles import Named, leaves, read_pickle
 # What is larger is digested as it is; longer texts are known by their digests.
 MOST_BYTES, MOST_SHOWN, MOST_LEAVES = 1 << 31, 2000, 1 << 17
 _BLOCK = 1 << 22
+_DIGEST = re.compile(r"\b(bytes|text) [0-9a-f]{16}$")
 # Of torch's own archive: a checksum of the names of its members, which begin with the name of the file.
 _CHECKSUM = ".data/serialization_id"
 _REBUILT = "torch._utils._rebuild_tensor_v2"
@@ -93,6 +95,11 @@ def _shown(leaf: object, said: Words) -> str:
         return "nan" if math.isnan(leaf) else repr(leaf)
     # A class is known by its name.
     return repr(leaf) if leaf is None or isinstance(leaf, int | complex) else getattr(leaf, "name", str(leaf))
+
+
+def is_digest(leaf: str) -> bool:
+    """Whether a leaf is known by its digest only."""
+    return _DIGEST.search(leaf) is not None
 
 
 def _bytes(digest: int) -> str:

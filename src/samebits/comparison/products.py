@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 
-from samebits.comparison.contents import Content, Words, content_of, text_content
+from samebits.comparison.contents import Content, Words, content_of, is_digest, text_content
 
 PRINTED = "what it printed"
 # Nothing longer is read of what was printed: a progress bar can fill a disk.
@@ -101,9 +101,9 @@ def _in_content(key: str, path: str, a: Content, b: Content, is_cut: bool) -> It
 
 
 def _words(key: str, path: str, name: str, a: str, b: str) -> Iterator[Unlike]:
-    """Of a text, its words; all of it where they are as many as one cannot tell which is which."""
+    """Of a text, its words; all of it where it is not known which word is which."""
     left, right = _WORD.findall(a), _WORD.findall(b)
-    if len(left) < 2 or len(left) != len(right) or _WORD.sub("", a) != _WORD.sub("", b):
+    if is_digest(a) or is_digest(b) or len(left) < 2 or len(left) != len(right) or _WORD.sub("", a) != _WORD.sub("", b):
         yield Unlike((key, name), path, a, b)
         return
     for number, (x, y) in enumerate(zip(left, right, strict=True), 1):
@@ -120,13 +120,13 @@ def paired(a: Iterable[str], b: Iterable[str]) -> list[tuple[str, str, str]]:
     >>> paired(["/runs/10-31/log"], ["/runs/10-32/log"])
     [('/runs/*/log', '/runs/10-31/log', '/runs/10-32/log')]
     """
-    return [*_paired("", [(path.split(os.sep), path) for path in a], [(path.split(os.sep), path) for path in b])]
+    return [*_paired(None, [(path.split(os.sep), path) for path in a], [(path.split(os.sep), path) for path in b])]
 
 
 _Split = list[tuple[list[str], str]]
 
 
-def _paired(above: str, a: _Split, b: _Split) -> Iterator[tuple[str, str, str]]:
+def _paired(above: str | None, a: _Split, b: _Split) -> Iterator[tuple[str, str, str]]:
     left, right = _by_first(a), _by_first(b)
     lone_a, lone_b = ([name for name in one if name not in other] for one, other in ((left, right), (right, left)))
     matches = [(name, name, name) for name in left if name in right]
@@ -137,7 +137,7 @@ def _paired(above: str, a: _Split, b: _Split) -> Iterator[tuple[str, str, str]]:
         matches += [(name, name, "") for name in lone_a] + [(name, "", name) for name in lone_b]
     for key, x, y in sorted(matches):
         own, other = left.get(x, []), right.get(y, [])
-        here = f"{above}{os.sep}{key}" if above or key else key
+        here = key if above is None else f"{above}{os.sep}{key}"
         ends_a, ends_b = [path for rest, path in own if not rest], [path for rest, path in other if not rest]
         for one, two in zip_longest(ends_a, ends_b, fillvalue=""):
             yield here, one, two
