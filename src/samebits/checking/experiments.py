@@ -116,6 +116,7 @@ def _verdict_of(request: Request, pool: RunPool, so_far: Callable[[Verdict], Non
         notes=(
             *more.notes,
             *_unexplained(found),
+            *filter(None, [found.made.words]),
             *_about_files(found, pool),
             *_about_the_remedy(found, remedy),
             *_seed_notes(found, pool.runs),
