@@ -1,6 +1,5 @@
 """Objects of the program's own classes: in a batch, in what is returned, and in what is saved."""
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -13,6 +12,8 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 import samebits
+from samebits.comparison.locate import first_divergence
+from samebits.comparison.runs import saved_beside
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Cut, Journal, Unseen, read_notes
 
@@ -102,11 +103,11 @@ class Labels:
 @pytest.mark.parametrize(
     ("name", "one", "other", "path"),
     [
-        ("threshold", 0.5, 0.25, "0.threshold"),
+        ("threshold", 0.5, 0.25, ".threshold"),
         ("scale", torch.ones(1), torch.zeros(1), "0.scale"),
-        ("kind", Kind.CAT, Kind.DOG, "0.kind"),
-        ("labels", Labels("cat", "dog"), Labels("dog", "cat"), "0.labels.words[0]"),
-        ("_best", {"loss": 0.5}, {"loss": 0.75}, "0._best.loss"),
+        ("kind", Kind.CAT, Kind.DOG, ".kind"),
+        ("labels", Labels("cat", "dog"), Labels("dog", "cat"), ".labels.words[0]"),
+        ("_best", {"loss": 0.5}, {"loss": 0.75}, "._best.loss"),
     ],
     ids=["number", "tensor", "enum", "permuted texts", "private"],
 )
@@ -125,22 +126,17 @@ def test_what_a_saved_module_holds_besides_its_tensors_is_saved(
     for folder, value in (("a", one), ("again", one), ("b", other)):
         with samebits.record(tmp_path / folder):
             saving(value)
-    found = samebits.compare(tmp_path / "a", tmp_path / "b").divergence
+    a, again, b = (RunFolder(tmp_path / folder).recordings() for folder in ("a", "again", "b"))
 
-    assert samebits.compare(tmp_path / "a", tmp_path / "again").same
-    assert found is not None
-    assert (found.stream, found.name) == ("artifact", path)
-
-
-def test_a_text_that_may_be_a_time_or_a_place_is_no_evidence(tmp_path: Path) -> None:
-    """And it is said, once."""
-    for name in ("a", "b"):
-        with samebits.record(tmp_path / name):
-            Reading()(torch.ones(1, 2))
-            torch.manual_seed(0)
-            torch.save({"when": f"2026-07-3{len(name)}", "at": f"/tmp/{name}"}, os.devnull)
-
-    assert [note.what for note in read_notes(tmp_path / "a", Unseen)] == ["texts in what was saved, such as when"]
+    assert all(saved_beside(a, again).values())
+    if isinstance(one, torch.Tensor):
+        found = first_divergence(a, b)
+        assert found is not None
+        assert (found.stream, found.name) == ("artifact", path)
+    else:
+        # Nobody knows of two recordings alone that it is no time.
+        assert first_divergence(a, b) is None
+        assert saved_beside(a, b)[path] is False
 
 
 class Queue(nn.Module):

@@ -7,15 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
+from typing import Literal
 
 from samebits.base.sites import Site
 from samebits.checking.asking import BudgetSpentError, answered
-from samebits.checking.facts import Entry, Facts
+from samebits.checking.facts import Entry, Facts, SeedCall
 from samebits.checking.plan import Request
 from samebits.checking.search import Found, look
 from samebits.checking.treatments import Inquiry
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence
+from samebits.comparison.products import Products, unlike
 from samebits.factors.catalog import find
 from samebits.factors.context import Setting
 from samebits.launch.command import Command
@@ -38,6 +40,7 @@ class Effect:
         step: from which on it matters; None where it is harmless.
         only_with: it matters only while this other factor is not held.
         shows: the share of runs left alone in which it changes something (a race).
+        makes: nothing but a leaf of what the run makes; `seeds` if a generator is seeded with it.
     """
 
     factor: str
@@ -45,6 +48,7 @@ class Effect:
     step: int | None
     only_with: str = ""
     shows: float = 1.0
+    makes: Literal["", "leaf", "seeds"] = ""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class Script:
         breaks: treatments (factor, mode) under which it fails.
         look: how many steps fit into a first look.
         cut: runs that are ended after the look, and that of which they differed is made again.
+        luck: bias of a leaf of what the run makes that has one of two values; None where there is none.
         has_lottery: untreated runs fail now and then, with this chance.
     """
 
@@ -72,6 +77,7 @@ class Script:
     noise: tuple[tuple[int, float], ...] = ()
     breaks: frozenset[tuple[str, str]] = frozenset()
     lottery: float = 0.0
+    luck: float | None = None
     look: int = 1000
     cut: tuple[int, ...] = ()
 
@@ -166,7 +172,15 @@ class Simulation:
         is_cut = not fails and steps < self.script.steps
         folder = RunFolder(Path(f"/runs/{number}"))
         facts = replace(self._facts(plan, number), stopped_after=steps - 1 if is_cut else None)
-        run = Run(number, Outcome(folder, plan, int(fails), 1.0), steps, facts=facts)
+        made = {f"leaf {e.line}": str(v) for e, v in zip(self.script.effects, values, strict=True) if e.makes}
+        if self.script.luck is not None:
+            made["luck"] = str(luck.random() < self.script.luck)
+        if plan.witness:
+            seeds = [e for e in self.script.effects if e.makes == "seeds"]
+            given = tuple(SeedCall("seed", made[f"leaf {e.line}"], Site(SCRIPT, e.line)) for e in seeds)
+            facts = replace(facts, seeds=given)
+        outcome = Outcome(folder, plan, int(fails), 1.0)
+        run = Run(number, outcome, steps, facts=facts, products=Products({"/made": made}) if made else Products())
         self.runs.append(run)
         return run
 
@@ -229,6 +243,7 @@ def simulated(
         lambda: luck.randint(1, request.jobs),
         simulation.left_by,
         folder=FOLDER,
+        unlike=lambda a, b: unlike(a.products, b.products),
         luck=random.Random(luck.random()),
         compare_trained=simulation.compare if trains else lambda *_: None,
     )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import torch
 
-from samebits.agent.listening import Named, listen, unwrapped
+from samebits.agent.listening import Named, as_tensor, listen, unwrapped
 from samebits.agent.models import COPIED
-from samebits.agent.saves import Saves, content, kind_of, saved_digest
+from samebits.agent.saves import Saves, content
+from samebits.agent.trees import plain_digest
 
 if TYPE_CHECKING:
     from samebits.agent.recorder import Recorder
@@ -46,29 +46,20 @@ class DataHooks:
             for kind in closed:
                 self.recorder.note_once(f"what is in a {kind} of a batch")
 
-    def saved(self, thing: object, file: str) -> None:
+    def saved(self, thing: object) -> None:
+        """Tensors are the state of a training; what else is saved may be a time, and only says more."""
         if not self.recorder.is_active():
             return
-        number = self.recorder.log.count("artifact")
-        tensors: list[Named] = []
-        plain: list[tuple[str, int]] = []
-        for path, leaf, tells_time in content(thing, f"{number}", file):
-            if tells_time:
-                self.recorder.note_once(
-                    f"a number in what was saved, because it seems to be a time: {_key(path, number, file)}"
-                )
-            elif torch.is_tensor(leaf):
-                tensors.append((path, unwrapped(leaf)))
-            elif (digest := saved_digest(leaf)) is not None:
-                plain.append((path, digest))
-            else:
-                # One of each kind: a vocabulary has a hundred thousand texts.
-                kind = kind_of(leaf)
-                self.recorder.note_once(f"{kind} in what was saved, such as {_key(path, number, file)}", kind)
-        self.recorder.log.add("artifact", tensors)
+        log = self.recorder.log
+        number = log.count("artifact")
+        found = list(content(thing, f"{number}"))
+        log.add("artifact", [(path, unwrapped(leaf)) for path, leaf in found if torch.is_tensor(leaf)])
+        others = [(path, leaf) for path, leaf in found if not torch.is_tensor(leaf)]
+        log.add("saved", [(path, tensor) for path, leaf in others if (tensor := as_tensor(leaf)) is not None])
+        plain = [(path, digest) for path, leaf in others if (digest := plain_digest(leaf)) is not None]
         if plain:
-            self.recorder.log.add_digests("artifact", [name for name, _ in plain], [digest for _, digest in plain])
-        self.recorder.log.add("artifact", self._changed_states(f"{number}.state."))
+            log.add_digests("saved", [path for path, _ in plain], [digest for _, digest in plain])
+        log.add("artifact", self._changed_states(f"{number}.state."))
         self.recorder.last_looks.look_at_copies(self.recorder.lane)
 
     def _changed_states(self, prefix: str) -> list[Named]:
@@ -81,8 +72,3 @@ class DataHooks:
             if holder.stage != COPIED
             for name, tensor in holder.changed_at_save(versions)
         ]
-
-
-def _key(path: str, number: int, file: str) -> str:
-    """What is said of a number's place: the same for all numbers of one list."""
-    return re.sub(r"\[\d+\]", "[]", path.removeprefix(f"{number}").removeprefix(".")) or file

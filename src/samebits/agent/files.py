@@ -20,7 +20,7 @@ from samebits.base.sites import Site, is_own_file, user_site
 from samebits.factors.file_order import KEEPERS
 from samebits.factors.imports import when_loaded
 from samebits.factors.patching import PatchedFunction
-from samebits.runfolder.notes import Carried, Journal, Reached
+from samebits.runfolder.notes import Carried, Journal, Reached, Wrote
 from samebits.workspace.place import Place, is_in
 from samebits.workspace.trees import copy_file
 
@@ -266,11 +266,13 @@ class FilesWatched:
         if full in self._written:
             return
         self._written[full] = user_site()
-        is_temporary = _is_made_by_tempfile()
-        if is_temporary:
+        if _is_made_by_tempfile():
             return
+        home = self._place.home_of(full)
+        if self._written[full] is not None and len(self._written) < MOST_NOTES:
+            self._journal.note(Wrote(home, self._written[full], self.steps()))
         if not is_in(full, self._place.start) or not self._place.copy:
-            self._reach(f"file {self._place.home_of(full)}")
+            self._reach(f"file {home}")
         self._note(full, self._written[full])
 
     def _note(self, full: str, wrote: Site | None) -> None:

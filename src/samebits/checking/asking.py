@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import TypeAlias, TypeVar
 
+from samebits.base.errors import SamebitsError
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence
 from samebits.runfolder.spec import RunSpec
@@ -24,11 +25,12 @@ class BudgetSpentError(Exception):
 
     Args:
         signal: that ended the check; None where no run is left of `--max-runs`.
+        trouble: why what the last runs recorded is no evidence, which is our failure.
     """
 
-    def __init__(self, signal: int | None = None) -> None:
+    def __init__(self, signal: int | None = None, trouble: SamebitsError | None = None) -> None:
         super().__init__(signal)
-        self.signal = signal
+        self.signal, self.trouble = signal, trouble
 
 
 def answered(asking: Asking[T], run_all: Callable[[Sequence[RunSpec]], Sequence[Run]]) -> T:

@@ -16,7 +16,6 @@ from samebits.checking.leftovers import described, outside
 from samebits.checking.origin import MAX_PAIRS, RecordingEndedError, find_origins
 from samebits.checking.plan import Request
 from samebits.checking.pool import RunPool
-from samebits.checking.printed import first_difference
 from samebits.checking.search import Found, look
 from samebits.checking.treatments import Inquiry
 from samebits.checking.verdict import (
@@ -51,6 +50,7 @@ ONE_STEP = "only the first step was looked at"
 
 def run_check(request: Request, pool: RunPool, so_far: Callable[[Verdict], None] | None = None) -> Verdict:
     """Run experiments until the verdict stands or the bounds are met; `so_far` is called as more becomes known."""
+    pool.reads_products = True
     try:
         return _verdict_of(request, pool, so_far or (lambda _: None))
     finally:
@@ -68,6 +68,7 @@ def _verdict_of(request: Request, pool: RunPool, so_far: Callable[[Verdict], Non
         lambda: space.is_prepared,
         space.forget_prepared,
         space.folder,
+        unlike=pool.unlike,
         compare_trained=pool.compare_trained,
     )
     answered(look(inquiry, found), _running(request, pool, found, so_far))
@@ -87,6 +88,10 @@ def _verdict_of(request: Request, pool: RunPool, so_far: Callable[[Verdict], Non
         kind: VerdictKind = "undecided" if found.stopped or agreed else "same"
         notes = _known_so_far(pool) if found.stopped else _about_the_same(found, inquiry, pool)
         return _verdict(request, pool, kind, notes=notes, agreed=agreed, **common)
+    if found.divergent is found.made.at and not any(cause.confirmed for cause in found.causes):
+        notes = (*_about_the_same(found, inquiry, pool), *(f"not confirmed: {one.factor}" for one in found.causes))
+        unshown = _measured(pool, found.made.at)
+        return _verdict(request, pool, "undecided", divergent=unshown, notes=notes, agreed=True, **common)
     more = _More()
     try:
         _locate(request, pool, found, more)
@@ -114,7 +119,7 @@ def _verdict_of(request: Request, pool: RunPool, so_far: Callable[[Verdict], Non
         remedy=None if remedy is None else replace(remedy, code=(*fixes, *_code(causes, _script(pool.runs)))),
         notes=(
             *more.notes,
-            *(_about_printed(pool) if alike else ()),
+            *filter(None, [found.made.words]),
             *_about_files(found, pool),
             *_about_the_remedy(found, remedy),
             *_seed_notes(found, pool.runs),
@@ -137,7 +142,11 @@ def _running(
         if now != known[-1]:
             known.append(now)
             so_far(_verdict(request, pool, "different", divergent=found.divergent, causes=causes))
-        return pool.run_all(plans)
+        runs = pool.run_all(plans)
+        trouble = next((run.trouble for run in runs if run.trouble is not None), None)
+        if trouble is not None:
+            raise BudgetSpentError(trouble=trouble)
+        return runs
 
     return run_all
 
@@ -171,7 +180,7 @@ def _locate(request: Request, pool: RunPool, found: Found, more: _More) -> None:
         ]
         at = next(filter(None, shown), found.divergent if request.level == "op" else None)
     # Operations are recorded by rank: of processes and threads beside the first one there are none to compare.
-    if at is None or at.divergence.stream in ("outcome", "length") or at.divergence.process:
+    if at is None or at.divergence.stream in ("outcome", "length", "product") or at.divergence.process:
         return
     a, b = (_run(pool, number).plan for number in (at.a, at.b))
     most = MAX_ORIGINS if request.all_origins else 1
@@ -187,6 +196,8 @@ def _locate(request: Request, pool: RunPool, found: Found, more: _More) -> None:
 
 def _training(pool: RunPool, found: Found) -> tuple[tuple[int, ...], Divergence | None]:
     """Runs to the end that agree in what was trained; or the first place at which any two that were compared do not."""
+    if found.made.at is not None:
+        return (), found.made.at.divergence
     later = found.rounds[-1].trials[-1].later if found.rounds and found.rounds[-1].trials else None
     divergent = [found.divergent, later, *(cause.divergent for cause in found.causes)]
     divergent += [one.divergent for one in (found.left, found.unknown) if one is not None]
@@ -238,7 +249,7 @@ def _reseeded(a: Sequence[SeedCall], b: Sequence[SeedCall]) -> tuple[Reseeded, .
 
 def _about_the_same(found: Found, inquiry: Inquiry, pool: RunPool) -> tuple[str, ...]:
     """What runs did beside agreeing."""
-    return (*_about_printed(pool), *_about_files(found, pool), *_bounds(inquiry.request))
+    return (*filter(None, [found.made.words]), *_about_files(found, pool), *_bounds(inquiry.request))
 
 
 def _about_files(found: Found, pool: RunPool) -> list[str]:
@@ -275,19 +286,6 @@ def _outside(found: Found, pool: RunPool) -> list[str]:
         f"whether it matters that the script {described(one)}, {one.asked.place}: it lies outside the working folder"
         for one in [*carried.values()][:MOST_NAMED]
     ]
-
-
-def _about_printed(pool: RunPool) -> list[str]:
-    """What runs printed is not compared; where those that were left alone print other text, that is worth a look."""
-    alone = [run for run in pool.runs if _is_whole(run) and not run.plan.settings]
-    if len(alone) < 2:
-        return []
-    found = first_difference(*(run.outcome.folder.stdout for run in alone[:2]))
-    if found is None:
-        return []
-    number, left, right = found
-    ids = f"runs {alone[0].id} and {alone[1].id}"
-    return [f"{ids} print different text, which is not compared; first in line {number}: {left!r} and {right!r}"]
 
 
 def _about_the_remedy(found: Found, remedy: Remedy | None) -> list[str]:
@@ -397,7 +395,12 @@ def _verdict(request: Request, pool: RunPool, kind: VerdictKind, **more: Any) ->
         tuple(name for name in request.varied if (name, "varied") not in left_out),
         tuple(in_order(request.pins)),
         streams=streams,
-        not_observed=not_seen((run.path for run in pool.runs), streams, max((run.steps for run in whole), default=0)),
+        not_observed=not_seen(
+            (run.path for run in pool.runs),
+            streams,
+            max((run.steps for run in whole), default=0),
+            lambda note: None if note.files else note,  # what they made is compared
+        ),
         wall_seconds=round(pool.seconds, 3),
         **more,
     )

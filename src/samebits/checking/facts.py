@@ -25,6 +25,7 @@ from samebits.runfolder.notes import (
     Started,
     Used,
     Witnessed,
+    Wrote,
     read_processes,
 )
 from samebits.workspace.place import is_in, read_place
@@ -102,6 +103,7 @@ class Facts:
         carried: what it asked for and wrote later, in the order of time: the next run may find it.
         reached: what it met outside its copy of the folder.
         commands: of all its processes, in alphabetical order.
+        wrote: path → the line that wrote it first.
         stopped_after: the step after which samebits ended it; None where it went to its own end.
     """
 
@@ -119,6 +121,7 @@ class Facts:
     late_seeds: Mapping[str, Site] = field(default_factory=dict)
     carried: tuple[Carried, ...] = ()
     reached: tuple[Reached, ...] = ()
+    wrote: Mapping[str, Site] = field(default_factory=dict)
     stopped_after: int | None = None
     commands: tuple[str, ...] = ()
 
@@ -154,6 +157,7 @@ def read_facts(folder: Path, changed: Collection[str] | None = ()) -> Facts:
         {name: site for notes in reversed(processes) for name, site in _late(notes)},
         _carried(_of(Carried, notes), changed),
         tuple(_of(Reached, notes)),
+        {note.path: note.site for note in reversed([*_of(Wrote, notes)]) if note.site is not None},
         max((note.stopped_after for note in _of(Ended, notes) if note.stopped_after is not None), default=None),
         tuple(sorted(_as_at_home(folder, " ".join(note.argv)) for note in _of(Started, notes) if note.argv)),
     )

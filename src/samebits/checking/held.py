@@ -35,7 +35,7 @@ class Held:
     def __init__(self, inquiry: Inquiry, at: DivergentRuns) -> None:
         self.inquiry, self._at, place, request = inquiry, at, at.divergence, inquiry.request
         # A process among several may come to its step long after another one has passed the same number.
-        ends_there = place.stream not in ("length", "outcome", "end") and not place.process
+        ends_there = place.stream not in ("length", "outcome", "end", "product") and not place.process
         self.step = place.step if ends_there else None
         self.plan = self.spare = plans.pinned_run(request, request.pinnable(), None if inquiry.is_short else self.step)
         if self.step is not None:

@@ -20,12 +20,13 @@ from samebits.checking.plan import Request
 from samebits.checking.treatments import ended
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence, first_divergence
+from samebits.comparison.products import Products, Unlike, read_products, unlike
 from samebits.comparison.streams import trained_in
 from samebits.launch.command import Command
 from samebits.launch.machine import Fitting
 from samebits.launch.process import Outcome, Runner
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.notes import Carried, Reached, read_notes
+from samebits.runfolder.notes import Carried, Reached, Wrote, read_notes
 from samebits.runfolder.removal import remove
 from samebits.runfolder.spec import RunSpec
 from samebits.runfolder.steps import COMPARED, ROOTS, Recording
@@ -57,6 +58,7 @@ class RunPool:
         cut_short: number and spec of those that a signal ended.
         causes: found so far: each allows for more runs.
         seconds: from the start of the first run to the end of the last one that is complete.
+        reads_products: what runs have made is kept with them.
         remarks: what was made again because of another run, as sentences without an end.
     """
 
@@ -74,7 +76,9 @@ class RunPool:
         self._began: float | None = None
         self.seconds = 0.0
         self.remarks: list[str] = []
+        self.reads_products = False
         self._compared: dict[tuple[int, int, bool], Divergence | None] = {}
+        self._unlike: dict[tuple[int, int], list[Unlike]] = {}
 
     @property
     def left(self) -> int:
@@ -122,6 +126,19 @@ class RunPool:
     def compare_trained(self, a: Run, b: Run) -> Divergence | None:
         """Where two runs first differ in what was trained."""
         return None if self.compare(a, b) is None else self.compare(a, b, in_trained=True)
+
+    def unlike(self, a: Run, b: Run) -> list[Unlike]:
+        """What two runs have made otherwise; each pair is looked at once."""
+        key = a.id, b.id
+        if key not in self._unlike:
+            left, right = (self._made_by(one, other) for one, other in ((a, b), (b, a)))
+            self._unlike[key] = unlike(left, right)
+        return self._unlike[key]
+
+    def _made_by(self, run: Run, other: Run) -> Products:
+        """What it made, without what it prepared for the other, which made no such file of its own."""
+        files, prepared = run.products.files, self.workspace.prepared - other.products.files.keys()
+        return replace(run.products, files={path: one for path, one in files.items() if path not in prepared})
 
     def steps_in_common(self) -> int:
         """How many steps two runs at least have in common, where a signal ended some; 0 where any two differ."""
@@ -208,7 +225,7 @@ class RunPool:
         path = self.path_of(number, plan)
         self._announce(number, plan, None, path)
         first_steps: list[float] = []
-        began, changed = time.time(), set[str]()
+        began, changed, products = time.time(), set[str](), list[Products]()
 
         def waiting() -> None:
             self._announce(number, plan, None, path)
@@ -223,20 +240,39 @@ class RunPool:
             if any(note.wrote is None for note in carried):
                 changed.update(self.workspace.changed(place))
             if number == 1 and first_steps and plan.begins == "prepared":
-                self._prepare(place, began, first_steps[0])
+                self._prepare(path, place, began, first_steps[0])
+            if self.reads_products:
+                products.append(self._products(outcome, place))
             is_whole = outcome.succeeded and not outcome.stopped
             if plan.keeps and (plan.resume is not None or (is_whole and carried)) and place.copy:
                 self.workspace.keep(place, number)
 
         # Asked again and again: side by side, the others begin before the first run has ended.
         outcome = self._runner.run(plan, path, lambda: self._limits.of(plan), waiting, finish, command)
-        return self._read(number, outcome, None if plan.begins == "left" else changed), any(
-            True for _ in read_notes(path, Reached)
-        )
+        run = self._read(number, outcome, None if plan.begins == "left" else changed)
+        return replace(run, products=next(iter(products), run.products)), any(True for _ in read_notes(path, Reached))
 
-    def _prepare(self, place: Place, began: float, first_step: float) -> None:
+    def _products(self, outcome: Outcome, place: Place) -> Products:
+        """What the run has made, as long as its place is there."""
+        reached = (note.what for note in read_notes(outcome.folder.path, Reached))
+        outside = [what.removeprefix("file ") for what in reached if what.startswith("file ")]
+        own = {place.root: "", place.files: "{run}", place.temporary: "{tmp}"}
+
+        def said(text: str) -> str:
+            for path in filter(None, own):
+                text = text.replace(path, own[path])
+            return text
+
+        files = self.workspace.products(place, outside)
+        return read_products(files, outcome.folder.stdout, said, outcome.stopped)
+
+    def _prepare(self, run: Path, place: Place, began: float, first_step: float) -> None:
         """Later runs begin with what this one took long to make before its first step."""
-        made = self.workspace.changed_before(place, first_step)
+        # The first step is seen a little late.
+        later = {note.path for note in read_notes(run, Wrote) if note.step}
+        made = {
+            path: time for path, time in self.workspace.changed_before(place, first_step).items() if path not in later
+        }
         if place.copy and made and max(made.values()) - began > PREPARATION_SECONDS:
             self.workspace.prepare(place, made)
 

@@ -19,6 +19,7 @@ from samebits.checking.facts import Entry
 from samebits.checking.first import first_divergence, trained_alike
 from samebits.checking.leftovers import LeftBehind, first_run_effect, left_behind
 from samebits.checking.lines import Place, guilty_places, places_of
+from samebits.checking.made import Made, made_by
 from samebits.checking.round import Round, Trial
 from samebits.checking.suspects import Suspect
 from samebits.checking.treatments import Inquiry, varying_between_runs
@@ -38,6 +39,7 @@ class Found:
         alike: runs to the end, made where those differ in what else happened only; the last one may not be like them.
         rounds: the experiments that were made.
         places: factor → the lines to mend.
+        made: what the runs have made.
         left: what the experiment showed with what a run leaves for the next one; None where it was not made.
         untested: what could not be tried, and why.
         stopped: the runs were used up, or a signal ended them.
@@ -49,6 +51,7 @@ class Found:
     alike: tuple[Run, ...] = ()
     rounds: list[Round] = field(default_factory=list)
     places: dict[str, list[Place]] = field(default_factory=dict)
+    made: Made = field(default_factory=Made)
     left: LeftBehind | None = None
     untested: list[str] = field(default_factory=list)
     stopped: bool = False
@@ -151,16 +154,22 @@ def look(inquiry: Inquiry, found: Found) -> Asking[None]:
         if isinstance(first, SamebitsError):
             found.error = first
         elif first is None:
+            found.made = yield from made_by(inquiry, inquiry.made)
+            if found.made.at is not None:
+                found.divergent = found.made.at
+                yield from _explain(inquiry, found.made.at, found)
+                return
             found.left = yield from left_behind(inquiry, inquiry.made)
             found.divergent = None if found.left is None else found.left.divergent
         else:
             found.divergent = first
             found.alike = yield from trained_alike(inquiry, first)
+            found.made = yield from made_by(inquiry, found.alike)
             found.left = yield from first_run_effect(inquiry, inquiry.made[0])
             if found.left is None:
                 yield from _explain(inquiry, first, found)
     except BudgetSpentError as spent:
-        found.stopped, found.signal = True, spent.signal
+        found.stopped, found.signal, found.error = spent.trouble is None, spent.signal, spent.trouble
 
 
 def _explain(inquiry: Inquiry, divergent: DivergentRuns, found: Found) -> Asking[None]:
@@ -179,6 +188,9 @@ def _explain(inquiry: Inquiry, divergent: DivergentRuns, found: Found) -> Asking
                 found.places[suspect.name] = yield from guilty_places(suspect)
         if trial is None or not (yield from round_.show()):
             return
+        if trial.later is None and not found.made.follows and found.made.at is None:
+            found.made = yield from made_by(inquiry, trial.whole, trial.pins)
+            trial.later = found.made.at
         if trial.later is None:
             alike = [run for run in trial.runs if run not in trial.whole]
             found.left = yield from left_behind(inquiry, [*trial.whole, *alike])

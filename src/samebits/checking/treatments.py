@@ -9,8 +9,10 @@ from typing import Final
 
 from samebits.checking.asking import Asking, Compare
 from samebits.checking.plan import Request
+from samebits.checking.products import place_of
 from samebits.checking.verdict import DivergentRuns, LeftOut, Run, Treated
 from samebits.comparison.locate import Divergence
+from samebits.comparison.products import Key, Unlike
 from samebits.factors.catalog import CATALOG, find, in_order
 from samebits.factors.context import Mode, Setting
 from samebits.runfolder.spec import RunSpec
@@ -28,7 +30,7 @@ class Inquiry:
 
     Attributes:
         request: what is checked.
-        compare: where two runs first differ; None where they agree as far as both went.
+        recorded: where the recordings of two runs first differ; None where they agree as far as both went.
         compare_trained: where they first differ in what was trained; None where all that they do counts.
         left: how many runs may still be made.
         abreast: how many runs may go on side by side.
@@ -36,6 +38,8 @@ class Inquiry:
         is_prepared: runs begin with what the first one made before its first step.
         forget_prepared: from now on they begin as the command found the folder.
         folder: the working folder.
+        unlike: what two runs have made otherwise.
+        explained: the leaves of what runs have made that are compared; none before runs agree in all that was recorded.
         left_out: treatments under which the script fails.
         erratic: two runs that were treated alike, of which one failed.
         made: the runs that answer the first question.
@@ -50,13 +54,15 @@ class Inquiry:
     """
 
     request: Request
-    compare: Compare
+    recorded: Compare
     left: Callable[[], int]
     abreast: Callable[[], int] = lambda: 1
     left_by: Callable[[], int | None] = lambda: None
     is_prepared: Callable[[], bool] = lambda: False
     forget_prepared: Callable[[], None] = lambda: None
     folder: str = ""
+    unlike: Callable[[Run, Run], list[Unlike]] = lambda a, b: []
+    explained: frozenset[Key] = frozenset()
     left_out: list[LeftOut] = field(default_factory=list)
     erratic: DivergentRuns | None = None
     unsteady: DivergentRuns | None = None
@@ -68,6 +74,18 @@ class Inquiry:
     known: dict[Hashable, list[Run]] = field(default_factory=dict)
     failures: int = 0
     luck: Random = field(default_factory=Random)
+
+    def compare(self, a: Run, b: Run) -> Divergence | None:
+        """Where two runs first differ: in what was recorded, else in what they made."""
+        place = self.recorded(a, b)
+        if place is not None or not self.explained or not self.may_compare(a, b):
+            return place
+        return place_of(a, b, [one for one in self.unlike(a, b) if one.key in self.explained])
+
+    def may_compare(self, a: Run, b: Run) -> bool:
+        """Whether what they made is to be compared: both came to their end, or were ended after one step."""
+        ends = [run.facts.stopped_after for run in (a, b)]
+        return a.succeeded and b.succeeded and ends[0] == ends[1] and "left" not in (a.begins, b.begins)
 
     def room(self) -> int:
         """How many runs may be made at once: the last one that is left is not kept waiting for two."""

@@ -51,7 +51,12 @@ def broken(folder: Path, steps: int) -> SamebitsError | None:
     for note in read_notes(folder, Failed):
         if note.kind == "not_injected" and steps:
             continue
-        return _KINDS.get(note.kind, SamebitsError)(note.message, note.hint)
+        if note.kind not in _KINDS:
+            return SamebitsError(
+                f"recording a run failed, which is samebits' mistake and says nothing about the script: {note.message}",
+                f"please report this, and send {folder}",
+            )
+        return _KINDS[note.kind](note.message, note.hint)
     return None
 
 

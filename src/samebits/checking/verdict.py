@@ -13,6 +13,7 @@ from samebits.base.sites import Site
 from samebits.checking.facts import Entry, Facts, Shown
 from samebits.comparison.locate import Divergence
 from samebits.comparison.ops import OpDivergence, is_collective
+from samebits.comparison.products import Products
 from samebits.comparison.values import Distance
 from samebits.launch.process import Outcome
 from samebits.replay.runner import Replay
@@ -37,6 +38,7 @@ class Run:
         facts: what it noted besides its recording.
         trouble: why it cannot be judged, whatever the other runs say: samebits did not get in, the disk is full.
         silence: why nothing was recorded, where nothing was.
+        products: what it made.
     """
 
     id: int
@@ -46,6 +48,7 @@ class Run:
     facts: Facts = field(default_factory=Facts)
     trouble: SamebitsError | None = None
     silence: SamebitsError | None = None
+    products: Products = field(default_factory=Products)
 
     @property
     def plan(self) -> RunSpec:
@@ -392,7 +395,8 @@ class Verdict:
         not_observed: what the recordings cannot see in this command.
         signal: that ended the check before it was done; None where it went to its end.
         cut_short: the runs under way then, as number and role.
-        agreed: undecided although all that was recorded agrees, because a process could not be entered.
+        agreed: undecided although all that was recorded agrees: a process could not be entered, or two runs have made
+            something else (`divergent`), and it is not known what that follows.
         wall_seconds: it took, runs that went on side by side counted once; 0 where an earlier version did not note it.
     """
 

@@ -11,7 +11,7 @@ from samebits.runfolder.steps import COMPARED, Column, Recording, Stream
 
 Position = tuple[int, int]
 Which = Literal["first", "second"]
-DivergentStream = Literal[Stream, "length", "outcome"]
+DivergentStream = Literal[Stream, "product", "length", "outcome"]
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,8 @@ class Divergence:
 
     Attributes:
         step: counts from 0.
-        stream: one of the recorded streams; `length` when one run went on, `outcome` when one run failed.
+        stream: one of the recorded streams; `product` of what was made, when all of them
+            agree; `length` when one run went on, `outcome` when one run failed.
         name: the first tensor that differs there.
         rank: whose.
         differing, total: tensors of that stream that differ, and how many there are.

@@ -14,7 +14,7 @@ from samebits.comparison.streams import not_seen, streams_of, trained_in
 from samebits.comparison.values import Distance, distance
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.ops import Ops
-from samebits.runfolder.steps import Recording
+from samebits.runfolder.steps import Column, Recording
 from samebits.runfolder.tensors import read_kept
 
 
@@ -127,7 +127,12 @@ def compare_runs(a: RunFolder, b: RunFolder) -> RunComparison:
     found = compare_recordings(left, right, _stopped_at(a, b))
     if not found.streams and not found.compares_ops:
         raise RecordingError(f"{a.path} and {b.path} hold nothing that could be compared", "no stream was recorded")
-    return replace(found, not_seen=not_seen((a.path, b.path), found.streams, found.steps))
+    saved = sorted(name.strip(".") or "a number" for name, agrees in saved_beside(left, right).items() if not agrees)
+    more = f" and {len(saved) - 1} more" if len(saved) > 1 else ""
+    beside = (
+        [f"whether it matters that {saved[0]}{more} was saved with another value: it may be a time"] if saved else []
+    )
+    return replace(found, not_seen=(*beside, *not_seen((a.path, b.path), found.streams, found.steps)))
 
 
 def compare_recordings(
@@ -150,6 +155,20 @@ def compare_recordings(
         max((recording.steps for recording in left), default=0),
         trained=first_divergence(left, right, until, trained_in((left, right))),
     )
+
+
+def saved_beside(left: Sequence[Recording], right: Sequence[Recording]) -> dict[str, bool]:
+    """What two runs have saved beside tensors, by its name without the number of the save: whether it always agrees."""
+    found: dict[str, bool] = {}
+    for pair in align(left, right):
+        if pair.a is None or pair.b is None or not pair.a.holds("saved"):
+            continue
+        for row in range(min(len(pair.a), len(pair.b))):
+            a, b = (one.columns(row).get("saved", Column((), [])).as_dict() for one in (pair.a, pair.b))
+            for name in a.keys() & b.keys():
+                own = name.lstrip("0123456789")
+                found[own] = found.get(own, True) and a[name] == b[name]
+    return found
 
 
 def recordings_of(folder: RunFolder) -> list[Recording]:

@@ -20,6 +20,7 @@ _STREAMS = {
     "optimizer": "the state of the optimizer",
     "artifact": "what was saved",
     "end": "the final state of the models",
+    "product": "what was made",
 }
 # Of all steps together.
 _ALL = {
@@ -52,8 +53,15 @@ def where(divergence: Divergence) -> str:
     if divergence.stream in ("length", "outcome"):
         process = f" ({divergence.process})" if divergence.process and divergence.only_in is None else ""
         return f"at step {divergence.step}: {detail_of(divergence)}{process}"
+    if divergence.stream == "product":
+        return f"in {divergence.name.partition(': ')[0]}, though all that was recorded agrees"
     whose = "".join(f" of {one}" for one in (divergence.process, ranks_of(divergence)) if one)
     return f"at step {divergence.step}, in {_STREAMS[divergence.stream]}{whose}"
+
+
+def unshown(divergence: Divergence) -> str:
+    """What two runs made differs, and it is not known why."""
+    return f"{divergence.name} differs, and what it follows is not known"
 
 
 def stream_words(stream: str) -> str:
@@ -73,6 +81,9 @@ def which(divergence: Divergence) -> str:
     """Which tensors differ, and what else is known; empty when there is nothing to add."""
     if divergence.stream in ("length", "outcome"):
         return ""
+    if divergence.stream == "product":
+        more = f", and {divergence.differing - 1} more" if divergence.differing > 1 else ""
+        return f"{divergence.name}: {detail_of(divergence) or 'other bytes'}{more}"
     # Batches, losses and artifacts have numbers for names; parameters have names of their own.
     label = f"{divergence.stream} " if divergence.stream in ("batch", "loss", "artifact", "output") else ""
     if divergence.only_in is not None:

@@ -31,7 +31,7 @@ from samebits.report.causes import (
     witnessed,
 )
 from samebits.report.origins import origin_place, origin_rows, other_origin
-from samebits.report.places import agreed, counted, distance_words, path_of, place_of, where, which
+from samebits.report.places import agreed, counted, distance_words, path_of, place_of, unshown, where, which
 from samebits.report.rows import laid_out
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.trees import MOST_BYTES, MOST_FILES
@@ -44,8 +44,11 @@ def check_text(verdict: Verdict) -> str:
         rests = [("rests on", rests_on(verdict)), ("took", took(verdict))]
         return laid_out(_same_headline(verdict), [*_treated(verdict), *rests, *_left_out(verdict)])
     if verdict.kind == "undecided" and verdict.agreed:
-        headline = f"undecided: a process could not be entered; of the others, {_same_headline(verdict)}"
-        return laid_out(headline, [*_treated(verdict), *_left_out(verdict)])
+        place = None if verdict.divergent is None else verdict.divergent.divergence
+        why = "a process could not be entered; of the others" if place is None else f"{unshown(place)}; beside that"
+        beside = [] if place is None else [("compare", which(place)), ("runs", roles_of(verdict, _pair(verdict)))]
+        headline = f"undecided: {why}, {_same_headline(verdict)}"
+        return laid_out(headline, [*beside, *_treated(verdict), *_left_out(verdict)])
     if verdict.kind == "undecided" and verdict.signal is not None:
         return laid_out(_interrupted_headline(verdict), [*_ran(verdict), *_left_out(verdict)])
     if verdict.kind == "undecided":
@@ -79,7 +82,13 @@ def _trained_row(verdict: Verdict, place: Divergence) -> list[tuple[str, str]]:
         return [("trained", _agreement(verdict))]
     if verdict.trained is None or verdict.trained.step <= place.step:
         return []
+    if verdict.trained.stream == "product":
+        return [("made", which(verdict.trained))]
     return [("trained", f"diverges {where(verdict.trained)}")]
+
+
+def _pair(verdict: Verdict) -> list[int]:
+    return [] if verdict.divergent is None else [verdict.divergent.a, verdict.divergent.b]
 
 
 def _interrupted_headline(verdict: Verdict) -> str:

@@ -12,6 +12,7 @@ from samebits.checking.pool import RunPool
 from samebits.checking.unjudgeable import why_unjudgeable
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import first_divergence as divergence_of
+from samebits.comparison.runs import saved_beside
 from samebits.resuming.missing import missing_states, not_resumed, wrong_generators
 from samebits.resuming.plan import Kill, Request, again_run, killed_run, kills, resumed_run, uninterrupted_run
 from samebits.resuming.seen import Seen, read_seen, what_was_loaded
@@ -309,12 +310,14 @@ class _Looked:
         fallback = max((one.steps for one in stopped.seen.saves if one.steps > 0), default=None)
         is_loaded = loaded is not None or bool(testing.request.saved_at)
         known = saved.steps if saved is not None else fallback if is_loaded else None
-        sides = []
+        assert testing.whole is not None
+        beside = saved_beside(*(one.outcome.folder.recordings() for one in (testing.whole, stopped.run)))
+        steady, sides = frozenset(name for name, agrees in beside.items() if agrees), []
         for rank in sorted(testing.tracks.keys() & tracks.keys()):
             a, b = testing.tracks[rank], tracks[rank]
             start = start_of(a, b, known, most)
             counts, fetched = _counts(stopped.seen, start.step), (testing.seen.of_rank(rank), seen.of_rank(rank))
-            sides.append(Side(a, b, start, counts, *fetched, testing.seen.has_scaler))
+            sides.append(Side(a, b, start, counts, *fetched, testing.seen.has_scaler, steady))
         if saved is None or saved.steps != sides[0].start.step:
             saved = next((one for one in reversed(stopped.seen.saves) if one.steps == sides[0].start.step), saved)
         torn = next((Path(stop.torn).name for stop in stopped.seen.stops if stop.torn), "")

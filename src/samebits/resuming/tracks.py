@@ -120,6 +120,7 @@ class Side:
         counts: stream → how much of the first step had come when it was saved: that is not repeated.
         a_fetched, b_fetched: the batches of either.
         has_scaler: a gradient scaler scales the losses.
+        steady: what is saved beside tensors, by name, and is the same in the two runs that were not interrupted yet.
     """
 
     a: Track
@@ -129,6 +130,7 @@ class Side:
     a_fetched: Sequence[Fetched] = ()
     b_fetched: Sequence[Fetched] = ()
     has_scaler: bool = False
+    steady: frozenset[str] = frozenset()
 
     @property
     def rows(self) -> int:
@@ -141,7 +143,7 @@ class Side:
 
     def pair(self, row: int) -> tuple[dict[str, Column], dict[str, Column]]:
         """The columns of one step of either; of the first one what comes after the save."""
-        a, b = dict(self.a.row(self.step(row))), dict(self.b.row(row))
+        a, b = self._with_saved(self.a.row(self.step(row))), self._with_saved(self.b.row(row))
         if row == 0:
             for stream in _NUMBERED:
                 if stream in a:
@@ -156,6 +158,13 @@ class Side:
         if "buffer" in a and "buffer" in b:
             a["buffer"], b["buffer"] = _without_lone_copies(a["buffer"], b["buffer"])
         return {name: one for name, one in a.items() if one.names}, {n: one for n, one in b.items() if one.names}
+
+    def _with_saved(self, columns: Columns) -> dict[str, Column]:
+        """The columns; what was saved beside tensors counts where it is no time."""
+        found = dict(columns)
+        other, own = found.pop("saved", Column((), [])).as_dict(), found.get("artifact", Column((), [])).as_dict()
+        own |= {name: digest for name, digest in other.items() if name.lstrip("0123456789") in self.steady}
+        return found | ({"artifact": Column(tuple(own), [*own.values()])} if own else {})
 
     def difference(self, row: int) -> Difference | None:
         """What differs first there."""

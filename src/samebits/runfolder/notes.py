@@ -143,6 +143,23 @@ class Carried(Note):
 
 
 @dataclass(frozen=True)
+class Wrote(Note):
+    """A file was written, or begun.
+
+    Attributes:
+        path: as the user calls it.
+        site: the line that did it first.
+        step: how many were done.
+    """
+
+    sort = "wrote"
+
+    path: str
+    site: Site | None = None
+    step: int = 0
+
+
+@dataclass(frozen=True)
 class Reached(Note):
     """Something outside the copy of the working folder: other runs meet it, too.
 

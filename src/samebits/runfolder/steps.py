@@ -37,10 +37,10 @@ SCHEMA = 2
 # Recordings name a stream by its place here, so new ones go to the end; schema 1 ended with `number`.
 STREAMS = (
     *("init", "batch", "loss", "grad", "param", "optimizer", "artifact", "rng", "number"),
-    *("output", "buffer", "end"),
+    *("output", "buffer", "end", "saved"),
 )
-# What two runs are compared by, in the order in which one thing follows from another. The state of generators, and
-# losses as numbers, only explain.
+# What two runs are compared by, in the order in which one thing follows from another. The state of generators,
+# losses as numbers, and what was saved beside tensors, only explain.
 Stream = Literal["init", "batch", "output", "loss", "grad", "param", "buffer", "optimizer", "artifact", "end"]
 COMPARED: tuple[Stream, ...] = get_args(Stream)
 
@@ -272,12 +272,16 @@ class Recording:
 
     def streams(self) -> tuple[str, ...]:
         """The compared streams that it holds, in their order."""
+        return tuple(stream for stream in COMPARED if self.holds(stream))
+
+    def holds(self, stream: str) -> bool:
+        """Whether any row has it, compared or not."""
         if self._present is None:
             # Schema 1 does not say; every row has to be asked.
             found = {stream for row in range(len(self)) for stream in self.columns(row)}
         else:
             found = set(self._present.split())
-        return tuple(stream for stream in COMPARED if stream in found)
+        return stream in found
 
     def root(self, step: int) -> bytes | None:
         """The chained digest of everything up to and including `step`; None past the last row."""

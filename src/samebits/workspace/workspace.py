@@ -56,6 +56,7 @@ class Workspace:
         survey: what a copy holds.
         left_by: number of the run whose folder was kept; None where none was.
         is_prepared: copies begin with what the first run has prepared.
+        prepared: the files that it has prepared, as paths in the user's folder.
     """
 
     def __init__(self, home: Path, isolation: Isolation = "copy", share: Sequence[str] = ()) -> None:
@@ -63,6 +64,7 @@ class Workspace:
         self.shared = shared_paths(self.folder, share)
         self.left_by: int | None = None
         self.is_prepared = False
+        self.prepared = frozenset[str]()
         self.survey = Survey()
         self._slots = set[int]()
         self._lock = threading.Lock()
@@ -244,11 +246,11 @@ class Workspace:
             remove(own)
             os.makedirs(os.path.dirname(own), exist_ok=True)
             os.link(place.copy + path[len(self.folder) :], own, follow_symlinks=False)
-        self.is_prepared = True
+        self.is_prepared, self.prepared = True, frozenset(made)
 
     def forget_prepared(self) -> None:
         """Runs begin as the command found the folder."""
-        self.is_prepared = False
+        self.is_prepared, self.prepared = False, frozenset()
         remove(self._tree(PREPARED))
 
     def changed(self, place: Place) -> list[str]:
@@ -258,6 +260,18 @@ class Workspace:
         # Copies have the times of what they are copies of; when a file became what it is nobody can set.
         began = os.lstat(self._work_of(place) / _BEGAN).st_ctime_ns
         return list(_newer(place.copy, began, self.folder))
+
+    def products(self, place: Place, reached: Collection[str]) -> dict[str, Path]:
+        """What a run has made and left, as the user calls it → where it lies as long as its place is there.
+
+        Args:
+            place: of the run.
+            reached: files outside its copy that it wrote.
+        """
+        found = {path: Path(place.copy + path[len(self.folder) :]) for path in self.changed(place)}
+        own = self.files_of(place)
+        found |= {f"{{run}}/{path.relative_to(own)}": path for path in own.rglob("*")}
+        return found | {path: Path(path) for path in reached}
 
     def changed_before(self, place: Place, moment: float) -> dict[str, float]:
         """Those among them that were last written before a moment, each with its time (seconds, as `time.time`)."""

@@ -1,0 +1,124 @@
+"""What runs have made, where all that was recorded of them agrees.
+
+    made      the leaves that differ all the same
+    held      of those, what agrees with the clock and the process ids held still, and the rest varied, follows them
+    changed   unless a generator gets another seed when nothing but these is changed
+
+What follows them is left out, and said; nothing else is. The rest is a divergence like any other, to be explained by
+experiment; what cannot be explained stays undecided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from samebits.base.sites import shown_path
+from samebits.checking import plan as plans
+from samebits.checking.asking import Asking
+from samebits.checking.products import place_of
+from samebits.checking.treatments import Inquiry
+from samebits.checking.verdict import DivergentRuns, Run
+from samebits.comparison.products import PRINTED, Key, Unlike
+from samebits.factors.catalog import in_order
+from samebits.factors.context import Setting
+from samebits.runfolder.spec import RunSpec
+
+# What is harmless in a file; by what a leaf is shown to follow it.
+HARMLESS = ("clock", "process-id")
+ROLES = "clock held", "clock held, rest varied", "clock changed"
+MOST_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Made:
+    """What is known of what the runs have made.
+
+    Attributes:
+        at: two runs that made something else, and what; None where nothing is left that differs.
+        follows: leaves that follow the clock or the process.
+        held: the runs that have shown it, in which these agree.
+        changed: the one in which nothing else was changed.
+    """
+
+    at: DivergentRuns | None = None
+    follows: tuple[Key, ...] = ()
+    held: tuple[int, ...] = ()
+    changed: int = 0
+
+    @property
+    def words(self) -> str:
+        """What is left out, and why, as a clause; empty where nothing is."""
+        if not self.follows:
+            return ""
+        files = dict.fromkeys(shown_path(file) if file != PRINTED else file for file, _ in self.follows)
+        more = f" and {len(files) - MOST_NAMED} more files" if len(files) > MOST_NAMED else ""
+        runs = " and ".join(map(str, self.held))
+        leaf = "one leaf follows" if len(self.follows) == 1 else f"{len(self.follows)} leaves follow"
+        where = f"{', '.join([*files][:MOST_NAMED])}{more}"
+        return f"left out of {where}: {leaf} the clock or the process, held still in runs {runs}, which agree"
+
+
+def made_by(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str] = ()) -> Asking[Made]:
+    """Whether runs that agree in all that was recorded have made the same.
+
+    Args:
+        inquiry: the check.
+        runs: they agree; those that are left alone come first.
+        pins: held in all of them.
+    """
+    own = [run for run in runs if inquiry.may_compare(runs[0], run)] if runs else []
+    found = [(a, b, apart) for a, b in combinations(own, 2) if (apart := inquiry.unlike(a, b))]
+    if not found:
+        return Made()
+    inquiry.explained = moving = _keys(found)
+    names = [name for name in HARMLESS if name not in inquiry.request.pins and name not in pins]
+    if not names or inquiry.left() < len(ROLES):
+        return Made(_place(found, moving))
+    held, again, other = yield from inquiry.runs_of(_plans(inquiry, pins, names))
+    pairs = [(held, again), (held, other)]
+    differ = inquiry.compare_trained or inquiry.recorded
+    is_shown = all(inquiry.may_compare(a, b) and differ(a, b) is None for a, b in pairs)
+    if not is_shown or not _enters(other, names) or _is_seeded_otherwise(*pairs[1]):
+        return Made(_place(found, moving))
+    still = [(held, again, inquiry.unlike(held, again))]
+    inquiry.explained = differing = _keys(still)
+    follows = tuple(sorted(moving - differing))
+    # What only the held runs have otherwise is shown by them.
+    place = _place(found, differing) or _place(still, differing)
+    return Made(place, follows, (held.id, again.id), other.id)
+
+
+def _plans(inquiry: Inquiry, pins: Sequence[str], names: Sequence[str]) -> list[RunSpec]:
+    """Held still; held still and the rest varied; and nothing but these changed on purpose."""
+    request, kept = inquiry.request, (*pins, *names)
+    pinned = {name: Setting("pinned") for name in kept}
+    moved = {name: Setting("varied", variant=plans.RELEASED, steady=True) for name in names}
+    alone = request.base("").with_settings(pinned)
+    varied = plans.varied_run(request, leave=kept).with_settings(pinned)
+    wanted = alone, varied, alone.with_settings(moved)
+    return [replace(plan, role=role, witness=True) for role, plan in zip(ROLES, wanted, strict=True)]
+
+
+def _keys(found: Iterable[tuple[Run, Run, Sequence[Unlike]]]) -> frozenset[Key]:
+    return frozenset(one.key for _, _, apart in found for one in apart)
+
+
+def _place(found: Sequence[tuple[Run, Run, Sequence[Unlike]]], keys: frozenset[Key]) -> DivergentRuns | None:
+    """The first pair that differs in one of these leaves: of those left alone, if any does."""
+    for a, b, apart in sorted(found, key=lambda one: bool(one[1].plan.named("varied"))):
+        place = place_of(a, b, [one for one in apart if one.key in keys])
+        if place is not None:
+            return DivergentRuns(a.id, b.id, place, varied=tuple(in_order(b.plan.named("varied"))))
+    return None
+
+
+def _enters(run: Run, names: Sequence[str]) -> bool:
+    return any(run.facts.entries.get(name) or name in run.facts.in_libraries for name in names)
+
+
+def _is_seeded_otherwise(a: Run, b: Run) -> bool:
+    """Whether what is drawn may be drawn from other seeds: then what differs need not be a time."""
+    left, right = ([(call.site.key, call.value) for call in run.facts.seeds] for run in (a, b))
+    return left != right

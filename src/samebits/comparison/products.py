@@ -1,0 +1,153 @@
+"""What two runs have made: the files that they wrote or, where they wrote none, what they printed; leaf by leaf."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+
+from samebits.comparison.contents import Content, Words, content_of, is_digest, text_content
+
+PRINTED = "what it printed"
+# Nothing longer is read of what was printed: a progress bar can fill a disk.
+_MOST_PRINTED = 1 << 24
+_WORD = re.compile(r"[^\s,;|()\[\]{}=]+")
+# File and leaf; of what has another name in each run, the names are counted.
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Products:
+    """What one run has made.
+
+    Attributes:
+        files: path → what is in it.
+        printed: what stands on its output.
+        is_cut: the run was ended before its end, so a text may lack its last lines.
+    """
+
+    files: Mapping[str, Content] = field(default_factory=dict)
+    printed: Content = field(default_factory=dict)
+    is_cut: bool = False
+
+
+@dataclass(frozen=True)
+class Unlike:
+    """A leaf that two runs have otherwise.
+
+    Attributes:
+        key: of the leaf.
+        path: of the file, as the first run calls it; empty for what was printed.
+        a, b: what it is in either; None where that run has none.
+    """
+
+    key: Key
+    path: str
+    a: str | None
+    b: str | None
+
+
+def read_products(files: Mapping[str, Path], printed: Path, said: Words, is_cut: bool) -> Products:
+    """What a run has made.
+
+    Args:
+        files: what the user calls them → where they lie.
+        printed: what it printed.
+        said: what is compared of a text.
+        is_cut: as in `Products`.
+    """
+    found: dict[str, Content] = {}
+    for path, own in sorted(files.items()):
+        if own.is_file():
+            with suppress(OSError):
+                found[path] = content_of(own, said)
+    text = ""
+    with suppress(OSError), printed.open("rb") as file:
+        text = file.read(_MOST_PRINTED).decode(errors="replace")
+    return Products(found, text_content(text, said), is_cut)
+
+
+def unlike(a: Products, b: Products) -> list[Unlike]:
+    """The leaves that differ, in the order of files and leaves."""
+    if not a.files and not b.files:
+        return [*_in_content(PRINTED, "", a.printed, b.printed, a.is_cut or b.is_cut)]
+    found = []
+    for key, left, right in paired(a.files, b.files):
+        content_a, content_b = a.files.get(left, {}), b.files.get(right, {})
+        if not left or not right:
+            found.append(Unlike((key, ""), left or right, (left and "there") or None, (right and "there") or None))
+        else:
+            found += _in_content(key, left, content_a, content_b, a.is_cut or b.is_cut)
+    return found
+
+
+def _in_content(key: str, path: str, a: Content, b: Content, is_cut: bool) -> Iterator[Unlike]:
+    if a == b and [*a] == [*b]:
+        return
+    names = dict.fromkeys([*a, *b])
+    if is_cut and all(name.startswith("line ") for name in names):
+        # What was not written out yet is not there: the shorter one counts, without its last line.
+        names = dict.fromkeys([*min(a, b, key=len)][:-1])
+    for name in names:
+        left, right = a.get(name), b.get(name)
+        if left is None or right is None:
+            yield Unlike((key, name), path, left, right)
+        elif left != right:
+            yield from _words(key, path, name, left, right)
+
+
+def _words(key: str, path: str, name: str, a: str, b: str) -> Iterator[Unlike]:
+    """Of a text, its words; all of it where it is not known which word is which."""
+    left, right = _WORD.findall(a), _WORD.findall(b)
+    if is_digest(a) or is_digest(b) or len(left) < 2 or len(left) != len(right) or _WORD.sub("", a) != _WORD.sub("", b):
+        yield Unlike((key, name), path, a, b)
+        return
+    for number, (x, y) in enumerate(zip(left, right, strict=True), 1):
+        if x != y:
+            yield Unlike((key, f"{name}, word {number}"), path, x, y)
+
+
+def paired(a: Iterable[str], b: Iterable[str]) -> list[tuple[str, str, str]]:
+    """Files of two runs that belong together: what is said of both, and the path in either; empty where it is not.
+
+    What only one run has by its name belongs to what is left in the same folder of the other, in the order of names:
+    a run may name a folder after the time.
+
+    >>> paired(["/runs/10-31/log"], ["/runs/10-32/log"])
+    [('/runs/*/log', '/runs/10-31/log', '/runs/10-32/log')]
+    """
+    return [*_paired(None, [(path.split(os.sep), path) for path in a], [(path.split(os.sep), path) for path in b])]
+
+
+_Split = list[tuple[list[str], str]]
+
+
+def _paired(above: str | None, a: _Split, b: _Split) -> Iterator[tuple[str, str, str]]:
+    left, right = _by_first(a), _by_first(b)
+    lone_a, lone_b = ([name for name in one if name not in other] for one, other in ((left, right), (right, left)))
+    matches = [(name, name, name) for name in left if name in right]
+    if len(lone_a) == len(lone_b):
+        stars = ["*" if len(lone_a) == 1 else f"*{number}" for number in range(1, len(lone_a) + 1)]
+        matches += zip(stars, sorted(lone_a), sorted(lone_b), strict=True)
+    else:
+        matches += [(name, name, "") for name in lone_a] + [(name, "", name) for name in lone_b]
+    for key, x, y in sorted(matches):
+        own, other = left.get(x, []), right.get(y, [])
+        here = key if above is None else f"{above}{os.sep}{key}"
+        ends_a, ends_b = [path for rest, path in own if not rest], [path for rest, path in other if not rest]
+        for one, two in zip_longest(ends_a, ends_b, fillvalue=""):
+            yield here, one, two
+        deeper = [[(rest, path) for rest, path in part if rest] for part in (own, other)]
+        if any(deeper):
+            yield from _paired(here, *deeper)
+
+
+def _by_first(paths: _Split) -> dict[str, _Split]:
+    found: dict[str, _Split] = {}
+    for (first, *rest), path in paths:
+        found.setdefault(first, []).append((rest, path))
+    return found

@@ -1,0 +1,80 @@
+"""What runs make: left out only where it is shown to follow the clock, by runs of simulated scripts."""
+
+import random
+
+import pytest
+
+from samebits.checking.search import Found
+from tests.checking.simulation import Effect, Script, Simulation, simulated
+
+A_TIME = Effect("clock", 3, None, makes="leaf")
+
+
+def checked(script: Script, seed: int = 0) -> tuple[Found, Simulation]:
+    found, simulation, _ = simulated(script, random.Random(seed))
+    return found, simulation
+
+
+def confirmed(found: Found) -> list[tuple[str, int]]:
+    return [(cause.factor, cause.site.line) for cause in found.causes if cause.confirmed and cause.site is not None]
+
+
+def test_a_time_in_what_is_made_is_left_out_once_it_is_shown_to_be_one() -> None:
+    """Three runs more, and the leaf is named."""
+    found, simulation = checked(Script(effects=(A_TIME,)))
+
+    assert found.divergent is None
+    assert found.made.follows == (("/made", "leaf 3"),)
+    assert [run.plan.role for run in simulation.runs[3:]] == [
+        "clock held",
+        "clock held, rest varied",
+        "clock changed",
+    ]
+
+
+def test_what_runs_make_alike_costs_no_run() -> None:
+    """Its clean twin."""
+    found, simulation = checked(Script(effects=(Effect("clock", 3, None),)))
+
+    assert found.divergent is None
+    assert found.made.words == ""
+    assert len(simulation.runs) == 3
+
+
+@pytest.mark.parametrize("factor", ["numpy-rng", "os-entropy", "hash-seed"])
+def test_what_is_drawn_is_no_time(factor: str) -> None:
+    """It is explained like any other divergence, and the time beside it is not accused."""
+    found, _ = checked(Script(effects=(A_TIME, Effect(factor, 7, None, makes="leaf"))))
+
+    assert found.divergent is not None
+    assert found.divergent.divergence.name == "/made: leaf 7"
+    assert confirmed(found) == [(factor, 7)]
+    assert found.remedy is not None
+    assert found.remedy.pins == (factor,)
+
+
+def test_a_time_that_seeds_is_a_cause() -> None:
+    """Predictions may follow the clock through a generator: then they are no times."""
+    found, _ = checked(Script(effects=(Effect("clock", 3, None, makes="seeds"),)))
+
+    assert found.made.follows == ()
+    assert confirmed(found) == [("clock", 3)]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_nobody_can_explain_accuses_nobody(seed: int) -> None:
+    """One of two values, by luck: if it is seen at all, nothing is confirmed, and it is never taken for a time."""
+    found, _ = checked(Script(luck=0.5), seed)
+
+    assert confirmed(found) == []
+    assert found.made.follows == ()
+
+
+def test_what_is_made_is_looked_at_once_a_remedy_holds() -> None:
+    """A cause in the training does not hide one in what is saved."""
+    script = Script(effects=(Effect("torch-rng", 5, 1), Effect("numpy-rng", 7, None, makes="leaf")))
+    found, _ = checked(script)
+
+    assert sorted(confirmed(found)) == [("numpy-rng", 7), ("torch-rng", 5)]
+    assert found.remedy is not None
+    assert found.remedy.pins == ("numpy-rng", "torch-rng")

@@ -1,0 +1,41 @@
+"""What two runs have made: which files belong together, and which of their leaves differ."""
+
+from samebits.comparison.contents import text_content
+from samebits.comparison.products import PRINTED, Products, paired, unlike
+
+
+def test_a_folder_named_after_the_time_belongs_to_the_other_one() -> None:
+    """By what is left over in a folder, level by level; what has no counterpart is alone."""
+    a = ["/p/log", "/p/runs/10-31/last.pt", "/p/runs/10-31/x/args", "/p/only"]
+    b = ["/p/log", "/p/runs/10-32/last.pt", "/p/runs/10-32/x/args"]
+
+    assert paired(a, b) == [
+        ("/p/log", "/p/log", "/p/log"),
+        ("/p/only", "/p/only", ""),
+        ("/p/runs/*/last.pt", "/p/runs/10-31/last.pt", "/p/runs/10-32/last.pt"),
+        ("/p/runs/*/x/args", "/p/runs/10-31/x/args", "/p/runs/10-32/x/args"),
+    ]
+
+
+def test_only_the_words_of_a_line_that_differ_count() -> None:
+    """A loss beside a duration is a leaf of its own."""
+    a, b = (Products({"log": text_content(f"loss {loss} in {seconds} s")}) for loss, seconds in ((1, 2), (1, 3)))
+
+    assert [one.key for one in unlike(a, b)] == [("log", "line 1, word 4")]
+
+
+def test_what_was_printed_counts_where_nothing_was_written() -> None:
+    """And only there."""
+    one, other = text_content("0.91"), text_content("0.93")
+
+    assert [one.key for one in unlike(Products({}, one), Products({}, other))] == [(PRINTED, "line 1")]
+    assert unlike(Products({"x": {}}, one), Products({"x": {}}, other)) == []
+
+
+def test_a_run_that_was_ended_may_lack_the_last_lines() -> None:
+    """What had not been written out yet is no difference; what had been is."""
+    long, short, wrong = (text_content(text) for text in ("a\nb\nc\nd", "a\nb\nc", "a\nx\nc"))
+
+    assert unlike(Products({"log": long}, is_cut=True), Products({"log": short})) == []
+    assert len(unlike(Products({"log": long}, is_cut=True), Products({"log": wrong}))) == 1
+    assert len(unlike(Products({"log": long}), Products({"log": short}))) == 1

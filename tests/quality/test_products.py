@@ -1,0 +1,62 @@
+"""What cannot be judged is not called the same: products that nobody can explain, and recordings that failed."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.schemas import assert_valid
+
+pytestmark = pytest.mark.slow
+
+TRAINING = """
+import json, os, resource, time
+import torch
+{before}
+data = torch.arange(8.0).reshape(2, 4) / 8
+net = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for _ in range(3):
+    net(data).pow(2).mean().backward()
+    optimizer.step()
+{after}
+"""
+
+
+def check(folder: Path, before: str = "torch.manual_seed(0)", after: str = "") -> dict[str, Any]:
+    (folder / "train.py").write_text(TRAINING.format(before=before, after=after))
+    command = [sys.executable, "-m", "samebits", "check", "--format", "json", "train.py"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=900, check=False)
+    document: dict[str, Any] = json.loads(done.stdout)
+    assert_valid(document)
+    assert done.returncode == {"same": 0, "different": 1, "undecided": 2}[document["verdict"]]
+    return document
+
+
+def test_what_nobody_can_explain_is_undecided(tmp_path: Path) -> None:
+    """Noise of the machine, in the only thing that is made: it is named, and nothing is accused."""
+    noise = "json.dump({'noise': os.stat('/proc/self').st_ctime_ns}, open('out.json', 'w'))"
+    found = check(tmp_path, after=noise)
+
+    assert found["verdict"] == "undecided"
+    assert found["headline"].startswith("undecided: out.json (train.py:13): noise differs")
+    assert not any(cause["confirmed"] for cause in found["causes"])
+
+
+def test_a_recording_that_failed_is_no_evidence(tmp_path: Path) -> None:
+    """In runs with everything pinned only: it is said first, as ours, and nothing is compared."""
+    breaking = """
+torch.manual_seed(int.from_bytes(os.urandom(4), "little"))
+if time.time() < 1.1e9:
+    from samebits.agent.log import Log
+    Log.add = lambda *_, **__: 1 / 0
+"""
+    found = check(tmp_path, before=breaking)
+
+    assert found["verdict"] == "undecided"
+    assert found["causes"] == []
+    assert "samebits' mistake" in found["error"]["message"]
+    assert "please report this, and send" in found["error"]["hint"]
