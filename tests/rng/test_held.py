@@ -13,7 +13,7 @@ import torch
 from samebits.data import DataLoader
 from samebits.data.generators import Generators
 from samebits.rng.handles import restore
-from samebits.rng.held import find_generators
+from samebits.rng.search import find_generators
 
 MODULE_RNG = np.random.default_rng(0)
 Pair = namedtuple("Pair", "left right")

@@ -16,7 +16,7 @@ import torch
 
 from samebits.base.errors import UsageError
 from samebits.rng.handles import States, accelerator_generators, handle_of, torch_states
-from samebits.rng.held import find_generators, is_keyable
+from samebits.rng.search import find_generators, is_keyable
 
 
 class Words(NamedTuple):

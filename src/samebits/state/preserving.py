@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from samebits.rng.handles import restore
-from samebits.rng.states import every_generator, process_generators, states_of
+from samebits.rng.handles import process_generators, restore, states_of
+from samebits.rng.states import every_generator, X
 from samebits.state.parts import objects_of
 from samebits.state.sections import modes_of, restoring_modes
 
@@ -33,7 +33,7 @@ def preserved(*objects: object) -> Iterator[None]:
     """
     given = dict(objects_of({str(number): one for number, one in enumerate(objects)}))
     before = process_generators()
-    states = states_of(every_generator(*given.items()))
+    states = states_of(every_generator(*given.items()).values())
     switches = restoring_modes(modes_of(given), given)
     try:
         yield

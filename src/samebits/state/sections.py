@@ -9,7 +9,7 @@ import torch
 
 from samebits.base.errors import StateError
 from samebits.base.modules import inner_modules
-from samebits.rng.states import UnfitStateError, packed_state, restoring, wake_accelerators
+from samebits.rng.states import UnfitStateError, packed_state, restoring
 from samebits.state.parts import Part, differences, unwrapped
 
 # What a sealed section has for keys.
@@ -54,15 +54,6 @@ def _kind(section: object) -> str:
 def packed_generators(generators: Mapping[str, object]) -> dict[str, Any]:
     """Name → state of each."""
     return {name: packed_state(one) for name, one in generators.items()}
-
-
-def wake(saved: Mapping[str, object]) -> None:
-    """Begin to use what the saved generators belong to: NumPy, and accelerators."""
-    for name in saved:
-        if name == "numpy":
-            import numpy.random  # noqa: F401
-        elif name.startswith("torch "):
-            wake_accelerators(name)
 
 
 def restoring_generators(

@@ -14,9 +14,9 @@ import torch.utils.data
 from samebits.base.errors import StateError, StateWarning, UsageError
 from samebits.base.ranks import rank_and_world_size
 from samebits.data.loader import DataLoader
-from samebits.rng.held import KnownData
+from samebits.rng.search import KnownData
 from samebits.rng.packing import leaves
-from samebits.rng.states import every_generator
+from samebits.rng.states import every_generator, wake_owner
 from samebits.state.checkpoints import Folder
 from samebits.state.parts import Part, Restoring, differences, is_positionless, objects_of, parts_of
 from samebits.state.preemption import Preemption
@@ -31,7 +31,6 @@ from samebits.state.sections import (
     restoring_gradients,
     restoring_modes,
     sealed,
-    wake,
 )
 from samebits.state.together import Together, error_of
 
@@ -302,7 +301,8 @@ class Training:
     def _restoring_generators(
         self, state: Mapping[str, object], saved: Mapping[str, object]
     ) -> list[Callable[[], object]]:
-        wake(saved)
+        for name in saved:
+            wake_owner(name)
         live = self._generators()
         restorings = restoring_generators(saved, live, tuple(f"{name}." for name in self._keyed()))
         rank, world_size = rank_and_world_size()

@@ -9,6 +9,7 @@ import warnings
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import cache
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -26,7 +27,6 @@ _CLOSED = (
 )
 _CONTAINERS = (list, tuple, dict, deque)
 _PLAIN_CONTAINERS = (*_CONTAINERS, OrderedDict)
-_OF_MODULES = ("._modules", "._parameters", "._buffers")
 
 
 def find_generators(
@@ -54,6 +54,15 @@ def find_generators(
 def is_keyable(generator: object) -> bool:
     """Whether it can be seeded; the operating system's cannot."""
     return not isinstance(generator, random.SystemRandom)
+
+
+def generator_types() -> tuple[type, ...]:
+    """The classes of generators of all libraries that are loaded."""
+    numpy_random = sys.modules.get("numpy.random")
+    own = (random.Random, torch.Generator)
+    if numpy_random is None:
+        return own
+    return (*own, numpy_random.Generator, numpy_random.RandomState, numpy_random.BitGenerator)
 
 
 class KnownData:
@@ -90,8 +99,9 @@ class _Search:
     def __init__(self, beside: Iterable[object], data: KnownData) -> None:
         data.begin()
         self.data = data
-        self.wanted = _generator_types()
-        self.kinds = _Kinds()
+        self.wanted = generator_types()
+        # Of each type asked once a search, and no longer kept than that.
+        self.is_closed, self.form, self.slots = cache(_is_closed), cache(_form), cache(_slots)
         # Objects are kept while their ids are.
         self.known: dict[int, object] = {id(one): one for one in beside}
         self.found: dict[str, object] = {}
@@ -102,7 +112,7 @@ class _Search:
     def run(self, roots: Iterable[tuple[str, object]]) -> list[tuple[str, object]]:
         """Everything that is found from there."""
         for path, one in roots:
-            self._meet(path, one)
+            self.meet(path, one)
         while self.objects or self.containers:
             if len(self.known) > OBJECTS_LOOKED_AT:
                 warnings.warn(
@@ -112,15 +122,16 @@ class _Search:
                 )
                 break
             path, one = self.objects.popleft() if self.objects else self.containers.popleft()
-            for step, inner in _inside(one, self.kinds):
+            for step, inner in self.inside(one):
                 if id(inner) not in self.known:
-                    self._meet(path + step, inner)
+                    self.meet(path + step, inner)
         return list(self.found.items())
 
-    def _meet(self, path: str, one: object) -> None:
+    def meet(self, path: str, one: object) -> None:
+        """Note a generator, and what is to be looked into later."""
         # Not isinstance: that would ask the object what it is, and a proxy of something gone would raise.
         kind = type(one)
-        if self.kinds.is_closed[kind] or id(one) in self.known or self._is_data(one, kind):
+        if self.is_closed(kind) or id(one) in self.known or self.is_data(one, kind):
             return
         self.known[id(one)] = one
         if issubclass(kind, self.wanted):
@@ -131,153 +142,110 @@ class _Search:
         else:
             self.objects.append((path, one))
 
-    def _is_data(self, one: Any, kind: type) -> bool:
+    def is_data(self, one: Any, kind: type) -> bool:
+        """Whether it is a container of values only."""
         if kind not in _PLAIN_CONTAINERS:
             return False
         if self.data.has(one):
             return True
-        is_data = _holds_values_only(one, self.kinds)
+        is_data = self.holds_values_only(one)
         if is_data:
             self.data.add(one)
         return is_data
 
+    def holds_values_only(self, one: Any) -> bool:
+        """Whether it is nothing, numbers and text, or what datasets are made of, files with their classes."""
+        items = one.values() if isinstance(one, dict) else one
+        inner = set(map(type, itertools.islice(items, ITEMS_LOOKED_AT)))
+        pairs = inner & {list, tuple}
+        if not all(map(self.is_closed, inner - pairs)):
+            return False
+        if not pairs:
+            return True
+        if len(items) <= 8:
+            return False
+        found = itertools.islice(items, ITEMS_LOOKED_AT)
+        within = itertools.chain.from_iterable(found if inner == pairs else (one for one in found if type(one) in pairs))
+        kinds = set(map(type, itertools.islice(within, 8 * ITEMS_LOOKED_AT)))
+        return all(map(self.is_closed, kinds)) and next(within, None) is None
 
-class _Kinds:
-    """What is to know of types, looked up once for each.
+    def inside(self, one: Any) -> Iterable[tuple[str, object]]:
+        """What an object holds, and how it is reached from there."""
+        kind = type(one)
+        form = self.form(kind)
+        if form is not None:
+            return form(one)
+        if kind in _CONTAINERS:
+            return _items(one, kind)
+        attributes = [*self.attributes(one, kind), (".<class>", kind)]
+        # There are hundreds of modules, and they hold nothing in any other way.
+        is_module = issubclass(kind, torch.nn.Module) and not issubclass(kind, _CONTAINERS)
+        return attributes if is_module else itertools.chain(_items(one, kind), attributes)
 
-    Attributes:
-        is_closed: type → whether nothing is held by objects of it.
-        form: type → how its objects are looked into.
-        slots: type → names of attributes that are in no dictionary, as they are shown and as they are stored.
-    """
-
-    def __init__(self) -> None:
-        self.is_closed, self.form = _Closed(), _Forms()
-        self.slots: dict[type, list[tuple[str, str]]] = {}
-
-    def slots_of(self, kind: type) -> list[tuple[str, str]]:
-        """The slots of a type and of its bases."""
-        if kind not in self.slots:
-            self.slots[kind] = list(_slots(kind))
-        return self.slots[kind]
-
-
-class _Closed(dict[type, bool]):
-    def __missing__(self, kind: type) -> bool:
-        found = self[kind] = issubclass(kind, _CLOSED) or kind in (set, frozenset)
+    def attributes(self, one: object, kind: type) -> list[tuple[str, object]]:
+        """In its dictionary, and in slots."""
+        found = []
+        for name in ("func", "args", "keywords") if kind.__name__ == "partial" else ():
+            found.append((f".{name}", getattr(one, name, None)))
+        try:
+            own = object.__getattribute__(one, "__dict__")
+        except (AttributeError, ReferenceError):
+            own = {}
+        if isinstance(own, dict):
+            is_closed = self.is_closed
+            if issubclass(kind, torch.nn.Module):
+                # A module's parameters are tensors; its children are what may hold anything.
+                found += [(f".{name}", child) for name, child in own.get("_modules", {}).items()]
+                own = {name: own[name] for name in own if name not in ("_modules", "_parameters", "_buffers")}
+            # Most attributes are numbers and texts, and of modules a dozen dicts without a hook: here the time goes.
+            found += [
+                (f".{name}", value)
+                for name, value in own.items()
+                if not is_closed(type(value)) and (type(value) is not OrderedDict or value)
+            ]
+        for name, stored in self.slots(kind):
+            with suppress(AttributeError, ReferenceError):
+                found.append((f".{name}", object.__getattribute__(one, stored)))
         return found
 
 
-class _Forms(dict[type, str]):
-    def __missing__(self, kind: type) -> str:
-        kinds = {"library": ModuleType, "function": FunctionType, "method": MethodType, "type": type}
-        found = next((name for name, one in kinds.items() if issubclass(kind, one)), "object")
-        if issubclass(kind, torch.nn.Module) and not issubclass(kind, _CONTAINERS):
-            found = "module"
-        self[kind] = found
-        return found
+def _is_closed(kind: type) -> bool:
+    """Whether nothing is held by objects of a type."""
+    return issubclass(kind, _CLOSED) or kind in (set, frozenset)
 
 
-def _slots(kind: type) -> Iterator[tuple[str, str]]:
+def _form(kind: type) -> Any:
+    """What looks into objects of a type that is not an ordinary one."""
+    forms = {ModuleType: lambda _: (), FunctionType: _of_function, MethodType: _of_method, type: _of_class}
+    return next((look for one, look in forms.items() if issubclass(kind, one)), None)
+
+
+def _slots(kind: type) -> list[tuple[str, str]]:
+    """Names of attributes that are in no dictionary, as they are shown and as they are stored."""
+    found = []
     for base in kind.__mro__:
         slots = vars(base).get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
-            yield name, _mangled(base, name)
-
-
-def _holds_values_only(one: Any, kinds: _Kinds) -> bool:
-    """Whether it is plain data: nothing, numbers and text, or what datasets are made of, files with their classes."""
-    items = one.values() if isinstance(one, dict) else one
-    inner = set(map(type, itertools.islice(items, ITEMS_LOOKED_AT)))
-    pairs = inner & {list, tuple}
-    if not all(kinds.is_closed[one] for one in inner - pairs):
-        return False
-    if not pairs:
-        return True
-    if len(items) <= 8:
-        return False
-    found = itertools.islice(items, ITEMS_LOOKED_AT)
-    inner_items = itertools.chain.from_iterable(
-        found if inner == pairs else (one for one in found if type(one) in pairs)
-    )
-    kinds_within = set(map(type, itertools.islice(inner_items, 8 * ITEMS_LOOKED_AT)))
-    return all(kinds.is_closed[one] for one in kinds_within) and next(inner_items, None) is None
-
-
-def _generator_types() -> tuple[type, ...]:
-    numpy_random = sys.modules.get("numpy.random")
-    own = (random.Random, torch.Generator)
-    if numpy_random is None:
-        return own
-    return (*own, numpy_random.Generator, numpy_random.RandomState, numpy_random.BitGenerator)
-
-
-def _inside(one: Any, kinds: _Kinds) -> Iterable[tuple[str, object]]:
-    kind = type(one)
-    form = kinds.form[kind]
-    if form == "module":
-        # There are hundreds of them, and they hold nothing in any other way.
-        return [*_attributes(one, kinds), (".<class>", kind)]
-    if form == "library":
-        return ()
-    if form == "function":
-        return _of_function(one)
-    if form == "method":
-        return [("", one.__self__), (".<function>", one.__func__)]
-    if form == "type":
-        return _of_class(one)
-    if kind in _CONTAINERS:
-        return _items(one, kind)
-    return itertools.chain(_items(one, kind), _attributes(one, kinds), [(".<class>", kind)])
+            is_private = name.startswith("__") and not name.endswith("__")
+            found.append((name, f"_{base.__name__.lstrip('_')}{name}" if is_private else name))
+    return found
 
 
 def _items(one: Any, kind: type) -> Iterator[tuple[str, object]]:
     # By the plain types' own methods: those of a subclass may read files, or draw.
     if issubclass(kind, dict):
-        for _, (key, item) in zip(range(ITEMS_LOOKED_AT), dict.items(one), strict=False):
+        for key, item in itertools.islice(dict.items(one), ITEMS_LOOKED_AT):
             if issubclass(type(key), str | int | tuple):
                 yield f"[{key!r}]", item
         return
     for plain in (list, tuple, deque):
         if issubclass(kind, plain):
-            for number, item in zip(range(ITEMS_LOOKED_AT), plain.__iter__(one), strict=False):
+            for number, item in enumerate(itertools.islice(plain.__iter__(one), ITEMS_LOOKED_AT)):
                 yield f"[{number}]", item
 
 
-def _attributes(one: object, kinds: _Kinds) -> list[tuple[str, object]]:
-    kind = type(one)
-    found = []
-    for name in ("func", "args", "keywords") if kind.__name__ == "partial" else ():
-        found.append((f".{name}", getattr(one, name, None)))
-    try:
-        own = object.__getattribute__(one, "__dict__")
-    except (AttributeError, ReferenceError):
-        own = {}
-    if isinstance(own, dict):
-        found += _of_dictionary(own, issubclass(kind, torch.nn.Module), kinds.is_closed)
-    for name, stored in kinds.slots_of(kind):
-        with suppress(AttributeError, ReferenceError):
-            found.append((f".{name}", object.__getattribute__(one, stored)))
-    return found
-
-
-def _of_dictionary(own: dict[str, Any], is_module: bool, is_closed: _Closed) -> list[tuple[str, object]]:
-    # Most attributes are numbers and texts, and of modules a dozen dicts without a hook: this is where the time goes.
-    open_ones = [
-        (f".{name}", value)
-        for name, value in own.items()
-        if not is_closed[type(value)] and (type(value) is not OrderedDict or value)
-    ]
-    if not is_module:
-        return open_ones
-    # A module's parameters are tensors; its children are what may hold anything.
-    children = [(f".{name}", child) for name, child in own.get("_modules", {}).items()]
-    return children + [pair for pair in open_ones if pair[0] not in _OF_MODULES]
-
-
-def _mangled(kind: type, name: str) -> str:
-    is_private = name.startswith("__") and not name.endswith("__")
-    return f"_{kind.__name__.lstrip('_')}{name}" if is_private else name
+def _of_method(method: MethodType) -> list[tuple[str, object]]:
+    return [("", method.__self__), (".<function>", method.__func__)]
 
 
 def _of_class(kind: type) -> Iterator[tuple[str, object]]:
