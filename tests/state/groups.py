@@ -199,7 +199,7 @@ def waiting_gradients(home: Path) -> Any:
 def damaged_file(home: Path) -> Any:
     """What one rank wrote is damaged: no rank uses it."""
     group_of(2, home, "begun", begun(home / "ckpt", 3))
-    (path,) = (home / "ckpt" / "step-3").glob("rank-1-*.pt")
+    (path,) = (home / "ckpt" / "step-3").glob("rank-1.pt")
     path.write_bytes(path.read_bytes()[:-1])
     return group_of(2, home, "resumed", resumed(home / "ckpt"))
 

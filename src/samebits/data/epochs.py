@@ -11,7 +11,7 @@ import re
 import traceback
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from multiprocessing.sharedctypes import RawArray
 from typing import Any, Literal
@@ -23,7 +23,7 @@ from torch.utils.data import IterableDataset
 from samebits.base.errors import DataStateError, WorkerDiedError
 from samebits.base.seeds import KeyDeriver
 from samebits.base.signals import ends_later
-from samebits.data.fetching import Fetched, Fetcher, Skipped, prepare_worker
+from samebits.data.fetching import Fetched, Fetcher, Skipped, as_it_is, prepare_worker
 from samebits.data.order import BatchRequest, order_of
 from samebits.data.ranks import LastBatch, Ranks
 from samebits.data.streams import StreamFetcher
@@ -66,7 +66,7 @@ class Epochs:
 
     Attributes:
         progress: what has been handed over.
-        next_epoch: the epoch that the next iteration begins.
+        next: where the next iteration begins.
         skipped: what was left out of the current epoch.
         has_taken_seed: the seed is that of a state that was loaded.
     """
@@ -75,11 +75,9 @@ class Epochs:
         self, dataset: Any, seed: int, last_batch: LastBatch = "keep", on_error: OnError = "raise", label: object = None
     ) -> None:
         self.dataset, self.seed, self.last_batch, self.on_error, self.label = dataset, seed, last_batch, on_error, label
-        self.progress = Progress()
-        self.next_epoch = 0
+        self.progress = self.next = Progress()
         self.skipped: list[Skipped] = []
         self._persistent: tuple[TorchLoader, RequestSampler] | None = None
-        self._loaded: Progress | None = None
         self.has_taken_seed = False
         self._begun = 0
         self._here: Fetcher | None = None
@@ -91,9 +89,8 @@ class Epochs:
             loader: the loader of torch's from which everything but the batches' contents is taken.
             ranks: which part of each batch is this process's.
         """
-        progress = self._loaded or Progress(self.next_epoch, 0, self.progress.skipped)
-        self._loaded = None
-        self.progress, self.next_epoch, self.skipped = progress, progress.epoch + 1, []
+        progress = self.progress = replace(self.next, skipped=self.progress.skipped)
+        self.next, self.skipped = Progress(progress.epoch + 1), []
         self._begun += 1
         # With as many threads as cores this changes nothing; with more, it makes MKL keep to them, as fetching in
         # the main process does, so that the training's bits depend on neither.
@@ -106,10 +103,9 @@ class Epochs:
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next iteration be this epoch; a loaded position within the same epoch stays."""
-        if self._loaded is None or self._loaded.epoch != epoch:
-            self._loaded = None
-            self.next_epoch = epoch
-            self.progress = Progress(epoch, 0, self.progress.skipped)
+        if self.next.epoch != epoch:
+            self.next = Progress(epoch)
+        self.progress = replace(self.next, skipped=self.progress.skipped)
 
     def set_position(self, loader: Any, epoch: int, batches: int, ranks: Ranks) -> None:
         """Let the next iteration be the rest of this epoch, after so many batches of it."""
@@ -117,8 +113,7 @@ class Epochs:
             samples = batches * (loader.batch_size or ranks.world_size)
         else:
             samples = order_of(loader, self.last_batch).samples_in(KeyDeriver(self.seed), epoch, batches, ranks)
-        self.progress = self._loaded = Progress(epoch, samples, self.progress.skipped)
-        self.next_epoch = epoch
+        self.progress = self.next = Progress(epoch, samples, self.progress.skipped)
 
     def handed_over(self, turn: int, epoch: int, samples: int, skipped: Sequence[Skipped] = ()) -> None:
         """Another batch is the user's; an iterator that was left for a newer one counts no more."""
@@ -153,8 +148,7 @@ class Epochs:
             )
         self.has_taken_seed = True
         self.seed, self._persistent = state["seed"], None
-        self.progress = self._loaded = Progress(state["epoch"], state["samples"], state["skipped"])
-        self.next_epoch = state["epoch"]
+        self.progress = self.next = Progress(state["epoch"], state["samples"], state["skipped"])
 
     @property
     def length(self) -> int:
@@ -202,7 +196,7 @@ def _inner_loader(loader: Any, fetcher: Fetcher, request_sampler: RequestSampler
         batch_size=None,
         sampler=request_sampler,
         num_workers=loader.num_workers,
-        collate_fn=_as_it_is,
+        collate_fn=as_it_is,
         pin_memory=loader.pin_memory,
         pin_memory_device=loader.pin_memory_device,
         timeout=loader.timeout,
@@ -215,10 +209,6 @@ def _inner_loader(loader: Any, fetcher: Fetcher, request_sampler: RequestSampler
         prefetch_factor=loader.prefetch_factor if has_workers else None,
         persistent_workers=loader.persistent_workers and has_workers,
     )
-
-
-def _as_it_is(batch: object) -> object:
-    return batch
 
 
 class RequestSampler:

@@ -117,8 +117,3 @@ class KeyedDataset(Dataset[object]):
         indices, repeats = tuple(map(int, known)), tuple(key.repeat for key in known)
         end = known[-1].position + 1
         return self._fetcher[BatchRequest(known[0].epoch, known[0].position, indices, repeats, end)]
-
-
-def collated(batch: object) -> object:
-    """The batch as it is: for the loader of a `KeyedDataset`."""
-    return batch

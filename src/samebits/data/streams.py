@@ -63,7 +63,7 @@ class StreamFetcher(Fetcher):
         self._source: Iterator[object] | None = None
         self._epoch = self._position = 0
 
-    def _made_of(self) -> dict[str, object]:
+    def _made_of(self) -> dict[str, Any]:
         return {**super()._made_of(), "ranks": self.ranks, "last_batch": self.last_batch}
 
     def samples(self, request: BatchRequest, generators: Generators, skipped: list[Skipped]) -> list[object]:

@@ -7,7 +7,7 @@ import random
 import sys
 import warnings
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
@@ -27,11 +27,10 @@ _CLOSED = (
 )
 _CONTAINERS = (list, tuple, dict, deque)
 _PLAIN_CONTAINERS = (*_CONTAINERS, OrderedDict)
+_Look = Callable[[Any], Iterable[tuple[str, object]]]
 
 
-def find_generators(
-    *roots: tuple[str, object], beside: Iterable[object] = (), data: KnownData | None = None
-) -> list[tuple[str, object]]:
+def find_generators(*roots: tuple[str, object], beside: Iterable[object] = ()) -> list[tuple[str, object]]:
     """The generators that can be reached, each under the first way that leads to it.
 
     Looked through: attributes, slots, items of lists, tuples and dicts, what a partial or a method is bound to, and for
@@ -42,13 +41,12 @@ def find_generators(
     Args:
         roots: name and object; the names begin the ways.
         beside: objects that are not looked into.
-        data: what an earlier search of the same roots found to be data; this one corrects it.
 
     Returns:
         Way (`dataset.transform.rng`) and generator: `random.Random`, NumPy's `Generator`, `RandomState` and bit
         generators, `torch.Generator`. Ways are the same in every process that holds the same objects.
     """
-    return _Search(beside, data or KnownData()).run(roots)
+    return _Search(beside).run(roots)
 
 
 def is_keyable(generator: object) -> bool:
@@ -65,43 +63,13 @@ def generator_types() -> tuple[type, ...]:
     return (*own, numpy_random.Generator, numpy_random.RandomState, numpy_random.BitGenerator)
 
 
-class KnownData:
-    """Long containers that held plain data when they were last looked through.
-
-    One that is as long as it was then is taken to hold data still, so that ten thousand file names cost nothing the
-    second time. They are kept as long as searches meet them.
-    """
-
-    LONG = 1000
-
-    def __init__(self) -> None:
-        self._before: dict[int, tuple[object, int]] = {}
-        self._met: dict[int, tuple[object, int]] = {}
-
-    def begin(self) -> None:
-        """Another search: what it does not meet is let go."""
-        self._before, self._met = self._met, {}
-
-    def has(self, one: Any) -> bool:
-        """Whether it was there before, and as long."""
-        if self._before.get(id(one), (None, -1))[1] != len(one):
-            return False
-        self._met[id(one)] = (one, len(one))
-        return True
-
-    def add(self, one: Any) -> None:
-        """It is data; short ones are not worth remembering."""
-        if len(one) >= self.LONG:
-            self._met[id(one)] = (one, len(one))
-
-
 class _Search:
-    def __init__(self, beside: Iterable[object], data: KnownData) -> None:
-        data.begin()
-        self.data = data
+    def __init__(self, beside: Iterable[object]) -> None:
         self.wanted = generator_types()
         # Of each type asked once a search, and no longer kept than that.
-        self.is_closed, self.form, self.slots = cache(_is_closed), cache(_form), cache(_slots)
+        self.is_closed: Callable[[type], bool] = cache(_is_closed)
+        self.form: Callable[[type], _Look | None] = cache(_form)
+        self.slots: Callable[[type], list[tuple[str, str]]] = cache(_slots)
         # Objects are kept while their ids are.
         self.known: dict[int, object] = {id(one): one for one in beside}
         self.found: dict[str, object] = {}
@@ -131,7 +99,7 @@ class _Search:
         """Note a generator, and what is to be looked into later."""
         # Not isinstance: that would ask the object what it is, and a proxy of something gone would raise.
         kind = type(one)
-        if self.is_closed(kind) or id(one) in self.known or self.is_data(one, kind):
+        if self.is_closed(kind) or id(one) in self.known or (kind in _PLAIN_CONTAINERS and self.holds_values_only(one)):
             return
         self.known[id(one)] = one
         if issubclass(kind, self.wanted):
@@ -141,17 +109,6 @@ class _Search:
             self.containers.append((path, one))
         else:
             self.objects.append((path, one))
-
-    def is_data(self, one: Any, kind: type) -> bool:
-        """Whether it is a container of values only."""
-        if kind not in _PLAIN_CONTAINERS:
-            return False
-        if self.data.has(one):
-            return True
-        is_data = self.holds_values_only(one)
-        if is_data:
-            self.data.add(one)
-        return is_data
 
     def holds_values_only(self, one: Any) -> bool:
         """Whether it is nothing, numbers and text, or what datasets are made of, files with their classes."""
@@ -164,8 +121,8 @@ class _Search:
             return True
         if len(items) <= 8:
             return False
-        found = itertools.islice(items, ITEMS_LOOKED_AT)
-        within = itertools.chain.from_iterable(found if inner == pairs else (one for one in found if type(one) in pairs))
+        found = (one for one in itertools.islice(items, ITEMS_LOOKED_AT) if type(one) in pairs)
+        within = itertools.chain.from_iterable(found)
         kinds = set(map(type, itertools.islice(within, 8 * ITEMS_LOOKED_AT)))
         return all(map(self.is_closed, kinds)) and next(within, None) is None
 
@@ -214,9 +171,14 @@ def _is_closed(kind: type) -> bool:
     return issubclass(kind, _CLOSED) or kind in (set, frozenset)
 
 
-def _form(kind: type) -> Any:
+def _form(kind: type) -> _Look | None:
     """What looks into objects of a type that is not an ordinary one."""
-    forms = {ModuleType: lambda _: (), FunctionType: _of_function, MethodType: _of_method, type: _of_class}
+    forms: dict[type, _Look] = {
+        ModuleType: lambda _: (),
+        FunctionType: _of_function,
+        MethodType: _of_method,
+        type: _of_class,
+    }
     return next((look for one, look in forms.items() if issubclass(kind, one)), None)
 
 

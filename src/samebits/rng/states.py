@@ -14,28 +14,25 @@ import torch
 
 from samebits.rng.handles import accelerators, handle_of, process_generators, wake
 from samebits.rng.packing import bytes_of, leaves, pack, unpack
-from samebits.rng.search import KnownData, find_generators, is_keyable
+from samebits.rng.search import find_generators, is_keyable
 
 
 class UnfitStateError(ValueError):
     """A state that is not one of the generator it was to be given to."""
 
 
-def every_generator(
-    *roots: tuple[str, object], beside: tuple[object, ...] = (), data: KnownData | None = None
-) -> dict[str, Any]:
+def every_generator(*roots: tuple[str, object], beside: tuple[object, ...] = ()) -> dict[str, Any]:
     """Name → generator, of the process's own and of those that objects hold.
 
     Args:
         roots: name and object.
         beside: objects that are not looked into.
-        data: as for `find_generators`.
     """
     own = process_generators()
     held_globals = [random.__dict__["_inst"], *own.values()]
     if "numpy" in own:
         held_globals.append(own["numpy"].mtrand._rand)
-    held = find_generators(*roots, beside=(*held_globals, *beside), data=data)
+    held = find_generators(*roots, beside=(*held_globals, *beside))
     return own | {way: one for way, one in held if is_keyable(one)}
 
 
