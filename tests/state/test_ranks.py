@@ -18,7 +18,7 @@ def output(*command: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", *command],
         cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
         capture_output=True,
         text=True,
         check=False,
