@@ -32,19 +32,6 @@ def test_a_stem_derives_as_derive_does(root: int, words: list[str | int], cut: i
     assert int.from_bytes(key, "little") == derive(root, *words, bits=512)
 
 
-@pytest.mark.slow
-def test_ten_million_keys_are_ten_million() -> None:
-    """Of (epoch, index): the first 128 bits, which are Python's, have no collision; 32-bit sums of them have many."""
-    key = KeyDeriver(0, "sample").key
-    keys = b"".join(key(epoch, index, 0)[:16] for epoch in range(EPOCHS) for index in range(LENGTH))
-    first = np.frombuffer(keys, dtype=np.uint64)[::2].copy()
-    first.sort()
-
-    assert len(first) == EPOCHS * LENGTH
-    assert np.count_nonzero(first[1:] == first[:-1]) == 0
-    assert len({(epoch + index) & 0xFFFFFFFF for epoch in range(EPOCHS) for index in range(1000)}) < EPOCHS * 1000
-
-
 @given(st.binary(min_size=64, max_size=64), st.integers(0, 511))
 def test_words_share_no_bit(key: bytes, bit: int) -> None:
     """Turning one bit of a key changes one library's word, or the rest, and nothing else."""

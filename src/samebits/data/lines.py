@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import random
 import sys
@@ -13,6 +12,7 @@ from typing import Any
 import torch
 
 from samebits.base.sites import Site, is_user_file, site_of
+from samebits.rng.packing import bytes_of
 
 # A sample whose code runs through more lines is followed no further.
 LINES_FOLLOWED = 5000
@@ -197,6 +197,5 @@ def _parts(value: object, depth: int) -> object:
 def _bits(tensor: torch.Tensor) -> object:
     if tensor.layout is not torch.strided or tensor.device.type == "meta":
         return None
-    plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous().view(-1)
-    raw = ctypes.string_at(plain.data_ptr(), plain.nbytes) if plain.numel() else b""
+    raw = bytes_of(tensor.detach().resolve_conj().resolve_neg())
     return str(tensor.dtype), tuple(tensor.shape), hashlib.blake2b(raw, digest_size=8).digest()

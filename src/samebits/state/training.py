@@ -160,13 +160,14 @@ class Training:
         Raises:
             StateError: as for `load_state_dict`; or there are checkpoints, and none of them is intact.
         """
-        ranks_here = self._ranks()
-        states = CheckpointFolder(Path(folder), ranks_here).newest_states()
+        group = self._ranks()
+        states = CheckpointFolder(Path(folder), group).newest_states()
         if not states:
             return None
         # What does not fit on one rank is restored on none.
-        found = ranks_here.done(lambda: self._checked(joined(states, self.parts), ranks, copies=False))
-        self._restore(found[ranks_here.rank])
+        restorings: list[Restoring] = []
+        group.done(lambda: restorings.extend(self._checked(joined(states, self.parts), ranks, copies=False)))
+        self._restore(restorings)
         self.steps_done = int(states[0]["steps_done"])
         return self.steps_done
 
