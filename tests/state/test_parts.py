@@ -567,15 +567,17 @@ def test_a_state_can_be_loaded_twice() -> None:
 def test_a_generator_that_appears_late_is_kept() -> None:
     """Whatever the parts hold when the state is taken counts, not what they held when the training was made."""
     dataset, model = Noisy(), nn.Linear(2, 2)
+    dataset.files = [f"{number}.jpg" for number in range(2000)]  # type: ignore[attr-defined]
     training = Training(dataset=dataset, model=model)
     training.state_dict()
+    dataset.files[1000] = random.Random(2)  # type: ignore[attr-defined]
     dataset.rng = np.random.default_rng(8)
     dataset.late = random.Random(1)  # type: ignore[attr-defined]
     model.noise = torch.Generator().manual_seed(4)
     state = training.state_dict()["ranks"]["0"]["generators"]["state"]
     expected = pack(dataset.rng.bit_generator.state)
 
-    assert {"dataset.late", "model.noise", "dataset.rng"} <= state.keys()
+    assert {"dataset.late", "dataset.files[1000]", "model.noise", "dataset.rng"} <= state.keys()
     assert digest_of(state["dataset.rng"]["state"]) == digest_of(expected)
 
 
