@@ -21,11 +21,12 @@ import torch.utils.data
 from torch.utils.data import IterableDataset
 
 from samebits.base.errors import DataStateError, WorkerDiedError
+from samebits.base.ranks import World
 from samebits.base.seeds import KeyDeriver
 from samebits.base.signals import ends_later
 from samebits.data.fetching import Fetched, Fetcher, Skipped, as_it_is, prepare_worker
 from samebits.data.order import BatchRequest, order_of
-from samebits.data.ranks import LastBatch, Ranks
+from samebits.data.ranks import LastBatch
 from samebits.data.streams import StreamFetcher
 
 VERSION = 1
@@ -82,7 +83,7 @@ class Epochs:
         self._begun = 0
         self._here: Fetcher | None = None
 
-    def begin(self, loader: object, ranks: Ranks) -> EpochIterator:
+    def begin(self, loader: object, ranks: World) -> EpochIterator:
         """Iterate over the next epoch, or over the rest of the one that a loaded state stood in.
 
         Args:
@@ -107,10 +108,10 @@ class Epochs:
             self.next = Progress(epoch)
         self.progress = replace(self.next, skipped=self.progress.skipped)
 
-    def set_position(self, loader: Any, epoch: int, batches: int, ranks: Ranks) -> None:
+    def set_position(self, loader: Any, epoch: int, batches: int, ranks: World) -> None:
         """Let the next iteration be the rest of this epoch, after so many batches of it."""
         if isinstance(self.dataset, IterableDataset):
-            samples = batches * (loader.batch_size or ranks.world_size)
+            samples = batches * (loader.batch_size or ranks.size)
         else:
             samples = order_of(loader, self.last_batch).samples_in(KeyDeriver(self.seed), epoch, batches, ranks)
         self.progress = self.next = Progress(epoch, samples, self.progress.skipped)
@@ -158,18 +159,18 @@ class Epochs:
         except TypeError:
             return -1
 
-    def _requests(self, loader: Any, progress: Progress, ranks: Ranks) -> Iterator[BatchRequest]:
+    def _requests(self, loader: Any, progress: Progress, ranks: World) -> Iterator[BatchRequest]:
         if isinstance(self.dataset, IterableDataset):
             return _stream_requests(progress, loader.batch_size, ranks)
         return order_of(loader, self.last_batch).requests(
             KeyDeriver(self.seed), progress.epoch, progress.samples, ranks
         )
 
-    def _made(self, loader: object, ranks: Ranks) -> tuple[TorchLoader, RequestSampler]:
+    def _made(self, loader: object, ranks: World) -> tuple[TorchLoader, RequestSampler]:
         request_sampler = RequestSampler()
         return _inner_loader(loader, self._fetcher(loader, ranks), request_sampler), request_sampler
 
-    def _fetcher(self, loader: Any, ranks: Ranks) -> Fetcher:
+    def _fetcher(self, loader: Any, ranks: World) -> Fetcher:
         # Plain memory that processes share: ctypes has no types for what can be made of it.
         make_array: Any = RawArray
         options: dict[str, Any] = {
@@ -233,9 +234,9 @@ class RequestSampler:
             yield request
 
 
-def _stream_requests(progress: Progress, size: int | None, ranks: Ranks) -> Iterator[BatchRequest]:
+def _stream_requests(progress: Progress, size: int | None, ranks: World) -> Iterator[BatchRequest]:
     """Batches for ever: only reading shows where a stream ends."""
-    together = size or ranks.world_size
+    together = size or ranks.size
     for start in itertools.count(progress.samples, together):
         yield BatchRequest(progress.epoch, start, (), None, start + together, size is not None)
 
