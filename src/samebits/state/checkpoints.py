@@ -96,24 +96,24 @@ class CheckpointFolder:
             StateError: there are checkpoints, and none of them is intact.
         """
         found: list[Checkpoint] = self.ranks.done_by_first(self._found)
-        passed: list[str] = []
+        newest, passed = None, list[str]()
         # Those without a manifest come first, so that they are named whatever is used in the end.
         for one in sorted(found, key=lambda one: (not one.damage, -one.number, -one.step)):
             reason = one.damage or self._reason_against(one)
             if not reason:
+                newest = one
                 break
             passed.append(f"{one.home}: {reason}")
-        else:
-            if passed:
-                raise StateError(
-                    f"none of the {len(passed)} checkpoints in {self.path} is intact: {'; '.join(passed)}",
-                    "bring one back from elsewhere, or move them away to begin anew",
-                )
+        if passed and newest is None:
+            raise StateError(
+                f"none of the {len(passed)} checkpoints in {self.path} is intact: {'; '.join(passed)}",
+                "bring one back from elsewhere, or move them away to begin anew",
+            )
         if self.ranks.rank == 0:
             why = "unfinished: its process ended before all of it was written"
             for text in [*passed, *(f"{home}: {why}" for home in self._left())]:
                 warnings.warn(f"checkpoint passed over in {self.path}: {text}", StateWarning, stacklevel=3)
-        return self._states(one) if found else []
+        return [] if newest is None else self._states(newest)
 
     # ---- writing
 

@@ -52,11 +52,16 @@ class RankGroup:
 
     def done(self, work: Callable[[], Any]) -> list[Any]:
         """What the work came to on each rank; where it failed on one, all raise, the others with that rank's number."""
-        own, failure = None, None
+        own: Any = None
+        failure: SamebitsError | None = None
         try:
             own = work()
         except Exception as error:
-            failure = error if isinstance(error, SamebitsError) else StateError(f"{type(error).__name__}: {error}")
+            if isinstance(error, SamebitsError):
+                failure = error
+            else:
+                failure = StateError(f"{type(error).__name__}: {error}")
+                failure.__cause__ = error
         answers = self.said((own, None if failure is None else failure.as_data()))
         if failure is not None:
             raise failure
