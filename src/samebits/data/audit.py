@@ -14,7 +14,7 @@ from torch.utils.data import IterableDataset
 from samebits.base.errors import UsageError
 from samebits.base.sites import Site
 from samebits.data.fetching import Fetcher, as_it_is
-from samebits.data.lines import carried_by, follow, name_of_change, value_of
+from samebits.data.lines import carried_by, changes, follow, value_of
 
 SAMPLES = 16
 
@@ -168,15 +168,14 @@ class _LineValues:
     """The values of local variables after each line, and the first line that changes the dataset."""
 
     def __init__(self, dataset: object) -> None:
-        self.dataset = dataset
         self.lines: list[tuple[Site, dict[str, object]]] = []
         self.changed: tuple[str, Site] | None = None
-        self._before = carried_by(dataset)
+        self._changed = changes(lambda: carried_by(dataset))
 
     def after_line(self, site: Site, frame: FrameType, result: list[object]) -> None:
         """Take note of every variable."""
         local = {name: value_of(value) for name, value in frame.f_locals.items() if name != "self"}
         self.lines.append((site, {**local, "what it returns": value_of(result)}))
-        now = carried_by(self.dataset)
-        if self.changed is None and now != self._before:
-            self.changed = name_of_change(self._before, now), site
+        name = self._changed()
+        if self.changed is None and name is not None:
+            self.changed = name, site
