@@ -71,7 +71,8 @@ class Fetcher(Dataset[object]):
 
     def __reduce__(self) -> Any:
         # What it was made of: a worker that is sent one makes its own stems and generators.
-        return partial(type(self), **self._made_of()), ()
+        # A copy of a loader reads its own dataset: what stands in the arguments is copied.
+        return _made_again, (type(self), self._made_of())
 
     def _made_of(self) -> dict[str, Any]:
         return {name: vars(self)[name] for name in ("dataset", "collate_fn", "seed", "skips", "working", "label")}
@@ -207,6 +208,10 @@ class Fetcher(Dataset[object]):
         info = get_worker_info()
         if info is not None and self.working is not None:
             self.working[2 * info.id : 2 * info.id + 2] = os.getpid(), position + 1
+
+
+def _made_again(kind: type[Fetcher], options: dict[str, Any]) -> Fetcher:
+    return kind(**options)
 
 
 def prepare_worker(worker_init_fn: Callable[[int], object] | None, is_needed_longer: bool, worker_id: int) -> None:
