@@ -111,6 +111,7 @@ class CheckpointFolder:
             )
         if self.ranks.rank == 0:
             why = "unfinished: its process ended before all of it was written"
+            why += "; none is left, so the training begins anew" if newest is None else ""
             for text in [*passed, *(f"{home}: {why}" for home in self._left())]:
                 warnings.warn(f"checkpoint passed over in {self.path}: {text}", StateWarning, stacklevel=3)
         return [] if newest is None else self._states(newest)

@@ -59,11 +59,12 @@ def modes_of(objects: Mapping[str, object]) -> dict[str, list[str]]:
 
 
 def restoring_modes(saved: Mapping[str, list[str]], objects: Mapping[str, object]) -> list[Callable[[], object]]:
-    """What brings train and eval mode back.
+    """What brings train and eval mode back; of a part that was taken out of the state there is none.
 
     Raises:
         StateError: a module is missing.
     """
+    saved = {name: training for name, training in saved.items() if name in objects}
     inner = {name: inner_modules(unwrapped(objects[name])) for name in saved}
     unknown = {f"{name}.{way}" for name in saved for way in set(saved[name]) - {way for way, _ in inner[name]}}
     if unknown:
