@@ -201,7 +201,7 @@ def test_a_broken_link_is_noticed() -> None:
     "name",
     [
         *("samebits.base.seeds", "samebits.factors.pinning", "samebits.agent.trees", "samebits.workspace.place"),
-        "samebits.state.preserving",
+        "samebits.state.modes",
     ],
 )
 def test_examples_in_docstrings_are_true(name: str) -> None:

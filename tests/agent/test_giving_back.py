@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from samebits.agent.giving_back import _generators, _read, _write
+from samebits.agent.giving_back import _read, _write
+from samebits.rng.handles import handle_of, process_generators
 from samebits.rng.packing import PackingError
 
 
@@ -49,11 +50,11 @@ def test_generators_go_on_where_they_were_kept(tmp_path: Path) -> None:
         return [random.random(), random.gauss(0, 1), np.random.standard_normal(), float(torch.randn(()))]
 
     draws()
-    _write(tmp_path / "kept.json", {name: handle.state() for name, handle in _generators().items()})
+    _write(tmp_path / "kept.json", {name: handle_of(one).state() for name, one in process_generators().items()})
     first = draws()
     kept = _read(tmp_path / "kept.json")
-    for name, handle in _generators().items():
-        handle.restore(kept[name])
+    for name, one in process_generators().items():
+        handle_of(one).restore(kept[name])
 
     assert {"python", "numpy", "torch"} <= kept.keys()
     assert draws() == first

@@ -12,6 +12,7 @@ import torch
 
 from samebits.base.errors import UsageError
 from samebits.data import audit
+from samebits.data.lines import SampleTracer
 
 
 class Base(torch.utils.data.Dataset[Any]):
@@ -161,3 +162,20 @@ def test_what_cannot_be_audited() -> None:
         audit(Stream())
     with pytest.raises(UsageError, match="the dataset is empty"):
         audit([])
+
+
+def test_what_is_carried_may_begin_as_nothing() -> None:
+    """An attribute that is made with None is a change like any other; following a sample never raises into it."""
+
+    class Late(Base):
+        def __getitem__(self, index: int) -> Any:
+            if index == 1:
+                self.last = None
+            return index
+
+    found: list[Any] = []
+    tracer, dataset = SampleTracer(lambda site, name: found.append((site.source.strip(), name))), Late()
+    samples = [tracer(lambda index=index: dataset[index], list, dataset) for index in range(3)]
+
+    assert samples == [0, 1, 2]
+    assert found == [("self.last = None", "self.last")]

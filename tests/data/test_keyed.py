@@ -10,8 +10,9 @@ import torch
 
 from samebits.base.errors import UsageError
 from samebits.data import DataLoader
-from samebits.data.keys import Key, KeyedDataset, KeyedSampler, collated
-from samebits.data.steps import StepGenerators
+from samebits.data.fetching import as_it_is
+from samebits.data.generators import StepGenerators
+from samebits.data.keys import Key, KeyedDataset, KeyedSampler
 
 
 class Drawing(torch.utils.data.Dataset[Any]):
@@ -52,7 +53,7 @@ def loader_of(workers: int, epoch: int) -> Any:
     dataset = KeyedDataset(Drawing(), torch.utils.data.default_collate, 5)
     sampler = KeyedSampler(torch.utils.data.RandomSampler(dataset.dataset), 5, dataset.dataset)
     sampler.set_epoch(epoch)
-    return torch.utils.data.DataLoader(dataset, 3, sampler=sampler, collate_fn=collated, num_workers=workers)
+    return torch.utils.data.DataLoader(dataset, 3, sampler=sampler, collate_fn=as_it_is, num_workers=workers)
 
 
 def test_keyed_batches_are_those_of_our_loader() -> None:

@@ -139,28 +139,24 @@ class Bulk(torch.utils.data.Dataset[Any]):
         return [(index, torch.rand(1).item() if self.draws else 0.0) for index in indices]
 
 
-@pytest.mark.parametrize("draws", [False, True])
-def test_a_single_sample_of_a_bulk_dataset(draws: bool) -> None:
-    """`fetch` takes the way that the loader takes, which draws other numbers than `__getitem__`."""
+class Elsewhere(Bulk):
+    """Draws other numbers where it is asked for a single sample in the plain way."""
 
-    class Other(Bulk):
-        def __getitem__(self, index: int) -> Any:
-            return index, -1.0
-
-    drawn = [batch[1].item() for batch in DataLoader(Other(draws), seed=3)]
-
-    assert [fetch(Other(draws), index, seed=3)[1] for index in range(12)] == drawn
+    def __getitem__(self, index: int) -> Any:
+        return index, -1.0
 
 
 @pytest.mark.parametrize("draws", [False, True])
 def test_fetching_in_bulk(draws: bool) -> None:
-    """At once where nothing is drawn; one by one where something is, so that ranks and workers agree."""
+    """At once where nothing is drawn; one by one where something is, so that ranks, workers and `fetch` agree."""
     dataset = Bulk(draws)
     options: dict[str, Any] = {"batch_size": 6, "shuffle": True, "seed": 0}
     plain = list(DataLoader(dataset, **options))
     parts = [list(DataLoader(Bulk(draws), num_workers=1, rank=r, world_size=2, **options)) for r in range(2)]
 
     assert dataset.sizes == ([6] + [1] * 12 if draws else [6, 6])
+    drawn = {int(index): float(value) for batch in plain for index, value in zip(*batch, strict=True)}
+    assert [fetch(Elsewhere(draws), index, seed=0)[1] for index in range(12)] == [drawn[index] for index in range(12)]
     for number, (indices, drawn) in enumerate(plain):
         assert indices.tolist() == [i for part in parts for i in part[number][0].tolist()]
         assert drawn.tolist() == [x for part in parts for x in part[number][1].tolist()]
@@ -623,14 +619,6 @@ def test_a_stream_that_can_be_read_only_once_is_refused() -> None:
 
     with pytest.raises(RuntimeError, match="StopIteration was raised while fetching sample 0"):
         list(DataLoader(Mapped(range(3), stop), seed=0))
-
-
-@pytest.mark.parametrize(("last_batch", "sizes"), [("drop", [6, 6, 6]), ("pad", [6, 6, 6, 6]), ("keep", [6, 6, 6, 5])])
-@pytest.mark.parametrize("workers", [0, 2])
-def test_tails_of_streams(last_batch: Any, sizes: list[int], workers: int) -> None:
-    made = DataLoader(Mapped(range(23), jitter), batch_size=6, seed=0, num_workers=workers, last_batch=last_batch)
-
-    assert [len(indices) for indices, *_ in made] == sizes
 
 
 @pytest.mark.parametrize("last_batch", ["drop", "pad", "uneven"])

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.data.augment import BATCH, KINDS, LENGTH, bits, epoch, global_states, loader
+from tests.data.augment import KINDS, LENGTH, epoch, global_states, loader
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 
@@ -53,25 +53,6 @@ def test_workers_and_prefetching(kind: str, workers: int) -> None:
         fetched = loader(kind, workers, **path)
 
         assert [epoch(fetched) for _ in range(EPOCHS)] == plain(kind), path
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("ranks", [2, 3, 4])
-def test_ranks_and_resumption(kind: str, ranks: int) -> None:
-    """Each rank's contiguous parts make up the global batches; resumed at other numbers of ranks and workers, too."""
-    options = [{"rank": rank, "world_size": ranks} for rank in range(ranks)]
-    for workers in (0, 2):
-        assert joined([[epoch(loader(kind, workers, **own))] for own in options]) == plain(kind)[:1]
-    before = loader(kind, 2, rank=0, world_size=ranks)
-    taken = list(itertools.islice(before, 2))
-    resumed = []
-    for own in options:
-        after = loader(kind, 1, **own)
-        after.load_state_dict(before.state_dict())
-        resumed.append([epoch(after), epoch(after)])
-
-    assert bits(taken[1]) == plain(kind)[0][1][: BATCH // ranks]
-    assert joined(resumed) == [plain(kind)[0][2:], plain(kind)[1]]
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])

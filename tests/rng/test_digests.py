@@ -1,60 +1,53 @@
 """The states of global generators, as digests: equal states are equal, a draw shows, and nothing is drawn."""
 
+import copy
 import random
-import sys
-from collections.abc import Callable, Iterator
-from unittest import mock
+from collections.abc import Callable
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from samebits.rng import digests
-from samebits.rng.digests import generator_states
+from samebits.data import fetch
+from samebits.rng.digests import default_generator, generator_states
+from samebits.state import Training, preserved
 
 SEEDS: dict[str, Callable[[int], object]] = {"python": random.seed, "numpy": np.random.seed, "torch": torch.manual_seed}
-DRAWS: dict[str, Callable[[], object]] = {
+DRAWS: dict[str, Callable[[], float]] = {
     "python": random.random,
     "numpy": np.random.random,
-    "torch": lambda: torch.rand(1),
+    "torch": lambda: float(torch.rand(1)),
 }
 
 
-@pytest.fixture(autouse=True)
-def as_before() -> Iterator[None]:
-    before = random.getstate(), np.random.get_state(), torch.get_rng_state()
-    yield
-    random.setstate(before[0])
-    np.random.set_state(before[1])
-    torch.set_rng_state(before[2])
-
-
 @pytest.mark.parametrize("name", SEEDS)
-def test_a_draw_shows_and_a_seed_takes_it_back(name: str) -> None:
-    """One draw is another digest, in that generator alone; the same seed is the same digest, another seed another."""
-    SEEDS[name](3)
-    seeded = generator_states()
-    DRAWS[name]()
-    drawn = generator_states()
-    SEEDS[name](4)
-    other = generator_states()
-    SEEDS[name](3)
+def test_a_draw_shows_and_looking_draws_nothing(name: str) -> None:
+    """One draw is another digest, in that generator alone; the same seed is the same digest, and the same draw."""
+    with preserved():
+        SEEDS[name](3)
+        expected = DRAWS[name]()
+        drawn = generator_states()
+        SEEDS[name](4)
+        other = generator_states()
+        SEEDS[name](3)
+        seeded = generator_states()
 
-    assert generator_states() == seeded
-    assert {key for key in seeded if seeded[key] != drawn[key]} == {name}
-    assert len({states[name] for states in (seeded, drawn, other)}) == 3
+        assert {key for key in seeded if seeded[key] != drawn[key]} == {name}
+        assert len({states[name] for states in (seeded, drawn, other)}) == 3
+        assert DRAWS[name]() == expected
+        assert generator_states() == drawn
 
 
-def test_looking_draws_nothing() -> None:
-    """What comes next is what would have come."""
-    for seed in SEEDS.values():
-        seed(0)
-    expected = [float(draw()) for draw in DRAWS.values()]
-    for seed in SEEDS.values():
-        seed(0)
-    generator_states()
+def test_a_gaussian_that_python_keeps_counts() -> None:
+    """It is drawn next, and is in no word of the twister."""
+    with preserved():
+        random.seed(0)
+        random.gauss(0, 1)
+        kept = generator_states()["python"]
+        random.gauss(0, 1)
 
-    assert [float(draw()) for draw in DRAWS.values()] == expected
+        assert generator_states()["python"] != kept
 
 
 @pytest.mark.parametrize("kind", [np.random.PCG64, np.random.Philox, np.random.SFC64])
@@ -74,17 +67,27 @@ def test_numpys_global_generator_may_be_another(kind: Callable[[int], np.random.
     assert first == again != second
 
 
-def test_the_state_in_memory_is_the_state() -> None:
-    """Where an interpreter lays it out otherwise, the same digest is made of what `getstate` says."""
-    digests._lies_behind_its_head.cache_clear()
-    assert sys.implementation.name != "cpython" or digests._lies_behind_its_head()
-    looked = []
-    for draws in (0, 1, 623, 1):
-        for _ in range(draws):
-            random.random()
-        random.gauss(0, 1)
-        looked.append(digests._python_state())
-        with mock.patch.object(digests, "_lies_behind_its_head", return_value=False):
-            assert digests._python_state() == looked[-1]
+def test_any_accelerator_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that torch has never heard of: its generator is digested, kept, brought back, and keyed for samples."""
+    own = torch.Generator().manual_seed(1)
+    device = torch.device("privateuseone", 0)
+    module = SimpleNamespace(default_generators=(own,), is_initialized=lambda: True, is_available=bool)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: device)
+    monkeypatch.setattr(torch, "get_device_module", lambda _: module)
 
-    assert len(set(looked)) == 4
+    class Drawing:
+        def __getitem__(self, index: int) -> float:
+            return float(torch.rand(1, generator=own))
+
+    training, before = Training(), generator_states()
+    state = copy.deepcopy(training.state_dict())
+    with preserved():
+        first = Drawing()[0]
+        moved = generator_states()
+    sample = fetch(Drawing(), 0)
+
+    assert {name for name in before if before[name] != moved[name]} == {"torch privateuseone:0"}
+    assert default_generator(device) is own
+    assert [Drawing()[0], fetch(Drawing(), 0)] == [first, sample]
+    training.load_state_dict(state)
+    assert Drawing()[0] == first != sample

@@ -199,7 +199,7 @@ def waiting_gradients(home: Path) -> Any:
 def damaged_file(home: Path) -> Any:
     """What one rank wrote is damaged: no rank uses it."""
     group_of(2, home, "begun", begun(home / "ckpt", 3))
-    (path,) = (home / "ckpt" / "step-3").glob("rank-1-*.pt")
+    (path,) = (home / "ckpt" / "step-3").glob("rank-1.pt")
     path.write_bytes(path.read_bytes()[:-1])
     return group_of(2, home, "resumed", resumed(home / "ckpt"))
 
@@ -378,25 +378,11 @@ def through_dcp(home: Path) -> Any:
     return group_of(2, home, "resumed", resumed)
 
 
-def prices(home: Path) -> Any:
-    """Microseconds that agreeing on a step takes."""
-
-    def work() -> float:
-        with Training().preemptible(home / "ckpt") as preemption:
-            preemption.end_if_asked(0)
-            begin = time.perf_counter()
-            for step in range(300):
-                preemption.end_if_asked(step)
-        return (time.perf_counter() - begin) / 300 * 1e6
-
-    return group_of(2, home, "price", work)
-
-
 SCENARIOS: dict[str, Callable[[Path], Any]] = {
     one.__name__: one
     for one in (
         *(other_numbers, same_number, waiting_gradients, damaged_file, full_disk, unfit_on_one, shares, preempted),
-        *(buckets, group_is_asked, through_dcp, prices),
+        *(buckets, group_is_asked, through_dcp),
     )
 }
 

@@ -25,7 +25,7 @@ from tests.state.trainings import ACCUMULATED, Loop
 STEPS = 12
 EVERY = 2
 # What a save does, and a training that is killed dies in the middle of.
-SAVING = ((checkpoints._Digesting, "write"), (os, "fsync"), (os, "replace"), (os, "mkdir"), (Path, "unlink"))
+SAVING = ((checkpoints._Digesting, "write"), (os, "fsync"), (os, "rename"), (os, "mkdir"), (Path, "unlink"))
 
 
 def main() -> None:
@@ -60,7 +60,7 @@ def train(folder: Path, where: tuple[str, int] = ("", -1)) -> None:
     warnings.simplefilter("ignore")
     folder.mkdir(exist_ok=True)
     # What begins anew has its seed; what goes on must not need it.
-    seed = os.getpid() if any(folder.glob("*/manifest.json")) else 0
+    seed = os.getpid() if any(folder.glob("step-*/manifest.json")) else 0
     events, begin = Events(where), time.monotonic()
     loop = Loop(seed)
     micro = 0

@@ -42,15 +42,22 @@ class Gated(nn.Module):
 
 
 class Loop:
-    """One training, and the parts that it consists of."""
+    """One training, and the parts that it consists of.
 
-    def __init__(self, seed: int = 0, **loader: Any) -> None:
+    Args:
+        seed: of all global generators.
+        wrap: what the model is trained in.
+        loader: other options of its loader.
+    """
+
+    def __init__(self, seed: int = 0, wrap: Any = lambda model: model, **loader: Any) -> None:
         random.seed(seed)
         np.random.seed(seed)
         torch.manual_seed(seed)
         self.model = nn.Sequential(
             nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), Gated(), nn.Dropout(0.2), nn.Linear(8, 3)
         )
+        self.trained = wrap(self.model)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.05)
         self.scheduler = torch.optim.lr_scheduler.OneCycleLR(self.optimizer, 0.1, total_steps=100)
         self.averaged = torch.optim.swa_utils.AveragedModel(self.model)
@@ -60,7 +67,7 @@ class Loop:
         self.batches: Any = None
         self.losses: list[bytes] = []
         self.training = Training(
-            model=self.model,
+            model=self.trained,
             optimizer=self.optimizer,
             scheduler=self.scheduler,
             loader=self.loader,
@@ -82,7 +89,7 @@ class Loop:
         x, y = self.batch()
         # What a script draws beside: the strength of a penalty, a place to print from.
         penalty = random.random() * 1e-3 + np.random.rand() * 1e-3
-        loss = nn.functional.cross_entropy(self.model(x), y) + penalty * self.model[0].weight.square().sum()
+        loss = nn.functional.cross_entropy(self.trained(x), y) + penalty * self.model[0].weight.square().sum()
         self.scaler.scale(loss / ACCUMULATED).backward()
         self.losses.append(loss.detach().numpy().tobytes())
 

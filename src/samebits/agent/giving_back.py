@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
-import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,7 +14,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from samebits.agent.fetches import Fetches
 from samebits.agent.listening import listen
 from samebits.agent.ops.operands import read_kept_tensors
-from samebits.rng.handles import Handle, accelerator_generators, handle_of
+from samebits.rng.handles import handle_of, process_generators
 from samebits.rng.packing import pack, unpack
 from samebits.runfolder.spec import Moment, Restored
 from samebits.runfolder.tensors import write_tensors
@@ -47,18 +45,9 @@ def _keep(recorder: Recorder, steps: int) -> None:
         }
         for one in held
     ]
-    generators = {name: handle.state() for name, handle in _generators().items()}
+    generators = {name: handle_of(one).state() for name, one in process_generators().items()}
     kept = {"steps": steps, "generators": generators, "optimizers": optimizers}
     _write(kept_at(recorder.folder, recorder.main.log.rank), kept)
-
-
-def _generators() -> dict[str, Handle]:
-    """The global ones that are loaded, by name."""
-    found: dict[str, object] = {"python": random, "torch": torch.default_generator}
-    if "numpy.random" in sys.modules:
-        found["numpy"] = sys.modules["numpy.random"]
-    found |= {f"torch {device}": one for device, one in accelerator_generators(torch).items()}
-    return {name: handle_of(one) for name, one in found.items()}
 
 
 class GivingBack:
@@ -84,9 +73,9 @@ class GivingBack:
         self.is_done = True
         kept = _read(kept_at(Path(asked.folder), self.recorder.main.log.rank))
         if asked.what == "generators":
-            for name, handle in _generators().items():
+            for name, one in process_generators().items():
                 if name in kept["generators"] and (not asked.names or name in asked.names):
-                    handle.restore(kept["generators"][name])
+                    handle_of(one).restore(kept["generators"][name])
         else:
             self._give_back_optimizers(kept["optimizers"])
 

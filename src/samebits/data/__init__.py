@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from samebits import lazily
+
 if TYPE_CHECKING:
     from samebits.data.audit import Audit as Audit
     from samebits.data.audit import audit as audit
@@ -22,24 +24,7 @@ _EXPORTS = {
 }
 
 __all__ = [*_EXPORTS]
-
-
-def __getattr__(name: str) -> object:
-    home = _EXPORTS.get(name)
-    if home is None:
-        raise AttributeError(f"module 'samebits.data' has no attribute {name!r}")
-    import importlib
-
-    try:
-        value = getattr(importlib.import_module(home), name)
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        from samebits.base.errors import NoTorchError
-
-        raise NoTorchError(f"samebits.data.{name} needs torch, which is not installed here") from error
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _EXPORTS)
 
 
 def __dir__() -> list[str]:

@@ -13,14 +13,14 @@ from torch.utils.data import IterableDataset
 
 from samebits.base.errors import UsageError
 from samebits.base.sites import Site
-from samebits.data.fetching import Fetcher
-from samebits.data.lines import carried_by, follow, name_of_change, value_of
+from samebits.data.fetching import Fetcher, as_it_is
+from samebits.data.lines import carried_by, changes, follow, value_of
 
 SAMPLES = 16
 
 
 @dataclass(frozen=True)
-class Finding:
+class Dependence:
     """A sample whose bits depend on more than its key.
 
     Attributes:
@@ -55,7 +55,7 @@ class Audit:
     """
 
     samples: int
-    findings: tuple[Finding, ...]
+    findings: tuple[Dependence, ...]
 
     @property
     def is_clean(self) -> bool:
@@ -93,7 +93,7 @@ def audit(dataset: Any, indices: Sequence[object] | None = None, *, seed: int = 
     first = [fetched.again(index) for index in chosen]
     second = [fetched.again(index) for index in reversed(chosen)][::-1]
     differing = [index for index, one, other in zip(chosen, first, second, strict=True) if one != other]
-    found: dict[object, Finding] = {}
+    found: dict[object, Dependence] = {}
     for index in differing:
         finding = fetched.explained(index)
         found.setdefault((finding.kind, finding.name, finding.site and finding.site.key), finding)
@@ -101,7 +101,7 @@ def audit(dataset: Any, indices: Sequence[object] | None = None, *, seed: int = 
         # What was kept from one epoch must not be met again in the next.
         index = next((index for index in chosen if fetched.again(index, 1) != fresh.again(index, 1)), None)
         if index is not None:
-            found[None] = unused.explained_by_changes(index) or Finding("carried", index, "the dataset", None)
+            found[None] = unused.explained_by_changes(index) or Dependence("carried", index, "the dataset", None)
     return Audit(len(chosen), tuple(found.values()))
 
 
@@ -126,38 +126,32 @@ class _Fetched:
 
     def __init__(self, dataset: object, seed: int) -> None:
         self.dataset = dataset
-        self.fetcher = Fetcher(dataset, lambda samples: samples, seed)
-        self.has_looked_twice = False
+        self.fetcher = Fetcher(dataset, as_it_is, seed)
 
     def again(self, index: object, epoch: int = 0) -> object:
         """What the sample is made of."""
-        sample = self._fetched(index, None, epoch)
-        if not self.has_looked_twice:
-            self.has_looked_twice = True
-            if self.fetcher.looks_otherwise():
-                sample = self._fetched(index, None, epoch)
-        return value_of(sample, depth=6)
+        return value_of(self.fetcher.settled(partial(self._fetched, index, None, epoch)), depth=6)
 
-    def explained_by_changes(self, index: object) -> Finding | None:
+    def explained_by_changes(self, index: object) -> Dependence | None:
         """The first line that changes what the dataset holds; on one that has been used little."""
         trace = self._traced(index)
-        return None if trace.changed is None else Finding("carried", index, *trace.changed)
+        return None if trace.changed is None else Dependence("carried", index, *trace.changed)
 
-    def explained(self, index: object) -> Finding:
+    def explained(self, index: object) -> Dependence:
         """The line of a sample that differs."""
         traces = [self._traced(index), self._traced(index)]
         carried = next((trace.changed for trace in traces if trace.changed), None)
         if carried is not None:
-            return Finding("carried", index, *carried)
+            return Dependence("carried", index, *carried)
         for before, after in zip(traces[0].lines, traces[1].lines, strict=False):
             if before == after:
                 continue
             site, values = after
             if site != before[0]:
-                return Finding("unkeyed", index, "which line comes next", site)
+                return Dependence("unkeyed", index, "which line comes next", site)
             name = next(name for name, value in values.items() if before[1].get(name) != value)
-            return Finding("unkeyed", index, name, site)
-        return Finding("unknown", index, "", None)
+            return Dependence("unkeyed", index, name, site)
+        return Dependence("unknown", index, "", None)
 
     def _traced(self, index: object) -> _LineValues:
         trace = _LineValues(self.dataset)
@@ -174,15 +168,14 @@ class _LineValues:
     """The values of local variables after each line, and the first line that changes the dataset."""
 
     def __init__(self, dataset: object) -> None:
-        self.dataset = dataset
         self.lines: list[tuple[Site, dict[str, object]]] = []
         self.changed: tuple[str, Site] | None = None
-        self._before = carried_by(dataset)
+        self._changed = changes(lambda: carried_by(dataset))
 
     def after_line(self, site: Site, frame: FrameType, result: list[object]) -> None:
         """Take note of every variable."""
         local = {name: value_of(value) for name, value in frame.f_locals.items() if name != "self"}
         self.lines.append((site, {**local, "what it returns": value_of(result)}))
-        now = carried_by(self.dataset)
-        if self.changed is None and now != self._before:
-            self.changed = name_of_change(self._before, now), site
+        name = self._changed()
+        if self.changed is None and name is not None:
+            self.changed = name, site

@@ -11,7 +11,7 @@ import re
 import traceback
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from multiprocessing.sharedctypes import RawArray
 from typing import Any, Literal
@@ -21,11 +21,12 @@ import torch.utils.data
 from torch.utils.data import IterableDataset
 
 from samebits.base.errors import DataStateError, WorkerDiedError
+from samebits.base.ranks import World
 from samebits.base.seeds import KeyDeriver
 from samebits.base.signals import ends_later
-from samebits.data.fetching import Fetched, Fetcher, Skipped, prepare_worker
+from samebits.data.fetching import Fetched, Fetcher, Skipped, as_it_is, prepare_worker
 from samebits.data.order import BatchRequest, order_of
-from samebits.data.ranks import LastBatch, Ranks
+from samebits.data.ranks import LastBatch
 from samebits.data.streams import StreamFetcher
 
 VERSION = 1
@@ -66,7 +67,7 @@ class Epochs:
 
     Attributes:
         progress: what has been handed over.
-        next_epoch: the epoch that the next iteration begins.
+        next: where the next iteration begins.
         skipped: what was left out of the current epoch.
         has_taken_seed: the seed is that of a state that was loaded.
     """
@@ -75,25 +76,22 @@ class Epochs:
         self, dataset: Any, seed: int, last_batch: LastBatch = "keep", on_error: OnError = "raise", label: object = None
     ) -> None:
         self.dataset, self.seed, self.last_batch, self.on_error, self.label = dataset, seed, last_batch, on_error, label
-        self.progress = Progress()
-        self.next_epoch = 0
+        self.progress = self.next = Progress()
         self.skipped: list[Skipped] = []
         self._persistent: tuple[TorchLoader, RequestSampler] | None = None
-        self._loaded: Progress | None = None
         self.has_taken_seed = False
         self._begun = 0
         self._here: Fetcher | None = None
 
-    def begin(self, loader: object, ranks: Ranks) -> EpochIterator:
+    def begin(self, loader: object, ranks: World) -> EpochIterator:
         """Iterate over the next epoch, or over the rest of the one that a loaded state stood in.
 
         Args:
             loader: the loader of torch's from which everything but the batches' contents is taken.
             ranks: which part of each batch is this process's.
         """
-        progress = self._loaded or Progress(self.next_epoch, 0, self.progress.skipped)
-        self._loaded = None
-        self.progress, self.next_epoch, self.skipped = progress, progress.epoch + 1, []
+        progress = self.progress = replace(self.next, skipped=self.progress.skipped)
+        self.next, self.skipped = Progress(progress.epoch + 1), []
         self._begun += 1
         # With as many threads as cores this changes nothing; with more, it makes MKL keep to them, as fetching in
         # the main process does, so that the training's bits depend on neither.
@@ -106,19 +104,17 @@ class Epochs:
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next iteration be this epoch; a loaded position within the same epoch stays."""
-        if self._loaded is None or self._loaded.epoch != epoch:
-            self._loaded = None
-            self.next_epoch = epoch
-            self.progress = Progress(epoch, 0, self.progress.skipped)
+        if self.next.epoch != epoch:
+            self.next = Progress(epoch)
+        self.progress = replace(self.next, skipped=self.progress.skipped)
 
-    def set_position(self, loader: Any, epoch: int, batches: int, ranks: Ranks) -> None:
+    def set_position(self, loader: Any, epoch: int, batches: int, ranks: World) -> None:
         """Let the next iteration be the rest of this epoch, after so many batches of it."""
         if isinstance(self.dataset, IterableDataset):
-            samples = batches * (loader.batch_size or ranks.world_size)
+            samples = batches * (loader.batch_size or ranks.size)
         else:
             samples = order_of(loader, self.last_batch).samples_in(KeyDeriver(self.seed), epoch, batches, ranks)
-        self.progress = self._loaded = Progress(epoch, samples, self.progress.skipped)
-        self.next_epoch = epoch
+        self.progress = self.next = Progress(epoch, samples, self.progress.skipped)
 
     def handed_over(self, turn: int, epoch: int, samples: int, skipped: Sequence[Skipped] = ()) -> None:
         """Another batch is the user's; an iterator that was left for a newer one counts no more."""
@@ -153,8 +149,7 @@ class Epochs:
             )
         self.has_taken_seed = True
         self.seed, self._persistent = state["seed"], None
-        self.progress = self._loaded = Progress(state["epoch"], state["samples"], state["skipped"])
-        self.next_epoch = state["epoch"]
+        self.progress = self.next = Progress(state["epoch"], state["samples"], state["skipped"])
 
     @property
     def length(self) -> int:
@@ -164,18 +159,18 @@ class Epochs:
         except TypeError:
             return -1
 
-    def _requests(self, loader: Any, progress: Progress, ranks: Ranks) -> Iterator[BatchRequest]:
+    def _requests(self, loader: Any, progress: Progress, ranks: World) -> Iterator[BatchRequest]:
         if isinstance(self.dataset, IterableDataset):
             return _stream_requests(progress, loader.batch_size, ranks)
         return order_of(loader, self.last_batch).requests(
             KeyDeriver(self.seed), progress.epoch, progress.samples, ranks
         )
 
-    def _made(self, loader: object, ranks: Ranks) -> tuple[TorchLoader, RequestSampler]:
+    def _made(self, loader: object, ranks: World) -> tuple[TorchLoader, RequestSampler]:
         request_sampler = RequestSampler()
         return _inner_loader(loader, self._fetcher(loader, ranks), request_sampler), request_sampler
 
-    def _fetcher(self, loader: Any, ranks: Ranks) -> Fetcher:
+    def _fetcher(self, loader: Any, ranks: World) -> Fetcher:
         # Plain memory that processes share: ctypes has no types for what can be made of it.
         make_array: Any = RawArray
         options: dict[str, Any] = {
@@ -202,7 +197,7 @@ def _inner_loader(loader: Any, fetcher: Fetcher, request_sampler: RequestSampler
         batch_size=None,
         sampler=request_sampler,
         num_workers=loader.num_workers,
-        collate_fn=_as_it_is,
+        collate_fn=as_it_is,
         pin_memory=loader.pin_memory,
         pin_memory_device=loader.pin_memory_device,
         timeout=loader.timeout,
@@ -215,10 +210,6 @@ def _inner_loader(loader: Any, fetcher: Fetcher, request_sampler: RequestSampler
         prefetch_factor=loader.prefetch_factor if has_workers else None,
         persistent_workers=loader.persistent_workers and has_workers,
     )
-
-
-def _as_it_is(batch: object) -> object:
-    return batch
 
 
 class RequestSampler:
@@ -243,9 +234,9 @@ class RequestSampler:
             yield request
 
 
-def _stream_requests(progress: Progress, size: int | None, ranks: Ranks) -> Iterator[BatchRequest]:
+def _stream_requests(progress: Progress, size: int | None, ranks: World) -> Iterator[BatchRequest]:
     """Batches for ever: only reading shows where a stream ends."""
-    together = size or ranks.world_size
+    together = size or ranks.size
     for start in itertools.count(progress.samples, together):
         yield BatchRequest(progress.epoch, start, (), None, start + together, size is not None)
 

@@ -66,32 +66,33 @@ class Fetcher(Dataset[object]):
         # Made in the process that fetches: a worker has its own copy of the dataset, and of what that holds.
         self._generators: Generators | None = None
         self._held: list[tuple[str, int]] = []
-        self._has_looked_twice = False
+        self._is_settled = False
         self._draws_in_bulk = False
 
     def __reduce__(self) -> Any:
         # What it was made of: a worker that is sent one makes its own stems and generators.
+        # A copy of a loader reads its own dataset: what stands in the arguments is copied.
         return _made_again, (type(self), self._made_of())
 
-    def _made_of(self) -> dict[str, object]:
+    def _made_of(self) -> dict[str, Any]:
         return {name: vars(self)[name] for name in ("dataset", "collate_fn", "seed", "skips", "working", "label")}
 
     def __getitem__(self, request: BatchRequest) -> object:
         """Raises what the dataset raises, with a note that names the sample."""
-        fetched = self._fetched(request)
-        if not self._has_looked_twice:
-            self._has_looked_twice = True
-            if self.looks_otherwise():
-                fetched = self._fetched(request)
+        fetched: Fetched = self.settled(partial(self._fetched, request))
         return fetched if self.skips else fetched.batch
 
-    def looks_otherwise(self) -> bool:
-        """Whether generators came into being with what was fetched first, so that it has to be fetched again.
+    def settled(self, fetch: Fetch) -> Any:
+        """What is fetched; the first time once more, where generators came into being with it.
 
         Many a one is made when it is first needed: `if self.rng is None: self.rng = default_rng(0)`.
         """
+        fetched = fetch()
+        if self._is_settled:
+            return fetched
+        self._is_settled = True
         before, self._generators = self._generators, None
-        return before is not None and before.paths != self._found().paths
+        return fetch() if before is not None and before.paths != self._found().paths else fetched
 
     def _fetched(self, request: BatchRequest) -> Fetched:
         with self.keyed() as generators:
@@ -263,15 +264,13 @@ def fetch(dataset: object, index: object, *, seed: int = 0, epoch: int = 0, repe
         epoch: counts from 0.
         repeat: how often the index has come before in this epoch.
     """
-    fetcher = Fetcher(dataset, _as_it_is, seed)
+    fetcher = Fetcher(dataset, as_it_is, seed)
     with fetcher.keyed():
-        sample = fetcher.alone(epoch, index, repeat)
-        if fetcher.looks_otherwise():
-            sample = fetcher.alone(epoch, index, repeat)
-    return sample
+        return fetcher.settled(partial(fetcher.alone, epoch, index, repeat))
 
 
-def _as_it_is(samples: object) -> object:
+def as_it_is(samples: object) -> object:
+    """Collate nothing; for a loader whose dataset gives whole batches."""
     return samples
 
 

@@ -15,8 +15,10 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 
 from samebits.base.errors import UsageError
+from samebits.base.ranks import rank_and_world_size
+from samebits.base.seeds import KeyDeriver
 from samebits.rng.handles import States, accelerator_generators, handle_of, torch_states
-from samebits.rng.held import find_generators, is_keyable
+from samebits.rng.search import find_generators, is_keyable
 
 
 class Words(NamedTuple):
@@ -74,9 +76,8 @@ class Generators:
 
     def states(self) -> States:
         """The state of each of them, and how to restore it."""
-        globals_ = [handle for handle in (self._python, self._numpy) if handle is not None]
-        others = [(handle.restore, handle.state()) for handle in (*globals_, *(handle for _, handle in self.held))]
-        return [*torch_states(torch), *others]
+        others = (self._python, self._numpy, *(handle for _, handle in self.held))
+        return [*torch_states(torch), *((one.restore, one.state()) for one in others if one is not None)]
 
     def frozen(self) -> list[object]:
         """The state of each of them, as something that can be compared."""
@@ -97,6 +98,27 @@ class Generators:
         for path, handle in self.held:
             handle.start(words.of_held(path))
         Current.set(words)
+
+
+class StepGenerators:
+    """Generators of a training outside of its loaders: what a step draws depends on nothing that came before it.
+
+    Args:
+        seed: what all keys hang on.
+        roots: name and object; generators that they hold are found now, and started as well.
+        beside: objects that are not looked into.
+    """
+
+    def __init__(self, seed: int, *roots: tuple[str, object], beside: Iterable[object] = ()) -> None:
+        self._deriver = KeyDeriver(seed, "step")
+        self._generators = Generators(*roots, beside=beside)
+
+    def start(self, *words: str | int) -> None:
+        """Begin what `words` name, such as ("batch", epoch, number): every rank has draws of its own."""
+        rank, _ = rank_and_world_size()
+        self._generators.start(self._deriver.key(*words, "rank", rank))
+        # No sample is being fetched.
+        Current.set(None)
 
 
 def _numpy_random() -> Any:

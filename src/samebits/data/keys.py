@@ -15,7 +15,7 @@ from samebits.base.errors import UsageError
 from samebits.base.seeds import KeyDeriver
 from samebits.data.fetching import Fetcher
 from samebits.data.order import BatchRequest, Order
-from samebits.data.ranks import Ranks
+from samebits.data.ranks import ALONE
 
 # So many indices are drawn at a time, with the generators of the order.
 _AT_ONCE = 256
@@ -61,7 +61,7 @@ class KeyedSampler(Sampler[int]):
         return len(self.sampler)
 
     def __iter__(self) -> Iterator[int]:
-        for request in self._order.requests(self._stem, self.epoch, 0, Ranks()):
+        for request in self._order.requests(self._stem, self.epoch, 0, ALONE):
             repeats = request.repeats or (0,) * len(request.indices)
             for number, (index, repeat) in enumerate(zip(request.indices, repeats, strict=True)):
                 yield Key(index, self.epoch, request.start + number, repeat)
@@ -117,8 +117,3 @@ class KeyedDataset(Dataset[object]):
         indices, repeats = tuple(map(int, known)), tuple(key.repeat for key in known)
         end = known[-1].position + 1
         return self._fetcher[BatchRequest(known[0].epoch, known[0].position, indices, repeats, end)]
-
-
-def collated(batch: object) -> object:
-    """The batch as it is: for the loader of a `KeyedDataset`."""
-    return batch

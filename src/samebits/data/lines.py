@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import random
 import sys
@@ -13,6 +12,7 @@ from typing import Any
 import torch
 
 from samebits.base.sites import Site, is_user_file, site_of
+from samebits.rng.packing import bytes_of
 
 # A sample whose code runs through more lines is followed no further.
 LINES_FOLLOWED = 5000
@@ -96,25 +96,14 @@ class SampleTracer:
         if self.samples >= 2:
             return fetch()
         self.samples += 1
-        looks_at_dataset = self.samples == 2
-
-        def look() -> tuple[list[object], dict[str, object]]:
-            try:
-                return states(), carried_by(dataset, caches=False) if looks_at_dataset else {}
-            except Exception:
-                # An object that cannot be looked at, or that another thread changes meanwhile, is left alone.
-                return [], {}
-
-        stood, held = look()
+        drawn = changes(lambda: {str(number): state for number, state in enumerate(states())})
+        carried = changes(lambda: {} if self.samples == 1 else carried_by(dataset, caches=False))
 
         def after_line(site: Site, frame: FrameType, result: list[object]) -> None:
-            nonlocal stood, held
-            stand, hold = look()
-            if stand and stood and stand != stood:
+            if drawn() is not None:
                 self._report(site, None)
-            if hold and held and hold != held:
-                self._report(site, name_of_change(held, hold))
-            stood, held = stand, hold
+            if (name := carried()) is not None:
+                self._report(site, name)
 
         return follow(fetch, after_line)
 
@@ -155,9 +144,28 @@ def _carried(one: Any) -> object:
     return len(one) if isinstance(one, list | dict | set) else kind.__name__
 
 
-def name_of_change(before: dict[str, object], after: dict[str, object]) -> str:
-    """The first attribute that differs: `self.count`."""
-    return next(name for name in [*after, *before] if before.get(name) != after.get(name))
+def changes(look: Callable[[], dict[str, object]]) -> Callable[[], str | None]:
+    """What tells, each time it is called, the first name under which something else is found than the time before."""
+
+    def looked() -> dict[str, object] | None:
+        try:
+            return look()
+        except Exception:
+            # An object that cannot be looked at, or that another thread changes meanwhile, is left alone.
+            return None
+
+    before = looked()
+
+    def changed() -> str | None:
+        nonlocal before
+        last, before = before, looked()
+        if last is None or before is None or last == before:
+            return None
+        missing = object()
+        names = dict.fromkeys((*before, *last))
+        return next(name for name in names if before.get(name, missing) != last.get(name, missing))
+
+    return changed
 
 
 def value_of(value: Any, depth: int = _DEPTH) -> Any:
@@ -197,6 +205,5 @@ def _parts(value: object, depth: int) -> object:
 def _bits(tensor: torch.Tensor) -> object:
     if tensor.layout is not torch.strided or tensor.device.type == "meta":
         return None
-    plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous().view(-1)
-    raw = ctypes.string_at(plain.data_ptr(), plain.nbytes) if plain.numel() else b""
+    raw = bytes_of(tensor.detach().resolve_conj().resolve_neg())
     return str(tensor.dtype), tuple(tensor.shape), hashlib.blake2b(raw, digest_size=8).digest()

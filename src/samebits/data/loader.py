@@ -12,10 +12,11 @@ from torch.utils.data import IterableDataset
 from torch.utils.data.distributed import DistributedSampler
 
 from samebits.base.errors import UsageError
+from samebits.base.ranks import World
 from samebits.base.seeds import derive
 from samebits.data.epochs import EpochIterator, Epochs, OnError
 from samebits.data.fetching import Skipped
-from samebits.data.ranks import LAST_BATCHES, LastBatch, Ranks
+from samebits.data.ranks import LAST_BATCHES, LastBatch, own_part, world_of
 from samebits.data.streams import Mapped
 
 _made = itertools.count()
@@ -98,9 +99,9 @@ class DataLoader(torch.utils.data.DataLoader[object]):
             return super().__len__()
         samples = len(self.dataset if is_stream else self.sampler)  # type: ignore[arg-type]
         ranks = self._ranks()
-        full, rest = divmod(samples, self.batch_size or ranks.world_size)
+        full, rest = divmod(samples, self.batch_size or ranks.size)
         if self.last_batch == "uneven":
-            own = ranks.slice_of(rest)
+            own = own_part(ranks, rest)
             return int(full + (own.stop > own.start))
         return int(full + (rest > 0 and self.last_batch != "drop"))
 
@@ -174,11 +175,11 @@ class DataLoader(torch.utils.data.DataLoader[object]):
     def _root_seed(self) -> int:
         return self.generator.initial_seed() if self.generator is not None else torch.initial_seed()
 
-    def _ranks(self) -> Ranks:
-        ranks = Ranks.of_process(self.rank, self.world_size)
-        if ranks.world_size > 1 and self.seed is None and not self._epochs.has_taken_seed:
+    def _ranks(self) -> World:
+        ranks = world_of(self.rank, self.world_size)
+        if ranks.size > 1 and self.seed is None and not self._epochs.has_taken_seed:
             raise UsageError(
-                f"{ranks.world_size} ranks need one seed to agree on the order of samples, and none was given",
+                f"{ranks.size} ranks need one seed to agree on the order of samples, and none was given",
                 "write DataLoader(..., seed=0)",
             )
         return ranks

@@ -14,9 +14,10 @@ from torch.utils.data import RandomSampler, SequentialSampler, SubsetRandomSampl
 from torch.utils.data.distributed import DistributedSampler
 
 from samebits.base.errors import UsageError
+from samebits.base.ranks import World
 from samebits.base.seeds import KeyDeriver
 from samebits.data.generators import Current, Generators
-from samebits.data.ranks import LastBatch, Ranks
+from samebits.data.ranks import LastBatch, own_part, require_one_each
 from samebits.rng.handles import States, restore
 
 
@@ -67,7 +68,7 @@ class Order:
     def is_batched(self) -> bool:
         return self.makes_batches or self.size is not None
 
-    def requests(self, stem: KeyDeriver, epoch: int, start: int, ranks: Ranks) -> Iterator[BatchRequest]:
+    def requests(self, stem: KeyDeriver, epoch: int, start: int, ranks: World) -> Iterator[BatchRequest]:
         """This rank's part of every batch of an epoch that begins at position `start` or later.
 
         Raises:
@@ -76,21 +77,21 @@ class Order:
         size = self.batch_size(ranks)
         if not self.makes_batches and isinstance(self.sampler, Sized):
             last = (len(self.sampler) - start) % size
-            ranks.require_one_each(last if self.last_batch == "keep" else 0, self.last_batch)
+            require_one_each(ranks, last if self.last_batch == "keep" else 0, self.last_batch)
         return self._issued(stem, epoch, start, size, ranks)
 
-    def batch_size(self, ranks: Ranks) -> int:
+    def batch_size(self, ranks: World) -> int:
         """Samples that are not collated are shared out one to a rank."""
-        return self.size or ranks.world_size
+        return self.size or ranks.size
 
-    def samples_in(self, stem: KeyDeriver, epoch: int, batches: int, ranks: Ranks) -> int:
+    def samples_in(self, stem: KeyDeriver, epoch: int, batches: int, ranks: World) -> int:
         """How many samples the first `batches` global batches of an epoch hold."""
         if not self.makes_batches:
             return batches * self.batch_size(ranks)
         made = self._global_batches(stem, epoch, 0, 1)
         return sum(len(batch) for batch in itertools.islice(made, batches))
 
-    def _issued(self, stem: KeyDeriver, epoch: int, start: int, size: int, ranks: Ranks) -> Iterator[BatchRequest]:
+    def _issued(self, stem: KeyDeriver, epoch: int, start: int, size: int, ranks: World) -> Iterator[BatchRequest]:
         position = 0
         for batch in self._counted(self._global_batches(stem, epoch, start, size)):
             first, position = position, position + len(batch)
@@ -99,8 +100,8 @@ class Order:
                 batch, first = batch[start - first :], start
             if first < start or not batch:
                 continue
-            ranks.require_one_each(len(batch), self.last_batch)
-            own = ranks.slice_of(len(batch))
+            require_one_each(ranks, len(batch), self.last_batch)
+            own = own_part(ranks, len(batch))
             indices = tuple(index for index, _ in batch[own])
             repeats = tuple(repeat for _, repeat in batch[own])
             if indices:

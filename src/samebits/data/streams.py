@@ -11,10 +11,11 @@ from torch.utils.data import IterableDataset
 from torch.utils.data._utils import worker as torch_worker
 
 from samebits.base.errors import UsageError
+from samebits.base.ranks import World
 from samebits.data.fetching import Fetcher, Skipped, note
 from samebits.data.generators import Generators
 from samebits.data.order import BatchRequest
-from samebits.data.ranks import LastBatch, Ranks
+from samebits.data.ranks import LastBatch, own_part, require_one_each
 
 
 class Mapped(IterableDataset[object]):
@@ -57,13 +58,13 @@ class StreamFetcher(Fetcher):
         options: as for `Fetcher`.
     """
 
-    def __init__(self, dataset: object, ranks: Ranks, last_batch: LastBatch, **options: Any) -> None:
+    def __init__(self, dataset: object, ranks: World, last_batch: LastBatch, **options: Any) -> None:
         super().__init__(dataset, **options)
         self.ranks, self.last_batch = ranks, last_batch
         self._source: Iterator[object] | None = None
         self._epoch = self._position = 0
 
-    def _made_of(self) -> dict[str, object]:
+    def _made_of(self) -> dict[str, Any]:
         return {**super()._made_of(), "ranks": self.ranks, "last_batch": self.last_batch}
 
     def samples(self, request: BatchRequest, generators: Generators, skipped: list[Skipped]) -> list[object]:
@@ -80,8 +81,8 @@ class StreamFetcher(Fetcher):
             raise StopIteration
         if known and self.last_batch == "pad":
             read += [read[number % known] for number in range(missing)]
-        self.ranks.require_one_each(len(read), self.last_batch)
-        own = range(len(read))[self.ranks.slice_of(len(read))]
+        require_one_each(self.ranks, len(read), self.last_batch)
+        own = range(len(read))[own_part(self.ranks, len(read))]
         if not own:
             raise StopIteration
         function = self.dataset.function if isinstance(self.dataset, Mapped) else None

@@ -84,7 +84,7 @@ class _Loaders:
             pinned = own.__dict__.get(_PINNED)
             if pinned is None or pinned.by is not self or self.context.ended:
                 return plain_iter(own)
-            return pinned.epochs_of(own).begin(own, _data("ranks").Ranks())
+            return pinned.epochs_of(own).begin(own, _data("ranks").ALONE)
 
         self.context.set(loader, "__init__", __init__)
         self.context.set(loader, "__iter__", __iter__)

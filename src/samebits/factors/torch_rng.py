@@ -60,7 +60,7 @@ class TorchRng(GeneratorFactor):
 
 def _queues(torch: ModuleType) -> list[tuple[object, object, dict[str, object]]]:
     """The seeds that wait for an accelerator to be used for the first time."""
-    waiting = [module for module in accelerators(torch) if not module.is_initialized()]
+    waiting = [module for module in accelerators(torch).values() if not module.is_initialized()]
     trackers = [(module, getattr(module, "_lazy_seed_tracker", None)) for module in waiting]
     return [(module, tracker, dict(vars(tracker))) for module, tracker in trackers if tracker is not None]
 

@@ -14,7 +14,7 @@ from accelerate.utils import send_to_device
 from samebits.base.errors import StateWarning, UsageError
 from samebits.data.fetching import Skipped
 from samebits.data.loader import DataLoader
-from samebits.state.waiting import WaitingGradients as WaitingGradients
+from samebits.state.gradients import WaitingGradients as WaitingGradients
 
 __all__ = ["Loader", "WaitingGradients"]
 

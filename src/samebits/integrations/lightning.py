@@ -16,9 +16,9 @@ from torch.utils._pytree import tree_leaves
 
 from samebits.base.errors import StateWarning, UsageError
 from samebits.data.fetching import Skipped
+from samebits.data.generators import StepGenerators
 from samebits.data.loader import DataLoader
-from samebits.data.steps import StepGenerators
-from samebits.state.waiting import WaitingGradients
+from samebits.state.gradients import WaitingGradients
 
 _CHECKPOINT_KEY = "samebits"
 # A loader that is shorter than another beside it is iterated again within an epoch: each time is one of its own.

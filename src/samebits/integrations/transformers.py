@@ -8,8 +8,9 @@ import transformers
 from torch.utils.data import RandomSampler
 
 from samebits.base.errors import UsageError
-from samebits.data.keys import KeyedDataset, KeyedSampler, collated
-from samebits.data.steps import StepGenerators
+from samebits.data.fetching import as_it_is
+from samebits.data.generators import StepGenerators
+from samebits.data.keys import KeyedDataset, KeyedSampler
 
 
 class SamebitsCallback(transformers.TrainerCallback):  # type: ignore[misc]
@@ -75,7 +76,7 @@ def _key_loader(loader: Any, seed: int) -> None:
     for level in levels:
         level.sampler = sampler
     # torch forbids to assign to it, for those who iterate the loader already.
-    vars(inner)["dataset"], inner.collate_fn = keyed, collated
+    vars(inner)["dataset"], inner.collate_fn = keyed, as_it_is
 
 
 def _levels(batches: Any) -> list[Any]:

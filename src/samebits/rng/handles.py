@@ -1,4 +1,4 @@
-"""How any generator is started from a number, asked for its state, and restored; and which global ones there are.
+"""The generators of a process, and what can be done with any: start it from a number, ask for its state, restore it.
 
 torch and NumPy are taken from `sys.modules`, never imported: whatever is not loaded has no generator yet.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -53,11 +53,26 @@ def handle_of(generator: object) -> Handle:
     return _of_bit_generator(generator.bit_generator if isinstance(generator, numpy_random.Generator) else generator)
 
 
+def process_generators() -> dict[str, Any]:
+    """Name → generator, of the global ones of Python, torch (on each device in use) and NumPy that are loaded.
+
+    Python's and NumPy's are their modules. Names are `python`, `torch`, `numpy`, `torch cuda:0`.
+    """
+    torch, numpy_random = sys.modules.get("torch"), sys.modules.get("numpy.random")
+    found: dict[str, Any] = {"python": random}
+    if torch is not None:
+        found["torch"] = torch.default_generator
+    if numpy_random is not None and hasattr(numpy_random, "get_state"):
+        found["numpy"] = numpy_random
+    accelerated = {} if torch is None else accelerator_generators(torch)
+    return found | {f"torch {device}": one for device, one in accelerated.items()}
+
+
 def accelerator_generators(torch: ModuleType) -> dict[str, Any]:
     """Device (`cuda:0`) → its default generator, of every accelerator in use; one that is not in use is not woken."""
     found = {
-        f"{module.__name__.rpartition('.')[2]}:{index}": generator
-        for module in accelerators(torch)
+        f"{kind}:{index}": generator
+        for kind, module in accelerators(torch).items()
         if module.is_initialized()
         for index, generator in enumerate(module.default_generators)
     }
@@ -66,15 +81,31 @@ def accelerator_generators(torch: ModuleType) -> dict[str, Any]:
     return found
 
 
-def accelerators(torch: ModuleType) -> list[Any]:
-    """The modules of torch that keep one default generator for each of their devices."""
-    return [torch.cuda, torch.xpu]
+def accelerators(torch: ModuleType) -> dict[str, Any]:
+    """Kind of device → the module of torch that keeps one default generator for each such device."""
+    found = {"cuda": torch.cuda, "xpu": torch.xpu}
+    # Whatever else there is, also of makers that torch has never heard of.
+    current = torch.accelerator.current_accelerator()
+    if current is not None and current.type not in found:
+        module = torch.get_device_module(current)
+        if hasattr(module, "default_generators") and hasattr(module, "is_initialized"):
+            found[current.type] = module
+    return found
+
+
+def wake(accelerator: Any) -> None:
+    """Begin to use an accelerator, given its module of torch."""
+    getattr(accelerator, "init", getattr(accelerator, "_lazy_init", lambda: None))()
 
 
 def torch_states(torch: ModuleType) -> States:
     """The states of torch's default generators, on the CPU and on every accelerator in use."""
-    handles = [handle_of(one) for one in (torch.default_generator, *accelerator_generators(torch).values())]
-    return [(handle.restore, handle.state()) for handle in handles]
+    return states_of((torch.default_generator, *accelerator_generators(torch).values()))
+
+
+def states_of(generators: Iterable[object]) -> States:
+    """How to restore each of them, and the state it has now."""
+    return [(handle.restore, handle.state()) for handle in map(handle_of, generators)]
 
 
 def restore(states: States) -> None:
@@ -120,7 +151,4 @@ def _of_bit_generator(generator: Any) -> Handle:
         else:
             generator.state = kind(word).state
 
-    def restore_state(state: object) -> None:
-        generator.state = state
-
-    return Handle(start, lambda: generator.state, restore_state)
+    return Handle(start, lambda: generator.state, lambda state: setattr(generator, "state", state))

@@ -166,7 +166,7 @@ def _tensor_of(data: bytes) -> torch.Tensor:
 
 
 def bytes_of(tensor: torch.Tensor) -> bytes:
-    """The bytes that lie packed in a tensor of bytes."""
+    """The bytes of a tensor, wherever it lies."""
     host = tensor.cpu().contiguous()
     return bytes(memory(host.data_ptr(), host.nbytes)) if host.nbytes else b""
 

@@ -1,9 +1,11 @@
-"""Checkpoints in a folder: each is written whole or not at all, is known by its digests, and the last few are kept.
+"""Checkpoints in a folder: each is there whole or not at all, is known by its digests, and the last few are kept.
 
-    FOLDER/step-500/rank-0-5b0c….pt     what `torch.load(weights_only=True)` reads; one for each rank
-    FOLDER/step-500/manifest.json       written last: without it there is no checkpoint
+    FOLDER/step-500/rank-0.pt        what `torch.load(weights_only=True)` reads; one for each rank
+    FOLDER/step-500/manifest.json    the names, sizes and digests of these files
+    FOLDER/.step-1000.7/             the seventh checkpoint while it is written; renamed when all of it is on the disk
 
-Names of files hold their digests, so that a step that is saved again leaves what was there alone until all is there.
+So what is called `step-500` was whole once, and is damaged if it is not now. Nothing is written into it any more: a
+step that is saved again gets a folder of its own, `step-500.8`.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,90 +22,52 @@ from typing import IO, Any, NamedTuple, cast
 
 import xxhash
 
-from samebits.base.errors import SamebitsError, StateError, StateWarning, StorageError
-from samebits.state.together import Together, error_of
+from samebits.base.errors import StateError, StateWarning, StorageError
+from samebits.state.ranks import RankGroup
 
 SCHEMA = "samebits.checkpoint/1"
 MANIFEST = "manifest.json"
-_OURS = re.compile(r"rank-\d+-[0-9a-f]{32}\.pt|manifest\.json|\..*\.writing")
+_FILE = re.compile(r"rank-\d+.*\.pt|manifest\.json")
+_WHOLE, _UNFINISHED = re.compile(r"step-(\d+)(?:\.(\d+))?"), re.compile(r"\.step-\d+\.\d+")
 _CHUNK = 1 << 22
 
 
-class Written(NamedTuple):
-    """One file: its name, the digest of its bytes (XXH3, 128 bits), and how many they are."""
+class StateFile(NamedTuple):
+    """The file of one rank: its name, the digest of its bytes (XXH3, 128 bits), and how many they are."""
 
     name: str
     digest: str
     size: int
 
 
-class Manifest(NamedTuple):
-    """What a checkpoint consists of.
+class Checkpoint(NamedTuple):
+    """What lies in the folder of a checkpoint.
 
     Attributes:
+        home: the folder's name.
         step: how many steps were done.
-        number: counts the checkpoints of a folder; the highest was written last.
+        number: counts the checkpoints of a training; the highest was written last. -1 where that is not known any more.
         files: one for each rank.
+        damage: what is wrong with its manifest; empty if it is what was written.
     """
 
+    home: str
     step: int
     number: int
-    files: tuple[Written, ...]
-
-    def text(self) -> str:
-        """As it stands in the file: exactly so, or it was damaged."""
-        content = {
-            "schema": SCHEMA,
-            "step": self.step,
-            "number": self.number,
-            "files": [one._asdict() for one in self.files],
-        }
-        digest = xxhash.xxh3_128(json.dumps(content).encode()).hexdigest()
-        return json.dumps({**content, "digest": digest}, indent=1) + "\n"
-
-    @classmethod
-    def read(cls, path: Path) -> Manifest:
-        """The manifest in a file.
-
-        Raises:
-            ValueError: it is damaged, or of a newer samebits.
-            OSError: there is none.
-        """
-        text = path.read_text(errors="surrogateescape")
-        try:
-            content = json.loads(text)
-            manifest = cls(content["step"], content["number"], tuple(Written(**one) for one in content["files"]))
-            is_whole = manifest.text() == text
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise ValueError(f"{path.name} is damaged") from error
-        if not is_whole:
-            raise ValueError(f"{path.name} is damaged")
-        return manifest
+    files: tuple[StateFile, ...] = ()
+    damage: str = ""
 
 
-class Found(NamedTuple):
-    """The folder of a checkpoint, and its manifest or why it has none."""
-
-    home: str
-    manifest: Manifest | None
-    reason: str = ""
-
-    @property
-    def age(self) -> tuple[int, int]:
-        """In which order they were written; of damaged ones that is not known any more."""
-        return (self.manifest.number, self.manifest.step) if self.manifest else (-1, _step_of(self.home))
-
-
-class Folder:
+class CheckpointFolder:
     """The checkpoints of one training.
 
     Args:
         path: where they lie; every rank has to see it.
-        together: the ranks that write and read them.
+        ranks: those that write and read them.
     """
 
-    def __init__(self, path: Path, together: Together) -> None:
-        self.path, self.together = path, together
+    def __init__(self, path: Path, ranks: RankGroup) -> None:
+        self.path, self.ranks = path, ranks
 
     def save(self, step: int, make_state: Callable[[], Any], keep: int) -> Path:
         """Write a checkpoint, and remove those that are too many; all ranks, in the same step.
@@ -110,19 +75,17 @@ class Folder:
         Raises:
             StorageError: a file could not be written, on this rank or another.
         """
-        home = self.path / f"step-{step}"
-        written, error = self._write_own(home, make_state)
-        answers = self.together.said((written, None if error is None else str(error)))
-        if any(text for _, text in answers):
-            self._remove_leftovers(home)
-        self.together.raise_together(error)
-        failed = None
-        if self.together.rank == 0:
-            failed = self._write_manifest(home, step, tuple(own for own, _ in answers))
-        self.together.raise_together(failed)
-        if self.together.rank == 0:
-            self._prune(keep, home)
-        return home
+        number = self.ranks.done_by_first(self._begun)
+        home = self.path / f".step-{step}.{number}"
+        try:
+            files = self.ranks.done(lambda: self._write_own(home, step, make_state))
+            name: str = self.ranks.done_by_first(lambda: self._finished(home, step, number, files))
+        except BaseException:
+            shutil.rmtree(home, ignore_errors=True)
+            raise
+        if self.ranks.rank == 0:
+            self._prune(keep)
+        return self.path / name
 
     def newest_states(self) -> list[Any]:
         """The state of this rank in the newest checkpoint that is intact; none if there is no checkpoint.
@@ -132,145 +95,139 @@ class Folder:
         Raises:
             StateError: there are checkpoints, and none of them is intact.
         """
-        candidates: list[Found] = self.together.said(self._found() if self.together.rank == 0 else None)[0]
-        passed: list[str] = []
-        for found in sorted((one for one in candidates if not one.reason.startswith("unfinished")), key=_newest_first):
-            reason = self._reason_against(found)
-            if not reason and found.manifest is not None:
-                self._say(passed, candidates, found.manifest.step)
-                return self._states(found.home, found.manifest)
-            passed.append(f"{found.home}: {reason}")
-        if passed:
+        found: list[Checkpoint] = self.ranks.done_by_first(self._found)
+        newest, passed = None, list[str]()
+        # Those without a manifest come first, so that they are named whatever is used in the end.
+        for one in sorted(found, key=lambda one: (not one.damage, -one.number, -one.step)):
+            reason = one.damage or self._reason_against(one)
+            if not reason:
+                newest = one
+                break
+            passed.append(f"{one.home}: {reason}")
+        if passed and newest is None:
             raise StateError(
                 f"none of the {len(passed)} checkpoints in {self.path} is intact: {'; '.join(passed)}",
                 "bring one back from elsewhere, or move them away to begin anew",
             )
-        self._say(passed, candidates, -1)
-        return []
+        if self.ranks.rank == 0:
+            why = "unfinished: its process ended before all of it was written"
+            why += "; none is left, so the training begins anew" if newest is None else ""
+            for text in [*passed, *(f"{home}: {why}" for home in self._left())]:
+                warnings.warn(f"checkpoint passed over in {self.path}: {text}", StateWarning, stacklevel=3)
+        return [] if newest is None else self._states(newest)
 
     # ---- writing
 
-    def _write_own(self, home: Path, make_state: Callable[[], Any]) -> tuple[Written | None, SamebitsError | None]:
-        try:
-            state = make_state()
-            with _storage(home, "written"):
-                home.mkdir(parents=True, exist_ok=True)
-                return write_state(home, self.together.rank, state), None
-        except Exception as error:
-            return None, error_of(error)
+    def _begun(self) -> int:
+        """The number of the next checkpoint; what killed processes left of theirs is cleared away."""
+        for home in self._left():
+            shutil.rmtree(self.path / home, ignore_errors=True)
+        return 1 + max((one.number for one in self._found()), default=0)
 
-    def _write_manifest(self, home: Path, step: int, files: tuple[Written, ...]) -> SamebitsError | None:
-        number = 1 + max((one.age[0] for one in self._found()), default=0)
-        try:
-            with _storage(home, "written"):
-                text = Manifest(step, max(number, 1), files).text()
-                with _whole(home / MANIFEST) as file:
-                    file.write(text.encode())
-                _sync_folder(home)
-                _sync_folder(self.path)
-        except StorageError as error:
-            return error
-        return None
+    def _write_own(self, home: Path, step: int, make_state: Callable[[], Any]) -> StateFile:
+        state = make_state()
+        with self._storing(step):
+            home.mkdir(parents=True, exist_ok=True)
+            return write_state(home / f"rank-{self.ranks.rank}.pt", state)
 
-    def _prune(self, keep: int, newest: Path) -> None:
-        """Remove what is older than the last few, and what killed processes left behind."""
-        found = sorted(self._found(), key=lambda one: one.age)
-        whole = [one.home for one in found if one.manifest is not None]
-        for one in found:
+    def _finished(self, home: Path, step: int, number: int, files: list[StateFile]) -> str:
+        """Write the manifest, and give the folder its name."""
+        content = {"schema": SCHEMA, "step": step, "number": number, "files": [one._asdict() for one in files]}
+        name = f"step-{step}" if not (self.path / f"step-{step}").exists() else f"step-{step}.{number}"
+        with self._storing(step):
+            with open(home / MANIFEST, "w", encoding="utf-8") as file:
+                json.dump({**content, "digest": _digest_of(content)}, file, indent=1)
+                _sync(file)
+            _sync_folder(home)
+            os.rename(home, self.path / name)
+            _sync_folder(self.path)
+        return name
+
+    def _prune(self, keep: int) -> None:
+        """Remove what is older than the last few."""
+        for one in sorted(self._found(), key=lambda one: (one.number, one.step))[:-keep]:
             home = self.path / one.home
-            if one.home not in whole[-keep:] and home != newest:
-                # First what makes it a checkpoint.
-                (home / MANIFEST).unlink(missing_ok=True)
-            self._remove_leftovers(home)
-
-    def _remove_leftovers(self, home: Path) -> None:
-        """Of our files, those that no manifest names; of a folder, one that is empty then."""
-        with suppress(OSError):
-            kept = set()
             with suppress(OSError):
-                try:
-                    kept = {MANIFEST, *(one.name for one in Manifest.read(home / MANIFEST).files)}
-                except ValueError:
-                    # Damaged: whoever wants to look at it finds it as it is.
-                    return
-            for path in home.iterdir():
-                if _OURS.fullmatch(path.name) and path.name not in kept:
-                    path.unlink(missing_ok=True)
-            home.rmdir()
+                # The manifest last: half removed, it is an old checkpoint that is damaged, which nobody asks for.
+                for path in sorted(home.iterdir(), reverse=True):
+                    if _FILE.fullmatch(path.name):
+                        path.unlink()
+                home.rmdir()
+
+    @contextmanager
+    def _storing(self, step: int) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StorageError(
+                f"the checkpoint {self.path / f'step-{step}'} could not be written: {error.strerror or error}",
+                "make room, or give another folder; earlier checkpoints are as they were",
+            ) from error
 
     # ---- reading
 
-    def _found(self) -> list[Found]:
+    def _homes(self, name: re.Pattern[str]) -> list[Path]:
         if not self.path.is_dir():
             return []
-        homes = [one for one in self.path.iterdir() if re.fullmatch(r"step-\d+", one.name) and one.is_dir()]
-        return [found for home in homes if (found := _looked_at(home)) is not None]
+        return [one for one in self.path.iterdir() if name.fullmatch(one.name) and one.is_dir()]
 
-    def _reason_against(self, found: Found) -> str:
+    def _found(self) -> list[Checkpoint]:
+        return [found for home in self._homes(_WHOLE) if (found := _looked_at(home)) is not None]
+
+    def _left(self) -> list[str]:
+        return [home.name for home in self._homes(_UNFINISHED)]
+
+    def _reason_against(self, found: Checkpoint) -> str:
         """Why a checkpoint cannot be used, as all ranks see it together; empty if it can."""
-        manifest = found.manifest
-        if manifest is None:
-            return found.reason
-        ranks, own = self.together.world_size, self.together.rank
-        mine = [one for number, one in enumerate(manifest.files) if number % ranks == own]
-        reasons = self.together.said([text for one in mine if (text := damage(self.path / found.home, one))])
+        mine = found.files[self.ranks.rank :: self.ranks.world_size]
+        reasons = self.ranks.said([text for one in mine if (text := damage(self.path / found.home, one))])
         return "; ".join(text for texts in reasons for text in texts)
 
-    def _states(self, home: str, manifest: Manifest) -> list[Any]:
-        is_same = len(manifest.files) == self.together.world_size
-        files = [manifest.files[self.together.rank]] if is_same else list(manifest.files)
-        return [read_state(self.path / home / one.name) for one in files]
-
-    def _say(self, passed: list[str], candidates: list[Found], step: int) -> None:
-        unfinished = [
-            f"{one.home}: {one.reason}"
-            for one in candidates
-            if one.reason.startswith("unfinished") and _step_of(one.home) > step
-        ]
-        anew = "" if step >= 0 else "; none is left, so the training begins anew"
-        for text in [*passed, *unfinished] if self.together.rank == 0 else ():
-            warnings.warn(f"checkpoint passed over in {self.path}: {text}{anew}", StateWarning, stacklevel=4)
+    def _states(self, found: Checkpoint) -> list[Any]:
+        is_same = len(found.files) == self.ranks.world_size
+        files = [found.files[self.ranks.rank]] if is_same else found.files
+        return [read_state(self.path / found.home / one.name) for one in files]
 
 
-def _newest_first(found: Found) -> tuple[bool, int, int]:
-    number, step = found.age
-    # Those whose manifest is damaged come first, so that they are named whatever is used in the end.
-    return found.manifest is not None, -number, -step
-
-
-def _step_of(home: str) -> int:
-    return int(home.rpartition("-")[2])
-
-
-def _looked_at(home: Path) -> Found | None:
+def _looked_at(home: Path) -> Checkpoint | None:
+    """The checkpoint in a folder; None if nothing of ours is in it."""
     try:
-        return Found(home.name, Manifest.read(home / MANIFEST))
-    except ValueError as error:
-        return Found(home.name, None, str(error))
+        content = json.loads((home / MANIFEST).read_bytes())
+        if content.pop("digest") != _digest_of(content):
+            raise ValueError("edited")
+        return Checkpoint(
+            home.name, content["step"], content["number"], tuple(StateFile(**one) for one in content["files"])
+        )
     except FileNotFoundError:
-        is_ours = any(_OURS.fullmatch(one.name) for one in home.iterdir())
-        return Found(home.name, None, "unfinished: it was being written when its process ended") if is_ours else None
+        reason = f"{MANIFEST} is missing"
     except OSError as error:
-        return Found(home.name, None, f"{MANIFEST} cannot be read: {error.strerror}")
+        reason = f"{MANIFEST} cannot be read: {error.strerror}"
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        reason = f"{MANIFEST} is damaged"
+    if not any(_FILE.fullmatch(one.name) for one in home.iterdir()):
+        return None
+    step, number = _WHOLE.fullmatch(home.name).groups(default=-1)  # type: ignore[union-attr]
+    return Checkpoint(home.name, int(step), int(number), (), reason)
+
+
+def _digest_of(content: object) -> str:
+    return xxhash.xxh3_128(json.dumps(content).encode()).hexdigest()
 
 
 # ---- files
 
 
-def write_state(home: Path, rank: int, state: object) -> Written:
-    """Write the state of one rank, whole or not at all."""
+def write_state(path: Path, state: object) -> StateFile:
+    """Write the state of one rank, and have it on the disk."""
     import torch
 
-    temporary = home / f".rank-{rank}.{os.getpid()}.writing"
-    with _removed_unless_renamed(temporary), open(temporary, "xb") as file:
+    with open(path, "wb") as file:
         digesting = _Digesting(file)
         torch.save(state, cast("IO[bytes]", digesting))
-        digesting.raise_failure()
+        if digesting.failure is not None:
+            raise digesting.failure
         _sync(file)
-        written = Written(f"rank-{rank}-{digesting.digest}.pt", digesting.digest, digesting.size)
-        os.replace(temporary, home / written.name)
-    _sync_folder(home)
-    return written
+    return StateFile(path.name, digesting.digest.hexdigest(), digesting.size)
 
 
 def read_state(path: Path) -> Any:
@@ -280,7 +237,7 @@ def read_state(path: Path) -> Any:
     return torch.load(path, map_location="cpu", weights_only=True)
 
 
-def damage(home: Path, written: Written) -> str:
+def damage(home: Path, written: StateFile) -> str:
     """What is wrong with a file; empty if it is what was written."""
     path = home / written.name
     digest = xxhash.xxh3_128()
@@ -305,65 +262,22 @@ class _Digesting:
     """
 
     def __init__(self, file: Any) -> None:
-        self.file, self.size = file, 0
-        self._digest = xxhash.xxh3_128()
-        self._failure: OSError | None = None
-
-    @property
-    def digest(self) -> str:
-        return self._digest.hexdigest()
+        self.file, self.size, self.digest = file, 0, xxhash.xxh3_128()
+        self.failure: OSError | None = None
 
     def write(self, data: Any) -> int:
         size = memoryview(data).nbytes
-        if self._failure is None:
+        if self.failure is None:
             try:
                 self.file.write(data)
             except OSError as error:
-                self._failure = error
-            self._digest.update(data)
+                self.failure = error
+            self.digest.update(data)
             self.size += size
         return size
 
     def flush(self) -> None:
         """Nothing: it is flushed at the end."""
-
-    def raise_failure(self) -> None:
-        """Raise what failed."""
-        if self._failure is not None:
-            raise self._failure
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[Any]:
-    """A file that appears under its name when it is on the disk."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.writing")
-    with _removed_unless_renamed(temporary), open(temporary, "xb") as file:
-        yield file
-        _sync(file)
-        os.replace(temporary, path)
-
-
-@contextmanager
-def _removed_unless_renamed(temporary: Path) -> Iterator[None]:
-    # Of a process that was killed, and had the same number.
-    temporary.unlink(missing_ok=True)
-    try:
-        yield
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
-
-
-@contextmanager
-def _storage(home: Path, what: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(
-            f"the checkpoint {home} could not be {what}: {error.strerror or error}",
-            "make room, or give another folder; earlier checkpoints are as they were",
-        ) from error
 
 
 def _sync(file: Any) -> None:

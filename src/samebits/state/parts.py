@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-import random
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -14,6 +13,7 @@ import torch.utils.data
 
 from samebits.base.errors import SamebitsError, StateError, UsageError
 from samebits.rng.packing import PackingError, functions_in, leaves, pack, unpack
+from samebits.rng.search import generator_types
 
 # Of a state that differs in many places, so many are named.
 NAMED = 5
@@ -71,18 +71,31 @@ class Part:
             StateError: the state is another one's.
         """
         before: Any = self.one.state_dict()
-        if is_torchs(self.one):
-            self._check_form(packed, self._packed(before))
-        state = self.unpacked(packed, before, copies)
+        if type(self.one).__module__.partition(".")[0] == "torch":
+            # torch's schedulers and scalers take over whatever they are given.
+            self.check_names(set(ways_in(packed)), set(ways_in(self._packed(before))))
         kept = copy.deepcopy(before)
-        return Restoring(lambda: self._load(state), lambda: self.one.load_state_dict(kept))
+        return Restoring(self.loading(packed, before, copies), lambda: self.one.load_state_dict(kept))
 
-    def unpacked(self, packed: object, live: object, copies: bool) -> Any:
-        """A state as the object itself knows it."""
+    def loading(self, packed: object, live: object, copies: bool, metadata: object = None) -> Callable[[], None]:
+        """What loads a state as the object itself knows it; functions in it are those of the live one."""
         try:
-            return unpack(packed, functions_in(live), copies)
+            state = unpack(packed, functions_in(live), copies)
         except PackingError as error:
             raise self.unfit(str(error)) from error
+        if metadata is not None:
+            state = OrderedDict(state)
+            state._metadata = metadata  # type: ignore[attr-defined]
+
+        def load() -> None:
+            try:
+                self.one.load_state_dict(state)
+            except SamebitsError as error:
+                raise StateError(f"{self.name} does not take its state: {error.message}", error.hint) from error
+            except Exception as error:
+                raise self.unfit(f"{type(error).__name__}: {error}") from error
+
+        return load
 
     def unfit(self, reason: str) -> StateError:
         """The error that says why a state is not for this part."""
@@ -91,23 +104,16 @@ class Part:
             "make it as it was made in the run that saved; what is different on purpose has to begin anew",
         )
 
-    def _load(self, state: object) -> None:
-        try:
-            self.one.load_state_dict(state)
-        except SamebitsError as error:
-            raise StateError(f"{self.name} does not take its state: {error.message}", error.hint) from error
-        except Exception as error:
-            raise self.unfit(f"{type(error).__name__}: {error}") from error
-
-    def _check_form(self, saved: object, live: object) -> None:
-        # torch's schedulers and scalers take over whatever they are given.
-        before, after = set(_form(saved)), set(_form(live))
-        self.check_names(before, after)
-
     def check_names(self, saved: set[str], live: set[str]) -> None:
         """Refuse a state that has other names."""
         if saved != live:
             raise self.unfit("; ".join(differences(saved, live)))
+
+    def check_tensors(self, saved: Mapping[str, Any], live: Mapping[str, Any]) -> None:
+        """Refuse values that cannot be copied over those of the same names."""
+        wrong = [text for name in live if name in saved and (text := _misfit(name, saved[name], live[name]))]
+        if wrong:
+            raise self.unfit("; ".join(_some(wrong)))
 
 
 class ModulePart(Part):
@@ -120,14 +126,10 @@ class ModulePart(Part):
         if not isinstance(packed, Mapping):
             raise self.unfit(f"a state is a dict, got {type(packed).__name__}")
         self.check_names(set(packed), set(live))
-        wrong = [text for name in live if (text := _other_tensor(name, packed[name], live[name]))]
-        if wrong:
-            raise self.unfit("; ".join(_some(wrong)))
+        self.check_tensors(packed, live)
         before = self.one.state_dict()
-        state = OrderedDict(self.unpacked(packed, before, copies=False))
         # The versions of its modules, which say how an old state is read; this one has the names of here and now.
-        state._metadata = getattr(before, "_metadata", None)  # type: ignore[attr-defined]
-        return Restoring(lambda: self._load(state))
+        return Restoring(self.loading(packed, before, copies=False, metadata=getattr(before, "_metadata", None)))
 
 
 class OptimizerPart(Part):
@@ -136,7 +138,7 @@ class OptimizerPart(Part):
     is_shared = True
 
     def _packed(self, state: object) -> Any:
-        shapes = [[_named(one) for one in group["params"]] for group in self.one.param_groups]
+        shapes = [[form_of(one) for one in group["params"]] for group in self.one.param_groups]
         return {"class": type(self.one).__name__, "parameters": shapes, **pack(state)}
 
     def restoring(self, packed: Any, copies: bool) -> Restoring:
@@ -145,17 +147,9 @@ class OptimizerPart(Part):
         if packed["class"] != live["class"]:
             raise self.unfit(f"it was saved as {packed['class']}, here is {live['class']}")
         self._check_parameters(packed["parameters"], live["parameters"])
-        before = _tensors(live["state"])
-        wrong = [
-            text
-            for name, value in _tensors(packed["state"]).items()
-            if name in before and (text := _other_tensor(name, value, before[name]))
-        ]
-        if wrong:
-            raise self.unfit("; ".join(_some(wrong)))
+        self.check_tensors(_tensors(packed["state"]), _tensors(live["state"]))
         plain = {name: value for name, value in packed.items() if name not in ("class", "parameters")}
-        state = self.unpacked(plain, self.one.state_dict(), copies)
-        return Restoring(lambda: self._load(state))
+        return Restoring(self.loading(plain, self.one.state_dict(), copies))
 
     def _check_parameters(self, saved: list[list[str]], live: list[list[str]]) -> None:
         before, after = [len(group) for group in saved], [len(group) for group in live]
@@ -176,10 +170,15 @@ class TensorPart(Part):
         return self.one.detach()
 
     def restoring(self, packed: Any, copies: bool) -> Restoring:
-        wrong = _other_tensor(self.name, packed, self.one)
-        if wrong:
-            raise self.unfit(wrong)
-        return Restoring(lambda: _fill(self.one, packed))
+        self.check_tensors({self.name: packed}, {self.name: self.one})
+        return Restoring(self._filling(packed))
+
+    def _filling(self, packed: torch.Tensor) -> Callable[[], None]:
+        def fill() -> None:
+            with torch.no_grad():
+                self.one.copy_(packed)
+
+        return fill
 
 
 def parts_of(given: Mapping[str, object]) -> dict[str, Part]:
@@ -214,11 +213,6 @@ def unwrapped(one: object) -> Any:
             return one
 
 
-def is_torchs(one: object) -> bool:
-    """Whether its class is torch's own."""
-    return type(one).__module__.partition(".")[0] == "torch"
-
-
 def is_positionless(one: object) -> bool:
     """Whether it is a loader that does not know how far it is, as torch's."""
     return isinstance(one, torch.utils.data.DataLoader) and not hasattr(one, "state_dict")
@@ -226,11 +220,18 @@ def is_positionless(one: object) -> bool:
 
 def has_only_generators(one: object) -> bool:
     """Whether all that changes in it are the generators that it holds."""
-    numpy_random: Any = sys.modules.get("numpy.random")
-    kinds: tuple[type, ...] = (random.Random, torch.Generator, torch.utils.data.Sampler, torch.utils.data.Dataset)
-    if numpy_random is not None:
-        kinds = (*kinds, numpy_random.Generator, numpy_random.RandomState, numpy_random.BitGenerator)
+    kinds = (*generator_types(), torch.utils.data.Sampler, torch.utils.data.Dataset)
     return isinstance(one, kinds) or is_positionless(one)
+
+
+def ways_in(state: object) -> list[str]:
+    """Where everything in a packed state lies."""
+    return [way for way, _ in leaves(state)]
+
+
+def form_of(tensor: torch.Tensor) -> str:
+    """What has to be the same where one tensor is copied over another."""
+    return f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"
 
 
 def differences(saved: set[str], live: set[str]) -> list[str]:
@@ -241,6 +242,74 @@ def differences(saved: set[str], live: set[str]) -> list[str]:
     if live - saved:
         words.append(f"the state lacks {', '.join(_some(sorted(live - saved)))}, which is here")
     return words
+
+
+def sealed(state: object, names: Iterable[str]) -> dict[str, Any]:
+    """A state with a list of what is in it.
+
+    `torch.distributed.checkpoint` loads what it finds in a state dict that it is given, and passes over what it does
+    not find there; the list, which it does load, shows what was passed over.
+    """
+    return {"state": state, "contents": sorted(names)}
+
+
+def opened(name: str, section: object, names: Callable[[Any], Iterable[str]] = list) -> Any:
+    """What was sealed.
+
+    Raises:
+        StateError: something was lost on the way, or it is no section.
+    """
+    if not isinstance(section, Mapping) or set(section) != {"state", "contents"}:
+        kind = "missing" if section is None else f"a {type(section).__name__}"
+        raise StateError(f"this is no state of a training: {name} is {kind}", "give what state_dict() made")
+    listed, there = set(section["contents"]), set(names(section["state"]))
+    if listed != there:
+        lost = "; ".join(differences(listed, there)).replace("which is not here", "which was not loaded")
+        raise StateError(
+            f"{name} was not loaded whole: {lost}",
+            "torch.distributed.checkpoint loads only what is there already: for an optimizer, call "
+            "torch.distributed.checkpoint.state_dict.get_optimizer_state_dict() before; save without gradients",
+        )
+    return section["state"]
+
+
+def without(state: Mapping[str, Any], *parts: str) -> dict[str, Any]:
+    """A state that lacks some parts, for a `Training` that lacks them too: in it they begin anew.
+
+    >>> state = Training(weights=torch.ones(2), averaged={"slow": torch.zeros(2)}).state_dict()
+    >>> Training(weights=torch.zeros(2)).load_state_dict(without(state, "averaged"))
+
+    Args:
+        state: what `state_dict` returned, or what a checkpoint holds; it stays as it is.
+        parts: as they are called in `Training`. What stands under their names goes with them: of a list or a dict all
+            of it, and gradients, modes and generators.
+
+    Raises:
+        UsageError: the state has nothing of such a name.
+    """
+    own = state["ranks"].values()
+    everything = [*state["parts"], *(name for one in own for name in (*one["parts"], *one["generators"]["contents"]))]
+    for part in parts:
+        if not any(_is_under(name, (part,)) for name in everything):
+            raise UsageError(f"the state has no part {part!r}", f"it has {', '.join(sorted(set(everything)))}")
+
+    def kept(named: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: one for name, one in named.items() if not _is_under(name, parts)}
+
+    def of_rank(section: Mapping[str, Any]) -> dict[str, Any]:
+        sections = {
+            name: {"state": kept(one["state"]), "contents": [*kept(dict.fromkeys(one["contents"]))]}
+            for name, one in section.items()
+            if name != "parts"
+        }
+        return {"parts": kept(section["parts"]), **sections}
+
+    ranks = {rank: of_rank(section) for rank, section in state["ranks"].items()}
+    return {**state, "parts": kept(state["parts"]), "ranks": ranks}
+
+
+def _is_under(name: str, parts: tuple[str, ...]) -> bool:
+    return any(name == part or name.startswith((f"{part}.", f"{part}[")) for part in parts)
 
 
 def _part(name: str, one: object) -> Part | None:
@@ -265,30 +334,15 @@ def _some(texts: list[str]) -> list[str]:
     return texts if more <= 1 else [*texts[:NAMED], f"{more} more"]
 
 
-def _form(packed: object) -> Iterator[str]:
-    """The keys of dicts, and the items of lists that are longer than one number."""
-    for way, _ in leaves(packed):
-        yield way
-
-
 def _tensors(packed: object) -> dict[str, torch.Tensor]:
     return {way: value for way, value in leaves(packed) if isinstance(value, torch.Tensor)}
 
 
-def _named(tensor: torch.Tensor) -> str:
-    return f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"
-
-
-def _other_tensor(name: str, saved: Any, live: Any) -> str:
+def _misfit(name: str, saved: Any, live: Any) -> str:
     """How two values differ in what cannot be copied over; empty if they do not."""
     if isinstance(live, torch.Tensor) != isinstance(saved, torch.Tensor):
         return f"{name} was a {type(saved).__name__}, is a {type(live).__name__}"
     if not isinstance(live, torch.Tensor) or torch.nn.parameter.is_lazy(live):
         return ""
-    before, after = _named(saved), _named(live)
+    before, after = form_of(saved), form_of(live)
     return "" if before == after else f"{name} was {before}, is {after}"
-
-
-def _fill(tensor: torch.Tensor, value: torch.Tensor) -> None:
-    with torch.no_grad():
-        tensor.copy_(value)

@@ -11,19 +11,19 @@ from typing import Any
 
 from samebits.base.errors import UsageError
 from samebits.base.signals import only_notes
-from samebits.state.together import Together
+from samebits.state.ranks import RankGroup
 
 
 class Preemption:
     """Listens to SIGTERM, and ends the process where that does no harm.
 
     Args:
-        together: the ranks, which end together and in the same step.
+        ranks: those that train together, which end together and in the same step.
         save: writes a checkpoint, given how many steps are done.
     """
 
-    def __init__(self, together: Together, save: Callable[[int], object]) -> None:
-        self.together, self.save = together, save
+    def __init__(self, ranks: RankGroup, save: Callable[[int], object]) -> None:
+        self.ranks, self.save = ranks, save
         self._is_asked = False
         self._before: Any = None
 
@@ -42,7 +42,7 @@ class Preemption:
         Raises:
             SystemExit: after the checkpoint was written. A handler that was there before is called first.
         """
-        if not self.together.is_any(self._is_asked):
+        if not self.ranks.is_any(self._is_asked):
             return
         self.save(step)
         if callable(self._before):

@@ -1,17 +1,13 @@
-"""A state of another number of ranks: what of it holds for any rank, and what has to begin anew."""
+"""A state of another number of ranks: what of it holds for any rank, and what does not."""
 
 from __future__ import annotations
 
-import hashlib
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
-from samebits.base.errors import StateError, StateWarning
-from samebits.base.seeds import derive
-from samebits.rng.handles import handle_of
+from samebits.base.errors import StateError
 from samebits.rng.packing import bytes_of, leaves
 from samebits.state.parts import ModulePart, Part
 
@@ -22,8 +18,17 @@ def joined(states: Sequence[Mapping[str, Any]], parts: Mapping[str, Part]) -> di
     Raises:
         StateError: ranks have different parameters or optimizers, each a share of one that is spread over all.
     """
+    if len(states) == 1:
+        return dict(states[0])
     for name, part in parts.items():
-        differing = [way for way in _shared_ways(name, part, states[0]) if not _same_everywhere(states, name, way)]
+        if not part.is_shared or name not in states[0]["parts"]:
+            continue
+        first, *others = (dict(leaves(state["parts"].get(name, {}))) for state in states)
+        if isinstance(part, ModulePart):
+            # Buffers are each rank's own until DistributedDataParallel hands out those of the first.
+            own = {f"state.{inner}" for inner, _ in part.one.named_parameters()}
+            first = {way: value for way, value in first.items() if way in own}
+        differing = [way for way, value in first.items() if not all(same_bits(value, one.get(way)) for one in others)]
         if differing:
             raise StateError(
                 f"{name} is not the same on the {len(states)} ranks that saved: {differing[0]} differs",
@@ -32,34 +37,6 @@ def joined(states: Sequence[Mapping[str, Any]], parts: Mapping[str, Part]) -> di
             )
     ranks = {name: section for state in states for name, section in state["ranks"].items()}
     return {**states[0], "ranks": ranks}
-
-
-def _shared_ways(name: str, part: Part, state: Mapping[str, Any]) -> list[str]:
-    if not part.is_shared or name not in state["parts"]:
-        return []
-    ways = [way for way, _ in leaves(state["parts"][name])]
-    if isinstance(part, ModulePart):
-        # Buffers are each rank's own until DistributedDataParallel hands out those of the first.
-        own = {f"state.{inner}" for inner, _ in part.one.named_parameters()}
-        return [way for way in ways if way in own]
-    return ways
-
-
-def _same_everywhere(states: Sequence[Mapping[str, Any]], name: str, way: str) -> bool:
-    found = [dict(leaves(state["parts"].get(name, {}))).get(way) for state in states]
-    return all(same_bits(found[0], one) for one in found[1:])
-
-
-def same_bits(one: object, other: object) -> bool:
-    """Whether two packed states are the same."""
-    before, after = dict(leaves(one)), dict(leaves(other))
-    return before.keys() == after.keys() and all(_same_leaf(before[way], after[way]) for way in before)
-
-
-def _same_leaf(one: object, other: object) -> bool:
-    if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
-        return type(one) is type(other) and repr(one) == repr(other)
-    return one.dtype == other.dtype and one.shape == other.shape and bytes_of(one) == bytes_of(other)
 
 
 def section_for_any(state: Mapping[str, Any], keyed: tuple[str, ...]) -> Mapping[str, Any]:
@@ -90,42 +67,11 @@ def section_for_any(state: Mapping[str, Any], keyed: tuple[str, ...]) -> Mapping
     return first
 
 
-def differing_generators(state: Mapping[str, Any]) -> list[str]:
-    """The generators that the ranks in a state had in different states."""
-    sections = [section["generators"]["state"] for section in state["ranks"].values()]
-    return [
-        name
-        for name, packed in sections[0].items()
-        if not all(same_bits(packed, section.get(name)) for section in sections[1:])
-    ]
-
-
-def starting(name: str, packed: object, generator: object, rank: int, world_size: int) -> Callable[[], object]:
-    """What starts a generator from a seed of its own, which follows from the state that the first rank had it in."""
-    texts = (f"{way} {value.tolist() if isinstance(value, torch.Tensor) else value!r}" for way, value in leaves(packed))
-    root = int.from_bytes(hashlib.blake2b("\n".join(texts).encode(), digest_size=16).digest(), "little")
-    word = derive(root, "rank", rank, world_size, name, bits=128)
-    return lambda: handle_of(generator).start(word)
-
-
-def warn_of_ranks(state: Mapping[str, Any], world_size: int, anew: Sequence[str]) -> None:
-    """Say what a state of another number of ranks means for what is drawn."""
-    before = f"the state is of {_ranks(state['world_size'])}, here {'is' if world_size == 1 else 'are'} {world_size}"
-    if anew:
-        warnings.warn(
-            f"{before}: {', '.join(anew)} differed between ranks and start anew on each, so that what is drawn from "
-            "them is not what the ranks that saved would have drawn",
-            StateWarning,
-            stacklevel=4,
-        )
-    elif len(state["ranks"]) == 1:
-        warnings.warn(
-            f"{before}: generators go on as those of rank {next(iter(state['ranks']))} did, so that all ranks draw the "
-            "same from them; batches of samebits.data do not depend on them",
-            StateWarning,
-            stacklevel=4,
-        )
-
-
-def _ranks(number: int) -> str:
-    return "1 rank" if number == 1 else f"{number} ranks"
+def same_bits(one: object, other: object) -> bool:
+    """Whether two packed states are the same."""
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return one.dtype == other.dtype and one.shape == other.shape and bytes_of(one) == bytes_of(other)
+    if not isinstance(one, dict | list) or not one:
+        return type(one) is type(other) and repr(one) == repr(other)
+    before, after = dict(leaves(one)), dict(leaves(other))
+    return before.keys() == after.keys() and all(same_bits(before[way], after[way]) for way in before)

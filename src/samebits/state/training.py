@@ -14,26 +14,25 @@ import torch.utils.data
 from samebits.base.errors import StateError, StateWarning, UsageError
 from samebits.base.ranks import rank_and_world_size
 from samebits.data.loader import DataLoader
-from samebits.rng.held import KnownData
 from samebits.rng.packing import leaves
-from samebits.rng.states import every_generator
-from samebits.state.checkpoints import Folder
-from samebits.state.parts import Part, Restoring, differences, is_positionless, objects_of, parts_of
-from samebits.state.preemption import Preemption
-from samebits.state.reranking import differing_generators, joined, section_for_any, starting, warn_of_ranks
-from samebits.state.sections import (
-    gradients_of,
-    modes_of,
+from samebits.rng.states import every_generator, packed_state, wake_owner
+from samebits.state.checkpoints import CheckpointFolder
+from samebits.state.generators import restoring_generators, starting_anew
+from samebits.state.gradients import gradients_of, restoring_gradients
+from samebits.state.modes import modes_of, restoring_modes
+from samebits.state.parts import (
+    Restoring,
+    differences,
+    is_positionless,
+    objects_of,
     opened,
-    packed_generators,
-    parameters_of,
-    restoring_generators,
-    restoring_gradients,
-    restoring_modes,
+    parts_of,
     sealed,
-    wake,
+    ways_in,
 )
-from samebits.state.together import Together, error_of
+from samebits.state.preemption import Preemption
+from samebits.state.ranks import RankGroup
+from samebits.state.reranking import joined, section_for_any
 
 VERSION = 1
 OfRanks = Literal["same", "any"]
@@ -84,8 +83,7 @@ class Training:
         self.objects = dict(objects_of(given))
         self.parts = parts_of(given)
         self.steps_done = 0
-        self._ranks: Together | None = None
-        self._data = KnownData()
+        self._group: RankGroup | None = None
         _warn_of_loaders(self.objects)
 
     def state_dict(self, gradients: bool = True) -> dict[str, Any]:
@@ -122,7 +120,7 @@ class Training:
             StateError: something is missing, too much, or of another shape, dtype, number of devices or of ranks. The
                 message names it.
         """
-        self._restored(self._checked(state, ranks, copies=True))
+        self._restore(self._checked(state, ranks, copies=True))
         self.steps_done = int(state["steps_done"])
 
     def save(self, folder: str | Path, step: int, keep: int = 3, gradients: bool = True) -> Path:
@@ -144,14 +142,13 @@ class Training:
         if keep < 1:
             raise UsageError(f"keep={keep} would keep no checkpoint at all", "give 1 or more")
         self.steps_done = step
-        # What is written is worth a look at everything.
-        self._data = KnownData()
-        return Folder(Path(folder), self._together()).save(step, lambda: self._for_a_file(gradients), keep)
+        return CheckpointFolder(Path(folder), self._ranks()).save(step, lambda: self._for_a_file(gradients), keep)
 
     def resume(self, folder: str | Path, ranks: OfRanks = "same") -> int | None:
         """Restore the newest checkpoint that is intact; with several ranks, all have to call this.
 
-        What is passed over, since it is damaged or was never finished, is named in a `StateWarning`.
+        What is passed over, since it is damaged or was never finished, is named in a `StateWarning`. A checkpoint that
+        lost its manifest is a damaged one.
 
         Args:
             folder: where checkpoints lie.
@@ -163,13 +160,14 @@ class Training:
         Raises:
             StateError: as for `load_state_dict`; or there are checkpoints, and none of them is intact.
         """
-        together = self._together()
-        states = Folder(Path(folder), together).newest_states()
+        group = self._ranks()
+        states = CheckpointFolder(Path(folder), group).newest_states()
         if not states:
             return None
-        restorings, error = self._tried(states, ranks)
-        together.raise_together(error)
-        self._restored(restorings)
+        # What does not fit on one rank is restored on none.
+        restorings: list[Restoring] = []
+        group.done(lambda: restorings.extend(self._checked(joined(states, self.parts), ranks, copies=False)))
+        self._restore(restorings)
         self.steps_done = int(states[0]["steps_done"])
         return self.steps_done
 
@@ -210,7 +208,7 @@ class Training:
             folder: where the checkpoint is written.
             keep: so many checkpoints stay.
         """
-        preemption = Preemption(self._together(), lambda step: self.save(folder, step, keep))
+        preemption = Preemption(self._ranks(), lambda step: self.save(folder, step, keep))
         with preemption.listening():
             yield preemption
 
@@ -229,10 +227,10 @@ class Training:
 
     def _packed(self, is_shared: bool) -> dict[str, Any]:
         states = {name: part.packed() for name, part in self.parts.items() if part.is_shared == is_shared}
-        return {name: sealed(state, _ways(state)) for name, state in states.items()}
+        return {name: sealed(state, ways_in(state)) for name, state in states.items()}
 
     def _of_rank(self, gradients: bool) -> dict[str, Any]:
-        generators = packed_generators(self._generators())
+        generators = {name: packed_state(one) for name, one in self._generators().items()}
         found = gradients_of(self.parts) if gradients else {}
         modes = modes_of(self.objects)
         return {
@@ -243,16 +241,9 @@ class Training:
         }
 
     def _generators(self) -> dict[str, Any]:
-        return every_generator(*self.objects.items(), beside=tuple(_workings(self.objects)), data=self._data)
+        return every_generator(*self.objects.items(), beside=tuple(_workings(self.objects)))
 
     # ---- what load_state_dict is made of
-
-    def _tried(self, states: list[Any], ranks: OfRanks) -> tuple[list[Restoring], Exception | None]:
-        try:
-            state = joined(states, self.parts) if len(states) > 1 else states[0]
-            return self._checked(state, ranks, copies=False), None
-        except Exception as error:
-            return [], error_of(error)
 
     def _checked(self, state: Any, ranks: OfRanks, copies: bool) -> list[Restoring]:
         """Everything that is to be done, in the order in which it is done; what may still fail comes first."""
@@ -264,13 +255,9 @@ class Training:
                 f"the parts do not fit the state: {'; '.join(differences(set(saved), set(self.parts)))}",
                 "give Training the parts that it had in the run that saved",
             )
-        restorings = [
-            part.restoring(opened(name, saved[name], _ways), copies) for name, part in self._in_order_of_doubt()
-        ]
-        return [*restorings, *(Restoring(one) for one in self._own(state, section))]
-
-    def _in_order_of_doubt(self) -> list[tuple[str, Part]]:
-        return sorted(self.parts.items(), key=lambda item: item[1].is_shared)
+        in_order = sorted(self.parts.items(), key=lambda item: item[1].is_shared)
+        restorings = [part.restoring(opened(name, saved[name], ways_in), copies) for name, part in in_order]
+        return [*restorings, *map(Restoring, self._own(state, section))]
 
     def _section(self, state: Mapping[str, Any], ranks: OfRanks) -> Mapping[str, Any]:
         rank, world_size = rank_and_world_size()
@@ -288,35 +275,24 @@ class Training:
             )
         return section
 
-    def _own(self, state: Mapping[str, object], section: Mapping[str, object]) -> list[Callable[[], object]]:
-        generators = opened("generators", section["generators"], list)
-        gradients = opened("gradients", section["gradients"], list)
-        modes = opened("modes", section["modes"], list)
+    def _own(self, state: Mapping[str, Any], section: Mapping[str, object]) -> list[Callable[[], object]]:
+        generators, gradients, modes = (opened(name, section[name]) for name in ("generators", "gradients", "modes"))
+        for name in generators:
+            wake_owner(name)
+        live = self._generators()
+        rank, world_size = rank_and_world_size()
         return [
-            *restoring_gradients(gradients, parameters_of(self.parts)),
+            *restoring_gradients(gradients, self.parts),
             *restoring_modes(modes, self.objects),
             # Last: whatever is restored before may draw.
-            *self._restoring_generators(state, generators),
+            *restoring_generators(generators, live, tuple(f"{name}." for name in self._keyed())),
+            *(starting_anew(state, live, rank, world_size) if state["world_size"] != world_size else ()),
         ]
-
-    def _restoring_generators(
-        self, state: Mapping[str, object], saved: Mapping[str, object]
-    ) -> list[Callable[[], object]]:
-        wake(saved)
-        live = self._generators()
-        restorings = restoring_generators(saved, live, tuple(f"{name}." for name in self._keyed()))
-        rank, world_size = rank_and_world_size()
-        if state["world_size"] == world_size:
-            return restorings
-        anew = [name for name in differing_generators(state) if name in live]
-        if rank == 0:
-            warn_of_ranks(state, world_size, anew)
-        return [*restorings, *(starting(name, saved[name], live[name], rank, world_size) for name in anew)]
 
     def _keyed(self) -> tuple[str, ...]:
         return tuple(name for name, one in self.objects.items() if isinstance(one, DataLoader))
 
-    def _restored(self, restorings: list[Restoring]) -> None:
+    def _restore(self, restorings: list[Restoring]) -> None:
         done: list[Restoring] = []
         try:
             for restoring in restorings:
@@ -328,14 +304,10 @@ class Training:
                     restoring.undo()
             raise
 
-    def _together(self) -> Together:
-        if self._ranks is None or not self._ranks.is_current():
-            self._ranks = Together()
-        return self._ranks
-
-
-def _ways(state: object) -> list[str]:
-    return [way for way, _ in leaves(state)]
+    def _ranks(self) -> RankGroup:
+        if self._group is None or not self._group.is_current():
+            self._group = RankGroup()
+        return self._group
 
 
 def _workings(objects: Mapping[str, object]) -> Iterator[object]:

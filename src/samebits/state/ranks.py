@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from samebits.base.errors import SamebitsError, StateError, error_from_data
 from samebits.base.ranks import rank_and_world_size
 
 
-class Together:
+class RankGroup:
     """The ranks that train together.
 
     All of them have to ask the same questions in the same order. What they say goes through a gloo group of its own
@@ -49,14 +50,29 @@ class Together:
         distributed.all_reduce(number, op=distributed.ReduceOp.MAX, group=self._group)
         return bool(number)
 
-    def raise_together(self, error: Exception | None) -> None:
-        """Raise the error of this rank; where only another has one, raise that, with its rank."""
-        answers = self.said(None if error is None else error_of(error).as_data())
-        if error is not None:
-            raise error
-        for rank, answer in enumerate(answers):
-            if answer is not None:
-                raise error_from_data({**answer, "message": f"rank {rank}: {answer['message']}"})
+    def done(self, work: Callable[[], Any]) -> list[Any]:
+        """What the work came to on each rank; where it failed on one, all raise, the others with that rank's number."""
+        own: Any = None
+        failure: SamebitsError | None = None
+        try:
+            own = work()
+        except Exception as error:
+            if isinstance(error, SamebitsError):
+                failure = error
+            else:
+                failure = StateError(f"{type(error).__name__}: {error}")
+                failure.__cause__ = error
+        answers = self.said((own, None if failure is None else failure.as_data()))
+        if failure is not None:
+            raise failure
+        for rank, (_, data) in enumerate(answers):
+            if data is not None:
+                raise error_from_data({**data, "message": f"rank {rank}: {data['message']}"})
+        return [answer for answer, _ in answers]
+
+    def done_by_first(self, work: Callable[[], Any]) -> Any:
+        """The same of rank 0 alone, which works for all."""
+        return self.done(lambda: work() if self.rank == 0 else None)[0]
 
     def _distributed(self) -> Any:
         distributed: Any = sys.modules.get("torch.distributed")
@@ -68,8 +84,3 @@ class Together:
         if self._group is None and distributed.is_gloo_available():
             self._group = distributed.new_group(backend="gloo")
         return distributed
-
-
-def error_of(error: Exception) -> SamebitsError:
-    """An error as one of ours."""
-    return error if isinstance(error, SamebitsError) else StateError(f"{type(error).__name__}: {error}")

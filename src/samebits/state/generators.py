@@ -1,0 +1,89 @@
+"""The generators of a training: each gets back the state that was saved under its name, or starts anew."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from samebits.base.errors import StateError, StateWarning
+from samebits.base.seeds import derive
+from samebits.rng.handles import handle_of
+from samebits.rng.packing import leaves
+from samebits.rng.states import UnfitStateError, restoring
+from samebits.state.parts import differences
+from samebits.state.reranking import same_bits
+
+
+def restoring_generators(
+    saved: Mapping[str, object], live: Mapping[str, object], optional: tuple[str, ...]
+) -> list[Callable[[], object]]:
+    """What gives every generator the state that was saved under its name.
+
+    Args:
+        saved: name → state.
+        live: name → generator.
+        optional: beginnings of names of generators that need no state: loaders of samebits start them anew with every
+            sample.
+
+    Raises:
+        StateError: one is missing on either side, or is of another kind.
+    """
+    before = {name for name in saved if name in live or not name.startswith(optional)}
+    after = {name for name in live if name in saved or not name.startswith(optional)}
+    if before != after:
+        raise StateError(
+            f"generators do not fit their states: {'; '.join(differences(before, after))}",
+            "have the same generators, on the same number of devices, before a state is loaded; make those that are "
+            "made late before that",
+        )
+    found = []
+    for name in sorted(before):
+        try:
+            found.append(restoring(live[name], saved[name]))
+        except UnfitStateError as error:
+            raise StateError(
+                f"the generator {name} does not fit its state: {error}", "have the same generator"
+            ) from error
+    return found
+
+
+def starting_anew(
+    state: Mapping[str, Any], live: Mapping[str, object], rank: int, world_size: int
+) -> list[Callable[[], object]]:
+    """What starts the generators that differed between the ranks of a state; on rank 0, this is said.
+
+    Each from a seed of this rank's own, which follows from the state that the first rank had it in.
+    """
+    first, *others = (state["ranks"][name]["generators"]["state"] for name in sorted(state["ranks"], key=int))
+    anew = [name for name in first if name in live and not all(same_bits(first[name], one.get(name)) for one in others)]
+    if rank == 0:
+        _warn(state, world_size, anew)
+    return [_starting(first[name], live[name], "rank", rank, world_size, name) for name in anew]
+
+
+def _starting(packed: object, generator: object, *words: str | int) -> Callable[[], object]:
+    texts = (f"{way} {value.tolist() if isinstance(value, torch.Tensor) else value!r}" for way, value in leaves(packed))
+    root = int.from_bytes(hashlib.blake2b("\n".join(texts).encode(), digest_size=16).digest(), "little")
+    return lambda: handle_of(generator).start(derive(root, *words, bits=128))
+
+
+def _warn(state: Mapping[str, Any], world_size: int, anew: list[str]) -> None:
+    saved = state["world_size"]
+    before = f"the state is of {saved} rank{'s' * (saved > 1)}, here {'is' if world_size == 1 else 'are'} {world_size}"
+    if anew:
+        what = (
+            f"{', '.join(anew)} differed between ranks and start anew on each, so that what is drawn from "
+            "them is not what the ranks that saved would have drawn"
+        )
+    elif len(state["ranks"]) == 1:
+        what = (
+            f"generators go on as those of rank {next(iter(state['ranks']))} did, so that all ranks draw the "
+            "same from them; batches of samebits.data do not depend on them"
+        )
+    else:
+        return
+    warnings.warn(f"{before}: {what}", StateWarning, stacklevel=5)

@@ -1,0 +1,114 @@
+"""Gradients that wait for their step: in the middle of an accumulation they are part of the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+
+from samebits.base.errors import StateError
+from samebits.base.modules import inner_modules
+from samebits.base.ranks import rank_and_world_size
+from samebits.state.parts import Part, differences, form_of, parts_of
+from samebits.state.ranks import RankGroup
+
+
+class WaitingGradients:
+    """The gradients of some models, on every rank, as a part of its own: for frameworks that save all but these.
+
+    Args:
+        models: name → module.
+    """
+
+    def __init__(self, **models: object) -> None:
+        self._parts = parts_of(models)
+        self._ranks = RankGroup()
+
+    def state_dict(self) -> dict[str, Any]:
+        """All ranks' gradients, by rank and name; all ranks have to ask for it, and any one may save it.
+
+        Tensors of this rank are those of the training, others lie on the CPU. There are none after `zero_grad()`.
+        """
+        if not self._ranks.is_current():
+            self._ranks = RankGroup()
+        own = gradients_of(self._parts)
+        if not self._ranks.is_any(bool(own)):
+            return {"world_size": self._ranks.world_size, "ranks": {}}
+        sent = self._ranks.said({name: one.cpu() for name, one in own.items()})
+        return {"world_size": self._ranks.world_size, "ranks": {str(rank): one for rank, one in enumerate(sent)}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Give every parameter the gradient that it had on this rank, or none.
+
+        Raises:
+            StateError: gradients waited on another number of ranks, or fit no parameter.
+        """
+        rank, world_size = rank_and_world_size()
+        if state["ranks"] and state["world_size"] != world_size:
+            raise StateError(
+                f"gradients of {state['world_size']} ranks wait for their step, and here world_size is {world_size}",
+                "resume with as many ranks, or from a checkpoint that was saved after a whole step",
+            )
+        for restoring in restoring_gradients(state["ranks"].get(str(rank), {}), self._parts):
+            restoring()
+
+
+def gradients_of(parts: Mapping[str, Part]) -> dict[str, torch.Tensor]:
+    """Name → gradient, of parameters that have one; torch's own tensors, not copies."""
+    waiting = _parameters_of(parts, only_waiting=True)
+    return {name: one.grad.detach() for name, one in waiting.items() if one.grad is not None}
+
+
+def restoring_gradients(saved: Mapping[str, torch.Tensor], parts: Mapping[str, Part]) -> list[Callable[[], object]]:
+    """What gives every parameter its gradient back, or none.
+
+    Raises:
+        StateError: a gradient has no parameter, or one of another shape.
+    """
+    parameters = _parameters_of(parts)
+    unknown = set(saved) - set(parameters)
+    if unknown:
+        raise StateError(
+            f"gradients do not fit: {'; '.join(differences(unknown, set()))}", "make the model as it was made"
+        )
+    for name, gradient in saved.items():
+        if form_of(gradient) != form_of(parameters[name]):
+            raise StateError(
+                f"the gradient of {name} is {form_of(gradient)}, the parameter is {form_of(parameters[name])}",
+                "make the model as it was made in the run that saved",
+            )
+    return [_setting(one, saved.get(name)) for name, one in parameters.items()]
+
+
+def _parameters_of(parts: Mapping[str, Part], only_waiting: bool = False) -> dict[str, torch.Tensor]:
+    """Name → parameter, of modules, of optimizers beyond them, and of tensors; each under its first name."""
+    found: dict[int, tuple[str, torch.Tensor]] = {}
+    for name, part in parts.items():
+        for way, parameter in _parameters(part.one):
+            # Names are put together only where they are needed.
+            if id(parameter) not in found and not (only_waiting and parameter.grad is None):
+                found[id(parameter)] = (".".join(filter(None, (name, *way))), parameter)
+    return dict(found.values())
+
+
+def _parameters(one: object) -> Iterable[tuple[tuple[str, ...], torch.Tensor]]:
+    """Parts of the name, and parameter."""
+    if isinstance(one, torch.nn.Module):
+        for way, module in inner_modules(one):
+            for name, parameter in module._parameters.items():
+                if parameter is not None:
+                    yield (way, name), parameter
+    elif isinstance(one, torch.optim.Optimizer):
+        flat = (parameter for group in one.param_groups for parameter in group["params"])
+        for number, parameter in enumerate(flat):
+            yield (str(number),), parameter
+    elif isinstance(one, torch.Tensor) and one.is_leaf:
+        yield (), one
+
+
+def _setting(parameter: torch.Tensor, gradient: torch.Tensor | None) -> Callable[[], object]:
+    def put() -> None:
+        parameter.grad = None if gradient is None else gradient.clone().to(parameter.device)
+
+    return put
