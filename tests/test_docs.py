@@ -156,7 +156,7 @@ def test_the_tour_of_the_code_names_what_there_is() -> None:
     assert page.count("()`") > 40
     assert missing_names(page) == []
     assert [path for path in paths if not any((base / path).exists() for base in (SOURCE, ROOT))] == []
-    renamed = page.replace("`TorchRng.pin()`", "`TorchRng.hold()`")
+    renamed = page.replace("`TorchRng.start()`", "`TorchRng.hold()`")
     assert missing_names(renamed) == ["factors/torch_rng.py TorchRng.hold"]
 
 

@@ -26,6 +26,7 @@ SEEDS: dict[str, Callable[[int], Any]] = {
     "numpy-rng": lambda seed: np.random.seed(seed),
     "torch-rng": lambda seed: torch.manual_seed(seed),
 }
+PROGRAM = "/home/user/program.py"
 each_generator = pytest.mark.parametrize("factor", DRAWS)
 
 
@@ -73,38 +74,27 @@ def test_the_three_streams_are_independent() -> None:
     assert recipe[0] == recipe[1], "the planted failure: one number for both gives both the same stream"
 
 
-@pytest.mark.parametrize("variable", ["RANK", "LOCAL_RANK"])
 @each_generator
-def test_ranks_share_a_stream_unless_asked_otherwise(
-    factor: str, variable: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By default every rank builds the same parameters; with per_rank each has a stream of its own."""
-    for name in ("RANK", "LOCAL_RANK"):
-        monkeypatch.delenv(name, raising=False)
+def test_ranks_share_a_stream_unless_asked_otherwise(factor: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By default every rank builds the same parameters; with per_rank each has a stream of its own.
 
-    def on(rank: str, per_rank: bool) -> Any:
-        monkeypatch.setenv(variable, rank)
+    Two nodes have a local rank 0 each: the global one decides.
+    """
+
+    def on(per_rank: bool, **variables: str) -> Any:
+        for name in ("RANK", "LOCAL_RANK"):
+            monkeypatch.delenv(name, raising=False)
+        for name, rank in variables.items():
+            monkeypatch.setenv(name, rank)
         with samebits.pinned(factors=[factor], per_rank=per_rank):
             return DRAWS[factor]()
 
     single = drawn(factor)
+    own = [on(True, RANK="0"), on(True, RANK="1"), on(True, LOCAL_RANK="0", RANK="4")]
 
-    assert on("0", False) == on("1", False) == single
-    assert on("0", True) != on("1", True)
-    assert on("1", True) == on("1", True)
-    assert single not in (on("0", True), on("1", True))
-
-
-def test_the_global_rank_wins_over_the_local_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two nodes have a local rank 0 each; their streams differ all the same."""
-    monkeypatch.setenv("LOCAL_RANK", "0")
-    found = []
-    for rank in ("0", "4"):
-        monkeypatch.setenv("RANK", rank)
-        with samebits.pinned(factors=["python-rng"], per_rank=True):
-            found.append(random.random())
-
-    assert found[0] != found[1]
+    assert on(False, RANK="1") == on(False, LOCAL_RANK="1") == single
+    assert all(a != b for i, a in enumerate([single, *own]) for b in own[i:])
+    assert on(True, LOCAL_RANK="1") == on(True, RANK="1") == own[1]
 
 
 # Witnesses: the user's line, once, and only before the seed.
@@ -125,39 +115,27 @@ def test_witness_names_the_first_draw_of_a_line_once() -> None:
     assert seen[0].site.function.endswith("test_witness_names_the_first_draw_of_a_line_once")
 
 
-PYTHON_DRAWS: list[Callable[[], Any]] = [
-    lambda: random.random(),
-    lambda: random.shuffle([1, 2, 3]),
-    lambda: random.sample(range(10), 3),
-    lambda: random.gauss(0, 1),
-    lambda: random.choices("ab", k=2),
-    lambda: random.getrandbits(4),
-    lambda: random.randbytes(2),
+ALL_DRAWS: list[tuple[str, Callable[[], Any]]] = [
+    ("python-rng", lambda: random.random()),
+    ("python-rng", lambda: random.shuffle([1, 2, 3])),
+    ("python-rng", lambda: random.sample(range(10), 3)),
+    ("python-rng", lambda: random.gauss(0, 1)),
+    ("python-rng", lambda: random.choices("ab", k=2)),
+    ("python-rng", lambda: random.getrandbits(4)),
+    ("python-rng", lambda: random.randbytes(2)),
+    ("numpy-rng", lambda: np.random.rand(2)),
+    ("numpy-rng", lambda: np.random.permutation(4)),
+    ("numpy-rng", lambda: np.random.sample(3)),
+    ("numpy-rng", lambda: np.random.mtrand._rand.randint(4)),
+    ("torch-rng", lambda: torch.rand(2)),
+    ("torch-rng", lambda: torch.empty(2).normal_()),
+    ("torch-rng", lambda: torch.poisson(torch.ones(3))),
+    ("torch-rng", lambda: torch.distributions.Gamma(torch.ones(2), torch.ones(2)).sample()),
+    ("torch-rng", lambda: nn.Linear(2, 2)),
+    ("torch-rng", lambda: nn.functional.dropout(torch.ones(8))),
+    ("torch-rng", lambda: nn.init.trunc_normal_(torch.empty(3))),
+    ("torch-rng", lambda: next(iter(DataLoader(torch.arange(4), shuffle=True)))),  # type: ignore[arg-type]
 ]
-NUMPY_DRAWS: list[Callable[[], Any]] = [
-    lambda: np.random.rand(2),
-    lambda: np.random.shuffle([1, 2, 3]),
-    lambda: np.random.permutation(4),
-    lambda: np.random.choice(4),
-    lambda: np.random.normal(size=3),
-    lambda: np.random.sample(3),
-    lambda: np.random.mtrand._rand.randint(4),
-]
-TORCH_DRAWS: list[Callable[[], Any]] = [
-    lambda: torch.rand(2),
-    lambda: torch.randperm(4),
-    lambda: torch.empty(2).normal_(),
-    lambda: torch.bernoulli(torch.full((3,), 0.5)),
-    lambda: torch.multinomial(torch.ones(4), 2),
-    lambda: torch.poisson(torch.ones(3)),
-    lambda: torch.distributions.Gamma(torch.ones(2), torch.ones(2)).sample(),
-    lambda: nn.Linear(2, 2),
-    lambda: nn.functional.dropout(torch.ones(8)),
-    lambda: nn.init.trunc_normal_(torch.empty(3)),
-    lambda: next(iter(DataLoader(torch.arange(4), shuffle=True))),  # type: ignore[arg-type]
-]
-ALL_DRAWS = [("python-rng", d) for d in PYTHON_DRAWS]
-ALL_DRAWS += [("numpy-rng", d) for d in NUMPY_DRAWS] + [("torch-rng", d) for d in TORCH_DRAWS]
 
 
 @pytest.mark.parametrize(("factor", "draw"), ALL_DRAWS)
@@ -171,11 +149,8 @@ def test_every_way_to_draw_is_witnessed(factor: str, draw: Callable[[], Any], mo
 
 
 NO_DRAWS: list[tuple[str, Callable[[], Any]]] = [
-    ("python-rng", lambda: random.Random(3).random()),
     ("python-rng", lambda: random.SystemRandom().random()),
     ("python-rng", lambda: random.getstate()),
-    ("numpy-rng", lambda: np.random.default_rng(3).normal()),
-    ("numpy-rng", lambda: np.random.RandomState(3).rand()),
     ("numpy-rng", lambda: np.random.get_state()),
     ("torch-rng", lambda: torch.rand(2, generator=torch.Generator().manual_seed(1))),
     ("torch-rng", lambda: torch.poisson(torch.ones(2), generator=torch.Generator().manual_seed(1))),
@@ -197,55 +172,46 @@ def test_what_does_not_draw_from_the_global_generator_is_not_witnessed(factor: s
 @each_generator
 def test_threads_and_generators_are_witnessed_at_their_line(factor: str) -> None:
     """Code that runs on a thread, in a generator, in a comprehension is the user's all the same."""
-    owner, name = {"python-rng": (random, "random"), "numpy-rng": (np.random, "rand"), "torch-rng": (torch, "rand")}[
-        factor
-    ]
-    start = here()
+    draw = {"python-rng": "random.random()", "numpy-rng": "np.random.rand()", "torch-rng": "torch.rand(1)"}[factor]
+    source = f"""
+def in_generator():
+    yield {draw}
+
+list(in_generator())
+[{draw} for _ in range(2)]
+"""
 
     def in_thread() -> None:
-        getattr(owner, name)(*[1] * (factor != "python-rng"))
+        eval(draw)
 
-    def in_generator() -> Any:
-        yield getattr(owner, name)(*[1] * (factor != "python-rng"))
-
+    thread = threading.Thread(target=in_thread)
     with watched(factor) as seen:
-        list(in_generator())
-        [getattr(owner, name)(*[1] * (factor != "python-rng")) for _ in range(2)]
-        thread = threading.Thread(target=in_thread)
+        exec(compile(source, PROGRAM, "exec"), globals() | {})
         thread.start()
         thread.join()
 
     # A limit of torch's dispatch modes: each thread has its own.
-    assert lines(seen) == [start + 6, start + 10, start + 3][: 2 if factor == "torch-rng" else 3]
+    assert lines(seen) == [3, 6, in_thread.__code__.co_firstlineno + 1][: 2 if factor == "torch-rng" else 3]
 
 
 @each_generator
 def test_a_seed_that_is_taken_back_does_not_count(factor: str) -> None:
     """`with numpy_seed(0): …` saves the state, seeds, and restores: the draws after it are unseeded again."""
 
-    def python() -> None:
-        state = random.getstate()
-        random.seed(0)
-        random.random()
-        random.setstate(state)
-
-    def numpy() -> None:
-        state = np.random.get_state()
-        np.random.seed(0)
-        np.random.rand()
-        np.random.set_state(state)
-
-    def ours() -> None:
+    def borrow() -> None:
+        python, numpy = random.getstate(), np.random.get_state()
         with torch.random.fork_rng():
-            torch.manual_seed(0)
-            torch.rand(1)
+            for seed in SEEDS.values():
+                seed(0)
+            DRAWS[factor]()
+        random.setstate(python)
+        np.random.set_state(numpy)
 
-    borrow = {"python-rng": python, "numpy-rng": numpy, "torch-rng": ours}[factor]
     with watched(factor) as seen:
         borrow()
         DRAWS[factor]()
     with watched(factor) as none_seen:
-        random.seed(1), np.random.seed(1), torch.manual_seed(1)
+        SEEDS[factor](1)
         borrow()
         DRAWS[factor]()
 
@@ -277,21 +243,18 @@ def test_other_ways_to_seed_count_as_seeding() -> None:
     """The generator's own method, a state from a checkpoint, another bit generator."""
     checkpoint = torch.Generator().manual_seed(3).get_state()
     own, state = np.random.get_bit_generator(), np.random.RandomState(1).get_state()
-    with watched("torch-rng") as seen:
-        torch.default_generator.manual_seed(torch.initial_seed() + 1)
-        torch.rand(1)
-    with watched("torch-rng") as seen_too:
-        torch.set_rng_state(checkpoint)
-        torch.rand(1)
-    with watched("numpy-rng") as seen_by_numpy:
-        np.random.set_state(state)
-        np.random.rand()
-    with watched("numpy-rng") as seen_by_numpy_too:
-        np.random.set_bit_generator(np.random.PCG64(1))
-        np.random.rand()
+    ways: list[tuple[str, Callable[[], Any]]] = [
+        ("torch-rng", lambda: torch.default_generator.manual_seed(torch.initial_seed() + 1)),
+        ("torch-rng", lambda: torch.set_rng_state(checkpoint)),
+        ("numpy-rng", lambda: np.random.set_state(state)),
+        ("numpy-rng", lambda: np.random.set_bit_generator(np.random.PCG64(1))),
+    ]
+    for factor, seed in ways:
+        with watched(factor) as seen:
+            seed()
+            DRAWS[factor]()
+        assert seen == []
     np.random.set_bit_generator(own)
-
-    assert seen == seen_too == seen_by_numpy == seen_by_numpy_too == []
 
 
 def test_a_draw_that_fails_fails_as_ever() -> None:
@@ -311,51 +274,6 @@ def test_a_draw_that_fails_fails_as_ever() -> None:
 
 
 # Releasing one line: every other draw keeps the value it has when everything is pinned.
-
-
-def python_program() -> list[Any]:
-    cards = list(range(52))
-    random.shuffle(cards)
-    first = here() - 1
-    return [first, cards, random.random(), random.sample(range(1000), 5), random.gauss(0, 1), random.randrange(7)]
-
-
-def numpy_program() -> list[Any]:
-    half = np.random.randn(3).tolist()  # odd: leaves half a pair of Gaussians behind
-    first = here() - 1
-    return [first, half, np.random.randn(2).tolist(), np.random.permutation(9).tolist(), np.random.choice(9)]
-
-
-def torch_program() -> list[Any]:
-    x = torch.ones(64, requires_grad=True)
-    y = nn.functional.dropout(x)
-    first = here() - 1
-    y.sum().backward()
-    assert x.grad is not None
-    z = nn.functional.dropout(torch.ones(64))
-    return [first, x.grad.tolist(), z.tolist(), torch.randperm(9).tolist(), torch.rand(2).tolist()]
-
-
-PROGRAMS = {"python-rng": python_program, "numpy-rng": numpy_program, "torch-rng": torch_program}
-
-
-@each_generator
-def test_releasing_a_line_changes_that_line_alone(factor: str) -> None:
-    """The released draw differs, also between variants; all that follow keep their values exactly."""
-    program = PROGRAMS[factor]
-    with treated(factor):
-        line, first, *rest = program()
-    with watched(factor, "pinned"):
-        assert program() == [line, first, *rest]
-    found = []
-    for variant in (1, 2):
-        with treated(factor, released=((__file__, line),), variant=variant):
-            _, other, *others = program()
-        found.append(other)
-        assert others == rest
-
-    assert first not in found
-    assert found[0] != found[1]
 
 
 EXPRESSIONS = {
@@ -393,15 +311,19 @@ EXPRESSIONS = {
         "torch.randint(0, 2**40, (3,)).tolist()",
     ),
 }
-PROGRAM = "/home/user/program.py"
+RELEASED: list[dict[str, Any]] = [{"released": ((PROGRAM, 2),), "variant": variant} for variant in (1, 2)]
 
 
 def values(factor: str, expressions: list[str], **setting: Any) -> list[Any]:
     """What each line of a program gives."""
+    with treated(factor, **setting):
+        return values_here(expressions)
+
+
+def values_here(expressions: list[str]) -> list[Any]:
     source = "\n".join(["values = []", *(f"values.append({text})" for text in expressions)])
     namespace: dict[str, Any] = {"random": random, "np": np, "torch": torch, "nn": nn}
-    with treated(factor, **setting):
-        exec(compile(source, PROGRAM, "exec"), namespace)
+    exec(compile(source, PROGRAM, "exec"), namespace)
     return list(namespace["values"])
 
 
@@ -422,6 +344,17 @@ def test_releasing_any_line_of_any_program_changes_no_other(factor: str, data: s
     assert set(apart) <= {chosen}
 
 
+@each_generator
+def test_a_released_line_is_another_one_in_each_variant(factor: str) -> None:
+    """And never the pinned one; watching alone changes nothing."""
+    expressions = list(EXPRESSIONS[factor])
+    pinned, *others = (values(factor, expressions, **asked) for asked in ({}, *RELEASED))
+    with watched(factor, "pinned"):
+        assert values_here(expressions) == pinned
+
+    assert len({repr(found[0]) for found in (pinned, *others)}) == 3
+
+
 def test_dropout_released_is_consistent_with_its_gradient() -> None:
     """Forward and backward use the same mask, the released one."""
     with treated("torch-rng", released=((__file__, here() + 2),)):
@@ -436,13 +369,10 @@ def test_dropout_released_is_consistent_with_its_gradient() -> None:
 @each_generator
 def test_releasing_after_the_seed_changes_nothing(factor: str) -> None:
     """A line that draws from a seeded generator has nothing to be released from."""
-    program = PROGRAMS[factor]
-    SEEDS[factor](3)
-    line, *expected = program()
+    seed = {"python-rng": "random.seed(3)", "numpy-rng": "np.random.seed(3)", "torch-rng": "torch.manual_seed(3)"}
+    expressions = [f"({seed[factor]}, 0)[1]", *EXPRESSIONS[factor][:3]]
 
-    with treated(factor, released=((__file__, line),)):
-        SEEDS[factor](3)
-        assert program()[1:] == expected
+    assert values(factor, expressions) == values(factor, expressions, released=((PROGRAM, 3),))
 
 
 # Transparency of what stands in.

@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import signal
-import socket
 import tempfile
 import threading
 import uuid
@@ -132,13 +131,6 @@ def test_threads_keep_their_identity() -> None:
     assert is_main
     assert all(one == other for one, other in found)
     assert len({one for one, _ in found}) == 2
-
-
-def test_the_host_name_is_left_alone() -> None:
-    """Programs connect to it."""
-    name = socket.gethostname()
-    with treated("process-id"):
-        assert socket.gethostname() == name
 
 
 def test_lines_of_uuids() -> None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from types import ModuleType
 from typing import Any
 
 from samebits.base.errors import UsageError
-from samebits.factors.base import Factor, Observation
 from samebits.factors.context import FactorContext
 from samebits.factors.kernel_settings import answer
+from samebits.factors.switches import TorchSetting
 
 BACKENDS = ("flash", "mem_efficient", "math", "cudnn")
 
 
-class AttentionBackend(Factor):
+class AttentionBackend(TorchSetting):
     """`scaled_dot_product_attention` picks flash, memory-efficient, cuDNN or plain attention by hardware and shapes.
 
     Each rounds differently. The choice repeats on one machine, and may be another one on other hardware or with
@@ -38,27 +37,20 @@ class AttentionBackend(Factor):
         if value not in BACKENDS:
             raise UsageError(f"attention-backend takes {', '.join(BACKENDS)}, got {value!r}")
 
-    def pin(self, context: FactorContext) -> None:
-        context.when_loaded("torch", lambda torch: _allow(torch, context, (context.setting.value or "math",)))
-
-    def vary(self, context: FactorContext) -> None:
-        def change(torch: ModuleType) -> None:
-            is_free = len(_allowed(torch)) > 1
-            _allow(torch, context, ("math",) if is_free else BACKENDS)
-
-        context.when_loaded("torch", change)
+    def set(self, torch: ModuleType, context: FactorContext) -> None:
+        is_free = len(_allowed(torch)) > 1
+        wanted = (context.setting.value or "math",) if context.mode == "pinned" or is_free else BACKENDS
+        for name, (is_enabled, enable) in _switches(torch).items():
+            context.undo.callback(enable, is_enabled())
+            enable(name in wanted)
 
     def kernel_settings(self, torch: ModuleType) -> dict[str, object]:
         asked = {name: answer(is_enabled) for name, (is_enabled, _) in _switches(torch).items()}
         return {f"backends.cuda.enable_{name}_sdp": [on] for name, on in asked.items() if on is not None}
 
-    def observe(self, context: FactorContext | None = None) -> Observation:
-        torch = sys.modules.get("torch")
-        if torch is None:
-            return Observation("torch is not loaded", True if context else None)
+    def in_effect(self, torch: ModuleType) -> tuple[str, str]:
         allowed = _allowed(torch)
-        reason = "the program allows others again" if context and len(allowed) > 1 else ""
-        return Observation(", ".join(allowed) or "none", len(allowed) == 1, reason=reason)
+        return ", ".join(allowed) or "none", "" if len(allowed) == 1 else "the program allows others again"
 
 
 def _switches(torch: ModuleType) -> dict[str, tuple[Any, Any]]:
@@ -72,9 +64,3 @@ def _switches(torch: ModuleType) -> dict[str, tuple[Any, Any]]:
 
 def _allowed(torch: ModuleType) -> list[str]:
     return [name for name, (is_enabled, _) in _switches(torch).items() if is_enabled()]
-
-
-def _allow(torch: ModuleType, context: FactorContext, wanted: tuple[str, ...]) -> None:
-    for name, (is_enabled, enable) in _switches(torch).items():
-        context.undo.callback(enable, is_enabled())
-        enable(name in wanted)

@@ -7,12 +7,13 @@ must be set before the interpreter starts.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Literal
+from typing import Any, Literal
 
 from samebits.base.sites import Site, shown_path
 from samebits.factors.context import FactorContext, Mode, Setting
@@ -164,15 +165,50 @@ class GeneratorFactor(Factor):
     """A global generator: seeded once at the start of the script that is run, it is cured at every line that draws.
 
     Attributes:
+        library: the module that holds it, and what people call that.
+        seed_bits: how long a seed it takes.
         seeding: the call that seeds it.
         seeded_by: the names of such calls, as they are witnessed.
     """
 
+    library: tuple[str, str]
+    seed_bits: int = 32
     seeding: str
     seeded_by: tuple[str, ...]
     explanation = "drawn without a seed"
     has_sites = True
     fixed_once = True
+
+    @abstractmethod
+    def start(self, module: Any, context: FactorContext, seed: int) -> None:
+        """Seed it; the state that it has now comes back when the context ends."""
+
+    @abstractmethod
+    def watch(self, module: Any, context: FactorContext) -> None:
+        """Witness draws until the program has seeded it, and let those at released lines answer otherwise."""
+
+    def pin(self, context: FactorContext) -> None:
+        def act(module: ModuleType) -> None:
+            self.start(module, context, context.derive(bits=self.seed_bits))
+            if context.watches_sites:
+                self.watch(module, context)
+
+        context.when_loaded(self.library[0], act)
+
+    def vary(self, context: FactorContext) -> None:
+        seed = context.other(bits=self.seed_bits)
+        context.when_loaded(self.library[0], lambda module: self.start(module, context, seed))
+
+    def witness(self, context: FactorContext) -> None:
+        context.when_loaded(self.library[0], lambda module: self.watch(module, context))
+
+    def observe(self, context: FactorContext | None = None) -> Observation:
+        if context is None:
+            return Observation("unknown whether it was seeded", None)
+        name, title = self.library
+        if sys.modules.get(name) is None:
+            return Observation(f"{title} is not loaded; it will be seeded when it is", True)
+        return Observation("seeded by samebits", True)
 
     def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
         start = f"call {self.seeding} once, at the start of {shown_path(script) if script else 'the script'}"
@@ -180,9 +216,14 @@ class GeneratorFactor(Factor):
 
 
 class CallFactor(Factor):
-    """A factor that enters through calls: one replaced function witnesses, pins or varies, call by call."""
+    """A factor that enters through calls: one replaced function witnesses, pins or varies, call by call.
+
+    Attributes:
+        effects: what calls get where it is natural, pinned, varied.
+    """
 
     has_sites = True
+    effects: tuple[str, str, str]
 
     @abstractmethod
     def install(self, context: FactorContext) -> None:
@@ -196,3 +237,9 @@ class CallFactor(Factor):
 
     def witness(self, context: FactorContext) -> None:
         self.install(context)
+
+    def observe(self, context: FactorContext | None = None) -> Observation:
+        natural, pinned, varied = self.effects
+        if context is None or context.mode == "natural":
+            return Observation(natural, False)
+        return Observation(pinned if context.mode == "pinned" else varied, True)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 
-from samebits.factors.base import Factor, Observation
-from samebits.factors.context import FactorContext, Setting
+from samebits.factors.base import Observation
+from samebits.factors.context import FactorContext
+from samebits.factors.switches import VariablesFactor
 
 PINNED = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "AVX2"}
 VARIED = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "SSE41"}
 
 
-class CpuIsa(Factor):
+class CpuIsa(VariablesFactor):
     """torch, MKL and oneDNN choose their kernels by the CPU they find, and wider vectors add in another order.
 
     It never changes between two runs on one machine, and holding it down to what most machines have costs speed; so
@@ -23,7 +23,6 @@ class CpuIsa(Factor):
     """
 
     name = "cpu-isa"
-    scope = "environment"
     summary = "CPU kernels are chosen by the processor found (AVX2, AVX-512 …), so bits differ between machines"
     explanation = "another processor takes other kernels"
     too_late = "the import of torch"
@@ -32,19 +31,11 @@ class CpuIsa(Factor):
     varies_between_runs = False
     priced = ("pinned",)
     kernel_variables = tuple(PINNED)
+    pinned = PINNED
+    varied = VARIED
 
-    def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
-        if setting.mode == "natural":
-            return {}
-        if setting.mode == "varied":
-            return dict(VARIED)
-        return {name: environ.get(name) or value for name, value in PINNED.items()}
-
-    def pin(self, context: FactorContext) -> None:
-        # What torch has read already is not read again.
-        for name, value in PINNED.items():
-            if "torch" not in sys.modules and not os.environ.get(name):
-                context.set_environment(name, value)
+    def is_late(self) -> bool:
+        return "torch" in sys.modules
 
     def observe(self, context: FactorContext | None = None) -> Observation:
         torch = sys.modules.get("torch")

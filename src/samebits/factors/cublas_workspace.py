@@ -7,15 +7,16 @@ import sys
 from collections.abc import Mapping
 
 from samebits.base.errors import UsageError
-from samebits.factors.base import Factor, Observation
+from samebits.factors.base import Observation
 from samebits.factors.context import FactorContext, Setting
+from samebits.factors.switches import VariablesFactor
 
 VARIABLE = "CUBLAS_WORKSPACE_CONFIG"
 VALID = (":4096:8", ":16:8")
 LT, LT_SIZE = "CUBLASLT_WORKSPACE_SIZE", "32768"
 
 
-class CublasWorkspace(Factor):
+class CublasWorkspace(VariablesFactor):
     """With several streams, cuBLAS may pick another algorithm when its workspace is not of a fixed size.
 
     NVIDIA documents `:4096:8` and `:16:8` as the two settings under which cuBLAS repeats. torch up to 2.9 reads the
@@ -27,7 +28,6 @@ class CublasWorkspace(Factor):
     """
 
     name = "cublas-workspace"
-    scope = "environment"
     summary = "cuBLAS may choose another algorithm per call unless its workspace has a fixed size"
     explanation = "cuBLAS chose another algorithm"
     too_late = "the first use of CUDA"
@@ -38,25 +38,23 @@ class CublasWorkspace(Factor):
     kernel_variables = (VARIABLE, LT, "TORCH_BLAS_PREFER_CUBLASLT")
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
+        own = environ.get(VARIABLE, "")
         if setting.mode == "varied":
-            return {VARIABLE: next(value for value in reversed(VALID) if value != environ.get(VARIABLE)), LT: "1024"}
+            return {VARIABLE: next(value for value in reversed(VALID) if value != own), LT: "1024"}
         if setting.mode == "natural":
             return {}
-        return {VARIABLE: _wanted(setting, environ), LT: environ.get(LT) or LT_SIZE}
+        return {VARIABLE: setting.value or (own if own in VALID else VALID[0]), LT: environ.get(LT) or LT_SIZE}
 
     def check_value(self, value: str) -> None:
         if value not in VALID:
             raise UsageError(f"cublas-workspace takes :4096:8 or :16:8, got {value!r}")
 
-    def pin(self, context: FactorContext) -> None:
-        wanted = _wanted(context.setting, os.environ)
-        if os.environ.get(VARIABLE) != wanted and not _cuda_was_used():
-            context.set_environment(VARIABLE, wanted)
-        if not (os.environ.get(LT) or _cuda_was_used()):
-            context.set_environment(LT, LT_SIZE)
+    def is_late(self) -> bool:
+        torch = sys.modules.get("torch")
+        return bool(torch is not None and torch.cuda.is_initialized())
 
     def observe(self, context: FactorContext | None = None) -> Observation:
-        value, late = os.environ.get(VARIABLE, ""), _cuda_was_used()
+        value, late = os.environ.get(VARIABLE, ""), self.is_late()
         asked = context.setting.value if context is not None and context.mode == "pinned" else None
         held = value == asked if asked else value in VALID
         reason = "CUDA was used before it was set" if late and not held else ""
@@ -65,15 +63,5 @@ class CublasWorkspace(Factor):
 
 def give_fixed_workspace(context: FactorContext) -> None:
     """Set what other pins need, where they are unset and it is not too late."""
-    if os.environ.get(VARIABLE) not in VALID and not _cuda_was_used():
+    if os.environ.get(VARIABLE) not in VALID and not CublasWorkspace().is_late():
         context.set_environment(VARIABLE, VALID[0])
-
-
-def _wanted(setting: Setting, environ: Mapping[str, str]) -> str:
-    own = environ.get(VARIABLE, "")
-    return setting.value or (own if own in VALID else VALID[0])
-
-
-def _cuda_was_used() -> bool:
-    torch = sys.modules.get("torch")
-    return bool(torch is not None and torch.cuda.is_initialized())

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
-
-from samebits.factors.base import Factor, Observation
-from samebits.factors.context import FactorContext
-from samebits.factors.kernel_settings import attributes
+from samebits.factors.switches import TorchFlag
 
 
-class CudnnAlgorithms(Factor):
+class CudnnAlgorithms(TorchFlag):
     """`torch.backends.cudnn.deterministic=True` keeps cuDNN to convolutions that repeat.
 
     Some of cuDNN's backward convolutions add with atomics. `use_deterministic_algorithms(True)` makes convolutions
@@ -25,24 +20,7 @@ class CudnnAlgorithms(Factor):
     needs = ("cuda",)
     priced = ("pinned",)
     kernel_variables = ("TORCH_CUDNN_V8_API_DISABLED",)
-
-    def pin(self, context: FactorContext) -> None:
-        context.when_loaded("torch", lambda torch: self._set(torch, context, True))
-
-    def vary(self, context: FactorContext) -> None:
-        context.when_loaded("torch", lambda torch: self._set(torch, context, not torch.backends.cudnn.deterministic))
-
-    def kernel_settings(self, torch: ModuleType) -> dict[str, object]:
-        return attributes(torch, "backends.cudnn.deterministic")
-
-    def observe(self, context: FactorContext | None = None) -> Observation:
-        torch = sys.modules.get("torch")
-        if torch is None:
-            return Observation("torch is not loaded", True if context else None)
-        on = torch.backends.cudnn.deterministic
-        reason = "the program allowed other algorithms again" if context and not on else ""
-        return Observation("deterministic" if on else "any", on, reason=reason)
-
-    def _set(self, torch: ModuleType, context: FactorContext, on: bool) -> None:
-        context.undo.callback(setattr, torch.backends.cudnn, "deterministic", torch.backends.cudnn.deterministic)
-        torch.backends.cudnn.deterministic = on
+    flag = "backends.cudnn.deterministic"
+    steady = True
+    words = ("any", "deterministic")
+    undone = "the program allowed other algorithms again"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from samebits.base.sites import Site
-from samebits.factors.base import CallFactor, Observation
+from samebits.factors.base import CallFactor
 from samebits.factors.context import FactorContext
 
 # Classes that keep the functions they found when they were imported: in Python 3.10 and in 3.13.
@@ -29,6 +29,7 @@ class FileOrder(CallFactor):
     fix_unplaced = "sort listings of folders: sorted(...)"
     varied_by_default = True
     varies_between_runs = False
+    effects = ("as the file system gives it", "sorted", "reversed")
 
     def install(self, context: FactorContext) -> None:
         for name, listing in (("listdir", _listdir), ("scandir", _scandir)):
@@ -45,11 +46,6 @@ class FileOrder(CallFactor):
         if site is not None and what == "os.scandir":
             return f"sort the listing at {site.place}: sorted(os.scandir(...), key=lambda entry: entry.name)"
         return super().fix_for(site, script, what)
-
-    def observe(self, context: FactorContext | None = None) -> Observation:
-        if context is None or context.mode == "natural":
-            return Observation("as the file system gives it", False)
-        return Observation("sorted" if context.mode == "pinned" else "reversed", True)
 
 
 def _arranged(entries: list[object], mode: str, variant: int, key: Callable[[Any], Any] | None = None) -> list[Any]:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from types import ModuleType
 from typing import Any
 
-from samebits.factors.base import Factor, Observation
 from samebits.factors.context import FactorContext
 from samebits.factors.kernel_settings import answer, attributes
+from samebits.factors.switches import TorchSetting
 
 # Where torch ≥ 2.9 keeps a precision of its own for one kind of operation.
 _PARTICULAR = ("cuda.matmul", "cudnn.conv", "cudnn.rnn", "mkldnn.matmul", "mkldnn.conv", "mkldnn.rnn")
 
 
-class FloatPrecision(Factor):
+class FloatPrecision(TorchSetting):
     """TF32 and reduced-precision reductions round float32 products to fewer bits where the hardware can.
 
     They repeat from run to run; what they change is the result between machines with and without such hardware, and
@@ -30,15 +29,24 @@ class FloatPrecision(Factor):
     priced = ("pinned",)
     kernel_variables = ("NVIDIA_TF32_OVERRIDE",)
 
-    def pin(self, context: FactorContext) -> None:
-        context.when_loaded("torch", lambda torch: _set(torch, context, "highest", False))
-
-    def vary(self, context: FactorContext) -> None:
-        def change(torch: ModuleType) -> None:
-            full = not _reductions(torch)
-            _set(torch, context, "medium" if full else "highest", full)
-
-        context.when_loaded("torch", change)
+    def set(self, torch: ModuleType, context: FactorContext) -> None:
+        reduced = context.mode == "varied" and not _reductions(torch)
+        owners = list(_precisions(torch).values())
+        for owner in owners:
+            # All are read before any is set: a particular one may read as the general one above it.
+            context.undo.callback(setattr, owner, "fp32_precision", owner.fp32_precision)
+        for owner in owners:
+            # Before the older settings: these can be read only while they do not contradict the newer ones.
+            owner.fp32_precision = "ieee"
+        context.undo.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
+        torch.set_float32_matmul_precision("medium" if reduced else "highest")
+        context.undo.callback(setattr, torch.backends.cudnn, "allow_tf32", _cudnn_allows_tf32(torch))
+        torch.backends.cudnn.allow_tf32 = reduced
+        matmul = torch.backends.cuda.matmul
+        for name in _switches(torch):
+            parts = [getattr(matmul, part) for part in (name, f"{name}_split_k") if hasattr(matmul, part)]
+            context.undo.callback(setattr, matmul, name, tuple(parts) if len(parts) > 1 else parts[0])
+            setattr(matmul, name, reduced)
 
     def kernel_settings(self, torch: ModuleType) -> dict[str, object]:
         general = answer(torch.get_float32_matmul_precision)
@@ -47,38 +55,10 @@ class FloatPrecision(Factor):
         particular = attributes(torch, *names, "backends.cudnn.allow_tf32", *older)
         return {**({} if general is None else {"set_float32_matmul_precision": [general]}), **particular}
 
-    def observe(self, context: FactorContext | None = None) -> Observation:
-        torch = sys.modules.get("torch")
-        if torch is None:
-            return Observation("torch is not loaded", True if context else None)
+    def in_effect(self, torch: ModuleType) -> tuple[str, str]:
         reduced = _reductions(torch)
         value = f"reduced: {', '.join(reduced)}" if reduced else "full float32"
-        reason = f"the program allows fewer bits again ({value})" if reduced and context else ""
-        return Observation(value, not reduced, reason=reason)
-
-
-def _set(torch: ModuleType, context: FactorContext, precision: str, reduced: bool) -> None:
-    owners = list(_precisions(torch).values())
-    for owner in owners:
-        # All are read before any is set: a particular one may read as the general one above it.
-        _remember(context, owner, "fp32_precision")
-    for owner in owners:
-        # Before the older settings: these can be read only while they do not contradict the newer ones.
-        owner.fp32_precision = "ieee"
-    context.undo.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
-    torch.set_float32_matmul_precision(precision)
-    context.undo.callback(setattr, torch.backends.cudnn, "allow_tf32", _cudnn_allows_tf32(torch))
-    torch.backends.cudnn.allow_tf32 = reduced
-    for name in _switches(torch):
-        _remember(context, torch.backends.cuda.matmul, name)
-        setattr(torch.backends.cuda.matmul, name, reduced)
-
-
-def _remember(context: FactorContext, owner: object, name: str) -> None:
-    before = getattr(owner, name)
-    if hasattr(owner, f"{name}_split_k"):
-        before = (before, getattr(owner, f"{name}_split_k"))
-    context.undo.callback(setattr, owner, name, before)
+        return value, f"the program allows fewer bits again ({value})" if reduced else ""
 
 
 def _precisions(torch: ModuleType) -> dict[str, Any]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from typing import ClassVar
 
-from samebits.factors.base import Factor, Observation
+from samebits.factors.base import Observation
 from samebits.factors.context import FactorContext, Setting
+from samebits.factors.switches import VariablesFactor
 
 PINNED, VARIED = "TORCHINDUCTOR_DETERMINISTIC", "TORCHINDUCTOR_FORCE_DISABLE_CACHES"
 BANNED = "In the deterministic mode of Inductor"
 
 
-class InductorAutotune(Factor):
+class InductorAutotune(VariablesFactor):
     """Inductor measures several kernels for a reduction or a matrix product and keeps the quickest, also on disk.
 
     Its cache (`TORCHINDUCTOR_CACHE_DIR`) makes runs on one machine agree; on another machine, or after the cache was
@@ -25,7 +27,6 @@ class InductorAutotune(Factor):
     """
 
     name = "inductor-autotune"
-    scope = "environment"
     summary = "torch.compile may keep the kernel that was quickest here, and another machine another one"
     explanation = "torch.compile chose another kernel"
     too_late = "the import of torch._inductor"
@@ -35,14 +36,15 @@ class InductorAutotune(Factor):
     may_raise = True
     needs = ("compiled",)
     priced = ("pinned",)
+    pinned: ClassVar = {PINNED: "1"}
+    varied: ClassVar = {VARIED: "1"}
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
-        name = {"pinned": PINNED, "varied": VARIED}.get(setting.mode)
-        return {} if name is None else {name: "1"}
+        # Also where the user has switched it off.
+        return super().environment(setting, seed, {})
 
-    def pin(self, context: FactorContext) -> None:
-        if "torch._inductor.config" not in sys.modules:
-            context.set_environment(PINNED, "1")
+    def is_late(self) -> bool:
+        return "torch._inductor.config" in sys.modules
 
     def observe(self, context: FactorContext | None = None) -> Observation:
         config = sys.modules.get("torch._inductor.config")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 
-from samebits.factors.base import Factor, Observation
-from samebits.factors.context import FactorContext, Setting
+from samebits.factors.base import Observation
+from samebits.factors.context import FactorContext
+from samebits.factors.switches import VariablesFactor
 
 PINNED = {"NCCL_ALGO": "Ring", "NCCL_PROTO": "Simple", "NCCL_NVLS_ENABLE": "0", "NCCL_MAX_NCHANNELS": "1"}
 VARIED = {"NCCL_ALGO": "Tree", "NCCL_PROTO": "Simple", "NCCL_NVLS_ENABLE": "0", "NCCL_MAX_NCHANNELS": "2"}
 
 
-class NcclAlgorithms(Factor):
+class NcclAlgorithms(VariablesFactor):
     """NCCL chooses ring, tree or NVLink SHARP, a protocol, and a number of channels by topology and message size.
 
     Each adds the ranks' gradients in another order. The choice is the same on the same machine as a rule, and another
@@ -25,7 +25,6 @@ class NcclAlgorithms(Factor):
     """
 
     name = "nccl-algorithms"
-    scope = "environment"
     summary = "NCCL chooses by links and sizes in which order it adds the gradients of the ranks"
     explanation = "the ranks' gradients were added in another order"
     too_late = "the first collective over NCCL"
@@ -34,27 +33,16 @@ class NcclAlgorithms(Factor):
     varies_between_runs = False
     needs = ("cuda", "ranks")
     priced = ("pinned",)
+    pinned = PINNED
+    varied = VARIED
 
-    def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
-        if setting.mode == "natural":
-            return {}
-        if setting.mode == "varied":
-            return dict(VARIED)
-        return {name: environ.get(name) or value for name, value in PINNED.items()}
-
-    def pin(self, context: FactorContext) -> None:
-        for name, value in PINNED.items():
-            if not (os.environ.get(name) or _has_communicator()):
-                context.set_environment(name, value)
+    def is_late(self) -> bool:
+        distributed = sys.modules.get("torch.distributed")
+        return bool(distributed is not None and distributed.is_available() and distributed.is_initialized())
 
     def observe(self, context: FactorContext | None = None) -> Observation:
         given = {name: os.environ[name] for name in PINNED if os.environ.get(name)}
         value = ", ".join(f"{name}={own}" for name, own in given.items()) or "chosen by NCCL"
-        held, late = len(given) == len(PINNED), _has_communicator()
+        held, late = len(given) == len(PINNED), self.is_late()
         reason = "ranks were connected before they were set" if late and not held else ""
         return Observation(value, held, can_pin=not late, reason=reason)
-
-
-def _has_communicator() -> bool:
-    distributed = sys.modules.get("torch.distributed")
-    return bool(distributed is not None and distributed.is_available() and distributed.is_initialized())

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
-from samebits.factors.base import GeneratorFactor, Observation
+from samebits.factors.base import GeneratorFactor
 from samebits.factors.context import FactorContext
 from samebits.factors.seeding import Seeding
 
@@ -24,26 +22,11 @@ class NumpyRng(GeneratorFactor):
     summary = (
         "NumPy starts its global generator (np.random.rand, sklearn's random_state=None) from OS entropy in every run"
     )
+    library = "numpy.random", "NumPy"
     seeding = "np.random.seed(0)"
     seeded_by = ("np.random.seed",)
 
-    def pin(self, context: FactorContext) -> None:
-        context.when_loaded("numpy.random", lambda module: self._start(module, context, context.derive(bits=32)))
-
-    def vary(self, context: FactorContext) -> None:
-        context.when_loaded("numpy.random", lambda module: self._start(module, context, context.other(bits=32)))
-
-    def witness(self, context: FactorContext) -> None:
-        context.when_loaded("numpy.random", lambda module: _watch(module, context))
-
-    def observe(self, context: FactorContext | None = None) -> Observation:
-        if context is None:
-            return Observation("unknown whether it was seeded", None)
-        if "numpy.random" not in sys.modules:
-            return Observation("NumPy is not loaded; it will be seeded when it is", True)
-        return Observation("seeded by samebits", True)
-
-    def _start(self, module: ModuleType, context: FactorContext, seed: int) -> None:
+    def start(self, module: Any, context: FactorContext, seed: int) -> None:
         # As a dict, which holds the state of any bit generator, and NumPy's cached Gaussian.
         context.undo.callback(module.set_state, module.get_state(legacy=False))
         own = module.get_bit_generator()
@@ -52,22 +35,19 @@ class NumpyRng(GeneratorFactor):
             context.undo.callback(module.set_bit_generator, own)
             module.set_bit_generator(module.MT19937())
         module.seed(seed)
-        if context.watches_sites and context.mode == "pinned":
-            _watch(module, context)
 
-
-def _watch(module: ModuleType, context: FactorContext) -> None:
-    """Put a watched generator in the place of the global one: same stream, same state, other class."""
-    plain = module.mtrand._rand
-    watched = _watched_class(module.RandomState)(plain._bit_generator)
-    watched._context, watched._seeding = context, Seeding()
-    watched._other = module.RandomState(context.other("site", bits=32))
-    context.set(module.mtrand, "_rand", watched)
-    for owner in (module, module.mtrand):
-        for name, value in list(vars(owner).items()):
-            if getattr(value, "__self__", None) is plain:
-                context.replace(owner, name, getattr(watched, name))
-        context.replace(owner, "set_bit_generator", _chosen(vars(owner)["set_bit_generator"], watched._seeding))
+    def watch(self, module: Any, context: FactorContext) -> None:
+        """Put a watched generator in the place of the global one: same stream, same state, other class."""
+        plain = module.mtrand._rand
+        watched = _watched_class(module.RandomState)(plain._bit_generator)
+        watched._context, watched._seeding = context, Seeding()
+        watched._other = module.RandomState(context.other("site", bits=32))
+        context.set(module.mtrand, "_rand", watched)
+        for owner in (module, module.mtrand):
+            for name, value in list(vars(owner).items()):
+                if getattr(value, "__self__", None) is plain:
+                    context.replace(owner, name, getattr(watched, name))
+            context.replace(owner, "set_bit_generator", _chosen(vars(owner)["set_bit_generator"], watched._seeding))
 
 
 def _chosen(original: Callable[[object], None], seeding: Seeding) -> Callable[[object], None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -130,7 +131,7 @@ def pin(
         UnknownFactorError: a name that is no factor's.
         TooLateError: with `strict`, when something was done too early.
     """
-    _pin(seed, factors, strict, per_rank, values, stacklevel=3)
+    _pin(seed, factors, strict, per_rank, values)
     return status()
 
 
@@ -154,7 +155,7 @@ def pinned(
     ...     first == random.random()
     True
     """
-    treatment = _pin(seed, factors, strict, per_rank, values, stacklevel=4)
+    treatment = _pin(seed, factors, strict, per_rank, values)
     try:
         yield status()
     except Exception as error:
@@ -189,7 +190,6 @@ def _pin(
     strict: bool,
     per_rank: bool,
     values: Mapping[str, str | int] | None,
-    stacklevel: int,
 ) -> Treatment:
     if not hasattr(seed, "__index__"):
         raise UsageError(f"seed takes a whole number, got {seed!r}")
@@ -202,10 +202,18 @@ def _pin(
             raise TooLateError(_late_message(late), _LATE_HINT)
         if late:
             # The caller may have turned warnings into errors: then everything is put back, too.
-            warnings.warn(f"{_late_message(late)}; {_LATE_HINT}", TooLateWarning, stacklevel=stacklevel)
+            warnings.warn(f"{_late_message(late)}; {_LATE_HINT}", TooLateWarning, stacklevel=_users_level())
         stack.pop_all()
     _active.append(treatment)
     return treatment
+
+
+def _users_level() -> int:
+    """How far above the caller the user's own line stands, behind us and what makes context managers decorators."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals["__name__"] in (__name__, "contextlib"):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 _LATE_HINT = "start with `samebits run train.py`, which pins before Python starts, or set it in the shell"

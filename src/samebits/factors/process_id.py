@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from samebits.base.seeds import derive
 from samebits.base.sites import Site, is_user_file, user_site
-from samebits.factors.base import CallFactor, Observation
+from samebits.factors.base import CallFactor
 from samebits.factors.context import FactorContext, Mode
 from samebits.factors.lineage import Lineage
 
@@ -44,6 +44,7 @@ class ProcessId(CallFactor):
     fix = "do not let {what} at {place} into seeds or data: derive it from a seed and the rank or worker"
     fix_unplaced = "do not let process ids into seeds or data: derive seeds from a seed and the rank or worker"
     pinned_by_default = False
+    effects = ("the operating system's", "derived numbers", "other derived numbers")
 
     def install(self, context: FactorContext) -> None:
         ids = _Ids(context)
@@ -62,11 +63,6 @@ class ProcessId(CallFactor):
 
     def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
         return self.fix_unplaced if site is None else self.fix.format(place=site.place, what=what or "a process id")
-
-    def observe(self, context: FactorContext | None = None) -> Observation:
-        if context is None or context.mode == "natural":
-            return Observation("the operating system's", False)
-        return Observation("derived numbers" if context.mode == "pinned" else "other derived numbers", True)
 
 
 class _Ids:

@@ -6,33 +6,11 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from samebits.factors.base import GeneratorFactor, Observation
+from samebits.factors.base import GeneratorFactor
 from samebits.factors.context import FactorContext
 from samebits.factors.seeding import Seeding
 
-DRAWS = (
-    "random",
-    "randint",
-    "randrange",
-    "choice",
-    "choices",
-    "sample",
-    "shuffle",
-    "uniform",
-    "triangular",
-    "getrandbits",
-    "randbytes",
-    "gauss",
-    "normalvariate",
-    "lognormvariate",
-    "expovariate",
-    "vonmisesvariate",
-    "gammavariate",
-    "betavariate",
-    "binomialvariate",
-    "paretovariate",
-    "weibullvariate",
-)
+STATE = ("seed", "getstate", "setstate")
 
 
 class PythonRng(GeneratorFactor):
@@ -45,36 +23,24 @@ class PythonRng(GeneratorFactor):
 
     name = "python-rng"
     summary = "Python starts its global generator (random.random, random.shuffle) from OS entropy in every run"
+    library = "random", "Python"
+    seed_bits = 64
     seeding = "random.seed(0)"
     seeded_by = ("random.seed",)
 
-    def pin(self, context: FactorContext) -> None:
-        self._start(context, context.derive())
-        if context.watches_sites:
-            self.witness(context)
-
-    def vary(self, context: FactorContext) -> None:
-        self._start(context, context.other())
-
-    def witness(self, context: FactorContext) -> None:
-        watch = _Watch(context)
-        for name in DRAWS:
-            if hasattr(random, name):
-                context.replace(random, name, watch.draw(name, getattr(random, name)))
-        for name in ("seed", "getstate", "setstate"):
-            context.replace(random, name, getattr(watch, name)(getattr(random, name)))
-
-    def observe(self, context: FactorContext | None = None) -> Observation:
-        if context is None:
-            return Observation("unknown whether it was seeded", None)
-        return Observation("seeded by samebits", True)
-
-    def _start(self, context: FactorContext, seed: int) -> None:
+    def start(self, module: Any, context: FactorContext, seed: int) -> None:
         context.undo.callback(random.setstate, random.getstate())
         random.seed(seed)
 
+    def watch(self, module: Any, context: FactorContext) -> None:
+        watch = _PythonWatch(context)
+        for name, value in list(vars(module).items()):
+            if getattr(value, "__self__", None) is module._inst:
+                watched = getattr(watch, name)(value) if name in STATE else watch.draw(name, value)
+                context.replace(module, name, watched)
 
-class _Watch:
+
+class _PythonWatch:
     """Tells draws before the first seeding from those after it, and replaces the released ones."""
 
     def __init__(self, context: FactorContext) -> None:

@@ -43,7 +43,7 @@ class SeedCall:
 
 
 @dataclass
-class _Watch:
+class _SeedWatch:
     """Reports seeds that the user's lines give, also through a library; not those of samebits or of a DataLoader."""
 
     report: Callable[[SeedCall], None]
@@ -126,19 +126,19 @@ def _plain(seed: Any, result: object) -> int | float | str | None:
 
 def witness_seeds(report: Callable[[SeedCall], None]) -> FactorContext:
     """Report every seed that is given to a generator from here on, until the returned scene ends; no bit changes."""
-    context, watch = FactorContext("seeds", Setting()), _Watch(report)
+    context, watch = FactorContext("seeds", Setting()), _SeedWatch(report)
     _watch_python(context, watch)
     context.when_loaded("numpy.random", lambda module: _watch_numpy(module, context, watch))
     context.when_loaded("torch", lambda torch: _watch_torch(torch, context, watch))
     return context
 
 
-def _watch_python(context: FactorContext, watch: _Watch) -> None:
+def _watch_python(context: FactorContext, watch: _SeedWatch) -> None:
     context.replace(random, "seed", watch.watched("random.seed", random.seed))
     context.set(random.Random, "seed", watch.watched("random.Random", random.Random.seed, position=1))
 
 
-def _watch_numpy(module: ModuleType, context: FactorContext, watch: _Watch) -> None:
+def _watch_numpy(module: ModuleType, context: FactorContext, watch: _SeedWatch) -> None:
     for owner in (module, module._generator):
         context.replace(owner, "default_rng", watch.watched("np.random.default_rng", module.default_rng))
     for owner in (module, module.mtrand):
@@ -148,7 +148,7 @@ def _watch_numpy(module: ModuleType, context: FactorContext, watch: _Watch) -> N
     context.set_method(module.MT19937, "_legacy_seeding", by_legacy)
 
 
-def _watch_torch(torch: ModuleType, context: FactorContext, watch: _Watch) -> None:
+def _watch_torch(torch: ModuleType, context: FactorContext, watch: _SeedWatch) -> None:
     modules = [torch.cuda, torch.xpu, torch.mps]
     for public, owners in (("torch", (torch, torch.random)), *((m.__name__, (m, _home(m))) for m in modules)):
         for name in ("manual_seed", "manual_seed_all", "seed"):

@@ -5,19 +5,20 @@ from __future__ import annotations
 import re
 import sys
 from types import ModuleType
+from typing import Any
 
 from samebits.base.errors import UsageError
-from samebits.factors.base import Factor, Observation
 from samebits.factors.context import FactorContext
 from samebits.factors.cublas_workspace import give_fixed_workspace
 from samebits.factors.kernel_settings import attributes
+from samebits.factors.switches import TorchSetting, change
 
 NO_DETERMINISTIC_KERNEL = "does not have a deterministic implementation"
 # What torch up to 2.9 says at the first product on a GPU; the check went with pytorch/pytorch#161749.
 NO_WORKSPACE = "not deterministic because it uses CuBLAS"
 
 
-class TorchAlgorithms(Factor):
+class TorchAlgorithms(TorchSetting):
     """`torch.use_deterministic_algorithms(True)`: kernels that add in a fixed order, an error where there is none.
 
     Without it some operations race: atomics on GPUs, and on the CPU `index_put_` with accumulate (the backward of
@@ -41,33 +42,35 @@ class TorchAlgorithms(Factor):
         if value not in ("strict", "warn"):
             raise UsageError(f"torch-algorithms takes strict or warn, got {value!r}")
 
-    def pin(self, context: FactorContext) -> None:
-        context.when_loaded("torch", lambda torch: self._set(torch, context, True))
-
-    def vary(self, context: FactorContext) -> None:
-        context.when_loaded(
-            "torch", lambda torch: self._set(torch, context, not torch.are_deterministic_algorithms_enabled())
+    def set(self, torch: ModuleType, context: FactorContext) -> None:
+        # From 2.10 on torch passes its flag on to Inductor, which may have been set on its own; it comes back last.
+        inductor: Any = sys.modules.get("torch._inductor.config")
+        if hasattr(inductor, "deterministic"):
+            context.undo.callback(setattr, inductor, "deterministic", inductor.deterministic)
+        is_on, only_warns = _flags(torch)
+        context.undo.callback(torch.use_deterministic_algorithms, is_on, warn_only=only_warns)
+        if context.mode == "pinned" and _is_before(torch, 2, 10):
+            give_fixed_workspace(context)
+        # Varied, nothing may fail that does not fail by itself.
+        is_varied = context.mode == "varied"
+        torch.use_deterministic_algorithms(
+            not (is_varied and is_on), warn_only=is_varied or context.setting.value == "warn"
         )
+        change(context, torch.utils.deterministic, "fill_uninitialized_memory", False)
 
     def kernel_settings(self, torch: ModuleType) -> dict[str, object]:
-        on, only_warns = (
-            torch.are_deterministic_algorithms_enabled(),
-            torch.is_deterministic_algorithms_warn_only_enabled(),
-        )
+        on, only_warns = _flags(torch)
         fill = attributes(torch, "utils.deterministic.fill_uninitialized_memory")
         return {"use_deterministic_algorithms": {"mode": on, "warn_only": only_warns}, **fill}
 
-    def observe(self, context: FactorContext | None = None) -> Observation:
-        torch = sys.modules.get("torch")
-        if torch is None:
-            return Observation("torch is not loaded", True if context else None)
-        if not torch.are_deterministic_algorithms_enabled():
-            reason = "the program switched deterministic algorithms off again" if context else ""
-            return Observation("any kernel", False, reason=reason)
-        if torch.is_deterministic_algorithms_warn_only_enabled():
-            reason = "the program asked for warnings instead of errors" if context else ""
-            return Observation("deterministic kernels where there are any, else a warning", False, reason=reason)
-        return Observation("deterministic kernels or an error", True)
+    def in_effect(self, torch: ModuleType) -> tuple[str, str]:
+        on, only_warns = _flags(torch)
+        if not on:
+            return "any kernel", "the program switched deterministic algorithms off again"
+        if only_warns:
+            value = "deterministic kernels where there are any, else a warning"
+            return value, "the program asked for warnings instead of errors"
+        return "deterministic kernels or an error", ""
 
     def verify(self, context: FactorContext) -> str:
         torch = sys.modules.get("torch")
@@ -81,24 +84,10 @@ class TorchAlgorithms(Factor):
         is_late = NO_WORKSPACE in str(error)
         return "torch-algorithms is pinned, and cuBLAS needs --pin cublas-workspace with it" if is_late else ""
 
-    def _set(self, torch: ModuleType, context: FactorContext, on: bool) -> None:
-        self._note_state(torch, context)
-        if on and context.mode == "pinned" and _is_before(torch, 2, 10):
-            give_fixed_workspace(context)
-        # Varied, nothing may fail that does not fail by itself.
-        torch.use_deterministic_algorithms(on, warn_only=context.mode == "varied" or context.setting.value == "warn")
-        torch.utils.deterministic.fill_uninitialized_memory = False
 
-    def _note_state(self, torch: ModuleType, context: FactorContext) -> None:
-        # From 2.10 on torch passes its flag on to Inductor, which may have been set on its own; it comes back last.
-        inductor: object = sys.modules.get("torch._inductor.config")
-        deterministic = torch.utils.deterministic
-        if hasattr(inductor, "deterministic"):
-            context.undo.callback(setattr, inductor, "deterministic", inductor.deterministic)
-        before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-        context.undo.callback(torch.use_deterministic_algorithms, before[0], warn_only=before[1])
-        fill = deterministic.fill_uninitialized_memory
-        context.undo.callback(setattr, deterministic, "fill_uninitialized_memory", fill)
+def _flags(torch: ModuleType) -> tuple[bool, bool]:
+    """Whether deterministic algorithms are asked for, and whether only by warnings."""
+    return torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
 
 
 def _is_before(torch: ModuleType, *version: int) -> bool:

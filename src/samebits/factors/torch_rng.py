@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -28,34 +29,25 @@ class TorchRng(GeneratorFactor):
 
     name = "torch-rng"
     summary = "torch starts its generators (nn.init, dropout, DataLoader shuffling) from OS entropy in every run"
+    library = "torch", "torch"
     seeding = "torch.manual_seed(0)"
     seeded_by = ("torch.manual_seed",)
 
-    def pin(self, context: FactorContext) -> None:
-        context.when_loaded("torch", lambda torch: self._start(torch, context, context.derive(bits=32)))
-
-    def vary(self, context: FactorContext) -> None:
-        context.when_loaded("torch", lambda torch: self._start(torch, context, context.other(bits=32)))
-
-    def witness(self, context: FactorContext) -> None:
-        context.when_loaded("torch", lambda torch: _Watch(torch, context).install())
-
     def observe(self, context: FactorContext | None = None) -> Observation:
-        torch = sys.modules.get("torch")
-        if context is None:
-            return Observation("unknown whether it was seeded", None)
-        if torch is None:
-            return Observation("torch is not loaded; it will be seeded when it is", True)
-        return Observation(f"seeded by samebits, initial_seed() is now {torch.initial_seed()}", True)
+        seen, torch = super().observe(context), sys.modules.get("torch")
+        if context is None or torch is None:
+            return seen
+        return replace(seen, value=f"{seen.value}, initial_seed() is now {torch.initial_seed()}")
 
-    def _start(self, torch: ModuleType, context: FactorContext, seed: int) -> None:
-        context.undo.callback(_restore_queues, _queues(torch))
+    def start(self, module: Any, context: FactorContext, seed: int) -> None:
+        context.undo.callback(_restore_queues, _queues(module))
         # By the public names: a program that pins inside a watched run is seen to take its seed back.
-        states = [(torch.set_rng_state, torch.get_rng_state()), *torch_states(torch)[1:]]
+        states = [(module.set_rng_state, module.get_rng_state()), *torch_states(module)[1:]]
         context.undo.callback(restore, states)
-        torch.manual_seed(seed)
-        if context.watches_sites and context.mode == "pinned":
-            _Watch(torch, context).install()
+        module.manual_seed(seed)
+
+    def watch(self, module: Any, context: FactorContext) -> None:
+        _TorchWatch(module, context).install()
 
 
 def _queues(torch: ModuleType) -> list[tuple[object, object, dict[str, object]]]:
@@ -80,7 +72,7 @@ def _restore_queues(queues: list[tuple[Any, Any, dict[str, Any]]]) -> None:
 FOLLOWED = ("manual_seed", "get_rng_state", "set_rng_state")
 
 
-class _Watch:
+class _TorchWatch:
     """Watches every random operation until the program has seeded; changes nothing unless a line was released."""
 
     def __init__(self, torch: ModuleType, context: FactorContext) -> None:

@@ -6,7 +6,6 @@ import sys
 from functools import wraps
 from types import ModuleType
 
-from samebits.base.sites import Site
 from samebits.factors.base import CallFactor, Observation
 from samebits.factors.context import FactorContext
 
@@ -30,21 +29,15 @@ class TritonAutotune(CallFactor):
     selects_algorithm = True
     needs = ("cuda",)
     priced = ("pinned",)
+    effects = ("measured", "the first configuration", "the last configuration")
 
     def install(self, context: FactorContext) -> None:
         context.when_loaded(HOME, lambda module: _install(module, context))
 
-    def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
-        return self.fix_unplaced if site is None else self.fix.format(place=site.place)
-
     def observe(self, context: FactorContext | None = None) -> Observation:
         if HOME not in sys.modules:
-            return Observation(
-                "Triton is not loaded", True if context is not None and context.mode != "natural" else None
-            )
-        if context is None or context.mode == "natural":
-            return Observation("measured", False)
-        return Observation(f"the {'first' if context.mode == 'pinned' else 'last'} configuration", True)
+            return Observation("Triton is not loaded", True if context and context.mode != "natural" else None)
+        return super().observe(context)
 
 
 def _install(module: ModuleType, context: FactorContext) -> None:

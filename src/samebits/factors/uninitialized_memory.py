@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from samebits.base.sites import Site
-from samebits.factors.base import CallFactor, Observation
+from samebits.factors.base import CallFactor
 from samebits.factors.context import FactorContext
 
 FUNCTIONS = ("empty", "empty_like", "empty_strided", "empty_permuted")
@@ -33,6 +33,7 @@ class UninitializedMemory(CallFactor):
     fix_unplaced = "write every element of new memory before reading it, or use torch.zeros"
     varied_by_default = True
     priced = ("pinned",)
+    effects = ("left as it is", "filled with zeros", "filled with a pattern")
 
     def install(self, context: FactorContext) -> None:
         context.when_loaded("torch", lambda torch: _install_torch(torch, context))
@@ -41,11 +42,6 @@ class UninitializedMemory(CallFactor):
     def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
         fix = super().fix_for(site, script, what)
         return fix.replace("tensor", "array").replace("torch.zeros", "np.zeros") if what.startswith("numpy.") else fix
-
-    def observe(self, context: FactorContext | None = None) -> Observation:
-        if context is None or context.mode == "natural":
-            return Observation("left as it is", False)
-        return Observation("filled with zeros" if context.mode == "pinned" else "filled with a pattern", True)
 
 
 def _install_torch(torch: ModuleType, context: FactorContext) -> None:

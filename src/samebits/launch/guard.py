@@ -1,4 +1,4 @@
-"""The other end of the watchman: names the runs that are under way, so that none outlives this process."""
+"""No process of a run outlives it, nor this process: the other end of the watchman, and what ends a run by itself."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ import atexit
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from samebits.launch import watchman
 from samebits.runfolder.spec import VARIABLE
+
+GRACE_SECONDS = 3.0
 
 _lock = threading.Lock()
 _watchman: subprocess.Popen[bytes] | None = None
@@ -34,6 +39,33 @@ def guarded(plan: Path) -> Iterator[Callable[[int], None]]:
         yield lambda session: _send(mark, session)
     finally:
         _send(mark, None)
+
+
+def end_run(process: subprocess.Popen[Any], plan: Path) -> None:
+    """End a command, and what is left of its run: workers outlive a main process that was stopped or killed.
+
+    Some leave its process group, as torchrun's workers and daemons do; they are in its session, or carry the run's plan
+    in their environment, which Linux shows.
+    """
+    marks = {os.fsencode(mark_of(plan))}
+    try:
+        if process.poll() is None:
+            _signal_group(process, signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(GRACE_SECONDS)
+    finally:
+        deadline = time.monotonic() + GRACE_SECONDS
+        # A process that was just starting another one has done so by the second look.
+        while watchman.end_processes(marks, {process.pid}) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        _signal_group(process, signal.SIGKILL)
+        process.wait()
+
+
+def _signal_group(process: subprocess.Popen[Any], number: int) -> None:
+    # start_new_session made the group, so its id is the process's own, and no other's as long as a process is in it.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
 
 
 def mark_of(plan: Path) -> str:

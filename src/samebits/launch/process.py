@@ -18,8 +18,8 @@ from samebits.base.errors import CommandNotFoundError, RecordingError, StorageEr
 from samebits.base.records import to_data
 from samebits.base.version import __version__
 from samebits.launch.command import Command
-from samebits.launch.guard import guarded
-from samebits.launch.signals import end_group, end_strays, raise_if_signalled, signals_passed_on
+from samebits.launch.guard import end_run, guarded
+from samebits.launch.signals import raise_if_signalled, signals_passed_on
 from samebits.launch.streams import streams_of
 from samebits.launch.unentered_processes import UnenteredProcesses
 from samebits.runfolder.folder import Manifest, RunFolder
@@ -155,8 +155,7 @@ class Runner:
                     folder.write_manifest({**manifest, "status": "interrupted"})
                 raise
             finally:
-                end_group(process)
-                end_strays(plan, process.pid)
+                end_run(process, plan)
         outcome = _outcome(folder, spec, process.returncode, seconds, exceeded)
         folder.write_manifest({**manifest, **_ending(outcome)})
         return outcome

@@ -1,4 +1,4 @@
-"""Ends and signals: of the command's processes, and of ours.
+"""Signals: those that we get, and those of which the command ended.
 
 `samebits run` stands between its caller and the command, so signals are passed on, and it ends as the command
 did. `samebits check` owns its runs, so a signal ends them all.
@@ -11,16 +11,9 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
-
-from samebits.launch.guard import mark_of
-from samebits.launch.watchman import end_processes
-
-GRACE_SECONDS = 3.0
+from typing import NoReturn
 
 _FROM_TERMINAL: tuple[int, ...] = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 # Schedulers announce the end of an allocation with one of the last two.
@@ -55,37 +48,6 @@ def raise_if_signalled() -> None:
     """KeyboardInterrupt with the signal's number when one was received; called from every run's thread."""
     if _received:
         raise KeyboardInterrupt(_received[0])
-
-
-def end_group(process: subprocess.Popen[Any]) -> None:
-    """End what is left of the command's process group: workers outlive a main process that was stopped or killed."""
-    try:
-        if process.poll() is None:
-            _signal_group(process, signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(GRACE_SECONDS)
-    finally:
-        end_processes((), {process.pid})
-        _signal_group(process, signal.SIGKILL)
-        process.wait()
-
-
-def _signal_group(process: subprocess.Popen[Any], number: int) -> None:
-    # start_new_session made the group, so its id is the process's own, and no other's as long as a process is in it.
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
-
-
-def end_strays(plan: Path, session: int) -> None:
-    """End processes of a run that left its group, as torchrun's workers and daemons do.
-
-    They carry the run's plan in their environment, or are in its session, which Linux shows.
-    """
-    marks = {os.fsencode(mark_of(plan))}
-    deadline = time.monotonic() + GRACE_SECONDS
-    # A process that was just starting another one has done so by the second look.
-    while end_processes(marks, {session}) and time.monotonic() < deadline:
-        time.sleep(0.01)
 
 
 # ---- a command that runs as if it had been typed without us ----------------------------------------------------------

@@ -12,8 +12,8 @@ from pathlib import Path
 from samebits.base.errors import RecordingError, SamebitsError
 from samebits.base.records import from_data
 from samebits.launch.command import this_python
-from samebits.launch.guard import guarded
-from samebits.launch.signals import end_group, raise_if_signalled
+from samebits.launch.guard import end_run, guarded
+from samebits.launch.signals import raise_if_signalled
 from samebits.replay.reproducer import reproducer
 from samebits.runfolder.folder import RunFolder, write_whole
 from samebits.runfolder.notes import Started, read_notes
@@ -154,4 +154,4 @@ def _called(words: list[str], script: Path) -> tuple[int, str, str]:
                 if time.monotonic() > deadline:
                     raise subprocess.TimeoutExpired(words, TIMEOUT_SECONDS)
         finally:
-            end_group(process)
+            end_run(process, script)

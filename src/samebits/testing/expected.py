@@ -42,7 +42,7 @@ class Named:
     unknown: str = ""
 
 
-class Expected:
+class ExpectedBits:
     """The fixture `samebits`: what a test names has to have the bits that are locked.
 
     Args:

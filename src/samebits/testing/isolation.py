@@ -16,7 +16,7 @@ from samebits.launch.command import Command
 from samebits.launch.process import Outcome, Runner
 from samebits.runfolder.spec import RunSpec
 from samebits.testing.expected import Named, named_from
-from samebits.testing.repeats import Call, is_complete, read_call
+from samebits.testing.repeats import RecordedCall, is_complete, read_call
 from samebits.testing.seeding import is_generator
 from samebits.workspace.workspace import Workspace
 
@@ -42,7 +42,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Ended:
+class TestEnding:
     """What pytest made of a test there, where that is neither plainly passed nor failed.
 
     Attributes:
@@ -69,14 +69,14 @@ class TestSkippedError(Exception):
 
     __test__ = False
 
-    def __init__(self, ended: Ended) -> None:
+    def __init__(self, ended: TestEnding) -> None:
         super().__init__(ended.text)
         self.ended = ended
 
 
 def isolated_call(
     folder: Path, test: str, args: Sequence[str], settings: Mapping[str, Setting]
-) -> tuple[Call, Named | None, Ended | None]:
+) -> tuple[RecordedCall, Named | None, TestEnding | None]:
     """Run one test once, in a fresh process.
 
     Args:
@@ -109,16 +109,16 @@ def isolated_call(
     return read_call(folder / _CALL), named_from(json.loads(named.read_text())) if named.exists() else None, ended
 
 
-def _ended(folder: Path) -> Ended | None:
+def _ended(folder: Path) -> TestEnding | None:
     path = folder / _ENDED
     if not path.exists():
         return None
     known = json.loads(path.read_text(encoding="utf-8"))
     place = known.pop("place")
-    return Ended(**known, place=place and (place[0], place[1]))
+    return TestEnding(**known, place=place and (place[0], place[1]))
 
 
-def _raise_for(outcome: Outcome, folder: Path, test: str, ended: Ended | None) -> None:
+def _raise_for(outcome: Outcome, folder: Path, test: str, ended: TestEnding | None) -> None:
     printed = outcome.folder.stdout.read_text(errors="replace")
     if outcome.exit_code == 1:
         raise TestFailedError(printed)
@@ -160,7 +160,7 @@ def keep_named(folder: Path, named: Named | None) -> None:
         (folder / _NAMED).write_text(json.dumps(vars(named)), encoding="utf-8")
 
 
-def keep_ended(folder: Path, ended: Ended) -> None:
+def keep_ended(folder: Path, ended: TestEnding) -> None:
     """Keep what pytest makes of the test; what it made of an earlier phase stays."""
     path = folder / _ENDED
     if not path.exists():

@@ -39,7 +39,7 @@ class Left:
 
 
 @dataclass(frozen=True)
-class Call:
+class RecordedCall:
     """What is known of one call.
 
     Attributes:
@@ -61,7 +61,7 @@ def recorded_call(
     args: Sequence[object] = (),
     kwargs: Mapping[str, object] | None = None,
     entering: Entering | None = None,
-) -> Call:
+) -> RecordedCall:
     """Call a function, and know what it did; what it raises is raised.
 
     Args:
@@ -85,7 +85,7 @@ def recorded_call(
     return read_call(folder)
 
 
-def read_call(folder: Path) -> Call:
+def read_call(folder: Path) -> RecordedCall:
     """What `recorded_call` knew, in this process or in another.
 
     Raises:
@@ -95,7 +95,7 @@ def read_call(folder: Path) -> Call:
         raise RecordingError(f"recording ended before the call did: {note.message}", note.hint)
     left = json.loads((folder / _LEFT).read_text(encoding="utf-8"))
     known = Left(left["result"], left["reach"], tuple(left["threads"]), tuple(left["entered"]))
-    return Call(open_run(folder / _RUN).recordings(), known)
+    return RecordedCall(open_run(folder / _RUN).recordings(), known)
 
 
 def is_complete(folder: Path) -> bool:
@@ -103,7 +103,7 @@ def is_complete(folder: Path) -> bool:
     return (folder / _LEFT).exists()
 
 
-def difference(a: Call, b: Call) -> str:
+def difference(a: RecordedCall, b: RecordedCall) -> str:
     """The first difference between two calls, in words; empty if there is none."""
     from samebits.agent.outcome import first_difference
 
@@ -117,7 +117,7 @@ def difference(a: Call, b: Call) -> str:
     return "" if written is None else f"different bits: {written}, as it is after the call"
 
 
-def unseen_in(name: str, calls: Sequence[Call]) -> str:
+def unseen_in(name: str, calls: Sequence[RecordedCall]) -> str:
     """What these calls did that could not be compared, as a sentence; empty if there was nothing."""
     threads = dict.fromkeys(thread for call in calls for thread in call.left.threads)
     return f"{name} started threads, whose operations cannot be seen: {', '.join(threads)}" if threads else ""

@@ -31,7 +31,7 @@ from samebits.integrations.pytest.known import SESSION, SHARED, TEST, KnownSessi
 from samebits.integrations.pytest.reporting import Reporter, keep_for_other_process, take_over
 
 if TYPE_CHECKING:
-    from samebits.testing.expected import Expected
+    from samebits.testing.expected import ExpectedBits
 
 _HERE = Path(__file__).parent
 _HELP = (
@@ -136,14 +136,16 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 @pytest.fixture(name=MARK)
-def _fixture(request: pytest.FixtureRequest) -> Expected:
+def _fixture(request: pytest.FixtureRequest) -> ExpectedBits:
     """Expected bits: `samebits.assert_same(name, tensor_or_module)` holds them against the lockfile."""
-    from samebits.testing.expected import Expected
+    from samebits.testing.expected import ExpectedBits
 
     item, config = request.node, request.config
     known = known_of(item)
     if known.fixture is None:
-        known.fixture = Expected(id_of(item), lockfile(config), seed_of(config), update_mode(config), rerun_word(item))
+        known.fixture = ExpectedBits(
+            id_of(item), lockfile(config), seed_of(config), update_mode(config), rerun_word(item)
+        )
     known.fixture.begin()
     return known.fixture
 

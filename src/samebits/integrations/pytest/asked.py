@@ -59,7 +59,7 @@ def rerun_word(item: pytest.Item) -> str:
 
 
 @dataclass(frozen=True)
-class Request:
+class Repetition:
     """What the marker of a test asks for."""
 
     runs: int = 1
@@ -67,11 +67,11 @@ class Request:
     is_isolated: bool = False
 
 
-def requested(item: pytest.Item) -> Request:
+def requested(item: pytest.Item) -> Repetition:
     """What a test asks for; a marker that makes no sense fails it."""
     mark = _mark_of(item)
     if mark is None or item.config.getoption("samebits_call") is not None:
-        return Request()
+        return Repetition()
     return _checked(item, *mark.args, **mark.kwargs)
 
 
@@ -89,7 +89,7 @@ def _is_unittest(item: pytest.Item) -> bool:
 
 def _checked(
     item: pytest.Item, *args: object, runs: object = 2, vary: Any = (), isolated: object = False, **more: object
-) -> Request:
+) -> Repetition:
     from samebits.base.errors import SamebitsError
     from samebits.testing.seeding import check_varied
 
@@ -103,7 +103,7 @@ def _checked(
             "calls any function twice"
         )
     try:
-        return Request(runs, check_varied(vary, bool(isolated)), bool(isolated))
+        return Repetition(runs, check_varied(vary, bool(isolated)), bool(isolated))
     except SamebitsError as error:
         fail(str(error))
 

@@ -13,8 +13,8 @@ from samebits.integrations.pytest.asked import id_of, requested, seed_of
 if TYPE_CHECKING:
     from samebits.factors.pinning import Treatment
     from samebits.testing.entering import Entering
-    from samebits.testing.expected import Expected, Named
-    from samebits.testing.isolation import Ended
+    from samebits.testing.expected import ExpectedBits, Named
+    from samebits.testing.isolation import TestEnding
 
 
 @dataclass
@@ -33,11 +33,11 @@ class KnownTest:
 
     treatments: list[Treatment | Entering] = field(default_factory=list)
     entering: Entering | None = None
-    fixture: Expected | None = None
+    fixture: ExpectedBits | None = None
     is_set_up: bool = False
     is_called: bool = False
     named: Named | None = None
-    ended: Ended | None = None
+    ended: TestEnding | None = None
 
     def undo(self) -> None:
         """Leave the generators as they would be without us."""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from samebits.integrations.pytest.asked import Request, fail, id_of, lockfile, seed_of, update_mode
+from samebits.integrations.pytest.asked import Repetition, fail, id_of, lockfile, seed_of, update_mode
 from samebits.integrations.pytest.known import known_of, treat
 
 if TYPE_CHECKING:
-    from samebits.testing.repeats import Call
+    from samebits.testing.repeats import RecordedCall
 
 
 def is_async(function: object) -> bool:
@@ -22,7 +22,7 @@ def is_async(function: object) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
-def run_repeatedly(item: pytest.Function, request: Request) -> None:
+def run_repeatedly(item: pytest.Function, request: Repetition) -> None:
     """Make the runs of a test, and fail it where one diverges from the first."""
     from tempfile import TemporaryDirectory
 
@@ -30,7 +30,7 @@ def run_repeatedly(item: pytest.Function, request: Request) -> None:
     from samebits.testing.expected import unlike
     from samebits.testing.repeats import difference, nothing_in, unseen_in
 
-    calls: list[Call] = []
+    calls: list[RecordedCall] = []
     first: Mapping[str, str] = {}
     with TemporaryDirectory(prefix="samebits-") as home:
         for number in range(request.runs):
@@ -59,7 +59,7 @@ def _names_of(item: pytest.Item) -> Mapping[str, str]:
     return {} if named is None else dict(named.tensors)
 
 
-def _hint(request: Request, number: int, calls: Iterable[Call]) -> str:
+def _hint(request: Repetition, number: int, calls: Iterable[RecordedCall]) -> str:
     changed = f"in run {number + 1} {', '.join(request.vary)} had another value; " if request.vary else ""
     entered = list(dict.fromkeys(line for call in calls for line in call.left.entered))
     if request.is_isolated:
@@ -82,7 +82,9 @@ def _entered(lines: list[str]) -> str:
     return "".join(["; what no seed holds was seen to enter:", *(f"\n  {line}" for line in told)]) if lines else ""
 
 
-def _one_of_several(item: pytest.Function, request: Request, before: list[Call], folder: Path) -> Call:
+def _one_of_several(
+    item: pytest.Function, request: Repetition, before: list[RecordedCall], folder: Path
+) -> RecordedCall:
     from samebits.base.errors import SamebitsError
 
     one, number = _in_own_process if request.is_isolated else _in_this_process, len(before)
@@ -101,7 +103,7 @@ def _one_of_several(item: pytest.Function, request: Request, before: list[Call],
     fail(f"runs 1 and {number + 1} diverge: {why}\n\nhint: {_hint(request, number, before)}")
 
 
-def _in_this_process(item: pytest.Function, request: Request, number: int, folder: Path) -> Call:
+def _in_this_process(item: pytest.Function, request: Repetition, number: int, folder: Path) -> RecordedCall:
     import inspect
 
     from samebits.testing.repeats import recorded_call
@@ -135,7 +137,7 @@ def _make_fixtures_again(item: pytest.Function, variant: int) -> None:
     state.setup(item)
 
 
-def _in_own_process(item: pytest.Function, request: Request, number: int, folder: Path) -> Call:
+def _in_own_process(item: pytest.Function, request: Repetition, number: int, folder: Path) -> RecordedCall:
     from samebits.base.errors import SamebitsError
     from samebits.testing import isolation, seeding
 

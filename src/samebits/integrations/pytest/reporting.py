@@ -12,7 +12,7 @@ from samebits.integrations.pytest.asked import lockfile, update_mode, writes_loc
 from samebits.integrations.pytest.known import SESSION
 
 if TYPE_CHECKING:
-    from samebits.testing.isolation import Ended
+    from samebits.testing.isolation import TestEnding
 
 
 def keep_for_other_process(report: pytest.TestReport, call: pytest.CallInfo[None], folder: Path) -> None:
@@ -21,19 +21,19 @@ def keep_for_other_process(report: pytest.TestReport, call: pytest.CallInfo[None
     is_missed = report.failed and call.excinfo is None
     if not (report.skipped or is_missed or reason is not None):
         return
-    from samebits.testing.isolation import Ended, keep_ended
+    from samebits.testing.isolation import TestEnding, keep_ended
 
     place, text = None, report.longreprtext
     if isinstance(report.longrepr, tuple):
         path, line, text = report.longrepr
         place = path, line
-    keep_ended(folder, Ended(report.outcome, reason, text, place))
+    keep_ended(folder, TestEnding(report.outcome, reason, text, place))
     if is_missed:
         # A strict xfail that passed: its runs can be compared, and the other process fails the test.
         report.outcome = "passed"
 
 
-def take_over(report: pytest.TestReport, call: pytest.CallInfo[None], ended: Ended | None) -> None:
+def take_over(report: pytest.TestReport, call: pytest.CallInfo[None], ended: TestEnding | None) -> None:
     """What pytest made of the test in a process of its own counts here, unless its runs diverged."""
     if ended is None or (call.excinfo is not None and ended.outcome != "skipped"):
         return

@@ -80,6 +80,16 @@ def last_name(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
+def with_defaults(arguments: ast.arguments) -> dict[ast.arg, ast.expr]:
+    """The parameters that have a default, and which."""
+    positional = reversed([*arguments.posonlyargs, *arguments.args])
+    named = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return {
+        **dict(zip(positional, reversed(arguments.defaults), strict=False)),
+        **{parameter: default for parameter, default in named if default is not None},
+    }
+
+
 def parameters(arguments: ast.arguments) -> list[ast.arg]:
     """All parameters, those that take what is left over last."""
     rest = [each for each in (arguments.vararg, arguments.kwarg) if each is not None]

@@ -8,12 +8,11 @@ from contextlib import suppress
 from typing import cast
 
 from samebits.lint.findings import LISTS, LOOPS, NUMBERS, SILENT, Finding
-from samebits.lint.flow.annotations import promised
 from samebits.lint.flow.callables import LOGGING, SET_CHANGES
 from samebits.lint.flow.expressions import Expressions
-from samebits.lint.flow.facts import Scope
-from samebits.lint.flow.shapes import NEVER, UNKNOWN, Shape, container, join, joined, operated
-from samebits.lint.flow.source import Function, dotted, last_name, parameters
+from samebits.lint.flow.learned import Scope
+from samebits.lint.flow.shapes import NEVER, UNKNOWN, Shape, container, join, joined, operated, promised
+from samebits.lint.flow.source import Function, dotted, last_name, parameters, with_defaults
 from samebits.lint.flow.uses import is_numbering, is_sorted_later
 
 
@@ -50,7 +49,8 @@ class Reader(Expressions):
         decorators = {last_name(decorator) for decorator in node.decorator_list}
         for decorator in node.decorator_list:
             self.shape(decorator)
-        self.learn_defaults(node.args, key)
+        for parameter, default in with_defaults(node.args).items():
+            self.learned.learn_argument(key, parameter.arg, self.shape(default))
         self.learned.signatures[key] = tuple(parameter.arg for parameter in parameters(node.args))
         is_property = decorators & {"property", "cached_property"}
         scope.names[node.name] = self.known.returns.get(key, UNKNOWN) if is_property else Shape("function", name=key)
@@ -58,12 +58,6 @@ class Reader(Expressions):
         parent = scope.parent if is_method else scope  # methods do not see the names of their class
         class_key = scope.class_key if is_method and "staticmethod" not in decorators else ""
         self.waiting[node] = Scope(node, scope.qualname_of(node.name), parent, class_key)
-
-    def learn_defaults(self, arguments: ast.arguments, key: str) -> None:
-        positional = [*arguments.posonlyargs, *arguments.args]
-        defaults = zip(reversed(positional), reversed(arguments.defaults), strict=False)
-        for parameter, default in [*defaults, *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]:
-            self.learned.learn_argument(key, parameter.arg, self.shape(default))
 
     def define_class(self, node: ast.ClassDef) -> None:
         scope = Scope(node, self.scope.qualname_of(node.name), self.scope)
@@ -89,19 +83,16 @@ class Reader(Expressions):
         promise = promised(node.returns, self.lookup)
         self.learned.returns[key] = returned if promise == UNKNOWN else promise
 
-    def imports(self, node: ast.Import) -> None:
+    def imports(self, node: ast.Import | ast.ImportFrom) -> None:
+        home = f"{node.module}." if isinstance(node, ast.ImportFrom) and node.module else ""
+        exports = self.known.exports.get(self.source.path_of(home[:-1], self.sources), {})
         for alias in node.names:
-            name = alias.name if alias.asname else alias.name.partition(".")[0]
-            self.scope.names[alias.asname or name] = self.module(name)
-
-    def imports_from(self, node: ast.ImportFrom) -> None:
-        exports = self.known.exports.get(self.source.path_of(node.module or "", self.sources), {})
-        for alias in node.names:
-            if alias.name == "*":
+            name, is_whole = alias.name, isinstance(node, ast.Import) and not alias.asname
+            if name == "*":
                 self.scope.names.update(exports)
             else:
-                inner = self.module(f"{node.module}.{alias.name}" if node.module else alias.name)
-                self.scope.names[alias.asname or alias.name] = exports.get(alias.name, inner)
+                name = name.partition(".")[0] if is_whole else name
+                self.scope.names[alias.asname or name] = exports.get(name) or self.module(home + name)
 
     def module(self, name: str) -> Shape:
         path = self.source.path_of(name, self.sources)
@@ -141,10 +132,8 @@ class Reader(Expressions):
                 self.shape(node.msg, SILENT)
             case ast.Global() | ast.Nonlocal():
                 self.scope.shared.update(node.names)
-            case ast.Import():
+            case ast.Import() | ast.ImportFrom():
                 self.imports(node)
-            case ast.ImportFrom():
-                self.imports_from(node)
             case _:
                 self.parts(node)
 
@@ -171,7 +160,7 @@ class Reader(Expressions):
                     self.assign(node.target, shape if promise == UNKNOWN else promise)
             case ast.AugAssign():
                 before, added = self.peek(node.target), self.shape(node.value)
-                if isinstance(node.op, ast.Add) and added.is_hash_ordered:
+                if isinstance(node.op, ast.Add):
                     self.report(node, "extends a list by a set", LISTS, added.order_depends_on)
                 self.assign(node.target, operated(node.op, before, added))
 
@@ -190,7 +179,7 @@ class Reader(Expressions):
 
     def alternatives(self, node: ast.If) -> list[list[ast.stmt]]:
         """The bodies of a chain of `if` and `elif`, which the parser nests one in the other."""
-        bodies = list[list[ast.stmt]]()
+        bodies: list[list[ast.stmt]] = []
         rest: list[ast.stmt] = [node]
         while len(rest) == 1 and isinstance(rest[0], ast.If):
             self.shape(rest[0].test)
@@ -227,8 +216,7 @@ class Reader(Expressions):
         elif is_numbering(node.body):
             weight, reason = NUMBERS, "numbers the members of a set"
         shape = self.shape(node.iter, weight)
-        if shape.is_hash_ordered:
-            self.report(node, reason, weight, shape.order_depends_on)
+        self.report(node, reason, weight, shape.order_depends_on)
         self.assign(node.target, shape.member)
         self.loop(node.body, node.orelse)
 
@@ -238,22 +226,25 @@ class Reader(Expressions):
 
     def is_blind_statement(self, node: ast.stmt) -> bool:
         match node:
-            case ast.Pass() | ast.Continue() | ast.Assert() | ast.Raise() | ast.Delete():
-                return True
-            case ast.Return(value=None | ast.Constant()):
+            case (
+                ast.Pass()
+                | ast.Continue()
+                | ast.Assert()
+                | ast.Raise()
+                | ast.Delete()
+                | ast.Return(value=None | ast.Constant())
+                | ast.AugAssign(op=ast.Add() | ast.Sub(), target=ast.Name(), value=ast.Constant())
+                | ast.Expr(value=ast.Call(func=ast.Name(id="print")) | ast.Constant())
+            ):
                 return True
             case ast.If() | ast.For():
                 return self.is_blind([*node.body, *node.orelse])
-            case ast.AugAssign(op=ast.Add() | ast.Sub(), target=ast.Name(), value=ast.Constant()):
-                return True
             case ast.AugAssign(op=ast.BitOr() | ast.BitAnd() | ast.Sub()):
                 return self.peek(node.target).kind == "set"
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=name))):
                 if name == "append":
                     return is_sorted_later(self.source, dotted(owner), node)
                 return name in LOGGING | {"pop"} or (name in SET_CHANGES and self.peek(owner).kind == "set")
-            case ast.Expr(value=ast.Call(func=ast.Name(id="print")) | ast.Constant()):
-                return True
         return False
 
 

@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from samebits.lint.findings import LISTS, LOOPS, NUMBERS, WEAK, Finding
-from samebits.lint.flow.facts import Facts
+from samebits.lint.flow.learned import Learned
 from samebits.lint.flow.source import read_source
 from samebits.lint.flow.statements import Reader
 
@@ -40,9 +40,9 @@ def find_hash_order(paths: Iterable[str | Path]) -> list[Finding]:
 def _read(files: tuple[tuple[str, float], ...]) -> tuple[Finding, ...]:
     # Two factors ask about the same files, for every run of a check: they are read again only where they have changed.
     sources = [source for path, _ in files if (source := read_source(path)) is not None]
-    known, found = Facts(), list[Finding]()
+    known, found = Learned(), list[Finding]()
     for _ in range(ROUNDS):
-        learned, found = Facts(), []
+        learned, found = Learned(), []
         for source in sources:
             found += Reader(source, sources, known, learned).read()
         if learned == known:

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from samebits.lint.flow.source import Function, Source, last_name, parameters, read_source
+from samebits.lint.flow.source import Function, Source, last_name, parameters, read_source, with_defaults
 
 Kind = Literal["unused", "default-none"]
 
@@ -66,57 +66,54 @@ def find_seed_arguments(paths: Iterable[str | Path]) -> list[SeedFinding]:
     """
     sources = [source for path in dict.fromkeys(map(str, paths)) if (source := read_source(path)) is not None]
     program = _Program(sources)
-    found = [finding for source in sources for each in _arguments(source) if (finding := program.judge(each))]
-    return sorted(found, key=lambda finding: (finding.path, finding.line))
+    found = [program.judge(argument) for source in sources for argument in _arguments(source)]
+    return sorted(filter(None, found), key=lambda finding: (finding.path, finding.line))
 
 
 def _arguments(source: Source) -> Iterator[_Argument]:
     for node in ast.walk(source.tree):
-        if isinstance(node, ast.Call) and last_name(node.func) in ("add_argument", "option"):
+        if _is_option(node):
             yield from _option(source, node)
         elif isinstance(node, Function):
             yield from _parameters(source, node)
-        elif isinstance(node, ast.ClassDef) and any(last_name(_called(d)) == "dataclass" for d in node.decorator_list):
+        elif isinstance(node, ast.ClassDef) and any(_called(each) == "dataclass" for each in node.decorator_list):
             yield from _fields(source, node)
 
 
-def _option(source: Source, call: ast.Call) -> Iterator[_Argument]:
+def _option(source: Source, call: Any) -> Iterator[_Argument]:
     """An option of argparse or click; both take the first long name for that of the variable."""
     names = [arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
     given = {keyword.arg: keyword.value for keyword in call.keywords}
     shown = next((name for name in names if name.startswith("--")), "")
     plain = next((name for name in names if not name.startswith("-")), shown.lstrip("-").replace("-", "_"))
-    dest = given.get("dest")
-    name = str(dest.value) if isinstance(dest, ast.Constant) else plain
+    name = str(getattr(given.get("dest"), "value", plain))
     if not shown or not SEED_NAME.fullmatch(name) or None in given:
         return
     is_given = any(word in given for word in ("required", "action", "prompt"))
     is_none = _is_none(given["default"]) if "default" in given else not is_given
-    of_click = last_name(call.func) == "option"
-    owner = source.parents.get(call) if of_click else None
-    if not of_click or isinstance(owner, Function):
+    # With click, the function that the option decorates has a parameter of that name.
+    owner = source.parents.get(call) if last_name(call.func) == "option" else None
+    if owner is None or isinstance(owner, Function):
         yield _Argument(source, call, name, shown, is_none, owner)
 
 
 def _parameters(source: Source, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[_Argument]:
     holder = source.parents.get(function)
-    if _is_stub(function) or (isinstance(holder, ast.ClassDef) and holder.bases) or _has_option(function):
-        # A signature that somebody else laid down.
+    is_laid_down = isinstance(holder, ast.ClassDef) and bool(holder.bases)
+    if is_laid_down or _is_stub(function) or any(_called(each) == "option" for each in function.decorator_list):
         return
-    given = function.args
-    with_default = [*given.posonlyargs, *given.args][::-1]
-    defaults = dict(zip((arg.arg for arg in with_default), reversed(given.defaults), strict=False))
-    defaults |= {arg.arg: value for arg, value in zip(given.kwonlyargs, given.kw_defaults, strict=True) if value}
-    for arg in parameters(given):
-        if SEED_NAME.fullmatch(arg.arg) and arg not in (given.vararg, given.kwarg):
-            shown = f"{arg.arg} of {function.name}"
-            yield _Argument(source, arg, arg.arg, shown, _is_none(defaults.get(arg.arg)), function)
+    defaults = with_defaults(function.args)
+    for arg in parameters(function.args):
+        if SEED_NAME.fullmatch(arg.arg) and arg not in (function.args.vararg, function.args.kwarg):
+            yield _Argument(
+                source, arg, arg.arg, f"{arg.arg} of {function.name}", _is_none(defaults.get(arg)), function
+            )
 
 
 def _fields(source: Source, holder: ast.ClassDef) -> Iterator[_Argument]:
     for node in holder.body:
-        if isinstance(node, ast.AnnAssign) and SEED_NAME.fullmatch(last_name(node.target)):
-            name = last_name(node.target)
+        name = last_name(node.target) if isinstance(node, ast.AnnAssign) else ""
+        if isinstance(node, ast.AnnAssign) and SEED_NAME.fullmatch(name):
             yield _Argument(source, node, name, f"{name} of {holder.name}", _is_none(node.value))
 
 
@@ -130,34 +127,27 @@ class _Program:
 
     def judge(self, argument: _Argument) -> SeedFinding | None:
         """What is the matter with a seed argument; None if nothing is, or if that cannot be known."""
-        own = argument.owner
-        reads = self._reads_of_name(own, argument.name) if own else self._reads_of_attribute(argument.name)
-        where = argument.source.path, argument.node.lineno
-        if not reads:
+        own, where = argument.owner, (argument.source.path, argument.node.lineno)
+        if not (self._is_loaded(own, argument.name) if own else self._is_mentioned(argument.name)):
+            hides = any(last_name(node) in CATCH_ALL for node in ast.walk(own)) if own else self.hides
             text = f"{argument.shown} is never read, so it seeds nothing"
-            return None if self._may_hide(own) else SeedFinding(*where, "unused", text)
+            return None if hides else SeedFinding(*where, "unused", text)
         if not argument.is_none or self._is_replaced(argument):
             return None
         so = "without it the seeding is skipped" if self._is_guarded(argument) else STARTS_ANEW
         text = f"{argument.shown} is None unless it is given, and {so}"
         return SeedFinding(*where, "default-none", text)
 
-    def _may_hide(self, owner: ast.AST | None) -> bool:
-        if owner is None:
-            return self.hides
-        return any(last_name(node) in CATCH_ALL for node in ast.walk(owner))
-
-    def _reads_of_name(self, owner: ast.AST, name: str) -> bool:
+    def _is_loaded(self, owner: ast.AST, name: str) -> bool:
         return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) for n in ast.walk(owner))
 
-    def _reads_of_attribute(self, name: str) -> bool:
-        """`args.seed`, `config["seed"]`, `getattr(args, "seed")`, a keyword of a function that is given it."""
-        for source, node in self.nodes:
-            if isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Load):
-                return True
-            if isinstance(node, ast.Constant) and node.value == name and not _is_in_declaration(source, node):
-                return True
-        return False
+    def _is_mentioned(self, name: str) -> bool:
+        """`args.seed`, `config["seed"]`, `getattr(args, "seed")`."""
+        return any(
+            (isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Load))
+            or (isinstance(node, ast.Constant) and node.value == name and not _is_in_declaration(source, node))
+            for source, node in self.nodes
+        )
 
     def _is_replaced(self, argument: _Argument) -> bool:
         """A constant is put in the place of None: `if seed is None: seed = 0`, or `seed or 0`."""
@@ -204,17 +194,15 @@ class _Program:
 def _is_in_declaration(source: Source, node: ast.AST) -> bool:
     """Whether a string is part of what declares the option."""
     parent = source.parents.get(node)
-    if isinstance(parent, ast.keyword):
-        parent = source.parents.get(parent)
-    return isinstance(parent, ast.Call) and last_name(parent.func) in ("add_argument", "option")
+    return _is_option(source.parents.get(parent) if isinstance(parent, ast.keyword) else parent)
 
 
-def _called(node: ast.expr) -> ast.expr:
-    return node.func if isinstance(node, ast.Call) else node
+def _is_option(node: ast.AST | None) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func) in ("add_argument", "option")
 
 
-def _has_option(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    return any(last_name(_called(decorator)) == "option" for decorator in function.decorator_list)
+def _called(node: ast.expr) -> str:
+    return last_name(node.func if isinstance(node, ast.Call) else node)
 
 
 def _is_none(node: ast.AST | None) -> bool:

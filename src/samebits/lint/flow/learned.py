@@ -9,7 +9,7 @@ from samebits.lint.flow.shapes import NEVER, UNKNOWN, Shape, join
 
 
 @dataclass
-class Facts:
+class Learned:
     """What a round learned; functions and classes go by `path:qualified name`."""
 
     returns: dict[str, Shape] = field(default_factory=dict)

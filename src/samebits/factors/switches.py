@@ -1,0 +1,103 @@
+"""Factors that are settings, of torch or in the environment: each says what to set; remembering and undoing is here."""
+
+from __future__ import annotations
+
+import os
+import sys
+from abc import abstractmethod
+from collections.abc import Mapping
+from operator import attrgetter
+from types import ModuleType
+from typing import ClassVar
+
+from samebits.factors.base import Factor, Observation
+from samebits.factors.context import FactorContext, Setting
+from samebits.factors.kernel_settings import attributes
+
+
+class TorchSetting(Factor):
+    """Settings of torch: made as soon as it is there, and looked at whenever somebody asks."""
+
+    @abstractmethod
+    def set(self, torch: ModuleType, context: FactorContext) -> None:
+        """Pin or vary, as the context asks; it puts everything back when it ends."""
+
+    @abstractmethod
+    def in_effect(self, torch: ModuleType) -> tuple[str, str]:
+        """What is in effect, and what the program has done if that is not what was pinned; empty where it holds."""
+
+    def pin(self, context: FactorContext) -> None:
+        context.when_loaded("torch", lambda torch: self.set(torch, context))
+
+    def vary(self, context: FactorContext) -> None:
+        self.pin(context)
+
+    def observe(self, context: FactorContext | None = None) -> Observation:
+        torch = sys.modules.get("torch")
+        if torch is None:
+            return Observation("torch is not loaded", True if context else None)
+        value, undone = self.in_effect(torch)
+        return Observation(value, not undone, reason=undone if context else "")
+
+
+class TorchFlag(TorchSetting):
+    """One flag of torch.
+
+    Attributes:
+        flag: its place below `torch`.
+        steady: the value that repeats; varied, it is turned over.
+        words: what is in effect where it is off, and where it is on.
+        undone: what a program has done that has it the other way.
+    """
+
+    flag: str
+    steady: bool
+    words: tuple[str, str]
+    undone: str
+
+    def set(self, torch: ModuleType, context: FactorContext) -> None:
+        home, _, name = self.flag.rpartition(".")
+        owner = attrgetter(home)(torch)
+        change(context, owner, name, self.steady if context.mode == "pinned" else not getattr(owner, name))
+
+    def in_effect(self, torch: ModuleType) -> tuple[str, str]:
+        on = bool(attrgetter(self.flag)(torch))
+        return self.words[on], "" if on == self.steady else self.undone
+
+    def kernel_settings(self, torch: ModuleType) -> dict[str, object]:
+        return attributes(torch, self.flag)
+
+
+class VariablesFactor(Factor):
+    """Environment variables that a library reads once.
+
+    Attributes:
+        pinned: what they are set to where the user has set none.
+        varied: what they are changed to.
+    """
+
+    scope = "environment"
+    pinned: ClassVar[Mapping[str, str]]
+    varied: ClassVar[Mapping[str, str]]
+
+    @abstractmethod
+    def is_late(self) -> bool:
+        """Whether they have been read in this process."""
+
+    def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
+        if setting.mode == "pinned":
+            return {name: environ.get(name) or value for name, value in self.pinned.items()}
+        return dict(self.varied) if setting.mode == "varied" else {}
+
+    def pin(self, context: FactorContext) -> None:
+        if self.is_late():
+            return
+        for name, value in self.environment(context.setting, context.seed, os.environ).items():
+            if os.environ.get(name) != value:
+                context.set_environment(name, value)
+
+
+def change(context: FactorContext, owner: object, name: str, value: object) -> None:
+    """Set an attribute that may be computed, as torch's are; what it gives now comes back when the context ends."""
+    context.undo.callback(setattr, owner, name, getattr(owner, name))
+    setattr(owner, name, value)
