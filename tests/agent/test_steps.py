@@ -5,24 +5,16 @@ from pathlib import Path
 
 import torch
 
-from samebits.agent.recorder import Recorder
-from samebits.runfolder.notes import Journal
-from samebits.runfolder.spec import RunSpec
-from samebits.runfolder.steps import Recording
+import samebits
+from samebits.runfolder.folder import RunFolder
 
 
 def steps_of(folder: Path, is_unpickled: bool, fills_in: bool) -> list[list[str]]:
     """What each row holds of a training of three steps."""
     model = torch.nn.Linear(3, 1)
-    optimizer = torch.optim.Adam(model.parameters())
-    if is_unpickled:
-        model, optimizer = pickle.loads(pickle.dumps((model, optimizer)))  # before anybody watches
-    kept = pickle.dumps((model, optimizer))
-    recorder = Recorder(folder, RunSpec(), Journal(folder))
-    recorder.install()
-    try:
-        if is_unpickled:
-            model, optimizer = pickle.loads(kept)
+    kept = pickle.dumps((model, torch.optim.Adam(model.parameters())))
+    with samebits.record(folder):
+        model, optimizer = pickle.loads(kept) if is_unpickled else (model, torch.optim.Adam(model.parameters()))
         if fills_in:
             rate = optimizer.param_groups[0]["lr"]
             optimizer.param_groups[0]["lr"] = 0.0
@@ -34,15 +26,12 @@ def steps_of(folder: Path, is_unpickled: bool, fills_in: bool) -> list[list[str]
             optimizer.zero_grad()
             model(torch.ones(2, 3)).sum().backward()
             optimizer.step()
-    finally:
-        recorder.uninstall()
-        recorder.finish()
-    recording = Recording(next(folder.glob("*.sqlite")))
+    (recording,) = RunFolder(folder).recordings()
     return [[*recording.columns(step)] for step in range(recording.steps)]
 
 
 def test_what_only_fills_state_in_is_no_step(tmp_path: Path) -> None:
-    """As `torch.distributed.checkpoint` does before it loads: rates and gradients are zero, and no loss was computed."""
+    """As `torch.distributed.checkpoint` does before it loads: rates and gradients are zero, and there is no loss."""
     assert len(steps_of(tmp_path / "plain", False, fills_in=False)) == 3
     assert len(steps_of(tmp_path / "filled", False, fills_in=True)) == 3
 
