@@ -307,8 +307,11 @@ class _Trying:
         """Each state by itself, the likely ones first; else everything."""
         before = self.looked, self.given
         for state, group in groups.items():
-            if self._helps(self._with(group), state, first):
-                return [self._named(first, state, group, said, *before)]
+            # Among several may be what the script resumes with, such as the checkpoint itself: then one by one.
+            alone = [[one] for one in group] if state in SEVERAL and len(group) > 1 else []
+            for some in (group, *alone):
+                if self._helps(self._with(some), state, first):
+                    return [self._named(first, state, some, said, *before)]
         everything = [one for group in groups.values() for one in group]
         if len(groups) > 1 and self._helps(self._with(everything), "all that differs", first):
             # Only together: each of them is missing.
