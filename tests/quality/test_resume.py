@@ -36,9 +36,11 @@ SCRIPTS: dict[str, tuple[int, dict[str, int | None]]] = {
         dict.fromkeys(("parameters", "buffers", "averaged", "position", "generators", "optimizer", "scheduler"), 10)
         | {"not-resumed": None, "rank-state": 10, "epoch": 10},
     ),
+    "agent.py": (7, dict.fromkeys(("replay", "carried", "counter", "averaged"), 7)),
 }
-CONFIRMED = frozenset(("sample-generators", "generators", "optimizer"))
-SAMPLES = frozenset((("classifier.py", "sample-generators"),))
+# What cannot be given back: a batch that was skipped, and what belongs to another rank or begins another epoch.
+SUSPECTED = frozenset(("not-resumed", "position", "look-ahead", "rank-state", "epoch"))
+SAMPLES = frozenset((("classifier.py", "sample-generators"), ("agent.py", "replay")))
 
 
 def resume(folder: Path, *words: str, form: str = "json") -> subprocess.CompletedProcess[str]:
@@ -84,7 +86,7 @@ def test_the_missing_state_is_named(tmp_path: Path, script: str, defect: str) ->
     assert [one["state"] for one in found["missing"]] == [defect]
     assert found["saved_step"] == (None if defect == "not-resumed" else saved)
     assert (found["first_divergence"] or {}).get("step") == defects[defect]
-    if defect in CONFIRMED:
+    if defect not in SUSPECTED:
         assert found["missing"][0]["confirmed"]
     assert "torch.save(" in found["saved_at"]["source"]
     assert (found["loaded_at"] is None) == (defect == "not-resumed")
@@ -93,11 +95,11 @@ def test_the_missing_state_is_named(tmp_path: Path, script: str, defect: str) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_the_right_twin_is_the_same(tmp_path: Path, script: str) -> None:
-    """Nothing is missing, and the runs take no longer than two and a half of what is looked at."""
+    """Nothing is missing, and the runs take no longer than three and a half of what is looked at."""
     found = answer(tmp_path, *command(script))
 
     assert (found["verdict"], found["missing"], found["resumed_step"]) == ("same", [], SCRIPTS[script][0])
-    assert sum(run["steps"] for run in found["runs"]) <= 2.5 * found["steps"]
+    assert sum(run["steps"] for run in found["runs"]) <= 3.5 * found["steps"]
 
 
 @pytest.mark.slow
@@ -105,22 +107,31 @@ def test_within_an_epoch_and_at_its_end(tmp_path: Path) -> None:
     """Both are tried where both are seen."""
     found = answer(tmp_path, "classifier.py", "--every", "4")
 
-    assert [trial["saved_step"] for trial in found["trials"]] == [12, 16]
+    assert [trial["saved_step"] for trial in found["trials"]] == [12, 24]
     assert found["verdict"] == "same"
+
+
+@pytest.mark.slow
+def test_objects_that_were_pickled(tmp_path: Path) -> None:
+    """An optimizer that was unpickled, and never made."""
+    found = answer(tmp_path, "agent.py", "--objects")
+
+    assert (found["verdict"], found["missing"]) == ("same", [])
+    assert "loaded agent.pt of 7 steps" in found["rests_on"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "saved"),
     [
-        (["plain.py"], [5]),
+        (["plain.py"], [5, 20]),
         (["--at", "7", "--at", "21", "plain.py"], [5, 20]),
         (["--kills", "2", "plain.py"], None),
         (["--signal", "TERM", "plain.py", "--mode", "term", "--steps", "200"], None),
         (["--during-save", "plain.py"], [5]),
-        (["--with=--resume last.pt", "plain.py", "--mode", "other-command"], [5]),
-        (["plain.py", "--out", "{run}"], [5]),
-        (["plain.py", "--mode", "pickle"], [5]),
+        (["--with=--resume last.pt", "plain.py", "--mode", "other-command"], [5, 20]),
+        (["plain.py", "--out", "{run}"], [5, 20]),
+        (["plain.py", "--mode", "pickle"], [5, 20]),
         (["--saved-at", "10", "--saved-at", "15", "plain.py", "--mode", "own-way"], [10]),
     ],
 )

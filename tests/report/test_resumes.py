@@ -55,11 +55,10 @@ def resumption(*trials: Trial) -> Resumption:
         ((FAILED,), "undecided", 2, "killed after step 32, the command failed"),
         ((), "undecided", 2, "undecided: no resumed step could be compared"),
         (
-            (RIGHT, FAILED),
-            "undecided",
-            2,
-            "undecided: not each of 2 resumes could be judged; of the others, resumed from step 10, "
-            "the training agrees with the uninterrupted one, for 30 steps",
+            (RIGHT, FAILED),  # where another one went on
+            "different",
+            1,
+            "different bits: killed after step 32, the command failed",
         ),
     ],
 )

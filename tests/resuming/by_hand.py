@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -36,13 +35,7 @@ def row_of(step: int) -> Row:
             "group0.lr": digest("lr", step),
         },
         "rng": {"torch": digest("rng", step)},
-        "number": {"0 float32": number(1.0 + step)},
     }
-
-
-def number(value: float) -> int:
-    """A loss as recordings hold it."""
-    return int(struct.unpack("<Q", struct.pack("<d", value))[0])
 
 
 def begun_after(step: int) -> dict[str, int]:
@@ -87,11 +80,10 @@ def side(
     of_a: Change = lambda row, columns: None,
     a_fetched: Sequence[Fetched] = (),
     b_fetched: Sequence[Fetched] = (),
-    has_scaler: bool = False,
 ) -> Side:
     """A training that was saved after 12 steps and resumed, beside the uninterrupted one; `change` is what is wrong."""
     a = track(folder / "a", rows(0, STEPS, of_a), rank)
     b = track(folder / "b", rows(SAVED, STEPS, change), rank)
     start: Start = start_of(a, b, SAVED, SAVED + 3)
     known = list(a_fetched) or fetched(0, STEPS)
-    return Side(a, b, start, {}, known, list(b_fetched) or fetched(SAVED, STEPS), has_scaler)
+    return Side(a, b, start, {}, known, list(b_fetched) or fetched(SAVED, STEPS))

@@ -1,4 +1,4 @@
-"""Which state is named, from recordings written by hand; and that nothing is named where nothing differs."""
+"""What is suspected, from recordings written by hand; and which state is tried first."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from samebits.resuming.missing import missing_states, not_resumed
+from samebits.resuming.missing import likely, not_resumed, suspected, told
 from samebits.resuming.tracks import Side, first_divergence
 from samebits.resuming.verdict import Missing
-from samebits.runfolder.notes import Fetched
-from tests.resuming.by_hand import SAVED, STEPS, Change, Row, begun_after, digest, fetched, number, row_of, side
+from samebits.runfolder.notes import Fetched, Lacks
+from tests.resuming.by_hand import SAVED, STEPS, Change, Row, begun_after, digest, fetched, row_of, side
 
 
 def found(one: Side, *others: Side) -> list[Missing]:
     """What is missing, by the earliest place at which ranks differ."""
     sides = {own.a.rank: own for own in (one, *others)}
     first = first_divergence([*sides.values()])
-    return [] if first is None else missing_states(*first, sides)
+    return [] if first is None else suspected(*first, sides)
 
 
 def states(one: Side, *others: Side) -> list[str]:
@@ -61,11 +61,6 @@ def test_parameters_that_are_no_steps_own(tmp_path: Path) -> None:
     assert states(one) == ["parameters"]
 
 
-def test_buffers_that_are_not_those_of_the_save(tmp_path: Path) -> None:
-    """The parameters are right, and a buffer is not."""
-    assert states(side(tmp_path, begun_with(bn_mean=1)))[0] == "buffers"
-
-
 def test_initial_parameters_are_no_resume(tmp_path: Path) -> None:
     """Whatever else agrees: a run that begins with the initial parameters starts from step 0."""
 
@@ -87,141 +82,73 @@ def test_initial_parameters_are_no_resume(tmp_path: Path) -> None:
     [
         (spoiled("loss", "grad", "param", "rng"), ["generators"]),
         (spoiled("loss", "grad", "param"), []),
-        (spoiled("grad", "param"), []),  # of one loss nothing is accumulated
-        (spoiled("param", "optimizer"), ["optimizer", "scheduler"]),
-        (spoiled("buffer"), ["buffers"]),
+        (spoiled("grad", "param"), []),
+        (spoiled("param", "optimizer"), []),
+        (spoiled("buffer"), []),
     ],
 )
-def test_what_differs_first_names_the_state(tmp_path: Path, change: Change, expected: list[str]) -> None:
-    """Loss with generators elsewhere, gradients, updates, buffers; where no rule explains it, nothing is named."""
+def test_what_recordings_do_not_say_is_not_guessed(tmp_path: Path, change: Change, expected: list[str]) -> None:
+    """A loss with generators elsewhere; whatever else differs first is found out by giving states back."""
     assert states(side(tmp_path, change)) == expected
 
 
-def test_only_the_rate_differs(tmp_path: Path) -> None:
-    """Equal moments and another learning rate: the schedule."""
+def test_an_optimizer_of_a_model_that_was_replaced(tmp_path: Path) -> None:
+    """It steps what no model has that is called."""
 
     def change(row: int, columns: Row) -> None:
-        spoiled("param")(row, columns)
-        columns["optimizer"]["group0.lr"] = 1
+        for stream in ("grad", "param"):
+            columns[stream] = {"optimizer0.param0": row}
 
-    assert states(side(tmp_path, change)) == ["scheduler"]
+    one = side(tmp_path, change)
 
-
-def test_a_schedule_that_moves_the_betas(tmp_path: Path) -> None:
-    """Other moments follow from other betas, or come after a step that agrees; from another rate alone they do not."""
-
-    def spoil(columns: Row, *rates: str) -> None:
-        spoiled("param")(1, columns)
-        columns["optimizer"] |= {"fc.weight.exp_avg": 1, **dict.fromkeys(rates, 1)}
-
-    def at_once(row: int, columns: Row) -> None:
-        columns["optimizer"]["group0.betas"] = 0
-        spoil(columns, "group0.lr", "group0.betas")
-
-    def later(row: int, columns: Row) -> None:
-        if row > 0:
-            spoil(columns, "group0.lr")
-
-    def uninterrupted(row: int, columns: Row) -> None:
-        columns["optimizer"]["group0.betas"] = 0
-
-    assert states(side(tmp_path / "a", at_once, of_a=uninterrupted)) == ["scheduler"]
-    assert states(side(tmp_path / "b", later)) == ["scheduler"]
-    assert states(side(tmp_path / "c", lambda row, columns: spoil(columns, "group0.lr"))) == ["optimizer", "scheduler"]
+    assert states(one) == ["optimizer"]
+    assert found(one)[0].evidence.startswith("it steps optimizer0.param0, which no model has")
 
 
-def test_gradients_of_several_losses(tmp_path: Path) -> None:
-    """Where a step has two, what the first one left is lost."""
-
-    def two(row: int, columns: Row) -> None:
-        columns["loss"]["1"] = 1
+def test_models_that_are_called_in_another_order(tmp_path: Path) -> None:
+    """Their parameters are called otherwise then; they are known by their bits, and nothing differs."""
 
     def change(row: int, columns: Row) -> None:
-        two(row, columns)
-        spoiled("grad", "param")(row, columns)
+        for stream in ("init", "grad", "param"):
+            if stream in columns:
+                columns[stream] = {f"Net0.{name}": one for name, one in columns[stream].items() if name == "fc.weight"}
+        columns["optimizer"] = {f"Net0.{n}" if n[0] == "f" else n: one for n, one in columns["optimizer"].items()}
+        if row == 0:
+            columns["init"]["fc.weight"] = 1  # of the model that is called first now
 
-    assert states(side(tmp_path, change, of_a=two)) == ["accumulation"]
+    one = side(tmp_path, change)
 
-
-def test_an_order_that_generators_do_not_cure_is_that_of_another_epoch(tmp_path: Path) -> None:
-    """A script that seeds every epoch, and counts them wrongly; generators that start anew give the first order."""
-
-    def named(came: int, is_cured: bool | None) -> list[str]:
-        batches = fetched(SAVED, STEPS, {0: came}, draws=True)
-        change = spoiled("batch", "loss", "grad", "param", only_first=True)
-        one = side(tmp_path / f"{came} {is_cured}", change, b_fetched=batches)
-        first = first_divergence([one])
-        assert first is not None
-        return [missing.state for missing in missing_states(*first, {0: one}, is_cured)]
-
-    assert named(20, False) == ["epoch"]
-    assert named(20, None) == ["order"]
-    assert named(4, False) == ["order"]
+    assert (one.start.step, one.start.has_parameters, one.first()) == (SAVED, True, None)
 
 
-def test_only_the_average_differs(tmp_path: Path) -> None:
-    """Weights that no optimizer trains, in a copy of the model."""
-
-    def change(row: int, columns: Row) -> None:
-        columns["buffer"]["averaged fc.weight"] = 1
-
-    assert states(side(tmp_path, change)) == ["averaged"]
+def lacks(path: str, state: str, then: str = "", now: str = "", can_put: bool = True) -> Lacks:
+    return Lacks(path, state, then, now, can_put)
 
 
-@pytest.mark.parametrize(
-    ("leaf", "expected"),
-    [
-        ("0.ema.fc.weight", "averaged"),
-        ("0.shadows.fc.weight", "averaged"),
-        ("0.other.fc.weight", "averaged"),
-        ("0.scaler._growth_tracker", "scaler"),
-        ("0.scheduler.last_epoch", "scheduler"),
-        ("0.optimizer.state.0.exp_avg", "optimizer"),
-        ("0.torch_rng_state", "generators"),
-        ("0.epoch", "epoch"),
-        ("0.n", "epoch"),
-    ],
-)
-def test_what_only_the_next_save_shows(tmp_path: Path, leaf: str, expected: str) -> None:
-    """The name of the leaf says what it is; the states of modules beside it say nothing."""
+def test_what_is_likely_is_tried_first() -> None:
+    """After equal gradients the optimizer, with its rates where its state is lost; what cannot be put is not tried."""
+    known = [
+        lacks("best", "counter", "0.9", "inf"),
+        lacks("opt.param_groups[0]", "scheduler"),
+        lacks("opt.state[0]", "optimizer"),
+        lacks("other.param_groups[0]", "scheduler"),
+        lacks("flag", "mode", can_put=False),
+    ]
+    tried = likely(known, "param")
 
-    def change(row: int, columns: Row) -> None:
-        if row == 3:
-            columns["artifact"] = {leaf: row, "0.state.Net.loaded0.weight": row}
-
-    def uninterrupted(row: int, columns: Row) -> None:
-        if row == SAVED + 3:
-            columns["artifact"] = {leaf: 1, "0.state.Net.copy0.weight": 1}
-
-    one = side(tmp_path, change, of_a=uninterrupted)
-
-    assert states(one) == [expected]
+    assert [(state, [one.path for one in group]) for state, group in tried.items()] == [
+        ("optimizer", ["opt.param_groups[0]", "opt.state[0]"]),
+        ("scheduler", ["other.param_groups[0]"]),
+        ("counter", ["best"]),
+    ]
 
 
-def test_a_file_that_is_saved_in_one_run_only(tmp_path: Path) -> None:
-    """As of the best result: what follows is numbered otherwise, and none of it is other than it was."""
-
-    def change(row: int, columns: Row) -> None:
-        if row == 3:
-            columns["artifact"] = {"0.optimizer.state.0.exp_avg": 5, "1.optimizer.state.0.exp_avg": 5}
-
-    def uninterrupted(row: int, columns: Row) -> None:
-        if row == SAVED + 3:
-            columns["artifact"] = {"0.optimizer.state.0.exp_avg": 5}
-
-    assert states(side(tmp_path, change, of_a=uninterrupted)) == []
-
-
-def test_a_loss_that_is_scaled_otherwise(tmp_path: Path) -> None:
-    """All losses differ by one power of two; by another factor it is something else."""
-
-    def change(row: int, columns: Row, factor: float = 0.25) -> None:
-        spoiled("loss", "grad", "param")(row, columns)
-        columns["number"] = {"0 float32": number((1.0 + SAVED + row) * factor)}
-
-    assert states(side(tmp_path / "a", change, has_scaler=True)) == ["scaler"]
-    assert states(side(tmp_path / "b", lambda row, columns: change(row, columns, 0.3), has_scaler=True)) == []
-    assert states(side(tmp_path / "c", change)) == []  # a weight of the script's own
+def test_what_differs_is_told_by_its_values() -> None:
+    """Numbers and lengths as they are; of tensors, that they differ."""
+    assert told([lacks("best", "counter", "0.9", "inf")]) == "best is inf in the first resumed step, and was 0.9 there"
+    assert told([lacks("d.0.weight", "parameters"), lacks("d.0.bias", "parameters")]) == (
+        "d.0.weight and 1 more are not as at the save"
+    )
 
 
 def test_half_an_accumulation(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from samebits.base.errors import UsageError
@@ -21,30 +23,42 @@ def saves(*steps: int, epoch: int = 8) -> dict[int, SavedIn]:
     return {step: SavedIn((step - 1) // epoch, step % epoch == 0) for step in steps}
 
 
-def test_a_few_steps_after_a_save_past_the_first_epoch() -> None:
-    """What begins anew does not show in the first epoch; and another save follows, to compare what is only saved."""
-    assert kills(request(), saves(5, 10, 15, 20), 40) == [Kill(12, 10)]
-    assert kills(request(), saves(5, 10), 40) == [Kill(7, 5)]  # nothing is saved after 10
+def test_early_and_late() -> None:
+    """Past the first epoch, in which nothing begins anew; and where counters count, and much is left to compare."""
+    assert kills(request(), saves(5, 10, 15, 20), 40) == [Kill(12, 10, most=10), Kill(22, 20)]
+    assert kills(request(), saves(*range(5, 40, 5)), 40) == [Kill(12, 10, most=10), Kill(32, 30)]
     assert kills(request(), saves(6), 8) == [Kill(6, 6)]  # before the last step
 
 
 def test_within_an_epoch_and_at_its_end() -> None:
-    """Where both are seen, both; each is then compared up to the next save."""
-    assert kills(request(), saves(4, 8, 12, 16, 20), 40) == [Kill(14, 12, most=10), Kill(18, 16, most=10)]
-    # Too late to be tried within two and a half lengths.
-    assert kills(request(), saves(5, 10, 15, 20, 25, 30, 35, 40, 45), 48) == [Kill(12, 10)]
+    """Where both are seen, one of the two is this and the other is that."""
+    assert kills(request(), saves(4, 8, 12, 16, 20, 24, 28), 40) == [Kill(14, 12, most=10), Kill(26, 24)]
+
+
+def test_where_the_files_saved_are_of_different_steps() -> None:
+    """The late one lies there if it can; else there is one more."""
+    known = saves(*range(5, 40, 5), epoch=100)
+
+    def mixed(*steps: int) -> list[int]:
+        old = {step: replace(known[step], is_mixed=True) for step in steps}
+        return [kill.saved for kill in kills(request(), known | old, 40)]
+
+    assert mixed() == [5, 30]
+    assert mixed(20, 25) == [5, 25]
+    assert mixed(10) == [5, 10, 30]
+    assert mixed(5) == [5, 30]
 
 
 def test_half_an_accumulation_is_preferred() -> None:
     """What is lost there is not lost at any other save."""
     known = saves(10, 12, 15, 20) | {15: SavedIn(1, is_within_step=True)}
 
-    assert kills(request(), known, 40) == [Kill(17, 15)]
+    assert kills(request(), known, 40)[0] == Kill(17, 15, most=10)
 
 
 def test_before_the_next_save() -> None:
     """Where every step is saved, the kill comes at once: the checkpoint is the one that was meant."""
-    assert kills(request(), saves(*range(1, 40), epoch=100), 40)[0] == Kill(1, 1)
+    assert kills(request(), saves(*range(1, 40), epoch=100), 40)[0] == Kill(1, 1, most=10)
 
 
 def test_steps_that_were_asked_for_and_steps_by_chance() -> None:
@@ -91,7 +105,7 @@ def test_plans_travel_through_a_file(tmp_path: object) -> None:
     for plan in (
         uninterrupted_run(request()),
         killed_run(request(signal="TERM"), Kill(7, 5), "there"),
-        resumed_run(request(), 9, Restored("there", "generators", "batch", 3)),
+        resumed_run(request(), 9, Restored("there", ("best",), "batch", 3)),
     ):
         plan.write(path)
         assert read_spec(path) == plan

@@ -133,7 +133,8 @@ class Checkpoints:
             self.recorder.journal.note(Loaded(*about))
             self.loaded(passage)
         else:
-            self.recorder.journal.note(Saved(*about, log.counts))
+            is_aside = threading.get_ident() != self.recorder.thread
+            self.recorder.journal.note(Saved(*about, log.counts, is_aside))
             self.saved(passage, log.step)
 
 

@@ -122,6 +122,13 @@ class Fetches:
         if epoch.draws is None:
             epoch.draws = generator_states() != self._states
 
+    def skip(self, iterator: Any, batches: int) -> None:
+        """Pass batches over, as a script does that resumes within an epoch."""
+        for _ in range(batches):
+            iterator._next_data()
+            self._epochs[iterator].waiting.popleft()
+            self._epochs[iterator].position += 1
+
     def handed_over(self, batch: object, iterator: object) -> None:
         self.count += 1
         epoch = self._epochs.setdefault(iterator, _Epoch())

@@ -1,11 +1,17 @@
-"""State that a run kept is given back to one that resumes: if the bits are right then, that was what it lacked."""
+"""What a killed run held when it had saved is kept, compared with what a resumed one holds there, and given back."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,13 +20,22 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from samebits.agent.fetches import Fetches
 from samebits.agent.listening import listen
 from samebits.agent.ops.operands import read_kept_tensors
-from samebits.rng.handles import handle_of, process_generators
-from samebits.rng.packing import pack, unpack
+from samebits.agent.slots import Slot, slots_of
+from samebits.base.sites import is_user_file
+from samebits.bits.digest import digests, is_evidence
+from samebits.rng.packing import PackingError, pack, unpack
+from samebits.runfolder.notes import Lacks
 from samebits.runfolder.spec import Moment, Restored
 from samebits.runfolder.tensors import write_tensors
 
 if TYPE_CHECKING:
     from samebits.agent.recorder import Recorder
+
+# So many lines after a save are kept, in so many seconds: the resumed run comes to one of the first, or to none.
+MOST_LINES, MOST_SECONDS = 16, 5.0
+# How much of a value is told.
+MOST_WORDS = 40
+Plain = dict[str, tuple[str, Any]]
 
 
 def kept_at(folder: Path, rank: int) -> Path:
@@ -28,86 +43,261 @@ def kept_at(folder: Path, rank: int) -> Path:
     return folder / f"kept.rank{rank}.json"
 
 
-def keep(recorder: Recorder, steps: int) -> None:
-    """Keep the global generators and all optimizers as they are now; the last time counts."""
-    try:
-        _keep(recorder, steps)
-    except Exception as error:  # states of any sort: what cannot be kept is not given back, and nothing else is lost
-        recorder.note_once(f"the state at the save, which could not be kept: {type(error).__name__}: {error}")
+class _Moments:
+    """Says when the program comes to a line of the user's, or calls a model: where states can be laid side by side.
+
+    Lines are followed in the main thread alone, and only between a save or a load and the call of a model.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.is_open = False
+
+    def came(self, moment: str, frame: FrameType | None) -> None:
+        """The program is there."""
+        raise NotImplementedError
+
+    def open(self) -> None:
+        """From here on."""
+        if threading.get_ident() == self.recorder.thread:
+            self.is_open, self._pid = True, os.getpid()
+            self._follow_lines()
+
+    def close(self) -> None:
+        """No further."""
+        if self.is_open:
+            self.is_open = False
+            sys.settrace(None)
+
+    def called(self, what: str) -> None:
+        """A model is called, or an optimizer steps."""
+        if self.is_open and threading.get_ident() == self.recorder.thread:
+            self._safely(what, sys._getframe())
+            self.close()
+
+    def _follow_lines(self) -> None:
+        if sys.gettrace() is None:
+            frame: FrameType | None = sys._getframe()
+            while frame is not None:
+                if is_user_file(frame.f_code.co_filename):
+                    frame.f_trace = self._line
+                frame = frame.f_back
+            sys.settrace(self._function)
+
+    def _function(self, frame: FrameType, event: str, arg: object) -> Any:
+        if not self.is_open or os.getpid() != self._pid:
+            sys.settrace(None)
+            return None
+        code = frame.f_code
+        return self._line if code.co_name.isidentifier() and is_user_file(code.co_filename) else None
+
+    def _line(self, frame: FrameType, event: str, arg: object) -> Any:
+        if event == "line" and self.is_open and os.getpid() == self._pid:
+            self._safely(f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}", frame)
+        return self._line
+
+    def _safely(self, moment: str, frame: FrameType | None) -> None:
+        try:
+            with self.recorder.lock:
+                self.came(moment, frame)
+        except Exception as error:  # states of any sort: what cannot be kept is not given back
+            self.is_open = False
+            self.recorder.note_once(f"a state at the save, which could not be kept: {type(error).__name__}: {error}")
 
 
-def _keep(recorder: Recorder, steps: int) -> None:
-    held = [one for one in recorder.optimizers.all() if one.has_stepped]
-    optimizers = [
-        {
-            "state": [one.state.get(parameter) or {} for parameter in one.tensors],
-            "groups": [{k: v for k, v in group.items() if k != "params"} for group in one.groups],
-        }
-        for one in held
-    ]
-    generators = {name: handle_of(one).state() for name, one in process_generators().items()}
-    kept = {"steps": steps, "generators": generators, "optimizers": optimizers}
-    _write(kept_at(recorder.folder, recorder.main.log.rank), kept)
+class Keeping(_Moments):
+    """Keeps what the program holds after a save, line by line up to the next call of a model; the last save counts."""
+
+    def open(self) -> None:
+        self.moments: dict[str, Plain] = {}
+        self.tensors: dict[str, torch.Tensor] = {}
+        self.began = time.monotonic()
+        self.came("save", sys._getframe())
+        super().open()
+
+    def came(self, moment: str, frame: FrameType | None) -> None:
+        is_late = len(self.moments) > MOST_LINES or time.monotonic() - self.began > MOST_SECONDS
+        if moment not in self.moments and not (is_late and ":" in moment):
+            self.moments[moment] = as_plain(slots_of(self.recorder, frame).values(), self.tensors)
+
+    def close(self) -> None:
+        if self.is_open:
+            super().close()
+            write(kept_at(self.recorder.folder, self.recorder.main.log.rank), self.moments, self.tensors)
 
 
-class GivingBack:
-    """Gives state back once, at its moment."""
+class GivingBack(_Moments):
+    """Compares what a resumed run holds with what was kept, and gives it what it was asked to, each at its moment.
+
+    Lines count from the last load on; batches over all that the process gets.
+    """
 
     def __init__(self, recorder: Recorder, restored: Restored, fetches: Fetches) -> None:
-        self.recorder, self.restored, self.fetches = recorder, restored, fetches
-        self.is_done = False
+        super().__init__(recorder)
+        self.restored, self.fetches = restored, fetches
+        self.is_done = self.is_compared = False
+        self.times = 0
+        self.lacks: dict[str, Lacks] | None = None
+        path = kept_at(Path(restored.folder), recorder.main.log.rank)
+        self.moments, self.tensors = read(path) if path.exists() else ({}, {})
 
     def install(self, stack: ExitStack) -> None:
         """Be called before every moment there is."""
         safely = self.recorder.safely
         iterator = torch.utils.data.dataloader._BaseDataLoaderIter
         stack.callback(listen(torch.utils.data.DataLoader, "__iter__", safely(lambda *_: self.at("iter"))))
-        stack.callback(listen(iterator, "__next__", safely(lambda *_: self.at("batch"))))
-        stack.callback(register_optimizer_step_pre_hook(safely(lambda *_: self.at("step"))).remove)
+        stack.callback(listen(iterator, "__next__", safely(lambda own: self.at("batch", own))))
+        stack.callback(register_optimizer_step_pre_hook(safely(lambda *_: self.called("step"))).remove)
 
-    def at(self, moment: Moment) -> None:
-        """The moment has come; whether it is the one that was asked for."""
+    def loaded(self) -> None:
+        """Something was loaded: what comes now is compared."""
+        if self.recorder.main.log.step == 0:
+            self.is_compared, self.lacks = False, None
+            self.times += 1
+            self.open()
+
+    def called(self, what: str) -> None:
+        # Where nothing was seen to be loaded, the first call has to do.
+        self.is_open |= not self.is_compared
+        super().called(what)
+
+    def came(self, moment: str, frame: FrameType | None) -> None:
+        kept = self.moments.get(moment)
+        if kept is None or self.is_compared:
+            return
+        slots = slots_of(self.recorder, frame)
+        if not self.restored.slots:
+            # What a script restores on its way is right by the last moment.
+            found = {one.path: one for one in self._lacks(kept, as_plain(slots.values(), {}), slots)}
+            self.lacks = found if self.lacks is None else {path: found[path] for path in self.lacks if path in found}
+            return
+        self.is_compared = True
+        for path in self.restored.slots:
+            put = slots[path].put if path in slots else None
+            if path in kept and put is not None:
+                put(self._value(kept[path]))
+        self.close()
+
+    def close(self) -> None:
+        super().close()
+        if self.lacks is not None:
+            for one in self.lacks.values():
+                self.recorder.journal.note(one)
+            self.is_compared, self.lacks = True, None
+
+    def _lacks(self, kept: Plain, now: Plain, slots: Mapping[str, Slot]) -> Iterable[Lacks]:
+        for path, (state, then) in kept.items():
+            if path in now and json.dumps(now[path][1]) != json.dumps(then):
+                # Of optimizers, one that has not stepped yet has nothing.
+                has_grown = _length(then) != _length(now[path][1]) and state in ("counter", "carried", "averaged")
+                words, rank = (_words(then), _words(now[path][1])), self.recorder.main.log.rank
+                can_put = slots[path].put is not None
+                yield Lacks(path, "replay" if has_grown else state, *words, can_put, rank, self.times)
+
+    def _value(self, kept: tuple[str, Any]) -> Any:
+        plain = kept[1]
+        value = unpack(_together(plain["value"], self.tensors), copies=True)
+        module, _, name = plain.get("items", "").partition(":")
+        kind = getattr(sys.modules.get(module), name, None)
+        return [kind(*one) for one in value] if isinstance(kind, type) and issubclass(kind, tuple) else value
+
+    def at(self, moment: Moment, iterator: Any = None) -> None:
+        """Generators, and the place in an epoch, at the moment that was asked for."""
         asked = self.restored
         if self.is_done or moment != asked.moment or (moment == "batch" and self.fetches.count < asked.batch):
             return
         self.is_done = True
-        kept = _read(kept_at(Path(asked.folder), self.recorder.main.log.rank))
-        if asked.what == "generators":
-            for name, one in process_generators().items():
-                if name in kept["generators"] and (not asked.names or name in asked.names):
-                    handle_of(one).restore(kept["generators"][name])
-        else:
-            self._give_back_optimizers(kept["optimizers"])
-
-    def _give_back_optimizers(self, kept: list[dict[str, Any]]) -> None:
-        for held, own in zip(self.recorder.optimizers.all(), kept, strict=False):
-            for parameter, state in zip(held.tensors, own["state"], strict=False):
-                held.state[parameter] = state
-            for group, values in zip(held.groups, own["groups"], strict=False):
-                group.update(values)
+        if asked.skip:
+            self.fetches.skip(iterator, asked.skip)
+            return
+        kept, slots = self.moments.get("save", {}), slots_of(self.recorder, sys._getframe())
+        for path, slot in slots.items():
+            is_asked = not asked.names or path in asked.names
+            if slot.state == "generators" and path in kept and is_asked and slot.put is not None:
+                slot.put(self._value(kept[path]))
 
 
-def _write(path: Path, state: object) -> None:
+# ---- as plain data ---------------------------------------------------------------------------------------------------
+
+
+def as_plain(slots: Iterable[Slot], tensors: dict[str, torch.Tensor]) -> Plain:
+    """Path → state and value, with the digests of tensors in their place; these are added to `tensors`."""
+    packed: list[tuple[Slot, Any]] = []
+    for slot in slots:
+        try:
+            packed.append((slot, pack(slot.value)))
+        except (PackingError, RecursionError, ValueError):
+            continue
+    found: dict[int, torch.Tensor] = {}
+    for _, one in packed:
+        _collect(one, found)
+    held = {number: tensor for number, tensor in found.items() if is_evidence(tensor)}
+    labels = dict(zip(held, (f"{digest:x}" for digest in digests(list(held.values()))), strict=True))
+    for number, label in labels.items():
+        if label not in tensors:
+            tensors[label] = held[number].detach().clone()
+    return {
+        slot.path: (slot.state, {"value": _apart(one, labels), **_kind_of_items(slot.value)}) for slot, one in packed
+    }
+
+
+def _kind_of_items(value: object) -> dict[str, str]:
+    """The class of named tuples in a collection: packed, they are tuples like others."""
+    first = value[0] if isinstance(value, list | deque) and value else None
+    kind = type(first)
+    return {"items": f"{kind.__module__}:{kind.__qualname__}"} if hasattr(kind, "_fields") else {}
+
+
+def _collect(plain: Any, found: dict[int, torch.Tensor]) -> None:
+    if isinstance(plain, torch.Tensor):
+        found[id(plain)] = plain
+    elif isinstance(plain, dict | list):
+        for one in plain.values() if isinstance(plain, dict) else plain:
+            _collect(one, found)
+
+
+def _apart(plain: Any, labels: Mapping[int, str]) -> Any:
+    if isinstance(plain, torch.Tensor):
+        return {"<tensor>": labels.get(id(plain), ""), "device": str(plain.device)}
+    if isinstance(plain, dict):
+        return {key: _apart(one, labels) for key, one in plain.items()}
+    return [_apart(one, labels) for one in plain] if isinstance(plain, list) else plain
+
+
+def _together(plain: Any, tensors: Mapping[str, Any]) -> Any:
+    if isinstance(plain, dict):
+        if "<tensor>" in plain:
+            return tensors[plain["<tensor>"]].to(plain["device"])
+        return {key: _together(one, tensors) for key, one in plain.items()}
+    return [_together(one, tensors) for one in plain] if isinstance(plain, list) else plain
+
+
+def _length(plain: Any) -> int | None:
+    """Of a collection."""
+    value = plain["value"]
+    if isinstance(value, dict):
+        tag = next(iter(value), "")
+        if tag in ("<deque>", "<set>", "<dict>", "<counter>", "<int keys>"):
+            return len(value[tag])
+        return None if tag.startswith("<") else len(value)
+    return len(value) if isinstance(value, list) else None
+
+
+def _words(plain: Any) -> str:
+    """A value in few words; empty for what is no number and no text."""
+    length = _length(plain)
+    if length is not None:
+        return f"{length} items"
+    value = plain["value"]
+    return "" if isinstance(value, dict) else repr(value)[:MOST_WORDS]
+
+
+def write(path: Path, moments: Mapping[str, Plain], tensors: Mapping[str, torch.Tensor]) -> None:
     """Plain data, with the tensors beside it: saving these together calls `torch.save`, which is watched."""
-    tensors: list[torch.Tensor] = []
-
-    def apart(plain: Any) -> Any:
-        if isinstance(plain, torch.Tensor):
-            tensors.append(plain)
-            return {"<tensor>": str(len(tensors) - 1), "device": str(plain.device)}
-        if isinstance(plain, dict):
-            return {key: apart(one) for key, one in plain.items()}
-        return [apart(one) for one in plain] if isinstance(plain, list) else plain
-
-    path.write_text(json.dumps(apart(pack(state))), encoding="utf-8")
-    write_tensors(path.with_suffix(".safetensors"), ((str(number), one) for number, one in enumerate(tensors)))
+    path.write_text(json.dumps(moments), encoding="utf-8")
+    write_tensors(path.with_suffix(".safetensors"), tensors.items())
 
 
-def _read(path: Path) -> Any:
-    """What `_write` wrote; nothing in it is run."""
-    tensors: Mapping[str, Any] = read_kept_tensors(path)
-
-    def together(found: dict[str, Any]) -> Any:
-        return tensors[found["<tensor>"]].to(found["device"]) if "<tensor>" in found else found
-
-    return unpack(json.loads(path.read_text(encoding="utf-8"), object_hook=together))
+def read(path: Path) -> tuple[dict[str, Plain], Mapping[str, Any]]:
+    """What `write` wrote; nothing in it is run."""
+    return json.loads(path.read_text(encoding="utf-8")), read_kept_tensors(path)

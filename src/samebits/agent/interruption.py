@@ -10,20 +10,19 @@ import time
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch.nn.parameter import is_lazy
 
 from samebits.agent.checkpoints import Checkpoints, Passage
 from samebits.agent.fetches import Fetches
-from samebits.agent.giving_back import GivingBack, keep
+from samebits.agent.giving_back import GivingBack, Keeping
 from samebits.agent.lanes import Lane
-from samebits.agent.listening import Named, listen
+from samebits.agent.listening import Named
 from samebits.agent.log import Log
 from samebits.agent.models import CALLED
 from samebits.base.errors import SamebitsError
 from samebits.base.ranks import rank_and_world_size
 from samebits.base.sites import at_home
-from samebits.runfolder.notes import Interrupted, Scaled
+from samebits.runfolder.notes import Interrupted
 from samebits.runfolder.spec import AVERAGED, ResumeSpec
 
 if TYPE_CHECKING:
@@ -45,28 +44,22 @@ class Interruption:
         self.fetches = Fetches(recorder)
         self.checkpoints = Checkpoints(recorder, self.saved, self.loaded)
         self._asked = 0.0
-        self._scales = False
-        self.giving_back = None if spec.restored is None else GivingBack(recorder, spec.restored, self.fetches)
+        self.giving_back: GivingBack | None = None
+        self.keeping = None if spec.keep_at is None else Keeping(recorder)
 
     def install(self, stack: ExitStack) -> None:
         """Watch what is saved, loaded and fetched."""
         self.checkpoints.install(stack)
         self.fetches.install(stack)
-        stack.callback(listen(torch.amp.GradScaler, "scale", self.recorder.safely(self.scaled)))
-        if self.giving_back is not None:
+        if self.spec.restored is not None:
+            self.giving_back = GivingBack(self.recorder, self.spec.restored, self.fetches)
             self.giving_back.install(stack)
-
-    def scaled(self, scaler: Any, *_: object) -> None:
-        if not self._scales and scaler.is_enabled():
-            self._scales = True
-            self.recorder.journal.note(Scaled())
 
     def saved(self, passage: Passage, steps: int) -> None:
         log = self.recorder.main.log
         if log.ending is not None:
             log.ending.saved(steps)
-        if steps == self.spec.keep_at:
-            keep(self.recorder, steps)
+        self._keep(steps)
         torn = self.spec.torn_save
         if torn is not None and steps >= torn and os.path.isfile(passage.path):
             os.truncate(passage.path, os.path.getsize(passage.path) // 2)
@@ -74,7 +67,18 @@ class Interruption:
 
     def loaded(self, passage: Passage) -> None:
         if self.giving_back is not None:
-            self.giving_back.at("load")
+            self.giving_back.loaded()
+
+    def called(self) -> None:
+        """A model is called that is not called by another one."""
+        for one in (self.keeping, self.giving_back):
+            if one is not None:
+                one.called("call")
+
+    def _keep(self, steps: int) -> None:
+        """Of every rank, whichever of them saves."""
+        if self.keeping is not None and steps == self.spec.keep_at:
+            self.keeping.open()
 
     def states(self, lane: Lane) -> list[Named]:
         """Whatever models hold that no optimizer trains, changed or not: what an operation writes need not be told.
@@ -98,8 +102,11 @@ class Interruption:
 
     def step_ended(self, log: Log) -> None:
         """Called when the row of a step was closed."""
+        self._keep(log.step)
         if log.step in self.spec.saved_at:
             self.checkpoints.saved_unseen(log.step)
+        if self.giving_back is not None:
+            self.giving_back.close()
         last, asked = log.step - 1, self.spec.stop_after
         if asked is None or last < asked:
             return
@@ -123,6 +130,8 @@ class Interruption:
 
     def _kill(self, log: Log, torn: str = "") -> None:
         log.commit()
+        if self.keeping is not None:
+            self.keeping.close()
         self.recorder.journal.note(Interrupted(log.step - 1, "SIGKILL", log.rank, torn))
         os.kill(os.getpid(), signal.SIGKILL)
 

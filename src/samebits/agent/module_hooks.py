@@ -66,6 +66,8 @@ class ModuleHooks:
     def _outermost_called(self, module: torch.nn.Module, args: object) -> None:
         self.recorder.inside.outermost = weakref.ref(module)
         self.recorder.begin_if_over(module)
+        if self.recorder.interruption is not None:
+            self.recorder.interruption.called()
         lane = self.recorder.lane
         training, log = lane.training, lane.log
         is_step = training.forward_open and not training.has_optimizer and not training.has_backward

@@ -16,6 +16,7 @@ from samebits.agent.graphs import UNSEEN, Graphs
 from samebits.agent.listening import Named, gradients, listen
 
 if TYPE_CHECKING:
+    from samebits.agent.log import Log
     from samebits.agent.recorder import Recorder
 
 # An optimizer's state is the largest stream and the last to tell anything new: it follows from gradients, and whatever
@@ -34,6 +35,7 @@ class OptimizerHooks:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self.graphs = Graphs(recorder.safely(self.graph_replayed))
+        self.is_training = True
 
     def install(self, stack: ExitStack) -> None:
         """Be called when optimizers are made and stepped, and when a CUDA graph runs."""
@@ -44,7 +46,9 @@ class OptimizerHooks:
             register_optimizer_step_post_hook(safely(self.after_step)),
         ):
             stack.callback(_left_over.append, handle)
-        stack.callback(listen(torch.optim.Optimizer, "__init__", after=safely(self.optimizer_made)))
+        # One that was unpickled or copied never ran `__init__`.
+        for made in ("__init__", "__setstate__"):
+            stack.callback(listen(torch.optim.Optimizer, made, after=safely(self.optimizer_made)))
         self.graphs.install(stack)
 
     def optimizer_made(self, result: object, optimizer: torch.optim.Optimizer, *_: object) -> None:
@@ -60,6 +64,9 @@ class OptimizerHooks:
             return
         if lane.ops is not None:
             lane.ops.places.optimizer_called(optimizer)
+        self.is_training = _has_closure(args, kwargs) or not _only_fills_in(optimizer, lane.log)
+        if not self.is_training:
+            return
         lane.training.has_stepped = lane.training.has_optimizer = True
         if _has_closure(args, kwargs):
             # It calls the model, which names the parameters, and backward: what is there now is of the last step.
@@ -74,6 +81,8 @@ class OptimizerHooks:
             return
         if lane.ops is not None:
             lane.ops.places.optimizer_returned()
+        if not self.is_training:
+            return
         held, log = lane.optimizers.meet(optimizer), lane.log
         named, _ = lane.optimizers.named(held)
         if not log.has("grad"):
@@ -114,6 +123,21 @@ class OptimizerHooks:
             self.recorder.log.add("init", self.recorder.optimizers.named(held)[1])
             found += self.recorder.optimizers.own(held)
         return found
+
+
+def _only_fills_in(optimizer: torch.optim.Optimizer, log: Log) -> bool:
+    """Whether a step trains nothing, and only makes state that can be loaded into.
+
+    So does `torch.distributed.checkpoint`: nothing was computed for it, and rates and gradients are all zero.
+    """
+    if log.has("loss") or log.has("grad") or any(not _is_zero(one.get("lr", 1)) for one in optimizer.param_groups):
+        return False
+    tensors = (tensor.grad for group in optimizer.param_groups for tensor in group["params"])
+    return all(gradient is None or not bool(gradient.any()) for gradient in tensors)
+
+
+def _is_zero(rate: Any) -> bool:
+    return bool(rate == 0) if not torch.is_tensor(rate) or rate.device.type == "cpu" else False
 
 
 def _has_closure(args: Any, kwargs: Any) -> bool:

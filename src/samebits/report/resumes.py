@@ -9,23 +9,23 @@ from samebits.report.documents.resumes import MissingDocument, ResumeDocument, T
 from samebits.report.json import error_json, location_if_known, place_if_known, run_json
 from samebits.report.places import counted, place_of, where, which
 from samebits.report.rows import laid_out
+from samebits.resuming.missing import MOST_TOLD, told
 from samebits.resuming.verdict import Missing, Resumption, State, Trial
 
 _TRAINING = "samebits.state.Training"
-# What differs first, where no state explains it.
-_NOT_KNOWN = {
-    "grad": "the losses are the same, and the gradients are not; what clips, freezes or hooks them goes on otherwise",
-    "artifact": "it saves there in one run and not in the other; what decides that, such as the best result so far, "
-    "goes on otherwise",
-    "loss": "the same data, parameters and generators give another loss; a number of the script's own, such as the "
-    "weight of a term, goes on otherwise",
+# What to look at where no state that was given back explains it, by what differs first.
+_LOOK_AT = {
+    "grad": "what clips, freezes or hooks gradients",
+    "artifact": "what decides when and what it saves there, such as the best result so far",
+    "loss": "what goes into the loss beside the data, and what the model does with them",
+    "batch": "where its data come from: a server, a process, or a file that goes on",
 }
 _REMEDIES: dict[State, str] = {
     "not-resumed": "load the checkpoint where the script starts, and go on with the step that it was saved at; "
     "where it has to be told which one, say so: --with '--resume PATH'",
     "parameters": "save model.state_dict() of every model, and load it before the first step",
     "buffers": "save the whole model.state_dict(), which holds its buffers, and not its parameters alone",
-    "averaged": "save the averaged weights with the model, and load them",
+    "averaged": "save every copy of the weights (averaged, target, best) with the model, and load it",
     "position": "save how many batches of the epoch are done, and skip as many when the epoch is resumed",
     "order": "give the sampler a generator of its own, seeded by seed and epoch (sampler.set_epoch, or "
     "generator=torch.Generator().manual_seed(seed + epoch)), or save its state at the start of the epoch",
@@ -40,6 +40,10 @@ _REMEDIES: dict[State, str] = {
     "accumulation": "save after an optimizer step, or save the gradients and how many batches are in them",
     "rank-state": "save the state of every rank in a file of its own, and load that on the same rank",
     "look-ahead": "save the position of the batch that was trained last, not of the one that was fetched last",
+    "mode": "set again which parameters are trained (requires_grad), and which modules are in which mode (train, eval)",
+    "carried": "save what one step hands to the next (hidden states, the state of an environment), and load it",
+    "counter": "save that number with the rest, and load it",
+    "replay": "save what was collected (a replay buffer, a history), and load it",
     "epoch": "save which epoch is under way and whether it is over, and begin the next one only then",
 }  # fmt: skip
 # What `samebits.state.Training` holds, besides what every script saves.
@@ -64,6 +68,7 @@ def resume_text(found: Resumption) -> str:
     rows: list[tuple[str, str]] = []
     for trial in found.trials:
         rows += _trial_rows(trial, is_one_of_many=len(found.trials) > 1)
+    rows.append(("rests on", _rests_on(found)))
     if found.seed is not None:
         rows.append(("seed", f"{found.seed}, of the steps that were chosen at random"))
     return laid_out(_headline(found), [*rows, *_ran(found)])
@@ -71,6 +76,8 @@ def resume_text(found: Resumption) -> str:
 
 def _headline(found: Resumption) -> str:
     first = found.first
+    if first is not None and first is found.failing and first.error is not None:
+        return f"different bits: {first.error.message.splitlines()[0]}"
     if first is None or not (first.compared or first.differs):
         trouble = found.trouble
         return "undecided: no resumed step could be compared" if trouble is None else trouble.message.splitlines()[0]
@@ -100,6 +107,17 @@ def _agrees(found: Resumption) -> str:
     return f"{steps}, the training agrees with the uninterrupted one, {each}for {counted(compared, 'step')}"
 
 
+def _rests_on(found: Resumption) -> str:
+    """Where it was killed, what was loaded then, and how much was compared."""
+    parts = []
+    for trial in found.trials:
+        loaded = ", ".join(f"{name or 'a file'} of {counted(steps, 'step')}" for name, steps in trial.loaded)
+        end = ", and what was saved at the end" if trial.is_to_the_end else ""
+        compared = "not judged" if trial.error else f"{counted(trial.compared, 'step')} compared{end}"
+        parts.append(f"killed after step {trial.killed_after}, loaded {loaded or 'nothing that was seen'}: {compared}")
+    return f"{'; '.join(parts)} (data, losses, gradients, parameters, buffers, optimizers, what is saved)"
+
+
 def _trial_rows(trial: Trial, is_one_of_many: bool) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     if is_one_of_many:
@@ -112,8 +130,7 @@ def _trial_rows(trial: Trial, is_one_of_many: bool) -> list[tuple[str, str]]:
         rows.append(("", _state_of(one)))
         rows.append(("", f"cure: {remedy(one.state)}"))
     if trial.differs and not trial.missing:
-        stream = "" if trial.divergence is None else trial.divergence.stream
-        rows.append(("missing", f"not known: {_NOT_KNOWN.get(stream, 'no rule explains it')}"))
+        rows.append(("missing", f"not known: {_not_known(trial)}"))
     rows.append(("killed", _killed(trial)))
     checkpoint = trial.checkpoint
     if checkpoint.saved_at is not None:
@@ -131,9 +148,13 @@ def _trial_rows(trial: Trial, is_one_of_many: bool) -> list[tuple[str, str]]:
 def _state_of(missing: Missing) -> str:
     if missing.confirmed:
         return "confirmed: with that state given back, the training goes on with the same bits there"
-    if missing.is_tried:
-        return "given back as it was at the save, it is no cure: something draws in between, or is missing, too"
-    return "seen in what was recorded; it was not given back to make sure"
+    return "suspected: read off what was recorded; given back from outside, it did not or could not show"
+
+
+def _not_known(trial: Trial) -> str:
+    stream = "" if trial.divergence is None else trial.divergence.stream
+    held = f"given back, it is no cure: {told(trial.lacks[:MOST_TOLD])}; " if trial.lacks else ""
+    return f"{held}look at {_LOOK_AT.get(stream, 'what the script does between the load and that step')}"
 
 
 def _killed(trial: Trial) -> str:
@@ -172,6 +193,7 @@ def resume_json(found: Resumption) -> ResumeDocument:
         "missing": [] if first is None else [_missing(one) for one in first.missing],
         "saved_at": None if first is None else location_if_known(first.checkpoint.saved_at),
         "loaded_at": None if first is None else location_if_known(first.checkpoint.loaded_at),
+        "rests_on": _rests_on(found) if found.trials else "",
         "trials": [_trial(trial) for trial in found.trials],
         "seed": found.seed,
         "not_observed": list(found.not_observed),

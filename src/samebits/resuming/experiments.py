@@ -2,44 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from samebits.base.errors import InterruptError, SamebitsError, ScriptFailedError, UsageError
+from samebits.base.sites import Site
 from samebits.checking.asking import BudgetSpentError
 from samebits.checking.pool import RunPool
 from samebits.checking.unjudgeable import why_unjudgeable
 from samebits.checking.verdict import Run
-from samebits.comparison.locate import first_divergence as divergence_of
+from samebits.comparison.locate import Position
 from samebits.comparison.runs import saved_beside
-from samebits.resuming.missing import missing_states, not_resumed, wrong_generators
+from samebits.resuming.missing import SEVERAL, likely, not_resumed, suspected, told, wrong_generators
 from samebits.resuming.plan import Kill, Request, again_run, killed_run, kills, resumed_run, uninterrupted_run
-from samebits.resuming.seen import Seen, read_seen, what_was_loaded
+from samebits.resuming.seen import Seen, loads_of, read_seen, what_it_lacks, what_was_loaded
 from samebits.resuming.tracks import (
     Difference,
     Side,
+    Start,
     as_divergence,
     first_divergence,
     position,
     start_of,
     tracks_of,
 )
-from samebits.resuming.verdict import Checkpoint, Missing, Resumption, Trial
-from samebits.runfolder.notes import Loaded, Saved, Unseen, read_notes
+from samebits.resuming.verdict import Checkpoint, Missing, Resumption, State, Trial
+from samebits.runfolder.notes import Fetched, Lacks, Loaded, Saved, Unseen, read_notes
 from samebits.runfolder.removal import remove
 from samebits.runfolder.spec import Moment, Restored
 
-# Which of the kept states gives back what is missing.
-_CURED_BY = {
-    "order": "generators",
-    "epoch": "generators",
-    "sample-generators": "generators",
-    "generators": "generators",
-    "optimizer": "optimizer",
-    "scheduler": "optimizer",
-}
+# So many runs are made at most to find out what one resume lacks.
+MOST_TRIES = 16
 
+_ASIDE = (
+    "saved in another thread while the training went on: what the file holds was written to meanwhile, and is of a "
+    "later step than it says"
+)
+First = tuple[Side, int, Difference]
 NEVER_REPEATS = "the script does not repeat even when it is not interrupted"
 
 
@@ -103,6 +103,8 @@ class _Testing:
         self._need_saves()
         for kill in kills(self.request, self.seen.saved_in(), self.steps):
             self.trials.append(self._trial(kill))
+            if self.trials[-1].differs and not (self.request.at or self.request.kills):
+                break
 
     def _need_saves(self) -> None:
         saves = self.seen.steps_saved
@@ -129,12 +131,6 @@ class _Testing:
     # ---- one trial
 
     def _trial(self, kill: Kill) -> Trial:
-        trial = self._stopped_and_resumed(kill)
-        if trial.divergence is not None:
-            self._need_repeat_up_to(trial.divergence.step, proved=trial.killed_after + 1)
-        return trial
-
-    def _stopped_and_resumed(self, kill: Kill) -> Trial:
         assert self.whole is not None
         killed = self.pool.run(killed_run(self.request, kill, str(self.whole.path)))
         seen = read_seen(killed.path)
@@ -146,11 +142,16 @@ class _Testing:
             for state in killed.path.glob("kept.*"):
                 remove(state)
 
-    def _need_repeat(self, killed: Run) -> None:
-        assert self.whole is not None
-        place = divergence_of(self.whole.outcome.folder.recordings(), killed.outcome.folder.recordings())
-        if place is not None and place.stream != "length":
-            raise _never_repeats(place.step)
+    def _need_repeat(self, again: Run) -> None:
+        """In what it trains: what is saved beside may be torn by its own saving, and is judged where it is loaded."""
+        tracks = tracks_of(again.outcome.folder.recordings())
+        sides = [Side(self.tracks[rank], tracks[rank], Start(0)) for rank in self.tracks.keys() & tracks.keys()]
+        found = [row for side in sides if (row := side.first_trained()) is not None]
+        if found:
+            raise SamebitsError(
+                f"{NEVER_REPEATS}: two runs with everything pinned diverge at step {min(found)}",
+                "samebits check says why; a resume can be judged when that is mended",
+            )
 
     def _need_stop(self, killed: Run, seen: Seen, kill: Kill) -> None:
         if killed.trouble is not None:
@@ -164,8 +165,10 @@ class _Testing:
 
     def _resumed(self, stopped: _Stopped, most: int | None) -> Trial:
         left = self.steps - max((one.steps for one in stopped.seen.saves if one.steps > 0), default=0)
-        last = max(1, left if most is None else min(left, most)) - 1
-        run = self.pool.run(resumed_run(self.request, last), command=self.request.again)
+        is_to_the_end = most is None and self.whole is not None and self.whole.facts.stopped_after is None
+        last = None if is_to_the_end else max(1, left if most is None else min(left, most)) - 1
+        plan = resumed_run(self.request, last, Restored(str(stopped.run.path)))
+        run = self.pool.run(plan, command=self.request.again)
         torn = next((stop.torn for stop in stopped.seen.stops if stop.torn), "")
         after = max(stop.step for stop in stopped.seen.stops)
         trial = Trial(self.request.signal, after, torn, runs=(stopped.run.id, run.id))
@@ -186,18 +189,20 @@ class _Testing:
             saved_step=None if start.is_from_the_start else start.step,
             resumed_step=start.step,
             compared=min(side.rows for side in looked.sides),
+            is_to_the_end=is_to_the_end and run.facts.stopped_after is None,
+            loaded=loads_of(stopped.seen, read_seen(run.path)),
             checkpoint=looked.checkpoint,
         )
         if not trial.compared:
             return replace(trial, error=_none_to_compare(start.step, self.steps))
         if start.is_from_the_start:
-            return replace(trial, missing=tuple(looked.missing()))
+            return replace(trial, missing=(looked.not_resumed(),))
         first = looked.first()
         if first is None:
             return self._ended_alike(trial, looked, run)
         divergence = as_divergence(*first, looked.ranks_at(first))
-        trial = replace(trial, divergence=divergence, missing=tuple(looked.missing()))
-        return self._confirmed(trial, looked, stopped, last)
+        self._need_repeat_up_to(divergence.step, proved=trial.killed_after + 1)
+        return self._judged(replace(trial, divergence=divergence), looked, stopped, last)
 
     def _why_not(self, run: Run, trial: Trial) -> SamebitsError | None:
         """Why a run that was to resume says nothing; a script that starts a second time may need to be told so."""
@@ -242,51 +247,121 @@ class _Testing:
 
     def _need_repeat_up_to(self, step: int, proved: int) -> None:
         """The killed run has shown that the script repeats, as far as it went; another one shows the rest."""
-        if step < proved:
-            return
-        assert self.whole is not None
-        again = self.pool.run(again_run(self.request, step))
-        place = divergence_of(self.whole.outcome.folder.recordings(), again.outcome.folder.recordings(), step)
-        if place is not None:
-            raise _never_repeats(place.step)
+        if step >= proved:
+            self._need_repeat(self.pool.run(again_run(self.request, step)))
 
     # ---- what it lacks, by experiment
 
-    def _confirmed(self, trial: Trial, looked: _Looked, stopped: _Stopped, last: int) -> Trial:
-        """Give back what seems to be missing; where that helps it was missing, and what still differs is next."""
-        first = looked.first()
-        suspect = next((one for one in trial.missing if one.state in _CURED_BY), None)
-        restored = None if first is None or suspect is None else looked.cure(first, suspect, stopped.run.path)
-        if first is None or suspect is None or restored is None:
-            return trial
-        run = self.pool.run(resumed_run(self.request, last, restored), command=self.request.again)
-        trial = replace(trial, runs=(*trial.runs, run.id))
-        cured = _Looked.at(self, stopped, run) if run.succeeded else None
-        if cured is None:
-            return trial
-        after = cured.first()
-        if after is not None and position(after[1], after[2]) <= position(first[1], first[2]):
-            found = looked.missing(is_cured=False) if suspect.state == "order" else trial.missing
-            return replace(trial, missing=tuple(_as_tried(one, suspect) for one in found))
-        return replace(trial, missing=_with_confirmed(trial.missing, suspect, cured))
+    def _judged(self, trial: Trial, looked: _Looked, stopped: _Stopped, last: int | None) -> Trial:
+        """Give back what may be missing; where that helps it was missing, and what still differs is next."""
+        trying = _Trying(self, stopped, last, looked)
+        found = [replace(one, location=looked.location) for one in trying.all()]
+        return replace(trial, missing=tuple(found), runs=(*trial.runs, *trying.runs), lacks=tuple(trying.lacks))
 
 
-def _as_tried(one: Missing, suspect: Missing) -> Missing:
-    return replace(one, is_tried=True) if one.state == suspect.state else one
+class _Trying:
+    """Runs that are given back one thing after the other.
 
+    Attributes:
+        given: what helped.
+        looked: the resumed run with that.
+        runs: numbers of those that were made.
+        lacks: what is held otherwise, and was not found to matter.
+    """
 
-def _with_confirmed(missing: Sequence[Missing], suspect: Missing, cured: _Looked) -> tuple[Missing, ...]:
-    """The suspect confirmed, and what still differs added."""
-    # An order that comes from the global generators is cured by them, whatever epoch it looked like.
-    state = "order" if suspect.state == "epoch" else suspect.state
-    still = [one for one in cured.missing() if (suspect.state, one.state) != ("sample-generators", "generators")]
-    states = {one.state for one in still}
-    # Of what was seen besides, that counts which is seen without the suspect, too.
-    before = missing[: missing.index(suspect) + 1]
-    found = [replace(one, confirmed=True, state=state) if one is suspect else one for one in before]
-    found += [one for one in missing[len(before) :] if one.state in states]
-    known = {one.state for one in found}
-    return (*found, *(one for one in still if one.state not in known))
+    def __init__(self, testing: _Testing, stopped: _Stopped, last: int | None, looked: _Looked) -> None:
+        self.testing, self.stopped, self.last, self.looked = testing, stopped, last, looked
+        self.given = Restored(str(stopped.run.path))
+        self.runs: list[int] = []
+        self.lacks = looked.lacks
+
+    def all(self) -> list[Missing]:
+        """What is missing, the first cause first."""
+        found: dict[State, Missing] = {}
+        while (first := self.looked.first()) is not None:
+            said = suspected(*first, {one.a.rank: one for one in self.looked.sides})
+            if self.looked.is_aside and first[1] == 0 and {"position", "parameters"} & {one.state for one in said}:
+                # What is older than the parameters is right, and these were still trained.
+                said = [replace(said[0], state="parameters", evidence=_ASIDE)]
+            confirmed = self._next(first, said)
+            if not confirmed:
+                # What is only suspected is told of where nothing is known, not of what may follow from what is.
+                found |= {} if found else {one.state: one for one in said}
+                break
+            found |= {one.state: one for one in confirmed if one.state not in found}
+        return list(found.values())
+
+    def _next(self, first: First, said: Sequence[Missing]) -> list[Missing]:
+        """What explains the first difference, confirmed."""
+        for one in said:
+            restored = self.looked.cure(first, one, self.given)
+            if restored is not None and self._helps(restored, one.state, first):
+                # An order that generators cure is drawn from them, whatever epoch it looked like.
+                return [replace(one, state="order" if one.state == "epoch" else one.state, confirmed=True)]
+        groups = likely(self.lacks, first[2].stream)
+        if self.looked.has_loader:
+            # What a loader draws from is given back when it draws.
+            groups.pop("generators", None)
+        return self._narrowed(first, groups, said)
+
+    def _narrowed(self, first: First, groups: Mapping[State, list[Lacks]], said: Sequence[Missing]) -> list[Missing]:
+        """Each state by itself, the likely ones first; else everything."""
+        before = self.looked, self.given
+        for state, group in groups.items():
+            # Among several may be what the script resumes with, such as the checkpoint itself: then one by one.
+            alone = [[one] for one in group] if state in SEVERAL and len(group) > 1 else []
+            for some in (group, *alone):
+                if self._helps(self._with(some), state, first):
+                    return [self._named(first, state, some, said, *before)]
+        everything = [one for group in groups.values() for one in group]
+        if len(groups) > 1 and self._helps(self._with(everything), "all that differs", first):
+            # Only together: each of them is missing.
+            self.lacks = []
+            return [Missing(state, told(group), group[0].rank, confirmed=True) for state, group in groups.items()]
+        return []
+
+    def _named(
+        self, first: First, state: State, group: list[Lacks], said: Sequence[Missing], looked: _Looked, given: Restored
+    ) -> Missing:
+        """Which one of several it is, by halves."""
+        best = self.looked, self.given
+        while state in SEVERAL and len(group) > 1:
+            for half in (group[: len(group) // 2], group[len(group) // 2 :]):
+                self.looked, self.given = looked, given
+                if self._helps(self._with(half), state, first, best[0]):
+                    best, group = (self.looked, self.given), half
+                    break
+            else:
+                break
+        self.looked, self.given = best
+        self.lacks = [one for one in self.lacks if one not in group]
+        # Of data that are known by their indices it was read what is wrong with them; this says where that comes from.
+        by_data = next((one for one in said if one.state in ("epoch", "order", "position", "rank-state")), None)
+        if by_data is not None:
+            return replace(by_data, evidence=f"{by_data.evidence}; {told(group)}", confirmed=True)
+        return Missing(state, told(group), group[0].rank, confirmed=True)
+
+    def _with(self, lacks: Sequence[Lacks]) -> Restored:
+        paths = dict.fromkeys((*self.given.slots, *(one.path for one in lacks)))
+        return replace(self.given, slots=tuple(paths))
+
+    def _helps(self, restored: Restored, what: str, first: First, best: _Looked | None = None) -> bool:
+        """Whether the training then agrees beyond that place, or as far as the best; what it was given then stays."""
+        if len(self.runs) >= MOST_TRIES:
+            return False
+        plan = resumed_run(self.testing.request, self.last, restored, what)
+        run = self.testing.pool.run(plan, command=self.testing.request.again)
+        self.runs.append(run.id)
+        looked = _Looked.at(self.testing, self.stopped, run) if run.succeeded else None
+        if looked is None or looked.sides[0].start.step != self.looked.sides[0].start.step:
+            return False
+        place = looked.place
+        if place is not None and place <= position(first[1], first[2]):
+            return False
+        if place is not None and best is not None and (best.place is None or place < best.place):
+            return False
+        self.looked, self.given = looked, restored
+        return True
 
 
 @dataclass(frozen=True)
@@ -296,8 +371,10 @@ class _Looked:
     sides: Sequence[Side]
     checkpoint: Checkpoint
     is_loaded: bool
+    lacks: list[Lacks]
     torn: str = ""
     told: int | None = None
+    is_aside: bool = False
 
     @classmethod
     def at(cls, testing: _Testing, stopped: _Stopped, run: Run) -> _Looked | None:
@@ -315,20 +392,54 @@ class _Looked:
         steady, sides = frozenset(name for name, agrees in beside.items() if agrees), []
         for rank in sorted(testing.tracks.keys() & tracks.keys()):
             a, b = testing.tracks[rank], tracks[rank]
+            fetched = testing.seen.of_rank(rank), seen.of_rank(rank)
             start = start_of(a, b, known, most)
-            counts, fetched = _counts(stopped.seen, start.step), (testing.seen.of_rank(rank), seen.of_rank(rank))
-            sides.append(Side(a, b, start, counts, *fetched, testing.seen.has_scaler, steady))
+            side = Side(a, b, start, _counts(stopped.seen, start.step), *fetched, steady)
+            if known is not None and known != start.step and not start.is_from_the_start and side.has_other_data:
+                # Parameters of one file, and the rest of another one that is newer: the data say how far it was.
+                other = Side(a, b, Start(known, has_parameters=False), _counts(stopped.seen, known), *fetched, steady)
+                side = side if other.has_other_data else other
+            sides.append(side)
         if saved is None or saved.steps != sides[0].start.step:
             saved = next((one for one in reversed(stopped.seen.saves) if one.steps == sides[0].start.step), saved)
         torn = next((Path(stop.torn).name for stop in stopped.seen.stops if stop.torn), "")
         told = None if loaded is not None else min(testing.request.saved_at, default=None)
-        return cls(sides, _checkpoint(saved, loaded, stopped.seen), loaded is not None, torn, told)
+        checkpoint = _checkpoint(saved, loaded, stopped.seen)
+        return cls(
+            sides,
+            checkpoint,
+            loaded is not None,
+            what_it_lacks(run.path),
+            torn,
+            told,
+            saved is not None and saved.is_aside,
+        )
 
-    def first(self) -> tuple[Side, int, Difference] | None:
+    @property
+    def place(self) -> Position | None:
+        """Where it differs first."""
+        first = self.first()
+        return None if first is None else position(first[1], first[2])
+
+    @property
+    def has_loader(self) -> bool:
+        """Whether loaders hand its data over."""
+        return bool(self.sides[0].b_fetched)
+
+    @property
+    def location(self) -> Site | None:
+        return self.checkpoint.saved_at or self.checkpoint.loaded_at
+
+    def not_resumed(self) -> Missing:
+        """It starts from the beginning."""
+        path = Path(self.checkpoint.path).name if self.is_loaded else ""
+        return replace(not_resumed(self.sides[0], path, self.torn, self.told), location=self.location)
+
+    def first(self) -> First | None:
         """The first place at which it differs."""
         return first_divergence(self.sides)
 
-    def ranks_at(self, first: tuple[Side, int, Difference]) -> list[int]:
+    def ranks_at(self, first: First) -> list[int]:
         """The ranks that differ there."""
         _, row, difference = first
         found = []
@@ -338,40 +449,33 @@ class _Looked:
                 found.append(side.a.rank)
         return found
 
-    def missing(self, is_cured: bool | None = None) -> list[Missing]:
-        """What explains it, once it is known whether giving back the generators cures it."""
-        path = Path(self.checkpoint.path).name if self.is_loaded else ""
-        first = self.first()
-        if self.sides[0].start.is_from_the_start:
-            found = [not_resumed(self.sides[0], path, self.torn, self.told)]
-        elif first is None:
-            return []
-        else:
-            found = missing_states(*first, {one.a.rank: one for one in self.sides}, is_cured)
-        location = self.checkpoint.saved_at or self.checkpoint.loaded_at
-        return [replace(one, location=location) for one in found]
-
-    def cure(self, first: tuple[Side, int, Difference], suspect: Missing, killed: Path) -> Restored | None:
+    def cure(self, first: First, suspect: Missing, given: Restored) -> Restored | None:
         """What to give back, and when, to see whether a suspected state is missing; None where that cannot be tried."""
         side, row, _ = first
-        what = _CURED_BY[suspect.state]
-        if not any(killed.glob("kept.*")):
+        a, b = side.fetched(row)
+        if row > 0 and suspect.state == "generators":
+            a, b = side.fetched(0)
+        if not a or not b or given.moment is not None:
             return None
-        if what == "optimizer":
-            return Restored(str(killed), "optimizer", "step") if row == 0 else None
+        batch = side.b_fetched.index(b[0])
+        if suspect.state in ("position", "look-ahead"):
+            skip = a[0].position - _position_of(side, b[0])
+            return replace(given, moment="batch", batch=batch, skip=skip) if skip > 0 else None
+        if suspect.state not in ("order", "epoch", "sample-generators", "generators"):
+            return None
         # What the script has seeded itself by then is right, and stays.
         names = tuple(wrong_generators(side, row)) if suspect.state == "generators" else ()
-        a, b = side.fetched(row)
-        if row > 0:
-            a, b = side.fetched(0)
-        if not a or not b:
-            return Restored(str(killed), "generators", "load", names=names) if self.is_loaded else None
-        if a[0].position == 0:
-            return Restored(str(killed), "generators", "iter", names=names)
-        if suspect.state in ("order", "epoch"):
-            return None
-        moment: Moment = "batch"
-        return Restored(str(killed), "generators", moment, side.b_fetched.index(b[0]), names)
+        known = side.a.column(0, "rng")
+        own = tuple(one.path for one in self.lacks if one.state == "generators" and one.path not in known)
+        names = (*names, *own) if names else ()
+        moment: Moment = "iter" if a[0].position == 0 or suspect.state in ("order", "epoch") else "batch"
+        return replace(given, moment=moment, batch=batch, names=names)
+
+
+def _position_of(side: Side, batch: Fetched) -> int:
+    """Where in the epoch of the uninterrupted run that batch came."""
+    same = (one.position for one in side.a_fetched if one.indices and one.indices == batch.indices)
+    return next(same, batch.position)
 
 
 def _counts(killed: Seen, step: int) -> dict[str, int]:
@@ -385,13 +489,6 @@ def _checkpoint(saved: Saved | None, loaded: Loaded | None, killed: Seen) -> Che
         saved = next((one for one in reversed(killed.saves) if one.steps > 0), None)
     path = loaded.path if loaded is not None and loaded.path else "" if saved is None else saved.path
     return Checkpoint(path, None if saved is None else saved.site, None if loaded is None else loaded.site)
-
-
-def _never_repeats(step: int) -> SamebitsError:
-    return SamebitsError(
-        f"{NEVER_REPEATS}: two runs with everything pinned diverge at step {step}",
-        "samebits check says why; a resume can be judged when that is mended",
-    )
 
 
 def _none_to_compare(start: int, steps: int) -> SamebitsError:

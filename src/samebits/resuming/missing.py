@@ -1,47 +1,63 @@
-"""Which state a resumed training lacks, from what differs first: pure, recordings in and states out."""
+"""Which state a resumed training may lack, from what differs first: pure. By experiment it is known which it does."""
 
 from __future__ import annotations
 
-import math
-import re
-import struct
 from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
 
 from samebits.resuming.tracks import Difference, Side, Track, count_of
 from samebits.resuming.verdict import Missing, State
-from samebits.runfolder.notes import Fetched
-from samebits.runfolder.spec import AVERAGED
+from samebits.runfolder.notes import Fetched, Lacks
+from samebits.runfolder.steps import Stream
 
-_AVERAGED = re.compile(r"ema|averag|swa|shadow|polyak|teacher", re.IGNORECASE)
-_SCHEDULER = re.compile(r"sched|last_epoch|_last_lr|base_lrs", re.IGNORECASE)
-_SCALER = re.compile(r"growth_tracker|growth_factor|scaler|\.scale$", re.IGNORECASE)
-_GENERATOR = re.compile(r"rng|random_state|generator", re.IGNORECASE)
-_POSITION = re.compile(r"sampler|loader|batch_idx|position|offset|cursor", re.IGNORECASE)
-_EPOCH = re.compile(r"epoch$", re.IGNORECASE)
-_OPTIMIZER = re.compile(r"optim|exp_avg|momentum_buffer|param_groups", re.IGNORECASE)
-_RATES = re.compile(r"group\d+\.(lr|initial_lr|weight_decay|momentum|betas\b.*)$")
-_RATE = re.compile(r"\.(lr|initial_lr)$")
-_GROUP = re.compile(r"group\d+\.")
-_COUNTER = re.compile(r"\.step$")
 _GLOBAL = "the global generators stand elsewhere at the end of that step"
+# So many things are told of by their values.
+MOST_TOLD = 3
+
+# States that the resumed run may hold otherwise, by what differs first: what is likely is tried first.
+_LIKELY: dict[Stream, tuple[State, ...]] = {
+    "batch": ("replay", "carried", "generators"),
+    "loss": ("buffers", "parameters", "carried", "replay", "scaler", "mode", "generators"),
+    "output": ("buffers", "parameters", "carried", "replay", "mode", "generators"),
+    "grad": ("accumulation", "mode", "scaler"),
+    "param": ("optimizer", "scheduler", "scaler", "mode", "accumulation"),
+    "buffer": ("averaged", "buffers", "parameters"),
+    "optimizer": ("optimizer", "scheduler"),
+    "artifact": ("averaged", "scheduler", "scaler", "optimizer", "replay"),
+}
+# Where several of these differ, some are only told, and it is asked which one matters.
+SEVERAL: frozenset[State] = frozenset(("counter", "carried", "replay"))
 
 
-def missing_states(
-    side: Side, row: int, difference: Difference, sides: Mapping[int, Side], is_cured: bool | None = None
-) -> list[Missing]:
-    """What explains that a rank differs there, the first cause first; then what is seen besides.
+def likely(lacks: Sequence[Lacks], stream: Stream) -> dict[State, list[Lacks]]:
+    """State → what the resumed run holds of it otherwise, and can be given back; what is likely first."""
+    found: dict[State, list[Lacks]] = {}
+    states = {one.path: one.state for one in lacks}
+    for one in lacks:
+        if one.can_put:
+            # A rate follows from the schedule; beside an optimizer whose state is lost it is lost with that.
+            owner = one.path.partition(".param_groups[")[0]
+            is_lost = one.path != owner and any(path.startswith(f"{owner}.state[") for path in states)
+            found.setdefault("optimizer" if is_lost else cast("State", one.state), []).append(one)
+    order = _LIKELY.get(stream, ())
+    return dict(sorted(found.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)))
 
-    Args:
-        side: the rank.
-        row: of the resumed run.
-        difference: what differs first.
-        sides: all ranks.
-        is_cured: whether it went on with the same bits when it was given its global generators back; None where that
-            was not tried.
+
+def told(lacks: Sequence[Lacks]) -> str:
+    """What is held otherwise, as a clause.
+
+    >>> told([Lacks("trainer.best", "counter", "0.9", "inf")])
+    'trainer.best is inf in the first resumed step, and was 0.9 there'
     """
-    found = {one.state: one for one in reversed([*_explained(side, row, difference, sides, is_cured)])}
-    seen = list(reversed(found.values()))
-    return [*seen, *(one for one in _besides(side, row, seen) if one.state not in found)]
+    own = [one for one in lacks if one.rank == lacks[0].rank]
+    valued = [one for one in own if one.then or one.now][:MOST_TOLD]
+    if not valued:
+        more = f" and {len(own) - 1} more" if len(own) > 1 else ""
+        return f"{own[0].path}{more} {'are' if more else 'is'} not as at the save"
+    return "; ".join(
+        f"{one.path} is {one.now or 'another'} in the first resumed step, and was {one.then or 'another'} there"
+        for one in valued
+    )
 
 
 def not_resumed(side: Side, loaded: str, torn: str = "", told: int | None = None) -> Missing:
@@ -63,47 +79,52 @@ def not_resumed(side: Side, loaded: str, torn: str = "", told: int | None = None
     return Missing("not-resumed", evidence, side.a.rank)
 
 
-def _explained(
-    side: Side, row: int, difference: Difference, sides: Mapping[int, Side], is_cured: bool | None
-) -> Iterator[Missing]:
+def suspected(side: Side, row: int, difference: Difference, sides: Mapping[int, Side]) -> list[Missing]:
+    """What the recordings say of a rank that differs there: of its data, its parameters, or those of another rank.
+
+    Args:
+        side: the rank.
+        row: of the resumed run.
+        difference: what differs first.
+        sides: all ranks.
+    """
     rank = side.a.rank
     swapped = _of_another_rank(side, row, sides)
     if swapped is not None:
-        yield swapped
-        return
+        return [swapped]
     if row == 0 and not side.start.has_parameters:
-        yield _parameters(side, rank)
-    if row == 0 and (wrong := _buffers(side)):
-        yield Missing("buffers", f"{_some(wrong)} as they are before the first resumed step", rank)
-    if row == 0 and not side.start.has_parameters:
-        return
-    for state, evidence in _by_stream(side, row, difference, is_cured):
-        yield Missing(state, evidence, rank)
+        return [_parameters(side, rank)]
+    if difference.stream == "batch" and (data := [*_data(side, row)]):
+        return [Missing(state, evidence, rank) for state, evidence in data]
+    a, b = side.pair(row)
+    losses = count_of(a.get("loss")), count_of(b.get("loss"))
+    if losses[0] != losses[1]:
+        evidence = f"{losses[1]} losses before that step, and {losses[0]} in the uninterrupted run"
+        return [Missing("accumulation", evidence, rank)]
+    strangers = _strangers(side, row) if difference.stream in ("grad", "param") else []
+    if strangers:
+        what = f"it steps {_some(strangers, '')}, which no model has that is called: it was made before the model was"
+        return [Missing("optimizer", what, rank)]
+    wrong = wrong_generators(side, row)
+    if wrong and difference.stream in ("loss", "output"):
+        return [Missing("generators", f"the same data give another loss, and {_GLOBAL} ({', '.join(wrong)})", rank)]
+    return []
+
+
+def _strangers(side: Side, row: int) -> list[str]:
+    """What an optimizer steps that it does not step in the uninterrupted run, where it steps something else."""
+    a, b = (one.get("param") for one in side.pair(row))
+    names = [set() if one is None else set(one.names) for one in (a, b)]
+    return sorted(names[1] - names[0]) if names[0] - names[1] else []
 
 
 def _parameters(side: Side, rank: int) -> Missing:
-    begun, last = side.b.column(0, "init"), side.a.column(side.start.step - 1, "param")
+    begun, last = side.b.column(0, "init"), side.a.parameters_after(side.start.step)
     wrong = [name for name, digest in last.items() if name in begun and begun[name] != digest]
     which = _some(wrong) if wrong else "the parameters differ"
     return Missing(
         "parameters", f"{which} before the first resumed step, though {side.start.step} steps were saved", rank
     )
-
-
-def _buffers(side: Side) -> list[str]:
-    """Buffers that are not as they were when the training was saved."""
-    begun, step = side.b.column(0, "init"), side.start.step
-    known = dict(side.a.column(0, "init"))
-    names = [name for name in begun if name in known and name not in side.a.column(0, "param")]
-    if step:
-        known |= side.a.column(step - 1, "buffer")
-    # What changed between the last step and the save stands in the row of the next step, and may be right.
-    later = side.a.column(step, "buffer")
-    return [
-        name
-        for name in names
-        if known[name] != begun[name] and (name not in later or step == 0 or known[name] != begun[name])
-    ]
 
 
 def _of_another_rank(side: Side, row: int, sides: Mapping[int, Side]) -> Missing | None:
@@ -127,52 +148,22 @@ def _compared(side: Side, row: int, stream: str) -> tuple[dict[str, int], dict[s
     return {name: left[name] for name in common}, {name: right[name] for name in common}
 
 
-# ---- by what differs first -------------------------------------------------------------------------------------------
+# ---- by the data -----------------------------------------------------------------------------------------------------
 
 
 _Said = tuple[State, str]
 
 
-def _by_stream(side: Side, row: int, difference: Difference, is_cured: bool | None) -> Iterator[_Said]:
-    a, b = side.pair(row)
-    losses = count_of(a.get("loss")), count_of(b.get("loss"))
-    if losses[0] != losses[1]:
-        yield "accumulation", f"{losses[1]} losses before that step, and {losses[0]} in the uninterrupted run"
-    elif difference.stream == "batch":
-        yield from _data(side, row, is_cured)
-    elif difference.stream in ("loss", "output"):
-        yield from _losses(side, row)
-    elif difference.stream == "grad":
-        yield from _gradients(side, row, losses[0])
-    elif difference.stream == "param":
-        yield _updates(side, row)
-    elif difference.stream == "buffer":
-        yield _of_buffers(difference)
-    elif difference.stream == "optimizer":
-        yield _of_optimizer(difference.names)
-    elif count_of(a.get("artifact")) == count_of(b.get("artifact")):
-        yield _of_saved(side, difference)
-
-
-def _gradients(side: Side, row: int, losses: int) -> Iterator[_Said]:
-    half = side.counts.get("loss", 0) if row == 0 else 0
-    if half:
-        yield "accumulation", f"saved with {half} of the losses of that step accumulated; their gradients are lost"
-    elif losses > 1:
-        yield "accumulation", "the losses are the same, and the gradients are not: what had been accumulated is lost"
-    # Of one loss for each step nothing is accumulated: what clips or freezes has no name here.
-
-
-def _data(side: Side, row: int, is_cured: bool | None) -> Iterator[_Said]:
+def _data(side: Side, row: int) -> Iterator[_Said]:
     a, b = side.fetched(row)
     known = [(x, y) for x, y in zip(a, b, strict=False) if x.indices and y.indices]
     if known:
-        yield from _indexed(side, row, known, is_cured)
+        yield from _indexed(side, row, known)
     else:
-        yield _unindexed(side, row)
+        yield from _unindexed(side, row)
 
 
-def _indexed(side: Side, row: int, known: Sequence[tuple[Fetched, Fetched]], is_cured: bool | None) -> Iterator[_Said]:
+def _indexed(side: Side, row: int, known: Sequence[tuple[Fetched, Fetched]]) -> Iterator[_Said]:
     step = side.step(row)
     other = next(((x, y) for x, y in known if x.indices != y.indices), None)
     if other is None:
@@ -186,8 +177,7 @@ def _indexed(side: Side, row: int, known: Sequence[tuple[Fetched, Fetched]], is_
         return
     twice = _again(elsewhere.step, step)
     if elsewhere.epoch != own.epoch:
-        # Seeded anew for every epoch, an order is no matter of the generators: of the wrong epoch, it was seeded so.
-        if not now.draws or (is_cured is False and elsewhere.epoch > 0):
+        if not now.draws:
             yield "epoch", f"gets batch {elsewhere.position} of epoch {elsewhere.epoch}, {twice}"
             return
         if elsewhere.position != own.position:
@@ -221,115 +211,22 @@ def _again(elsewhere: int, step: int) -> str:
     )
 
 
-def _unindexed(side: Side, row: int) -> _Said:
+def _unindexed(side: Side, row: int) -> Iterator[_Said]:
     """Batches of which no indices are known: of an iterable dataset, or drawn by the script itself."""
     step = side.step(row)
-    _, now = _compared(side, row, "batch")
+    own, now = _compared(side, row, "batch")
+    if any(own[name] == now[name] for name in own):
+        return  # The data are right, and something is handed to the model beside them.
     same = [one for one in range(side.a.steps) if one != step and _has(side.a, one, now)]
-    if not same:
-        if wrong_generators(side, row):
-            return "generators", f"the data of step {step} are others, and {_GLOBAL}"
-        return "order", f"the data of step {step} are others, and come in no step of the uninterrupted run"
-    nearest = min(same, key=lambda one: abs(one - step))
-    if any(_generators_as(side, row, one) for one in same):
-        return "generators", f"the random numbers start anew: {_again(nearest, step)}"
-    return "position", f"gets the data of step {nearest}: {_again(nearest, step)}"
+    if wrong_generators(side, row) and (not same or any(_generators_as(side, row, one) for one in same)):
+        yield "generators", f"the data of step {step} are others, and {_GLOBAL}"
+    elif same:
+        nearest = min(same, key=lambda one: abs(one - step))
+        yield "position", f"gets the data of step {nearest}: {_again(nearest, step)}"
 
 
 def _has(track: Track, row: int, batch: Mapping[str, int]) -> bool:
     return bool(batch) and set(batch.values()) <= set(track.column(row, "batch").values())
-
-
-def _losses(side: Side, row: int) -> Iterator[_Said]:
-    ratio = _power_of_two(side, row) if side.has_scaler else None
-    if ratio is not None:
-        yield "scaler", f"the losses are the same but for a factor of {ratio:g}, as they are scaled"
-        return
-    wrong = wrong_generators(side, row)
-    if wrong:
-        yield "generators", f"the same data give another loss, and {_GLOBAL} ({', '.join(wrong)})"
-
-
-def _power_of_two(side: Side, row: int) -> float | None:
-    a, b = _compared(side, row, "number")
-    ratios = set()
-    for name, bits in a.items():
-        x, y = _number(bits), _number(b[name])
-        if not x or not math.isfinite(x) or not math.isfinite(y):
-            return None
-        ratios.add(y / x)
-    ratio = ratios.pop() if len(ratios) == 1 else 1.0
-    return ratio if ratio > 0 and ratio != 1 and math.frexp(ratio)[0] == 0.5 else None
-
-
-def _number(bits: int) -> float:
-    return float(struct.unpack("<d", struct.pack("<Q", bits))[0])
-
-
-def _updates(side: Side, row: int) -> _Said:
-    names = _differing(side, row, "optimizer")
-    rates = [name for name in names if _RATES.search(name)]
-    states = [name for name in names if not _GROUP.search(name)]
-    # Other betas or another decay make other moments; and after a step that agrees, what was restored was right.
-    follow = row > 0 or any(not _RATE.search(name) for name in rates)
-    if rates and (not states or follow):
-        return "scheduler", f"the gradients are the same, and {_some(rates)}"
-    return "optimizer", f"the gradients are the same, and {_some(states or names) if names else 'the updates are not'}"
-
-
-def _of_buffers(difference: Difference) -> _Said:
-    if all(name.startswith(AVERAGED) for name in difference.names):
-        return "averaged", f"{_some(difference.names)} after the step"
-    return "buffers", f"{_some(difference.names)} after the step"
-
-
-def _of_optimizer(names: Sequence[str]) -> _Said:
-    if all(_RATES.search(name) for name in names):
-        return "scheduler", f"{_some(names)} after the step"
-    return "optimizer", f"{_some(names)} after the step"
-
-
-def _of_saved(side: Side, difference: Difference) -> _Said:
-    """Only what is saved next differs; what the leaves are called says what they are."""
-    names = difference.names
-    known: tuple[tuple[State, re.Pattern[str]], ...] = (
-        ("averaged", _AVERAGED),
-        ("scaler", _SCALER),
-        ("scheduler", _SCHEDULER),
-        ("generators", _GENERATOR),
-        ("optimizer", _OPTIMIZER),
-        ("position", _POSITION),
-        ("epoch", _EPOCH),
-    )
-    for state, pattern in known:
-        own = [name for name in names if pattern.search(name)]
-        if own:
-            return state, f"in what is saved next, {_some(own)}"
-    trained = side.a.column(0, "param")
-    weights = [name for name in names if any(name.endswith(one) for one in trained)]
-    if weights:
-        return "averaged", f"in what is saved next, {_some(weights)}, and nothing that is trained"
-    return "epoch", f"in what is saved next, {_some(names)}: something that the script counts goes on otherwise"
-
-
-# ---- what is seen besides --------------------------------------------------------------------------------------------
-
-
-def _besides(side: Side, row: int, found: Sequence[Missing]) -> Iterator[Missing]:
-    """States that no difference in the data or the parameters can explain."""
-    states = {one.state for one in found}
-    rank = side.a.rank
-    names = _differing(side, row, "optimizer")
-    counters = [name for name in names if _COUNTER.search(name)]
-    rates = [name for name in names if _RATES.search(name)]
-    # Of gradients that differ for no known reason, some may be missing altogether, and nothing is counted for those.
-    if counters and found:
-        yield Missing("optimizer", f"besides, {_some(counters)} after the step", rank)
-    if rates:
-        yield Missing("scheduler", f"besides, {_some(rates)}", rank)
-    wrong = wrong_generators(side, row)
-    if wrong and states.isdisjoint(("order", "sample-generators", "generators", "epoch", "rank-state", "position")):
-        yield Missing("generators", f"besides, {_GLOBAL} ({', '.join(wrong)})", rank)
 
 
 def wrong_generators(side: Side, row: int) -> list[str]:
@@ -344,13 +241,7 @@ def _generators_as(side: Side, row: int, step: int) -> bool:
     return any(now[name] == then.get(name) for name in wrong)
 
 
-def _differing(side: Side, row: int, stream: str) -> list[str]:
-    a, b = (one.get(stream) for one in side.pair(row))
-    left, right = ({} if one is None else one.as_dict() for one in (a, b))
-    return [name for name in dict.fromkeys([*left, *right]) if left.get(name) != right.get(name)]
-
-
-def _some(names: Sequence[str]) -> str:
+def _some(names: Sequence[str], verb: str = "differ") -> str:
     """`fc.weight and 3 more differ`."""
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return f"{names[0]}{more} {'differ' if more else 'differs'}"
+    return f"{names[0]}{more} {verb if more or not verb else f'{verb}s'}".rstrip()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from samebits.base.errors import UsageError
 from samebits.base.seeds import derive
 from samebits.checking import plan as checks
-from samebits.checking.plan import LOOK_SECONDS, LOOK_STEPS
+from samebits.checking.plan import LOOK_STEPS
 from samebits.factors.catalog import CATALOG
 from samebits.factors.context import Setting
 from samebits.launch.command import Command
@@ -19,8 +19,12 @@ from samebits.workspace.workspace import Isolation
 
 # So many steps are looked at after the first save, and the run is killed so many after a save.
 STEPS_AFTER_SAVE, STEPS_BEFORE_KILL = 10, 3
-# A test takes no more than so many lengths of what is looked at.
-MOST_LENGTHS = 2.5
+# So long is looked for saves: a training of which they are seen later than the first ones shows more.
+LOOK_SECONDS = 20.0
+# The late kill comes at a save in this part of what is looked at: counters count by then, and much is left.
+LATE = (0.5, 0.75)
+# A test takes no more than so many lengths of what is looked at, what it confirms aside.
+MOST_LENGTHS = 3.5
 # No bound for a user: more trials than anybody asks for.
 MOST_RUNS = 10_000
 
@@ -112,9 +116,9 @@ def killed_run(request: Request, kill: Kill, follow: str) -> RunSpec:
     return replace(request.pinned, role="killed", follow=follow, resume=spec, keeps=True)
 
 
-def resumed_run(request: Request, last_row: int, restored: Restored | None = None) -> RunSpec:
-    """The run that goes on, with something given back to it where that is asked."""
-    role = "resumed" if restored is None else f"resumed, {restored.what} given back"
+def resumed_run(request: Request, last_row: int | None, restored: Restored, given: str = "") -> RunSpec:
+    """The run that goes on up to a row, or to its end, with something given back to it where that is asked."""
+    role = f"resumed, {given} given back" if given else "resumed"
     spec = ResumeSpec(restored=restored)
     return replace(request.pinned, role=role, stop_after=last_row, resume=spec, begins="left")
 
@@ -164,20 +168,27 @@ def _last(saves: Sequence[int], step: int) -> int:
 
 
 def _chosen(saves: Mapping[int, SavedIn], steps: int) -> list[Kill]:
-    """A few steps after a save; in the middle of an epoch and at the end of one, where both are seen."""
+    """A few steps after an early save and after a late one, and where the files saved are of different steps.
+
+    Of the two, one lies in the middle of an epoch and one at the end of one, where both are seen.
+    """
     usable = [one for one in sorted(saves) if one < steps] or sorted(saves)[:1]
     # Where another save follows, what is only saved is compared, too.
-    early = [one for one in usable if any(one < other < steps for other in saves)] or usable[:1]
+    followed = [one for one in usable if any(one < other < steps for other in saves)] or usable[:1]
     # What begins anew does not show in the first epoch, and half an accumulation is lost only in the middle of one; the
     # earliest of the rest leaves the most to compare.
-    ranked = sorted(early, key=lambda one: (saves[one].epoch == 0, not saves[one].is_within_step, one))
-    within = [one for one in ranked if not saves[one].is_end]
-    at_end = [one for one in ranked if saves[one].is_end]
-    both = [_after(saves, one, steps) for one in sorted([*within[:1], *at_end[:1]])]
-    # Of several, each is compared up to what is saved next; one alone to the end.
-    if len(both) > 1 and steps + sum(kill.after + 1 + (kill.most or 0) for kill in both) <= MOST_LENGTHS * steps:
-        return both
-    return [replace(_after(saves, (within or at_end)[0], steps), most=None)]
+    early = min(followed, key=lambda at: (saves[at].epoch == 0, not saves[at].is_within_step, saves[at].is_end, at))
+    later = [one for one in usable if one > early]
+    inside = [one for one in later if LATE[0] * steps <= one <= LATE[1] * steps] or later[-1:]
+    late = max(inside, key=lambda one: (saves[one].is_mixed, saves[one].is_end != saves[early].is_end, one), default=0)
+    if not late:
+        return [replace(_after(saves, early, steps), most=None)]
+    chosen = [_after(saves, early, steps), replace(_after(saves, late, steps), most=None)]
+    mixed = [one for one in usable if saves[one].is_mixed]
+    if mixed and not (saves[early].is_mixed or saves[late].is_mixed):
+        chosen.insert(1, _after(saves, mixed[-1], steps))
+    lengths = sum(kill.after + 1 + (kill.most or steps - kill.saved) for kill in chosen)
+    return chosen if steps + lengths <= MOST_LENGTHS * steps else [chosen[0], chosen[-1]]
 
 
 def _after(saves: Mapping[int, SavedIn], one: int, steps: int) -> Kill:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from samebits.runfolder.notes import Fetched, Interrupted, Loaded, Saved, Scaled, read_notes
+from samebits.runfolder.notes import Fetched, Interrupted, Lacks, Loaded, Saved, read_notes
 
 # What the user says with `--saved-at` counts alone.
 TOLD = "--saved-at"
@@ -26,11 +26,13 @@ class SavedIn:
         epoch: of the last batch before, counted from 0.
         is_end: the next batch is one of another epoch.
         is_within_step: losses of the next step were accumulated by then.
+        is_mixed: another file was not saved then, such as the best one, and is older.
     """
 
     epoch: int = 0
     is_end: bool = False
     is_within_step: bool = False
+    is_mixed: bool = False
 
 
 @dataclass(frozen=True)
@@ -41,14 +43,12 @@ class Seen:
         saves, loads: in the order of time.
         fetched: every batch.
         stops: where samebits stopped a process.
-        has_scaler: a gradient scaler scaled the losses.
     """
 
     saves: tuple[Saved, ...] = ()
     loads: tuple[Loaded, ...] = ()
     fetched: tuple[Fetched, ...] = ()
     stops: tuple[Interrupted, ...] = ()
-    has_scaler: bool = False
 
     def of_rank(self, rank: int) -> tuple[Fetched, ...]:
         """The batches of one rank."""
@@ -82,7 +82,9 @@ class Seen:
             )
             save = next(save for save in reversed(self.saves) if save.steps == steps)
             has_losses = save.counts.get("loss", 0) > 0
-            found[steps] = SavedIn(0 if before is None else before.epoch, is_end, has_losses)
+            last = {one.path: one.steps for one in self.saves if 0 < one.steps <= steps}
+            is_mixed = len(set(last.values())) > 1
+            found[steps] = SavedIn(0 if before is None else before.epoch, is_end, has_losses, is_mixed)
         return found
 
 
@@ -95,7 +97,6 @@ def read_seen(folder: Path) -> Seen:
         tuple(read_notes(folder, Loaded)),
         tuple(_of_whole_trainings(list(read_notes(folder, Fetched)))),
         tuple(read_notes(folder, Interrupted)),
-        any(True for _ in read_notes(folder, Scaled)),
     )
 
 
@@ -150,6 +151,15 @@ def what_was_loaded(killed: Seen, resumed: Seen) -> tuple[Saved | None, Loaded |
     return max(found, key=lambda pair: pair[0].steps) if found else (None, others[-1] if others else None)
 
 
+def loads_of(killed: Seen, resumed: Seen) -> tuple[tuple[str, int], ...]:
+    """The files that it loaded before its first step, and how many steps were done when each was saved."""
+    before = [load for load in resumed.loads if load.steps == 0]
+    found = [
+        (Path(load.path).name, save.steps) for load in before if (save := _saved_as(killed.saves, load)) is not None
+    ]
+    return tuple(dict.fromkeys(found))
+
+
 def _saved_as(saves: Sequence[Saved], load: Loaded) -> Saved | None:
     """The last save of that file: by its path and time, else by its time, else by its path."""
     later = [save for save in saves if save.steps > 0]
@@ -161,3 +171,10 @@ def _saved_as(saves: Sequence[Saved], load: Loaded) -> Saved | None:
 
 def _time(one: Saved | Loaded) -> str:
     return one.file.partition(":")[2]
+
+
+def what_it_lacks(folder: Path) -> list[Lacks]:
+    """What a resumed run held otherwise when it was compared last, rank by rank."""
+    notes = list(read_notes(folder, Lacks))
+    last = {note.rank: note.time for note in notes}
+    return [note for note in notes if note.time == last[note.rank]]

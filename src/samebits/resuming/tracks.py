@@ -13,9 +13,13 @@ from samebits.runfolder.spec import AVERAGED
 from samebits.runfolder.steps import COMPARED, Column, Recording, Stream
 
 Columns = Mapping[str, Column]
+# What is called as models call it.
+_OF_MODELS = ("init", "grad", "param", "optimizer", "buffer")
 # What is called by its number within a step.
 _NUMBERED = ("batch", "loss", "output", "artifact", "number")
 _NUMBER = re.compile(r"^(\d+)(.*)$", re.DOTALL)
+# Every optimizer of a script steps at least once in so many steps.
+MOST_TURNS = 64
 
 
 class Track:
@@ -29,16 +33,50 @@ class Track:
 
     def __init__(self, recording: Recording) -> None:
         self.rank, self.steps, self.is_complete = recording.rank, recording.steps, recording.complete
-        self._recording = recording
+        self._recording, self.names = recording, dict[str, str]()
         self.row = lru_cache(maxsize=4096)(self._row)
+        self.parameters_after = lru_cache(maxsize=4096)(self._parameters_after)
 
     def _row(self, number: int) -> Columns:
-        return self._recording.columns(number)
+        columns = self._recording.columns(number)
+        if not self.names:
+            return columns
+        return {
+            stream: Column(tuple(map(self._name, one.names)), one.digests) if stream in _OF_MODELS else one
+            for stream, one in columns.items()
+        }
+
+    def _name(self, name: str) -> str:
+        own = next((one for one in self.names if name == one or name.startswith(f"{one}.")), None)
+        return name if own is None else self.names[own] + name.removeprefix(own)
+
+    def call(self, names: Mapping[str, str]) -> None:
+        """Give parameters other names: a script that resumes may call its models in another order."""
+        self.names = dict(sorted(names.items(), key=lambda pair: -len(pair[0])))
+        self.row.cache_clear()
+        self.parameters_after.cache_clear()
 
     def column(self, row: int, stream: str) -> dict[str, int]:
         """Name → digest; empty where there is nothing."""
         found = self.row(row).get(stream) if 0 <= row < self.steps else None
         return {} if found is None else found.as_dict()
+
+    def _parameters_after(self, done: int) -> dict[str, int]:
+        """Those that are trained then, as the last step of each left them: several optimizers step in turns.
+
+        What is not stepped again, as of a model whose training is over, is none of them.
+        """
+        later = [self.column(row, "param") for row in range(done, min(done + MOST_TURNS, self.steps))]
+        found = self.column(done - 1, "param")
+        for row in range(done - 2, max(-1, done - 1 - MOST_TURNS), -1):
+            own = self.column(row, "param")
+            found |= {name: own[name] for name in own if name not in found and any(name in one for one in later)}
+        return found
+
+    def saved_at_end(self) -> Column | None:
+        """What was saved after the last step, by a run that came to its own end."""
+        end = self._row(self.steps) if self.is_complete and len(self._recording) > self.steps else {}
+        return _saved(end.get("artifact"))
 
 
 def tracks_of(recordings: Iterable[Recording]) -> dict[int, Track]:
@@ -75,14 +113,36 @@ def start_of(a: Track, b: Track, loaded: int | None, last: int) -> Start:
         last: the most steps that can be done by then.
     """
     begun = b.column(0, "init")
-    steps = [done for done in range(1, min(last, a.steps) + 1) if _same(a.column(done - 1, "param"), begun)]
+    names = {} if loaded is None else _other_names(a.parameters_after(loaded), begun)
+    if names and loaded is not None:
+        b.call(names)
+        return Start(loaded)
+    steps = [done for done in range(1, min(last, a.steps) + 1) if _same(a.parameters_after(done), begun)]
     if steps:
         return Start(loaded if loaded in steps else steps[-1])
-    trained = a.column(0, "param")
+    trained = a.parameters_after(min(MOST_TURNS, a.steps))
     initial = {name: digest for name, digest in a.column(0, "init").items() if name in trained}
     if _same(initial, begun):
         return Start(0, is_from_the_start=True)
     return Start(loaded if loaded is not None else 0, has_parameters=False)
+
+
+def _other_names(saved: Mapping[str, int], begun: Mapping[str, int]) -> dict[str, str]:
+    """Names of parameters as a resumed run began → those of the ones that were saved, which are the same tensors.
+
+    Nothing where they are called alike, or are not all there.
+    """
+    if not saved or all(begun.get(name) == digest for name, digest in saved.items()):
+        return {}
+    found: dict[str, str] = {}
+    for name, digest in saved.items():
+        alike = [one for one, own in begun.items() if own == digest and one not in found]
+        same = [one for one in alike if one.rpartition(".")[2] == name.rpartition(".")[2]]
+        if not same:
+            return {}
+        found[same[0]] = name
+    # What had such a name before is something else.
+    return found | {name: f"{name} (other)" for name in found.values() if name not in found}
 
 
 def _same(a: Mapping[str, int], b: Mapping[str, int]) -> bool:
@@ -98,16 +158,12 @@ class Difference:
         stream: of the recording.
         name: the first that differs.
         differing, total: how many of how many.
-        names: all that differ.
-        is_other_length: one of them has others.
     """
 
     stream: Stream
     name: str
     differing: int
     total: int
-    names: tuple[str, ...] = ()
-    is_other_length: bool = False
 
 
 @dataclass(frozen=True)
@@ -119,7 +175,6 @@ class Side:
         start: where it goes on.
         counts: stream → how much of the first step had come when it was saved: that is not repeated.
         a_fetched, b_fetched: the batches of either.
-        has_scaler: a gradient scaler scales the losses.
         steady: what is saved beside tensors, by name, and is the same in the two runs that were not interrupted yet.
     """
 
@@ -129,7 +184,6 @@ class Side:
     counts: Mapping[str, int] = field(default_factory=dict)
     a_fetched: Sequence[Fetched] = ()
     b_fetched: Sequence[Fetched] = ()
-    has_scaler: bool = False
     steady: frozenset[str] = frozenset()
 
     @property
@@ -155,8 +209,11 @@ class Side:
             # What is saved when the run begins was saved before in the other one.
             a.pop("artifact", None)
             b.pop("artifact", None)
-        if "buffer" in a and "buffer" in b:
-            a["buffer"], b["buffer"] = _without_lone_copies(a["buffer"], b["buffer"])
+        for stream in _OF_MODELS if self.b.names else ():
+            if stream in a and stream in b:
+                a[stream], b[stream] = _sorted(a[stream]), _sorted(b[stream])
+        nothing = Column((), [])
+        a["buffer"], b["buffer"] = _without_lone_copies(a.get("buffer", nothing), b.get("buffer", nothing))
         return {name: one for name, one in a.items() if one.names}, {n: one for n, one in b.items() if one.names}
 
     def _with_saved(self, columns: Columns) -> dict[str, Column]:
@@ -178,24 +235,31 @@ class Side:
             if stream in ("init", "end"):
                 continue
             left, right = (_saved(one.get(stream)) if stream == "artifact" else one.get(stream) for one in (a, b))
-            said = in_stream(left, right)
-            if said is not None:
-                own, other = ({} if one is None else one.as_dict() for one in (left, right))
-                names = tuple(name for name in dict.fromkeys([*own, *other]) if own.get(name) != other.get(name))
-                found.append(
-                    Difference(
-                        stream, said["name"], said["differing"], said["total"], names, own.keys() != other.keys()
-                    )
-                )
+            difference = _difference(stream, left, right)
+            if difference is not None:
+                found.append(difference)
         return found
 
     def first(self) -> tuple[int, Difference] | None:
-        """The first row in which something differs, and what."""
+        """The first row in which something differs, and what; what is saved at the end counts as one more."""
         for row in range(self.rows):
             found = self.difference(row)
             if found is not None:
                 return row, found
+        if self.a.is_complete and self.b.is_complete and self.rows == self.b.steps == self.a.steps - self.start.step:
+            last = _difference("artifact", self.a.saved_at_end(), self.b.saved_at_end())
+            return None if last is None else (self.rows, last)
         return None
+
+    @property
+    def has_other_data(self) -> bool:
+        """Whether the batch of the first row is another one."""
+        return any(one.stream == "batch" for one in self.differences(0))
+
+    def first_trained(self) -> int | None:
+        """The first row in which something else differs than what is saved."""
+        rows = range(self.rows)
+        return next((row for row in rows if any(one.stream != "artifact" for one in self.differences(row))), None)
 
     def fetched(self, row: int) -> tuple[list[Fetched], list[Fetched]]:
         """The batches of a step of either that are compared."""
@@ -206,6 +270,11 @@ class Side:
             most = min(len(a), len(b))
             a, b = a[len(a) - most :], b[len(b) - most :]
         return a, b
+
+
+def _difference(stream: Stream, left: Column | None, right: Column | None) -> Difference | None:
+    said = in_stream(left, right)
+    return None if said is None else Difference(stream, said["name"], said["differing"], said["total"])
 
 
 def first_divergence(sides: Sequence[Side]) -> tuple[Side, int, Difference] | None:
@@ -247,6 +316,12 @@ def _without(column: Column, first: int) -> Column:
         if match is None or int(match[1]) >= first:
             kept.append((name if match is None else f"{int(match[1]) - first}{match[2]}", digest))
     return Column(tuple(name for name, _ in kept), [digest for _, digest in kept])
+
+
+def _sorted(column: Column) -> Column:
+    """Without the numbers of optimizers: a script that resumes may have made fewer of them by then."""
+    found = sorted((re.sub(r"^optimizer\d+\.(?!param)", "", name), one) for name, one in column.as_dict().items())
+    return Column(tuple(name for name, _ in found), [digest for _, digest in found])
 
 
 def _tails(stream: str, a: dict[str, Column], b: dict[str, Column]) -> tuple[dict[str, Column], dict[str, Column]]:

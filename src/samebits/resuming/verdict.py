@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from samebits.base.errors import SamebitsError
+from samebits.base.errors import SamebitsError, ScriptFailedError
 from samebits.base.sites import Site
 from samebits.checking.verdict import RunRecord, VerdictKind
 from samebits.comparison.locate import Divergence
+from samebits.runfolder.notes import Lacks
 
 State = Literal[
     "not-resumed",
@@ -27,6 +28,10 @@ State = Literal[
     "rank-state",
     "look-ahead",
     "epoch",
+    "mode",
+    "carried",
+    "counter",
+    "replay",
 ]
 
 
@@ -39,7 +44,6 @@ class Missing:
         evidence: what shows it, as a clause.
         rank: of the process that lacks it.
         confirmed: with this given back, the run goes on with the same bits where it did not before.
-        is_tried: it was given back, and the run did not.
         location: the line that saved the checkpoint, or else the one that loaded it.
     """
 
@@ -48,7 +52,6 @@ class Missing:
     rank: int = 0
     confirmed: bool = False
     location: Site | None = None
-    is_tried: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,8 +79,11 @@ class Trial:
         saved_step: steps that were done when the checkpoint was saved that it went on from.
         resumed_step: the first step that it did again; None where it did none.
         compared: so many steps were compared with those of the uninterrupted run.
+        is_to_the_end: and what was saved after the last one.
+        loaded: what it loaded that had been saved, and how many steps were done then.
         divergence: the first place at which they differ.
         missing: why, the first cause first.
+        lacks: what the resumed run held otherwise than the killed one, and was not found to matter.
         checkpoint: what it went on from.
         runs: numbers of the killed and the resumed run, and of those that confirmed a cause.
         error: why it could not be judged.
@@ -89,8 +95,11 @@ class Trial:
     saved_step: int | None = None
     resumed_step: int | None = None
     compared: int = 0
+    is_to_the_end: bool = False
+    loaded: tuple[tuple[str, int], ...] = ()
     divergence: Divergence | None = None
     missing: tuple[Missing, ...] = ()
+    lacks: tuple[Lacks, ...] = ()
     checkpoint: Checkpoint = Checkpoint()
     runs: tuple[int, ...] = ()
     error: SamebitsError | None = None
@@ -130,7 +139,7 @@ class Resumption:
 
     @property
     def kind(self) -> VerdictKind:
-        if any(trial.differs for trial in self.trials):
+        if any(trial.differs for trial in self.trials) or self.failing is not None:
             return "different"
         if self.trouble is not None or not self.trials:
             return "undecided"
@@ -142,9 +151,17 @@ class Resumption:
         return self.error or next((trial.error for trial in self.trials if trial.error is not None), None)
 
     @property
+    def failing(self) -> Trial | None:
+        """The first resume that failed by itself, where another one went on: from there it cannot be resumed."""
+        went_on = any(one.compared for one in self.trials)
+        failed = (one for one in self.trials if isinstance(one.error, ScriptFailedError) and not one.torn)
+        return next(failed, None) if went_on else None
+
+    @property
     def first(self) -> Trial | None:
-        """The trial to speak of: the first that differs, or else the first."""
-        return next((one for one in self.trials if one.differs), self.trials[0] if self.trials else None)
+        """The trial to speak of: the first that differs or fails, or else the first."""
+        speaking = (one for one in self.trials if one.differs or one is self.failing)
+        return next(speaking, self.trials[0] if self.trials else None)
 
     @property
     def exit_code(self) -> int:

@@ -350,6 +350,7 @@ class Saved(Note):
         rank: of the process.
         file: number and time of the file, by which it is known under another name.
         counts: stream → how many things of it had come in that step by then.
+        is_aside: by another thread, while the training went on.
     """
 
     sort = "saved"
@@ -361,6 +362,7 @@ class Saved(Note):
     rank: int = 0
     file: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
+    is_aside: bool = False
 
 
 @dataclass(frozen=True)
@@ -378,10 +380,27 @@ class Loaded(Note):
 
 
 @dataclass(frozen=True)
-class Scaled(Note):
-    """A gradient scaler has scaled a loss, in a run whose checkpoints are watched; noted once."""
+class Lacks(Note):
+    """What a resumed run holds otherwise than the killed one held it when it had saved.
 
-    sort = "scaled"
+    Attributes:
+        path: by which the program reaches it, such as `trainer.best`.
+        state: of a training, which it belongs to.
+        then, now: in few words; empty for what is no number and no text.
+        can_put: it can be given back.
+        rank: of the process.
+        time: it was compared so often by then; the last time counts.
+    """
+
+    sort = "lacks"
+
+    path: str
+    state: str
+    then: str = ""
+    now: str = ""
+    can_put: bool = True
+    rank: int = 0
+    time: int = 1
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,9 @@ PLAN = "plan.json"
 
 # What the names of models begin with that no optimizer trains, where a resume is watched: averages, copies.
 AVERAGED = "averaged "
-# How a training is stopped, what of it is put back to see whether that was missing, and when.
+# How a training is stopped, what of it is given back to see whether that was missing.
 StopSignal = Literal["KILL", "TERM"]
-Put = Literal["generators", "optimizer"]
-Moment = Literal["load", "iter", "batch", "step"]
+Moment = Literal["iter", "batch"]
 # What the folder of a run holds: what the command found there; besides, what the first run prepared before its first
 # step; or what a whole run has left.
 Beginning = Literal["found", "prepared", "left"]
@@ -55,22 +54,23 @@ class OpWindow:
 
 @dataclass(frozen=True)
 class Restored:
-    """What a resumed run is given back from outside, to see whether that is what it lacks.
+    """What a resumed run is compared with, and given back from outside, to see whether that is what it lacks.
 
     Attributes:
         folder: of the run that kept it.
-        what: the global generators, or the state and the groups of optimizers.
-        moment: when: after the first `load`, before the first `iter` of a loader, before a `batch` is made, or before
-            the first `step` of an optimizer.
+        slots: paths of what is given back where the resumed run comes to a line that the killed one came to.
+        moment: of the generators: before the first `iter` of a loader, or before a `batch` is made; None for none.
         batch: which batch, counted from 0 over all that the process gets.
         names: of the generators; empty for all.
+        skip: pass so many batches over at that moment, instead of giving generators back.
     """
 
     folder: str
-    what: Put
-    moment: Moment
+    slots: tuple[str, ...] = ()
+    moment: Moment | None = None
     batch: int = 0
     names: tuple[str, ...] = ()
+    skip: int = 0
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ class ResumeSpec:
         stop_after: stop the process at the end of this step.
         signal: by which signal.
         torn_save: stop it within the first save for which so many steps are done, and leave half of the file.
-        keep_at: keep generators and optimizers as they are when so many steps are done and were saved.
-        restored: what is given back to the run.
+        keep_at: keep what the program holds when so many steps are done and were saved.
+        restored: what the run is compared with, and given back.
         saved_at: the program is said to save when so many steps are done, in a way that is not seen.
     """
 

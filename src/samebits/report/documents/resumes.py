@@ -71,6 +71,7 @@ class ResumeDocument(TypedDict):
         missing: the first cause first
         saved_at: the line that saved the checkpoint
         loaded_at: the line that loaded it; null where nothing was seen to be loaded
+        rests_on: where it was killed, what was loaded then, and how much was compared, in words
         seed: of the steps that were chosen at random; null where none were
         interrupted: the signal that ended it before it was done
     """
@@ -89,6 +90,7 @@ class ResumeDocument(TypedDict):
     missing: list[MissingDocument]
     saved_at: LocationDocument | None
     loaded_at: LocationDocument | None
+    rests_on: str
     trials: list[TrialDocument]
     seed: int | None
     not_observed: list[str]
