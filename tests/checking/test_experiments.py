@@ -111,7 +111,7 @@ def test_bounds_end_the_search_and_are_listed(tmp_path: Path) -> None:
 
     assert verdict["verdict"] == "different"
     assert verdict["causes"] == []
-    assert any("--max-runs 4" in text for text in verdict["untested"])
+    assert any("stopped after 4 runs" in text for text in verdict["untested"])
     assert len(verdict["runs"]) <= 4
     assert max(run["steps"] for run in verdict["runs"]) == 5
 
