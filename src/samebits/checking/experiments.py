@@ -14,7 +14,7 @@ from samebits.checking.facts import SeedCall, apart
 from samebits.checking.first import earliest
 from samebits.checking.leftovers import described, outside
 from samebits.checking.origin import MAX_PAIRS, RecordingEndedError, find_origins
-from samebits.checking.plan import Request
+from samebits.checking.plan import VARIED, Request
 from samebits.checking.pool import RunPool
 from samebits.checking.search import Found, look
 from samebits.checking.treatments import Inquiry
@@ -38,6 +38,7 @@ from samebits.factors.catalog import find, in_order
 from samebits.factors.context import SiteKey
 from samebits.launch.unentered_processes import unentered
 from samebits.lint.rules.seeds import find_seed_arguments
+from samebits.runfolder.notes import Observed, read_notes
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.workspace import shown_size
 
@@ -387,12 +388,15 @@ def _verdict(request: Request, pool: RunPool, kind: VerdictKind, **more: Any) ->
     alike = more.get("alike", ())
     whole = [run for run in pool.runs if run.id in alike] or whole_runs(pool.runs)
     streams = streams_of(run.outcome.folder.recordings() for run in whole)
+    kept = _kept_by_program(pool.runs)
+    if kept:
+        more["notes"] = (*more.get("notes", ()), f"not varied, because the script sets it itself: {', '.join(kept)}")
     return Verdict(
         kind,
         str(request.command),
         pool.home,
         tuple(run.record for run in pool.runs),
-        tuple(name for name in request.varied if (name, "varied") not in left_out),
+        tuple(name for name in request.varied if (name, "varied") not in left_out and name not in kept),
         tuple(in_order(request.pins)),
         streams=streams,
         not_observed=not_seen(
@@ -404,3 +408,19 @@ def _verdict(request: Request, pool: RunPool, kind: VerdictKind, **more: Any) ->
         wall_seconds=round(pool.seconds, 3),
         **more,
     )
+
+
+def _kept_by_program(runs: Sequence[Run]) -> list[str]:
+    """What belongs to the environment and was as it is left alone where it was to be varied: by `os.exec`, mostly."""
+    alone, varied = (
+        {
+            (name, one.value)
+            for run in runs
+            for note in read_notes(run.path, Observed)
+            for name, one in note.factors.items()
+            if one.mode == mode and find(name).scope == "environment" and run.plan.role.startswith(role)
+        }
+        for mode, role in (("natural", "control"), ("varied", VARIED))
+    )
+    moved = {name for name, value in varied if (name, value) not in alone}
+    return in_order({name for name, _ in varied} - moved)

@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 
 from samebits.base.sites import Site, is_own_file, is_user_file
-from samebits.factors.base import GeneratorFactor
 from samebits.factors.catalog import CATALOG, find
 from samebits.factors.context import SiteKey
 from samebits.runfolder.notes import (
@@ -223,13 +222,12 @@ def _shown(witnessed: Iterable[tuple[Witnessed, str]]) -> dict[tuple[str, SiteKe
 
 
 def _late(notes: Iterable[Note]) -> Iterator[tuple[str, Site]]:
-    """Generators that one process drew from and then seeded, each with the first line that did."""
-    drawn = dict[str, tuple[str, ...]]()
+    """What one process drew from and then seeded, each with the first line that did."""
+    # What belongs to the environment was in use before any line of the program.
+    drawn = {factor.name: factor.seeded_by for factor in CATALOG if factor.scope == "environment"}
     for note in notes:
         if isinstance(note, Witnessed):
-            factor = find(note.factor)
-            if isinstance(factor, GeneratorFactor):
-                drawn.setdefault(note.factor, factor.seeded_by)
+            drawn.setdefault(note.factor, find(note.factor).seeded_by)
         elif isinstance(note, Seeded):
             for name in [name for name, calls in drawn.items() if note.what in calls]:
                 drawn[name] = ()

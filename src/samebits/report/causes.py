@@ -30,6 +30,12 @@ def company(cause: Cause) -> str:
     return f"the same seed covers {lines_of(cause.others)}"
 
 
+def since(cause: Cause) -> str:
+    """Why a seed comes too late, as the end of a sentence: `, after the interpreter's start`; often empty."""
+    factor = find(cause.factor)
+    return f", after {factor.too_late}" if factor.scope == "environment" else ""
+
+
 def lines_of(sites: Sequence[Site]) -> str:
     """`train.py:31, 32 and model.py:7`: every line, each file named once."""
     files: dict[str, list[str]] = {}
