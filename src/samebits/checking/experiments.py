@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from signal import SIGINT
-from typing import Any
+from typing import Any, TypeVar
 
 from samebits.base.errors import InterruptError
 from samebits.base.sites import Site
@@ -42,6 +42,7 @@ from samebits.runfolder.notes import Observed, read_notes
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.workspace import shown_size
 
+T = TypeVar("T")
 MAX_ORIGINS, MOST_NAMED = 8, 3
 # A suspect is named while a check goes on as soon as chance explains it that rarely.
 WORTH_SAYING = 0.1
@@ -232,20 +233,36 @@ def _unknown(pool: RunPool, found: Found) -> Unknown | None:
     if unknown is None:
         return None
     divergent = unknown.divergent
-    seeds = _reseeded(_run(pool, divergent.a).facts.seeds, _run(pool, divergent.b).facts.seeds)
-    runs = [_run(pool, number).facts for number in (divergent.a, divergent.b)]
-    return replace(unknown, divergent=_measured(pool, divergent), seeds=seeds, apart=tuple(apart(*runs)[:MOST_NAMED]))
+    a, b = (_run(pool, number).facts for number in (divergent.a, divergent.b))
+    return replace(
+        unknown,
+        divergent=_measured(pool, divergent),
+        seeds=_reseeded(a.seeds, b.seeds),
+        races=a.races or b.races,
+        apart=tuple(apart(a, b)[:MOST_NAMED]),
+    )
 
 
 def _reseeded(a: Sequence[SeedCall], b: Sequence[SeedCall]) -> tuple[Reseeded, ...]:
-    """Calls on one line that seeded with other values, the first of each line."""
+    """Calls on one line, of one process, with values that the other run did not seed with there, the first of each."""
     found: dict[SiteKey, Reseeded] = {}
-    for line in dict.fromkeys(call.site.key for call in a):
-        left, right = ([call for call in calls if call.site.key == line] for calls in (a, b))
-        for x, y in zip(left, right, strict=False):
-            if x.value != y.value:
-                found.setdefault(line, Reseeded(x.what, x.site, x.value, y.value, x.source))
+    for key in dict.fromkeys((call.process, call.site.key) for call in a):
+        left, right = ([call for call in calls if (call.process, call.site.key) == key] for calls in (a, b))
+        only = _only([call.value for call in left], [call.value for call in right])
+        for x, y in zip(*only, strict=False):
+            call = next(call for call in left if call.value == x)
+            found.setdefault(call.site.key, Reseeded(call.what, call.site, x, y, call.source))
     return tuple(found.values())
+
+
+def _only(a: Sequence[T], b: Sequence[T]) -> tuple[list[T], list[T]]:
+    """What only one of two lists holds, as often as it holds it more: processes come in any order."""
+    left, right = list(a), list(b)
+    for one in a:
+        if one in right:
+            left.remove(one)
+            right.remove(one)
+    return left, right
 
 
 def _about_the_same(found: Found, inquiry: Inquiry, pool: RunPool) -> tuple[str, ...]:

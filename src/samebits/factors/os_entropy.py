@@ -41,9 +41,9 @@ class OsEntropy(CallFactor):
     without an argument (also that of a `torch.Generator`) all ask the operating system, and so does code that opens
     `/dev/urandom` or `/dev/random` as a file. Pinned, every process gets derived streams of its own; that takes away
     the unpredictability that keys and tokens need, so it is pinned only when asked for. A temporary file or folder that
-    stays keeps its name, so the next run gives another one there; the names of all others repeat. Not seen: C extensions that
-    ask the kernel themselves, programs such as `od` that read a device, and what is read by `os.readv` or
-    `mmap`. Witnessed although harmless: `np.random.RandomState(3)` asks first and throws the answer away.
+    stays keeps its name, so the next run gives another one there; the names of all others repeat. Not seen: C
+    extensions that ask the kernel themselves, programs such as `od` that read a device, and what is read by `os.readv`
+    or `mmap`. Witnessed although harmless: `np.random.RandomState(3)` asks first and throws the answer away.
     """
 
     name = "os-entropy"
@@ -148,7 +148,7 @@ def _called(context: FactorContext, what: str) -> str:
 
 
 def _install_tempfile(module: Any, context: FactorContext, entropy: _Entropy) -> None:
-    """Names of its own for every call: which ones are taken, by what an earlier run left, is no matter of the others."""
+    """Names of its own for every call: that one is taken, by what an earlier run left, is no matter of the others."""
     plain = module._get_candidate_names
 
     def candidates() -> Iterator[str]:

@@ -120,6 +120,9 @@ def unknown_what(verdict: Verdict) -> str:
     """What is known of the nature of an unknown cause."""
     if verdict.origin is not None and verdict.origin.replay is not None and verdict.origin.replay.is_racy:
         return "an operation whose result depends on timing"
+    if verdict.unknown is not None and verdict.unknown.races:
+        lines = lines_of(verdict.unknown.races)
+        return f"several processes step on parameters that they share, {lines}: which of them comes first is luck"
     return "something outside the catalogue"
 
 
@@ -168,6 +171,8 @@ def advice(verdict: Verdict) -> list[str]:
     origin = verdict.origin
     if origin is not None and origin.replay is not None and origin.replay.is_racy:
         return ["samebits run --pin torch-algorithms, or a deterministic operation in its place"]
+    if verdict.unknown.races:
+        return ["let one process step, with the gradients of all, or let them step in a fixed order"]
     between = "addresses (sorted by id(), sets of objects), files that an earlier run left"
     if _excluded(origin) and origin is not None and origin.first.place.finding == "op":
         return [f"look for what differs between processes: {between}"]
