@@ -200,11 +200,10 @@ def _of(sort: type[AnyNote], notes: Iterable[Note]) -> Iterator[AnyNote]:
 
 def _races(processes: Iterable[Iterable[Note]]) -> tuple[Site, ...]:
     """Of processes that step on the same memory, each line once."""
-    steps = [
-        note for process in processes for note in {one.memory: one for one in _of(SteppedShared, process)}.values()
-    ]
-    count = Counter(memory for note in steps for memory in note.memory)
-    lines = {note.site.key: note.site for note in steps if any(count[memory] > 1 for memory in note.memory)}
+    steps = [list(_of(SteppedShared, process)) for process in processes]
+    count = Counter(memory for own in steps for memory in {memory for note in own for memory in note.memory})
+    notes = (note for own in steps for note in own)
+    lines = {note.site.key: note.site for note in notes if any(count[memory] > 1 for memory in note.memory)}
     return tuple(lines[key] for key in sorted(lines))
 
 
