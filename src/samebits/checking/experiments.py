@@ -237,13 +237,13 @@ def _unknown(pool: RunPool, found: Found) -> Unknown | None:
     return replace(
         unknown,
         divergent=_measured(pool, divergent),
-        seeds=_reseeded(a.seeds, b.seeds),
+        seeds=reseeded(a.seeds, b.seeds),
         races=a.races or b.races,
         apart=tuple(apart(a, b)[:MOST_NAMED]),
     )
 
 
-def _reseeded(a: Sequence[SeedCall], b: Sequence[SeedCall]) -> tuple[Reseeded, ...]:
+def reseeded(a: Sequence[SeedCall], b: Sequence[SeedCall]) -> tuple[Reseeded, ...]:
     """Calls on one line, of one process, with values that the other run did not seed with there, the first of each."""
     found: dict[SiteKey, Reseeded] = {}
     for key in dict.fromkeys((call.process, call.site.key) for call in a):

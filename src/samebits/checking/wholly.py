@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from samebits.checking import plan as plans
 from samebits.checking.asking import Asking
-from samebits.checking.evidence import LIMIT_WITHOUT_LINE, chance_of_scatter
+from samebits.checking.evidence import RATES, Draw, chance_by_lot, limit_after
 from samebits.checking.held import Held
 from samebits.checking.round import Round
 from samebits.checking.verdict import Cause, DivergentRuns, Evidence, Remedy, Run

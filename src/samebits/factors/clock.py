@@ -41,8 +41,8 @@ class Clock(CallFactor):
     name = "clock"
     summary = "the time and durations differ in every run: harmless in a log, fatal in a seed or a choice of kernels"
     explanation = "{what} was read"
-    fix = "do not let the time read at {place} into seeds, data, hyperparameters, choices or the number of steps"
-    fix_unplaced = "do not let the time into seeds, data, hyperparameters, choices or the number of steps"
+    fix = "do not let the time read at {place} into seeds, data, settings, choices or the number of steps"
+    fix_unplaced = "do not let the time into seeds, data, settings, choices or the number of steps"
     pinned_by_default = False
     varied_by_default = True
 

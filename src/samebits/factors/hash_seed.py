@@ -29,7 +29,7 @@ class HashSeed(Factor):
     explanation = "sets and hashes of strings depend on it"
     too_late = "the interpreter's start"
     seeded_by = (VARIABLE,)
-    fix = "sort before ordering: sorted(set(...), key=str) at {place}, or make it with dict.fromkeys(...)"
+    fix = "sort before ordering: sorted(set(...), key=str) at {place}, or use dict.fromkeys(...)"
     fix_unplaced = "sort sets of strings before their order counts: sorted(set(...), key=str)"
     varied_by_default = True
 
