@@ -75,7 +75,7 @@ def test_a_pinned_clock_starts_fixed_and_advances_with_every_call() -> None:
     with samebits.pinned(factors=["clock"]):
         moments = [time.time(), time.time_ns() / 1e9, datetime.datetime.now().timestamp(), time.time()]
 
-    assert [round(moment - 1e9, 3) for moment in moments] == [0.02, 0.06, 0.118, 0.196]
+    assert [round(moment - 1e9, 3) for moment in moments] == [0.02, 0.04, 0.061, 0.081]
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -388,7 +388,7 @@ def test_utc_is_utc(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert naive.tzinfo is None
     assert str(naive) == "2001-09-09 01:46:40.020000"
-    assert str(aware) == "2001-09-09 01:46:40.059604+00:00"
+    assert str(aware) == "2001-09-09 01:46:40.040198+00:00"
     assert local.hour == 10
 
 

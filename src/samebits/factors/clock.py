@@ -15,8 +15,10 @@ from samebits.factors.datetimes import report_another_now
 SECOND_NS = 1_000_000_000
 START_NS = 1_000_000_000 * SECOND_NS
 TICK_NS = 20_000_000
-# So many ticks a reading comes close to in the end, and one that is changed on purpose from above.
-MOST_TICKS = 100
+# A reading that is changed on purpose takes so many ticks at least: what waits for seconds waits for fewer readings.
+OTHER_TICKS = 100
+# What `timeit` reads takes so many: it repeats its work until that took 0.2 seconds.
+TIMED_TICKS = 10
 DAY_NS = 86_400 * SECOND_NS
 # What a line that is released alone is behind by at the least.
 LEAST_BEHIND_NS = 1_618_033_989
@@ -31,11 +33,11 @@ class Clock(CallFactor):
     Harmless in a log line, fatal in a seed, a split, a learning rate, in "train for ten minutes", "validate every 30
     seconds" and "take the quicker kernel". Pinned, it is a logical clock: in every thread it starts on 2001-09-09 and
     advances by what the script slept since the last call, or else by 20 milliseconds, and by a little more at every
-    further call, up to 2 seconds: of two things that are timed the first one is the quicker. Varied, it is shifted by
+    further call, up to 40: of two things that are timed the first one is the quicker. Varied, it is shifted by
     days, passes up to twice as fast, and is read late now and then, as on a busy machine. Libraries wait with
     durations, so they are left alone there (but for `timeit`, which times what the user gave it), and `time.time()`
     keeps its pace. Not seen: clocks read in C, such as `np.datetime64("now")`, `uuid.uuid1()` and events of a GPU, and
-    the times of files. Pinned, a program that repeats its work until it took longer than 2 seconds does not end.
+    the times of files. Pinned, a loop of yours that does more work until it takes long enough does not end.
     """
 
     name = "clock"
@@ -111,9 +113,11 @@ class _Clock:
         """
         slept, self.thread.slept = getattr(self.thread, "slept", 0), 0
         count = self.thread.count = getattr(self.thread, "count", 0) + 1
-        tick = TICK_NS * MOST_TICKS * count // (count + MOST_TICKS - 1)
+        tick = TICK_NS + TICK_NS * (count - 1) // (count + 99)
         if self.context.setting.steady:
-            slept, tick = slept * 2, TICK_NS * MOST_TICKS * (count + 1) // count
+            slept, tick = slept * 2, OTHER_TICKS * (TICK_NS + TICK_NS // count)
+        elif _reader().startswith("<timeit"):
+            tick *= TIMED_TICKS
         self.thread.passed = getattr(self.thread, "passed", 0) + (slept or tick)
 
     def _ahead(self) -> int:
@@ -199,8 +203,13 @@ class _Clock:
 
 def _is_read_by_library() -> bool:
     """Whether code of a library asks for itself; text that it made code of, as `timeit` does, asks for its caller."""
+    path = _reader()
+    return not (path.startswith("<") or is_user_file(path))
+
+
+def _reader() -> str:
+    """The file whose code asks."""
     frame = sys._getframe(1)
     while is_own_file(frame.f_code.co_filename) and frame.f_back is not None:
         frame = frame.f_back
-    path = frame.f_code.co_filename
-    return not (path.startswith("<") or is_user_file(path))
+    return frame.f_code.co_filename
