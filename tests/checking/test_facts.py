@@ -5,8 +5,9 @@ from pathlib import Path
 
 import samebits
 from samebits.base.sites import Site
+from samebits.checking.experiments import reseeded
 from samebits.checking.facts import read_facts
-from samebits.runfolder.notes import Journal, Note, Seeded, Witnessed
+from samebits.runfolder.notes import Journal, Note, Seeded, Started, SteppedShared, Witnessed
 
 DRAWN, SEEDED = Site("/train.py", 4), Site("/train.py", 6)
 
@@ -29,6 +30,7 @@ def test_a_seed_that_comes_too_late_is_known(tmp_path: Path) -> None:
         "in time": ([seeded, drawn],),
         "another generator": ([drawn, other],),
         "another process": ([drawn], [seeded]),
+        "the hash seed": ([Seeded("PYTHONHASHSEED", "7", SEEDED)],),
     }
 
     found = {}
@@ -39,7 +41,50 @@ def test_a_seed_that_comes_too_late_is_known(tmp_path: Path) -> None:
             noted(folder, number, *notes)
         found[name] = read_facts(folder).late_seeds
 
-    assert found == {"late": {"torch-rng": SEEDED}, "in time": {}, "another generator": {}, "another process": {}}
+    assert found == {
+        "late": {"torch-rng": SEEDED},
+        "in time": {},
+        "another generator": {},
+        "another process": {},
+        "the hash seed": {"hash-seed": SEEDED},
+    }
+
+
+def test_seeds_are_compared_process_by_process(tmp_path: Path) -> None:
+    """Whichever of two workers ends first, each gives its own seed; what one of them gives otherwise is told."""
+    runs = []
+    for number, (workers, values) in enumerate([((1, 2), ("1", "2")), ((2, 1), ("1", "2")), ((1, 2), ("1", "9"))]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        for order, worker in enumerate(workers):
+            noted(folder, order, Seeded("torch.manual_seed", values[worker - 1], SEEDED, str(worker)))
+        runs.append(read_facts(folder).seeds)
+
+    assert reseeded(runs[0], runs[1]) == ()
+    assert [(one.a, one.b) for one in reseeded(runs[0], runs[2])] == [("2", "9")]
+
+
+def test_a_race_is_where_two_processes_step_on_the_same_memory(tmp_path: Path) -> None:
+    """Not where one of them steps twice, and not where each has its own."""
+    a, b, own = (SteppedShared((memory,), Site("/train.py", line)) for memory, line in (("1", 4), ("1", 9), ("2", 9)))
+    found = []
+    for number, processes in enumerate([([a], [b]), ([a, b], []), ([a], [own])]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        for other, notes in enumerate(processes):
+            noted(folder, other, Seeded("torch.manual_seed", 0, SEEDED), *notes)
+        found.append(read_facts(folder).races)
+
+    assert found == [(a.site, b.site), (), ()]
+
+
+def test_commands_that_libraries_make_up_are_not_told(tmp_path: Path) -> None:
+    """What follows `-c` holds numbers of pipes, which are others in every run."""
+    spawned = ("python", "-c", "from multiprocessing.spawn import spawn_main; spawn_main(pipe_handle=9)")
+    for number, argv in enumerate([("python", "train.py", "--seed", "3"), spawned]):
+        noted(tmp_path, number, Started("/bin/python", argv=argv))
+
+    assert read_facts(tmp_path).commands == ("python train.py --seed 3",)
 
 
 def test_the_end_of_the_output_is_about_the_script(tmp_path: Path) -> None:

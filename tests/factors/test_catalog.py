@@ -155,8 +155,8 @@ CURES = {
     "python-rng": "call random.seed(0) once, at the start of train.py, before its first draw (data/files.py:12)",
     "numpy-rng": "call np.random.seed(0) once, at the start of train.py, before its first draw (data/files.py:12)",
     "torch-rng": "call torch.manual_seed(0) once, at the start of train.py, before its first draw (data/files.py:12)",
-    "clock": "do not let the time read at data/files.py:12 into seeds, data, hyperparameters or the number of steps",
-    "hash-seed": "sort before ordering: sorted(set(...), key=str) at data/files.py:12",
+    "clock": "do not let the time read at data/files.py:12 into seeds, data, settings, choices or the number of steps",
+    "hash-seed": "sort before ordering: sorted(set(...), key=str) at data/files.py:12, or use dict.fromkeys(...)",
     "file-order": "sort the listing at data/files.py:12: sorted(...)",
     "cudnn-autotune": "set torch.backends.cudnn.benchmark = False",
 }

@@ -350,4 +350,28 @@ def test_temporary_files_can_still_be_made(tmp_path: Path) -> None:
         more = [tempfile.mkdtemp(dir=tmp_path) for _ in range(2)]
 
     assert len({*names, *more}) == 4
-    assert lines(seen) in ([line], [])  # the generator behind the names may be older than the context
+    assert lines(seen) == [line]
+
+
+def test_a_temporary_folder_that_stays_moves_no_other_name(tmp_path: Path) -> None:
+    """Its own name is taken in the next run; every other call gets the one that it had, and is witnessed by itself."""
+
+    def program() -> tuple[str, str]:
+        kept = tempfile.mkdtemp(dir=tmp_path)
+        with tempfile.TemporaryDirectory(dir=tmp_path) as passing:
+            return kept, passing
+
+    with watched("os-entropy", "pinned") as seen:
+        kept, passing = program()
+    with samebits.pinned(factors=["os-entropy"]):
+        again = program()
+    with treated("os-entropy", released=((__file__, program.__code__.co_firstlineno + 2),)):
+        released = program()
+
+    start = program.__code__.co_firstlineno
+    assert [(one.what, one.site and one.site.line) for one in seen] == [
+        ("tempfile.mkdtemp", start + 1),
+        ("tempfile.TemporaryDirectory", start + 2),
+    ]
+    assert again[0] != kept
+    assert again[1] == passing != released[1]

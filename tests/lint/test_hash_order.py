@@ -649,6 +649,28 @@ def test_marks_tell_what_the_hash_seed_does(name: str, outcomes: dict[str, set[s
     assert (len(outcomes[name]) > 1) == bool(marked_lines(source_of(name)))
 
 
+def test_members_of_an_enum_are_no_numbers(tmp_path: Path) -> None:
+    """They hash by their names, whatever stands in the class; in a class of one's own it is what it is."""
+    source = """
+from enum import Enum
+class Kind(Enum):
+    CAT = 1
+    DOG = 2
+class Size:
+    SMALL = 1
+    LARGE = 2
+kinds = {Kind.CAT, Kind.DOG}
+order = list(kinds)
+sizes = list({Size.SMALL, Size.LARGE})
+"""
+    path = tmp_path / "enums.py"
+    path.write_text(source, encoding="utf-8")
+
+    found = find_hash_order([path])
+
+    assert [(one.line, one.depends_on) for one in found] == [(10, frozenset({"hash-seed"}))]
+
+
 def test_a_finding_says_where_and_why(tmp_path: Path) -> None:
     """A finding holds the path as given, the qualified function, the stripped line and a reason."""
     path = tmp_path / "data.py"

@@ -12,6 +12,7 @@ LISTINGS = ("listdir", "scandir", "iterdir", "glob", "iglob", "rglob")
 CONSTANTS = {
     "time": "0.0",
     "time_ns": "0",
+    "perf_counter": "0.0",
     "now": "datetime(2000, 1, 1)",
     "uuid4": "uuid.UUID(int=0)",
     "randbits": "0",
@@ -156,7 +157,10 @@ PLACE = r"([\w./-]+):(\d+)"
 CURES: list[tuple[str, Callable[..., None]]] = [
     (rf"call (\S+) once, at the start of (\S+), before its first draw(?: \({PLACE}\))?", _seed_at_start),
     (rf"sort the listing at {PLACE}: sorted\(\.\.\.\)", _on_line(_sorted_listing)),
-    (rf"sort before ordering: sorted\(set\(\.\.\.\), key=str\) at {PLACE}", _on_line(_sorted_set)),
+    (
+        rf"sort before ordering: sorted\(set\(\.\.\.\), key=str\) at {PLACE}, or use dict.fromkeys\(...\)",
+        _on_line(_sorted_set),
+    ),
     (rf"replace hash\(\) at {PLACE} by what is the same in every run, such as .*", _on_line(_without_hash)),
     (
         rf"make the set whose order counts at {PLACE} with dict.fromkeys\(...\), which keeps one, or use a list",
@@ -171,7 +175,7 @@ CURES: list[tuple[str, Callable[..., None]]] = [
     ),
     (rf"do not let bytes of (\S+) at {PLACE} into seeds or data: derive them from a seed", _on_line(_other_bytes)),
     (
-        rf"do not let the time read at {PLACE} into seeds, data, hyperparameters or the number of steps",
+        rf"do not let the time read at {PLACE} into seeds, data, settings, choices or the number of steps",
         _on_line(_constant),
     ),
     (

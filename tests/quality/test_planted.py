@@ -64,6 +64,7 @@ CASES = [
     case("clock_frame", "clock"),
     case("clock_logging", "clock"),
     case("clock_seed", "clock"),
+    case("clock_stopwatch", "clock"),
     case("clock_workers", "clock"),
     case("cpu_threads_conv", "cpu-threads", options=("--vary", "cpu-threads")),
     # The first batch is the same in one process and in a worker; and what a dataset carries no pin takes from it.
@@ -75,6 +76,7 @@ CASES = [
     case("file_order_helper", "file-order", step=None),
     case("file_order_listdir", "file-order", step=None),
     case("hash_seed_buckets", "hash-seed"),
+    case("hash_seed_enum", "hash-seed"),
     case("hash_seed_groups", "hash-seed"),
     case("hash_seed_vocabulary", "hash-seed"),
     # Whether another order rounds to another norm in the first step is a matter of luck.

@@ -55,6 +55,7 @@ def test_nobody_is_accused(name: str, tmp_path: Path) -> None:
     assert unknown["factor"] == "unknown"
     assert {(one["factor"], one["location"]["line"]) for one in unknown["witnessed"]} >= marked
     assert unknown["next"]
+    assert ("faulty.py:15: which of them comes first" in unknown["what"]) == (name == "shared_memory")
     assert verdict["remedy"] is None or not verdict["remedy"]["verified"]
 
 

@@ -14,6 +14,7 @@ from torch.utils.data import get_worker_info
 
 from samebits.agent.graphs import UNSEEN, Graphs
 from samebits.agent.listening import Named, gradients, listen
+from samebits.agent.shared_parameters import note_shared
 
 if TYPE_CHECKING:
     from samebits.agent.log import Log
@@ -90,7 +91,9 @@ class OptimizerHooks:
             log.add("grad", gradients(named))
         log.add("param", named)
         held.note_versions()
-        held.has_stepped = True
+        if not held.has_stepped:
+            held.has_stepped = True
+            note_shared(self.recorder.journal, held.tensors)
         is_resume = log.spec.resume is not None
         if is_resume or log.step < STATE_FIRST_STEPS or log.step % STATE_EVERY == 0:
             log.add_all("optimizer", held.tree())

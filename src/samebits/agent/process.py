@@ -19,6 +19,7 @@ from samebits.base.ranks import current_rank, rank_path
 from samebits.base.sites import is_own_file, report_as_of, user_files, user_script
 from samebits.factors.context import Witness
 from samebits.factors.imports import when_loaded
+from samebits.factors.lineage import Lineage
 from samebits.factors.pinning import Treatment, adopt, line_of_refusal, status, too_late, treat
 from samebits.factors.seed_calls import SeedCall, witness_seeds
 from samebits.runfolder.notes import (
@@ -93,7 +94,7 @@ def _reporter(journal: Journal) -> Callable[[Witness], None]:
 
 def _seed_reporter(journal: Journal) -> Callable[[SeedCall], None]:
     def report(call: SeedCall) -> None:
-        journal.note(Seeded(call.what, call.value, call.site))
+        journal.note(Seeded(call.what, call.value, call.site, ".".join(map(str, Lineage.of_process().path))))
 
     return report
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from signal import SIGINT
-from typing import Any
+from typing import Any, TypeVar
 
 from samebits.base.errors import InterruptError
 from samebits.base.sites import Site
@@ -14,7 +14,7 @@ from samebits.checking.facts import SeedCall, apart
 from samebits.checking.first import earliest
 from samebits.checking.leftovers import described, outside
 from samebits.checking.origin import MAX_PAIRS, RecordingEndedError, find_origins
-from samebits.checking.plan import Request
+from samebits.checking.plan import VARIED, Request
 from samebits.checking.pool import RunPool
 from samebits.checking.search import Found, look
 from samebits.checking.treatments import Inquiry
@@ -38,9 +38,11 @@ from samebits.factors.catalog import find, in_order
 from samebits.factors.context import SiteKey
 from samebits.launch.unentered_processes import unentered
 from samebits.lint.rules.seeds import find_seed_arguments
+from samebits.runfolder.notes import Observed, read_notes
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.workspace import shown_size
 
+T = TypeVar("T")
 MAX_ORIGINS, MOST_NAMED = 8, 3
 # A suspect is named while a check goes on as soon as chance explains it that rarely.
 WORTH_SAYING = 0.1
@@ -231,20 +233,36 @@ def _unknown(pool: RunPool, found: Found) -> Unknown | None:
     if unknown is None:
         return None
     divergent = unknown.divergent
-    seeds = _reseeded(_run(pool, divergent.a).facts.seeds, _run(pool, divergent.b).facts.seeds)
-    runs = [_run(pool, number).facts for number in (divergent.a, divergent.b)]
-    return replace(unknown, divergent=_measured(pool, divergent), seeds=seeds, apart=tuple(apart(*runs)[:MOST_NAMED]))
+    a, b = (_run(pool, number).facts for number in (divergent.a, divergent.b))
+    return replace(
+        unknown,
+        divergent=_measured(pool, divergent),
+        seeds=reseeded(a.seeds, b.seeds),
+        races=a.races or b.races,
+        apart=tuple(apart(a, b)[:MOST_NAMED]),
+    )
 
 
-def _reseeded(a: Sequence[SeedCall], b: Sequence[SeedCall]) -> tuple[Reseeded, ...]:
-    """Calls on one line that seeded with other values, the first of each line."""
+def reseeded(a: Sequence[SeedCall], b: Sequence[SeedCall]) -> tuple[Reseeded, ...]:
+    """Calls on one line, of one process, with values that the other run did not seed with there, the first of each."""
     found: dict[SiteKey, Reseeded] = {}
-    for line in dict.fromkeys(call.site.key for call in a):
-        left, right = ([call for call in calls if call.site.key == line] for calls in (a, b))
-        for x, y in zip(left, right, strict=False):
-            if x.value != y.value:
-                found.setdefault(line, Reseeded(x.what, x.site, x.value, y.value, x.source))
+    for key in dict.fromkeys((call.process, call.site.key) for call in a):
+        left, right = ([call for call in calls if (call.process, call.site.key) == key] for calls in (a, b))
+        only = _only([call.value for call in left], [call.value for call in right])
+        for x, y in zip(*only, strict=False):
+            call = next(call for call in left if call.value == x)
+            found.setdefault(call.site.key, Reseeded(call.what, call.site, x, y, call.source))
     return tuple(found.values())
+
+
+def _only(a: Sequence[T], b: Sequence[T]) -> tuple[list[T], list[T]]:
+    """What only one of two lists holds, as often as it holds it more: processes come in any order."""
+    left, right = list(a), list(b)
+    for one in a:
+        if one in right:
+            left.remove(one)
+            right.remove(one)
+    return left, right
 
 
 def _about_the_same(found: Found, inquiry: Inquiry, pool: RunPool) -> tuple[str, ...]:
@@ -387,12 +405,15 @@ def _verdict(request: Request, pool: RunPool, kind: VerdictKind, **more: Any) ->
     alike = more.get("alike", ())
     whole = [run for run in pool.runs if run.id in alike] or whole_runs(pool.runs)
     streams = streams_of(run.outcome.folder.recordings() for run in whole)
+    kept = _kept_by_program(pool.runs)
+    if kept:
+        more["notes"] = (*more.get("notes", ()), f"not varied, because the script sets it itself: {', '.join(kept)}")
     return Verdict(
         kind,
         str(request.command),
         pool.home,
         tuple(run.record for run in pool.runs),
-        tuple(name for name in request.varied if (name, "varied") not in left_out),
+        tuple(name for name in request.varied if (name, "varied") not in left_out and name not in kept),
         tuple(in_order(request.pins)),
         streams=streams,
         not_observed=not_seen(
@@ -404,3 +425,19 @@ def _verdict(request: Request, pool: RunPool, kind: VerdictKind, **more: Any) ->
         wall_seconds=round(pool.seconds, 3),
         **more,
     )
+
+
+def _kept_by_program(runs: Sequence[Run]) -> list[str]:
+    """What belongs to the environment and was as it is left alone where it was to be varied: by `os.exec`, mostly."""
+    alone, varied = (
+        {
+            (name, one.value)
+            for run in runs
+            for note in read_notes(run.path, Observed)
+            for name, one in note.factors.items()
+            if one.mode == mode and find(name).scope == "environment" and run.plan.role.startswith(role)
+        }
+        for mode, role in (("natural", "control"), ("varied", VARIED))
+    )
+    moved = {name for name, value in varied if (name, value) not in alone}
+    return in_order({name for name, _ in varied} - moved)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 from samebits.base.sites import Site, is_own_file, is_user_file
-from samebits.factors.base import GeneratorFactor
 from samebits.factors.catalog import CATALOG, find
 from samebits.factors.context import SiteKey
 from samebits.runfolder.notes import (
@@ -23,6 +23,7 @@ from samebits.runfolder.notes import (
     Refused,
     Seeded,
     Started,
+    SteppedShared,
     Used,
     Witnessed,
     Wrote,
@@ -75,12 +76,14 @@ class SeedCall:
         value: the seed, as text.
         site: the line.
         source: of the line, as it was when it ran.
+        process: of the program, in words that are the same in every run.
     """
 
     what: str
     value: str
     site: Site
     source: str = ""
+    process: str = ""
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,7 @@ class Facts:
         commands: of all its processes, in alphabetical order.
         wrote: path → the line that wrote it first.
         stopped_after: the step after which samebits ended it; None where it went to its own end.
+        races: lines at which several processes step on parameters that they share.
     """
 
     entries: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
@@ -124,6 +128,7 @@ class Facts:
     wrote: Mapping[str, Site] = field(default_factory=dict)
     stopped_after: int | None = None
     commands: tuple[str, ...] = ()
+    races: tuple[Site, ...] = ()
 
     @property
     def last_words(self) -> str:
@@ -153,14 +158,23 @@ def read_facts(folder: Path, changed: Collection[str] | None = ()) -> Facts:
         _read_lines(files),
         next((note.script for note in _of(Observed, notes) if note.script), ""),
         tuple(sorted(path for path in files if is_user_file(path))),
-        tuple(SeedCall(note.what, str(note.value), note.site, note.site.source) for note in _of(Seeded, notes)),
+        tuple(
+            SeedCall(note.what, str(note.value), note.site, note.site.source, note.process)
+            for note in _of(Seeded, notes)
+        ),
         {name: site for notes in reversed(processes) for name, site in _late(notes)},
         _carried(_of(Carried, notes), changed),
         tuple(_of(Reached, notes)),
         {note.path: note.site for note in reversed([*_of(Wrote, notes)]) if note.site is not None},
         max((note.stopped_after for note in _of(Ended, notes) if note.stopped_after is not None), default=None),
-        tuple(sorted(_as_at_home(folder, " ".join(note.argv)) for note in _of(Started, notes) if note.argv)),
+        tuple(sorted(_as_at_home(folder, " ".join(note.argv)) for note in _of(Started, notes) if _is_typed(note.argv))),
+        _races(processes),
     )
+
+
+def _is_typed(argv: Sequence[str]) -> bool:
+    """Whether somebody may have typed a command: what follows `-c` libraries make up, with numbers of their pipes."""
+    return len(argv) > 1 and argv[1] != "-c"
 
 
 def apart(a: Facts, b: Facts) -> list[str]:
@@ -182,6 +196,15 @@ def apart(a: Facts, b: Facts) -> list[str]:
 
 def _of(sort: type[AnyNote], notes: Iterable[Note]) -> Iterator[AnyNote]:
     return (note for note in notes if isinstance(note, sort))
+
+
+def _races(processes: Iterable[Iterable[Note]]) -> tuple[Site, ...]:
+    """Of processes that step on the same memory, each line once."""
+    steps = [list(_of(SteppedShared, process)) for process in processes]
+    count = Counter(memory for own in steps for memory in {memory for note in own for memory in note.memory})
+    notes = (note for own in steps for note in own)
+    lines = {note.site.key: note.site for note in notes if any(count[memory] > 1 for memory in note.memory)}
+    return tuple(lines[key] for key in sorted(lines))
 
 
 def _used(notes: Sequence[Note]) -> frozenset[str] | None:
@@ -223,13 +246,12 @@ def _shown(witnessed: Iterable[tuple[Witnessed, str]]) -> dict[tuple[str, SiteKe
 
 
 def _late(notes: Iterable[Note]) -> Iterator[tuple[str, Site]]:
-    """Generators that one process drew from and then seeded, each with the first line that did."""
-    drawn = dict[str, tuple[str, ...]]()
+    """What one process drew from and then seeded, each with the first line that did."""
+    # What belongs to the environment was in use before any line of the program.
+    drawn = {factor.name: factor.seeded_by for factor in CATALOG if factor.scope == "environment"}
     for note in notes:
         if isinstance(note, Witnessed):
-            factor = find(note.factor)
-            if isinstance(factor, GeneratorFactor):
-                drawn.setdefault(note.factor, factor.seeded_by)
+            drawn.setdefault(note.factor, find(note.factor).seeded_by)
         elif isinstance(note, Seeded):
             for name in [name for name, calls in drawn.items() if note.what in calls]:
                 drawn[name] = ()

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from samebits.base.errors import SamebitsError
 from samebits.checking.asking import Asking, BudgetSpentError
 from samebits.checking.facts import Entry
-from samebits.checking.first import first_divergence, trained_alike
+from samebits.checking.first import earliest, first_divergence, trained_alike
 from samebits.checking.leftovers import LeftBehind, first_run_effect, left_behind
 from samebits.checking.lines import Place, guilty_places, places_of
 from samebits.checking.made import Made, made_by
@@ -24,6 +24,7 @@ from samebits.checking.round import Round, Trial
 from samebits.checking.suspects import Suspect
 from samebits.checking.treatments import Inquiry, varying_between_runs
 from samebits.checking.verdict import Cause, DivergentRuns, Remedy, Run, Unknown
+from samebits.checking.wholly import HeldWhole, held_whole
 from samebits.factors.catalog import find, in_order
 
 SEEDED_LATE, LIBRARY = "drawn before it was seeded", "a library"
@@ -41,6 +42,7 @@ class Found:
         places: factor → the lines to mend.
         made: what the runs have made.
         left: what the experiment showed with what a run leaves for the next one; None where it was not made.
+        whole: what a factor that is held whole cures; None where there is none, or it was not tried.
         untested: what could not be tried, and why.
         stopped: the runs were used up, or a signal ended them.
         signal: which one.
@@ -53,6 +55,7 @@ class Found:
     places: dict[str, list[Place]] = field(default_factory=dict)
     made: Made = field(default_factory=Made)
     left: LeftBehind | None = None
+    whole: HeldWhole | None = None
     untested: list[str] = field(default_factory=list)
     stopped: bool = False
     signal: int | None = None
@@ -61,6 +64,7 @@ class Found:
     def causes(self) -> list[Cause]:
         """The causes, those first that drift; each is one thing to mend."""
         found = [] if self.left is None else self.left.causes
+        found += [] if self.whole is None else [self.whole.cause]
         found += [cause for one in self.accused for cause in self._causes_of(one)]
         return sorted(found, key=lambda cause: not cause.varies_between_runs)
 
@@ -76,12 +80,13 @@ class Found:
             read = [Place(lucky[0], tuple(lucky[1:]))]
         evidence = self.rounds[-1].evidence(suspect)
         late = facts.late_seeds.get(suspect.name)
+        what = SEEDED_LATE if late and factor.fixed_once else factor.explanation
         return [
             Cause(
                 suspect.name,
                 None if place.entry is None else place.entry.site,
                 factor.varies_between_runs,
-                SEEDED_LATE if late else factor.explanation.format(what=place.entry.what if place.entry else LIBRARY),
+                what.format(what=place.entry.what if place.entry else LIBRARY),
                 evidence,
                 called=place.entry.what if place.entry else "",
                 script=place.entry.script if place.entry else "",
@@ -99,6 +104,9 @@ class Found:
     @property
     def remedy(self) -> Remedy | None:
         """The last one that was tried; it holds all causes found so far."""
+        if self.whole is not None:
+            own, compare = self.whole.remedy, self.rounds[-1].inquiry.compare
+            return self.whole.cure(earliest(own, compare) if own else None)
         names = {one.name for one in self.accused}
         trials = [(round_, one) for round_ in self.rounds for one in round_.trials if names and names <= {*one.pins}]
         return self._remedy(*trials[-1]) if trials else None
@@ -122,7 +130,7 @@ class Found:
     @property
     def unknown(self) -> Unknown | None:
         """Runs that diverge with everything pinned, or with the remedy and nothing else to suspect."""
-        if not self.rounds:
+        if not self.rounds or (self.whole is not None and self.whole.cause.confirmed):
             return None
         last = self.rounds[-1]
         unsteady = last.inquiry.unsteady
@@ -186,6 +194,8 @@ def _explain(inquiry: Inquiry, divergent: DivergentRuns, found: Found) -> Asking
         for suspect in round_.accused:
             if suspect.proven and suspect.name not in found.places:
                 found.places[suspect.name] = yield from guilty_places(suspect)
+        if trial is None:
+            found.whole = yield from held_whole(round_)
         if trial is None or not (yield from round_.show()):
             return
         if trial.later is None and not found.made.follows and found.made.at is None:

@@ -356,6 +356,7 @@ class Unknown:
         acquitted: factors that were let go, singly or together, and changed nothing, where all held runs agree.
         untried: factors that were not let go any more.
         apart: what the two runs noted differently besides: commands that they started, files that they met.
+        races: lines at which several processes step on parameters that they share.
     """
 
     divergent: DivergentRuns
@@ -367,6 +368,7 @@ class Unknown:
     acquitted: tuple[str, ...] = ()
     untried: tuple[str, ...] = ()
     apart: tuple[str, ...] = ()
+    races: tuple[Site, ...] = ()
 
 
 def whole_runs(runs: Sequence[AnyRun]) -> tuple[AnyRun, ...]:

@@ -51,6 +51,7 @@ class Factor(ABC):
         summary: why it matters, one line.
         explanation: how it enters, as a clause after its name; `{what}` is what was called.
         too_late: since when it cannot be pinned from inside.
+        seeded_by: what the program seeds it with, as it is witnessed.
         fix: what to change in the code at `{place}`, the guilty line as `file:line`.
         fix_unplaced: the same where no line is known.
         fixed_once: one change in the script fixes all lines at which it enters.
@@ -76,6 +77,7 @@ class Factor(ABC):
     summary: str
     explanation: str
     too_late: str = "never"
+    seeded_by: tuple[str, ...] = ()
     fix: str
     fix_unplaced: str = ""
     fixed_once: bool = False
@@ -168,13 +170,11 @@ class GeneratorFactor(Factor):
         library: the module that holds it, and what people call that.
         seed_bits: how long a seed it takes.
         seeding: the call that seeds it.
-        seeded_by: the names of such calls, as they are witnessed.
     """
 
     library: tuple[str, str]
     seed_bits: int = 32
     seeding: str
-    seeded_by: tuple[str, ...]
     explanation = "drawn without a seed"
     has_sites = True
     fixed_once = True

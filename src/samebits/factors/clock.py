@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from samebits.base.sites import is_user_file
+from samebits.base.sites import is_own_file, is_user_file
 from samebits.factors.base import CallFactor, Observation
 from samebits.factors.context import FactorContext
 from samebits.factors.datetimes import report_another_now
@@ -15,50 +15,53 @@ from samebits.factors.datetimes import report_another_now
 SECOND_NS = 1_000_000_000
 START_NS = 1_000_000_000 * SECOND_NS
 TICK_NS = 20_000_000
-# Changed on purpose, time passes at another pace too: what counts seconds counts others.
-OTHER_TICK_NS = 31_000_000
+# A reading that is changed on purpose takes so many ticks at least: what waits for seconds waits for fewer readings.
+OTHER_TICKS = 100
+# What `timeit` reads takes so many: it repeats its work until that took 0.2 seconds.
+TIMED_TICKS = 10
 DAY_NS = 86_400 * SECOND_NS
 # What a line that is released alone is behind by at the least.
 LEAST_BEHIND_NS = 1_618_033_989
+# Where real time passes: a reading is late by half of what has passed since the last one, and no more than this.
+MOST_LATE_NS = SECOND_NS // 2
 DURATIONS = ("perf_counter", "monotonic", "process_time", "thread_time")
 
 
 class Clock(CallFactor):
-    """`time.time()`, `time.time_ns()`, `datetime.now()`, and what formats the present moment.
+    """`time.time()`, `datetime.now()`, what formats the present moment, and stopwatches (`perf_counter`, `monotonic`).
 
-    Harmless in a log line, fatal in a seed, a split, a learning rate, or in "train for ten minutes". Pinned, it is a
-    logical clock: in every thread it starts on 2001-09-09 and advances 20 milliseconds per call, and by what the
-    script slept before it, so waiting for a time of day may take longer. Varied, it is shifted by days. Durations
-    (`perf_counter`, `monotonic`, `process_time`) are treated alike where the user's own line reads them, and left alone
-    in libraries, which wait and measure with them. Not seen: clocks read in C, such as `np.datetime64("now")` and
-    `uuid.uuid1()`, and the times of files.
+    Harmless in a log line, fatal in a seed, a split, a learning rate, in "train for ten minutes", "validate every 30
+    seconds" and "take the quicker kernel". Pinned, it is a logical clock: in every thread it starts on 2001-09-09 and
+    advances by what the script slept since the last call, or else by 20 milliseconds, and by a little more at every
+    further call, up to 40: of two things that are timed the first one is the quicker. Varied, it is shifted by
+    days, passes up to twice as fast, and is read late now and then, as on a busy machine. Libraries wait with
+    durations, so they are left alone there (but for `timeit`, which times what the user gave it), and `time.time()`
+    keeps its pace. Not seen: clocks read in C, such as `np.datetime64("now")`, `uuid.uuid1()` and events of a GPU, and
+    the times of files. Pinned, a loop of yours that does more work until it takes long enough does not end.
     """
 
     name = "clock"
-    summary = "time.time() and datetime.now() differ in every run: harmless in a log, fatal in a seed"
+    summary = "the time and durations differ in every run: harmless in a log, fatal in a seed or a choice of kernels"
     explanation = "{what} was read"
-    fix = "do not let the time read at {place} into seeds, data, hyperparameters or the number of steps"
-    fix_unplaced = "do not let the time into seeds, data, hyperparameters or the number of steps"
+    fix = "do not let the time read at {place} into seeds, data, settings, choices or the number of steps"
+    fix_unplaced = "do not let the time into seeds, data, settings, choices or the number of steps"
     pinned_by_default = False
     varied_by_default = True
 
     def install(self, context: FactorContext) -> None:
         clock = _Clock(context)
-        context.replace(time, "time", lambda: clock.now("time.time") / SECOND_NS)
-        context.replace(time, "time_ns", lambda: clock.now("time.time_ns"))
+        for name in ("time", *DURATIONS):
+            whole = f"{name}_ns"
+            real_ns = getattr(time, whole)
+            context.replace(time, name, clock.reader(name, getattr(time, name), real_ns, SECOND_NS))
+            context.replace(time, whole, clock.reader(whole, real_ns, real_ns, None))
         for name in ("localtime", "gmtime", "ctime"):
             context.replace(time, name, clock.converter(name, getattr(time, name)))
         for name, position in (("strftime", 1), ("asctime", 0)):
             context.replace(time, name, clock.formatter(name, getattr(time, name), position))
         for name, unit in (("clock_gettime", SECOND_NS), ("clock_gettime_ns", None)):
             if hasattr(time, name):
-                context.replace(time, name, clock.reader(name, getattr(time, name), unit))
-        for name in DURATIONS:
-            context.replace(
-                time, name, clock.duration(name, getattr(time, name), getattr(time, f"{name}_ns"), SECOND_NS)
-            )
-            whole = f"{name}_ns"
-            context.replace(time, whole, clock.duration(whole, getattr(time, whole), getattr(time, whole), None))
+                context.replace(time, name, clock.system_reader(name, getattr(time, name), unit))
         if clock.is_logical:
             context.replace(time, "sleep", clock.sleeper(time.sleep))
         try:
@@ -69,13 +72,14 @@ class Clock(CallFactor):
     def observe(self, context: FactorContext | None = None) -> Observation:
         if context is None or context.mode == "natural":
             return Observation("the time of day", False)
-        return Observation("a logical clock" if context.mode == "pinned" else "shifted by days", True)
+        return Observation("a logical clock" if context.mode == "pinned" else "shifted by days, at another pace", True)
 
 
 class _Clock:
     def __init__(self, context: FactorContext) -> None:
         self.context = context
-        self.time_ns, self.localtime = time.time_ns, time.localtime
+        self.time_ns, self.localtime, self.monotonic_ns = time.time_ns, time.localtime, time.monotonic_ns
+        self.began, self.pace = time.monotonic_ns(), context.other("pace") % SECOND_NS
         self.is_logical = context.setting.steady or context.mode == "pinned"
         # A background thread that looks at the time, such as a progress bar's, must not move the others' clock.
         self.thread = threading.local()
@@ -92,19 +96,37 @@ class _Clock:
         """
         mode = self.context.enter(what)
         # Every call ticks, also one that is answered otherwise: the calls after it are not to blame for it.
-        self._pass(OTHER_TICK_NS if self.context.setting.steady else TICK_NS)
+        self._pass()
         if mode == "natural" or not (self.is_logical or mode == "varied"):
             return None
         if not self.is_logical:
-            return (real_ns or self.time_ns)() + self.shift
+            return (real_ns or self.time_ns)() + self.shift + (0 if _is_read_by_library() else self._ahead())
         logical = START_NS + int(self.thread.passed)
         if mode == "pinned":
             return logical
         return logical - self._behind() if self.context.mode == "pinned" else logical + self.shift
 
-    def _pass(self, nanoseconds: int) -> None:
+    def _pass(self) -> None:
+        """Let the logical clock go on: slower and slower where it is changed on purpose, and quicker where it is not.
+
+        What is timed first is then the quicker one if pinned, and the slower one if not, however often it is timed.
+        """
         slept, self.thread.slept = getattr(self.thread, "slept", 0), 0
-        self.thread.passed = getattr(self.thread, "passed", 0) + nanoseconds + slept
+        count = self.thread.count = getattr(self.thread, "count", 0) + 1
+        tick = TICK_NS + TICK_NS * (count - 1) // (count + 99)
+        if self.context.setting.steady:
+            slept, tick = slept * 2, OTHER_TICKS * (TICK_NS + TICK_NS // count)
+        elif _reader().startswith("<timeit"):
+            tick *= TIMED_TICKS
+        self.thread.passed = getattr(self.thread, "passed", 0) + (slept or tick)
+
+    def _ahead(self) -> int:
+        """What has passed besides the real time: none of the clocks may ever go back, nor stand still."""
+        now, before = self.monotonic_ns(), getattr(self.thread, "read", self.began)
+        self.thread.read = now
+        # A share of it that is another one at every reading.
+        late: int = min((now - before) // 2, MOST_LATE_NS) * (self.pace * self.thread.count % SECOND_NS) // SECOND_NS
+        return (now - self.began) * (SECOND_NS + self.pace) // (2 * SECOND_NS) - late
 
     def _behind(self) -> int:
         """By how much a line that is released alone is behind the pinned clock.
@@ -120,16 +142,18 @@ class _Clock:
         read = self.reading(what)
         return self.time_ns() if read is None else read
 
-    def duration(
+    def reader(
         self, name: str, original: Callable[[], object], real_ns: Callable[[], int], unit: int | None
     ) -> Callable[[], object]:
-        """For a clock that measures durations: treated where the user's own line reads it."""
+        """For the time of day, or for a clock that measures durations."""
+        is_duration = not name.startswith("time")
+        what = f"time.{name}"
 
         def read() -> object:
-            # Libraries wait with it, for other threads, processes and machines, whose time is the real one.
-            if not is_user_file(sys._getframe(2).f_code.co_filename):
+            # Libraries wait with durations, for other threads, processes and machines, whose time is the real one.
+            if is_duration and _is_read_by_library():
                 return original()
-            now = self.reading(f"time.{name}", real_ns)
+            now = self.reading(self.context.called(what) if is_duration else what, real_ns)
             if now is None:
                 return original()
             return now / unit if unit else now
@@ -142,7 +166,7 @@ class _Clock:
         def sleep(seconds: float, /) -> None:
             original(seconds)
             # How often a library sleeps, or a loop that waits for somebody else, is never the same: it counts once.
-            if is_user_file(sys._getframe(2).f_code.co_filename):
+            if not _is_read_by_library():
                 self.thread.slept = int(seconds * SECOND_NS)
 
         return sleep
@@ -165,7 +189,7 @@ class _Clock:
 
         return formatted
 
-    def reader(self, name: str, original: Callable[[int], object], unit: int | None) -> Callable[[int], object]:
+    def system_reader(self, name: str, original: Callable[[int], object], unit: int | None) -> Callable[[int], object]:
         """For a function that reads any of the system's clocks."""
 
         def read(clk_id: int, /) -> object:
@@ -175,3 +199,17 @@ class _Clock:
             return now / unit if unit else now
 
         return read
+
+
+def _is_read_by_library() -> bool:
+    """Whether code of a library asks for itself; text that it made code of, as `timeit` does, asks for its caller."""
+    path = _reader()
+    return not (path.startswith("<") or is_user_file(path))
+
+
+def _reader() -> str:
+    """The file whose code asks."""
+    frame = sys._getframe(1)
+    while is_own_file(frame.f_code.co_filename) and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code.co_filename

@@ -28,8 +28,9 @@ class HashSeed(Factor):
     summary = "sets of strings are iterated in another order in every run, and hash(str) is another number"
     explanation = "sets and hashes of strings depend on it"
     too_late = "the interpreter's start"
-    fix = "sort before ordering: sorted(set(...), key=str) at {place}"
-    fix_unplaced = "sort sets of strings before their order counts: sorted(set(...))"
+    seeded_by = (VARIABLE,)
+    fix = "sort before ordering: sorted(set(...), key=str) at {place}, or use dict.fromkeys(...)"
+    fix_unplaced = "sort sets of strings before their order counts: sorted(set(...), key=str)"
     varied_by_default = True
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from types import ModuleType
 from typing import Any
@@ -40,9 +40,10 @@ class OsEntropy(CallFactor):
     `np.random.default_rng()`, `Generator`, `RandomState()`, `SeedSequence()`, `random.Random()`, and a `seed()`
     without an argument (also that of a `torch.Generator`) all ask the operating system, and so does code that opens
     `/dev/urandom` or `/dev/random` as a file. Pinned, every process gets derived streams of its own; that takes away
-    the unpredictability that keys and tokens need, so it is pinned only when asked for. Not seen: C extensions that
-    ask the kernel themselves, programs such as `od` that read a device, and what is read by `os.readv` or
-    `mmap`. Witnessed although harmless: `np.random.RandomState(3)` asks first and throws the answer away.
+    the unpredictability that keys and tokens need, so it is pinned only when asked for. A temporary file or folder that
+    stays keeps its name, so the next run gives another one there; the names of all others repeat. Not seen: C
+    extensions that ask the kernel themselves, programs such as `od` that read a device, and what is read by `os.readv`
+    or `mmap`. Witnessed although harmless: `np.random.RandomState(3)` asks first and throws the answer away.
     """
 
     name = "os-entropy"
@@ -60,6 +61,7 @@ class OsEntropy(CallFactor):
                 context.replace(owner, name, entropy.asked(f"os.{name.strip('_')}", getattr(owner, name)))
         watch_devices(context, entropy.derived)
         self._install_seeding(context, entropy)
+        context.when_loaded("tempfile", lambda module: _install_tempfile(module, context, entropy))
         context.when_loaded("numpy.random.bit_generator", lambda module: _install_numpy(module, context, entropy))
         context.when_loaded("torch", lambda torch: _install_torch(torch, context, entropy))
 
@@ -143,6 +145,21 @@ def _called(context: FactorContext, what: str) -> str:
         # `secrets.randbits` and its like are methods of this one.
         return "random.SystemRandom"
     return what if name == "random.Random" else name
+
+
+def _install_tempfile(module: Any, context: FactorContext, entropy: _Entropy) -> None:
+    """Names of its own for every call: that one is taken, by what an earlier run left, is no matter of the others."""
+    plain = module._get_candidate_names
+
+    def candidates() -> Iterator[str]:
+        seed = entropy.seed(context.called("tempfile"))
+        if seed is None:
+            found: Iterator[str] = plain()
+            return found
+        characters, rng = module._RandomNameSequence.characters, random.Random(seed)
+        return iter(lambda: "".join(rng.choices(characters, k=8)), "")
+
+    context.replace(module, "_get_candidate_names", candidates)
 
 
 def _install_numpy(module: ModuleType, context: FactorContext, entropy: _Entropy) -> None:

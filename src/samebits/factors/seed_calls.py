@@ -6,6 +6,7 @@ one to change, and not the operation that shows the difference first.
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 import threading
@@ -136,6 +137,14 @@ def witness_seeds(report: Callable[[SeedCall], None]) -> FactorContext:
 def _watch_python(context: FactorContext, watch: _SeedWatch) -> None:
     context.replace(random, "seed", watch.watched("random.seed", random.seed))
     context.set(random.Random, "seed", watch.watched("random.Random", random.Random.seed, position=1))
+    plain = os.putenv
+
+    def putenv(name: Any, value: Any, /) -> None:
+        plain(name, value)
+        if os.fsdecode(name) == "PYTHONHASHSEED":
+            watch.note("PYTHONHASHSEED", os.fsdecode(value), None)
+
+    context.replace(os, "putenv", putenv)
 
 
 def _watch_numpy(module: ModuleType, context: FactorContext, watch: _SeedWatch) -> None:

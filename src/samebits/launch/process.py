@@ -143,7 +143,8 @@ class Runner:
             start = time.perf_counter()
             argv = [*self.workspace.prefix(place), *place.words(command.argv)]
             cwd = place.copy if place.root else None
-            process = _started(argv, folder, spec, place, cwd=cwd, start_new_session=True, **streams.options)
+            with spec.starting():
+                process = _started(argv, folder, spec, place, cwd=cwd, start_new_session=True, **streams.options)
             seconds, exceeded = 0.0, None
             try:
                 guard(process.pid)

@@ -30,6 +30,12 @@ def company(cause: Cause) -> str:
     return f"the same seed covers {lines_of(cause.others)}"
 
 
+def since(cause: Cause) -> str:
+    """Why a seed comes too late, as the end of a sentence: `, after the interpreter's start`; often empty."""
+    factor = find(cause.factor)
+    return f", after {factor.too_late}" if factor.scope == "environment" else ""
+
+
 def lines_of(sites: Sequence[Site]) -> str:
     """`train.py:31, 32 and model.py:7`: every line, each file named once."""
     files: dict[str, list[str]] = {}
@@ -114,6 +120,9 @@ def unknown_what(verdict: Verdict) -> str:
     """What is known of the nature of an unknown cause."""
     if verdict.origin is not None and verdict.origin.replay is not None and verdict.origin.replay.is_racy:
         return "an operation whose result depends on timing"
+    if verdict.unknown is not None and verdict.unknown.races:
+        lines = lines_of(verdict.unknown.races)
+        return f"several processes step on parameters that they share, {lines}: which of them comes first is luck"
     return "something outside the catalogue"
 
 
@@ -162,6 +171,8 @@ def advice(verdict: Verdict) -> list[str]:
     origin = verdict.origin
     if origin is not None and origin.replay is not None and origin.replay.is_racy:
         return ["samebits run --pin torch-algorithms, or a deterministic operation in its place"]
+    if verdict.unknown.races:
+        return ["let one process step, with the gradients of all, or let them step in a fixed order"]
     between = "addresses (sorted by id(), sets of objects), files that an earlier run left"
     if _excluded(origin) and origin is not None and origin.first.place.finding == "op":
         return [f"look for what differs between processes: {between}"]

@@ -11,7 +11,7 @@ from samebits.checking.verdict import Unknown, Verdict
 from samebits.comparison.locate import Divergence
 from samebits.comparison.streams import TRAINED
 from samebits.factors.catalog import find, in_order
-from samebits.factors.pinning import Status
+from samebits.factors.pinning import Status, settings_for
 from samebits.replay.runner import Replay
 from samebits.report.causes import (
     advice,
@@ -24,6 +24,7 @@ from samebits.report.causes import (
     reseeded,
     rests_on,
     roles_of,
+    since,
     state_of,
     took,
     unknown_line,
@@ -163,7 +164,7 @@ def _cause_rows(verdict: Verdict) -> list[tuple[str, str]]:
             rows += [("", f"{shown.what} at {place_of(shown.site)}"), ("", f"    {shown.site.source}")]
         if cause.seeded_late is not None:
             late = cause.seeded_late
-            rows += [("", f"seeded too late at {place_of(late)}"), ("", f"    {late.source}")]
+            rows += [("", f"seeded too late at {place_of(late)}{since(cause)}"), ("", f"    {late.source}")]
         rows += [("", state_of(cause)), ("", coin(cause))]
         if cause.distance is not None and cause.distance.is_rounding:
             rows.append(("", distance_words(cause.distance)))
@@ -205,7 +206,8 @@ def remedy_command(verdict: Verdict) -> str:
     """What to type to run with the remedy's pins, and those the check was given; empty where it has none."""
     own = verdict.remedy.pins if verdict.remedy else ()
     pins = in_order([*verdict.pinned, *own])
-    return " ".join(["samebits run", *(f"--pin {name}" for name in pins), verdict.command]) if own else ""
+    named = [] if pins == [*settings_for(None)] else [f"--pin {name}" for name in pins]
+    return " ".join(["samebits run", *named, verdict.command]) if own else ""
 
 
 def replay_text(call: str, replay: Replay) -> str:

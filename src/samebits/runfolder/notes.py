@@ -110,13 +110,14 @@ class Witnessed(Note):
 
 @dataclass(frozen=True)
 class Seeded(Note):
-    """A generator was seeded: what was called, with which value, at which line."""
+    """A generator was seeded: what was called, with which value, at which line, in which process of the program."""
 
     sort = "seed"
 
     what: str
     value: int | float | str
     site: Site
+    process: str = ""
 
 
 @dataclass(frozen=True)
@@ -325,6 +326,16 @@ class ComputedIn(Note):
 
     environment: Environment = field(default_factory=Environment)
     rank: int = 0
+
+
+@dataclass(frozen=True)
+class SteppedShared(Note):
+    """An optimizer made its first step on parameters in shared memory: which memory, and the line that steps."""
+
+    sort = "stepped_shared"
+
+    memory: tuple[str, ...]
+    site: Site
 
 
 @dataclass(frozen=True)

@@ -120,6 +120,7 @@ class RunSpec:
         begins: what the folder holds at the start.
         brought: of what a run has left only these paths, as in the user's own folder; empty for all of it.
         keeps: what this run leaves is kept for later ones.
+        as_run: what `samebits run` holds around the start of its command is held here, too.
     """
 
     role: str = "run"
@@ -142,6 +143,7 @@ class RunSpec:
     begins: Beginning = "found"
     brought: tuple[str, ...] = ()
     keeps: bool = False
+    as_run: bool = False
 
     def named(self, mode: str) -> list[str]:
         """The factors treated so, in catalogue order."""
@@ -163,9 +165,9 @@ class RunSpec:
 
     @contextmanager
     def starting(self) -> Iterator[None]:
-        """What must hold around the start of a command that is run once."""
+        """What must hold around the start of a command that is run as by `samebits run`."""
         with ExitStack() as stack:
-            for factor in CATALOG:
+            for factor in CATALOG if self.as_run else ():
                 stack.enter_context(factor.starting(self.settings.get(factor.name, Setting())))
             yield
 

@@ -86,6 +86,7 @@ class _Asked:
             keep_step=self.keep_values,
             keep_streams=kept,
             ops=self.window(),
+            as_run=True,
         )
 
     def window(self) -> OpWindow | None:

@@ -11,7 +11,19 @@ from samebits.lint.findings import LISTS, LOOPS, NUMBERS, SILENT, Finding
 from samebits.lint.flow.callables import LOGGING, SET_CHANGES
 from samebits.lint.flow.expressions import Expressions
 from samebits.lint.flow.learned import Scope
-from samebits.lint.flow.shapes import NEVER, UNKNOWN, Shape, container, join, joined, operated, promised
+from samebits.lint.flow.shapes import (
+    INT,
+    NEVER,
+    NUMBER,
+    PLAIN,
+    UNKNOWN,
+    Shape,
+    container,
+    join,
+    joined,
+    operated,
+    promised,
+)
 from samebits.lint.flow.source import Function, dotted, last_name, parameters, with_defaults
 from samebits.lint.flow.uses import is_numbering, is_sorted_later
 
@@ -65,8 +77,11 @@ class Reader(Expressions):
         bases = [self.shape(base) for base in node.bases]
         self.learned.bases[scope.class_key] = tuple(base.name for base in bases if base.kind == "class")
         self.read_scope(scope, node.body)
+        is_read = len(self.learned.bases[scope.class_key]) == len(bases)
         for name, shape in scope.names.items():
-            self.learned.learn_attribute(scope.class_key, name, shape)
+            # What an Enum makes of its numbers hashes by their names.
+            own = shape if is_read or shape not in (INT, NUMBER) else PLAIN
+            self.learned.learn_attribute(scope.class_key, name, own)
         self.scope.names[node.name] = Shape("class", name=scope.class_key)
 
     def read_function(self, node: Function, scope: Scope) -> None:
