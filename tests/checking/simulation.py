@@ -62,6 +62,7 @@ class Script:
         drifts: (step, first, last): a coin whose bias goes from one to the other within forty runs.
         turns: (step, period): from that step on runs have as many values in turns.
         noise: (step, share): from that step on so many runs have a value of their own.
+        orders_by_address: there is none in runs that begin as `samebits run` begins them.
         breaks: treatments (factor, mode) under which it fails.
         look: how many steps fit into a first look.
         cut: runs that are ended after the look, and that of which they differed is made again.
@@ -80,6 +81,7 @@ class Script:
     luck: float | None = None
     look: int = 1000
     cut: tuple[int, ...] = ()
+    orders_by_address: bool = False
 
 
 @dataclass
@@ -152,6 +154,7 @@ class Simulation:
             coins.append((step, luck.random() < first + (last - first) * min(number / 40, 1.0)))
         coins += [(step, number % period == 0) for step, period in self.script.turns]
         noise = [(step, luck.random() if luck.random() < share else None) for step, share in self.script.noise]
+        noise = [] if self.script.orders_by_address and plan.as_run else noise
         self.traces[number] = [
             (
                 step,

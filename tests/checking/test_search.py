@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -370,6 +371,22 @@ def test_one_cause_takes_fourteen_runs_and_four_take_twenty_eight(jobs: int) -> 
             assert found.remedy is not None
             assert found.remedy.verified
             assert len(simulation.runs) <= most
+
+
+def test_what_a_check_holds_in_part_is_guilty_where_it_cures_as_a_whole() -> None:
+    """Sets of objects order by addresses: `samebits run` is the remedy; noise that it does not cure accuses nobody."""
+    cured = 0
+    for seed in range(40):
+        script = Script(effects=HARMLESS[:2], noise=((1, 1.0),))
+        by_address, _, _ = simulated(replace(script, orders_by_address=True), random.Random(seed), jobs=2)
+        other, _, _ = simulated(script, random.Random(seed), jobs=2)
+
+        assert [cause.factor for cause in by_address.causes] == ([] if by_address.stopped else ["memory-addresses"])
+        assert by_address.stopped == (by_address.unknown is not None)
+        cured += by_address.remedy is not None and by_address.remedy.verified
+        assert other.causes == []
+        assert other.unknown is not None
+    assert cured >= 36
 
 
 def test_what_is_not_explained_ends_soon_and_says_what_was_let_go() -> None:

@@ -194,8 +194,9 @@ def _explain(inquiry: Inquiry, divergent: DivergentRuns, found: Found) -> Asking
         for suspect in round_.accused:
             if suspect.proven and suspect.name not in found.places:
                 found.places[suspect.name] = yield from guilty_places(suspect)
-        if trial is None:
+        if round_.held.is_hopeless():
             found.whole = yield from held_whole(round_)
+            return
         if trial is None or not (yield from round_.show()):
             return
         if trial.later is None and not found.made.follows and found.made.at is None:

@@ -17,7 +17,7 @@ from samebits.checking.verdict import Cause, DivergentRuns, Evidence, Remedy, Ru
 from samebits.factors.catalog import CATALOG, find
 from samebits.factors.pinning import settings_for
 
-FIRST_RUNS, MOST_DRAWS = 2, 24
+FIRST_RUNS, ENOUGH_ALONE, MOST_DRAWS = 2, 3, 24
 
 
 @dataclass
@@ -117,7 +117,8 @@ def _drawn(held: Held, found: HeldWhole) -> Asking[HeldWhole | None]:
             return None
         if found.chance < found.limit:
             return found
-        if len(found.draws) >= MOST_DRAWS:
+        # Once some were held in part, lots that have won nothing say that it is no matter, or a rare one.
+        if len(found.draws) >= MOST_DRAWS or (len(found.alone) >= ENOUGH_ALONE and found.chance >= 1):
             return None
         lots = [inquiry.luck.choice([whole, held.spare]) for _ in range(inquiry.room())]
         runs = yield from inquiry.runs_of(lots)
