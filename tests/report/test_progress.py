@@ -25,8 +25,8 @@ PINNED = plans.pinned_run(REQUEST, ["clock", "torch-rng", "torch-algorithms"], 3
     [
         (plans.look_run(REQUEST), "how does it run if left alone?"),
         (plans.varied_run(REQUEST), "does it do the same with everything varied that must not matter?"),
-        (plans.released_run(PINNED, "clock", 2), "is it clock?"),
-        (plans.natural_run(PINNED, "torch-algorithms"), "is it torch-algorithms?"),
+        (plans.released_run(PINNED, ["clock"], 2), "is it clock?"),
+        (plans.natural_run(PINNED, ["torch-algorithms"]), "is it torch-algorithms?"),
         (plans.sites_released_run(PINNED, "clock", [("train.py", 7)]), "does clock enter at line 7?"),
         (plans.remedy_run(REQUEST, ["clock"]), "does the remedy hold?"),
         (RunSpec("hash-seed varied"), "does another hash-seed change it?"),
