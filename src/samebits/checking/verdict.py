@@ -219,7 +219,7 @@ class Evidence:
         released: runs in which this factor alone was changed, always in the same way; or, for a factor that chooses
             between algorithms, left alone.
         strays: how many of those are not as the held runs are; of a factor left alone, not as most of them.
-        chance: that a coin outside the catalogue would have shown the same pattern, whatever its bias.
+        chance: that the draws fit so well by luck, whatever else makes runs differ.
         limit: below which chance the factor is called guilty.
         diverged: the factor was left alone, and those runs diverge from one another.
         last_words: how the released runs ended, where the divergence is in how runs end.
@@ -294,7 +294,7 @@ class Remedy:
         runs: those made with it that agree, up to the step at which runs diverge without it.
         whole: those among them that went to the end.
         varied: the one among those in which everything else was varied; None if there was none.
-        chance: that a coin would have shown the same pattern of runs with and without it.
+        chance: that the runs came out so with and without it by luck.
         failure: why the script fails with it, as a clause.
     """
 

@@ -46,7 +46,7 @@ def lines_of(sites: Sequence[Site]) -> str:
 
 
 def evidence(cause: Cause) -> str:
-    """How many runs of how many say so, and how rarely a coin would."""
+    """How many runs of how many say so, and how rarely luck would."""
     own = cause.evidence
     held, released = len(own.held), len(own.released)
     if find(cause.factor).by_folder:
@@ -81,8 +81,8 @@ def chance_words(chance: float) -> str:
     return f"{-(-percent // step) * step:.{digits}f} %"
 
 
-def coin(cause: Cause) -> str:
-    """How often something else, that differs from run to run as a coin does, would have looked the same."""
+def luck(cause: Cause) -> str:
+    """How often something else that differs from run to run would have looked the same."""
     chance = chance_words(cause.evidence.chance)
     return f"an unknown cause would look like this by chance in at most {chance} of checks"
 

@@ -16,7 +16,6 @@ from samebits.replay.runner import Replay
 from samebits.report.causes import (
     advice,
     cause_line,
-    coin,
     company,
     excluded,
     left_out,
@@ -165,7 +164,7 @@ def _cause_rows(verdict: Verdict) -> list[tuple[str, str]]:
         if cause.seeded_late is not None:
             late = cause.seeded_late
             rows += [("", f"seeded too late at {place_of(late)}{since(cause)}"), ("", f"    {late.source}")]
-        rows += [("", state_of(cause)), ("", coin(cause))]
+        rows += [("", state_of(cause)), ("", luck(cause))]
         if cause.distance is not None and cause.distance.is_rounding:
             rows.append(("", distance_words(cause.distance)))
         if not cause.varies_between_runs:

@@ -50,7 +50,7 @@ class EvidenceDocument(TypedDict):
         released: runs in which this factor alone was changed, always in the same way; or left alone
         differing: how many released runs are not as the held runs are; of runs left alone, not as most of them
         left_alone: the factor was left alone, not changed
-        chance: that a coin outside the catalogue shows this pattern, the largest over every bias
+        chance: that the draws fit so well by luck, whatever else makes runs differ
         limit: below which chance the factor is called guilty
     """
 
@@ -100,8 +100,7 @@ class CauseDocument(_MoreOfCause):
         shown_by: lines that show how the factor enters at its location
         seeded_late: where a generator is seeded after it was drawn from
         likely: the line was found by reading the code, not by watching it
-        confirmed: shown by experiment: a coin outside the catalogue would have shown the same with a chance below
-            `runs.limit`
+        confirmed: shown by experiment: the chance that the draws fit so well by luck is below `runs.limit`
         on_this_machine: it differs between two runs here; else on other machines only
         evidence: how many runs of how many agree and differ
         runs: the runs that speak about it; null for an unknown cause
@@ -133,7 +132,7 @@ class RemedyDocument(TypedDict):
         runs: runs with these pins that agree, up to the step at which runs diverge without them
         to_the_end: those among them that went to the end
         rest_varied: the one among those in which everything else was varied
-        chance: that a coin makes runs agree with the pins and differ without them
+        chance: that the runs came out so with and without the pins by luck
         state: how well it is known to work, in words
     """
 
