@@ -19,6 +19,7 @@ from samebits.report.causes import (
     company,
     excluded,
     left_out,
+    luck,
     remedy_state,
     reseeded,
     rests_on,
