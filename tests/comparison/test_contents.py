@@ -2,9 +2,12 @@
 
 import gzip
 import json
+import os
 import pickle
 import sqlite3
 import struct
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -139,3 +142,15 @@ def test_what_holds_itself_has_an_end(tmp_path: Path) -> None:
     torch.save(net, tmp_path / "net.pt")
 
     assert content_of(tmp_path / "net.pt")["_modules.inner.parent"] == "as before"
+
+
+def test_the_constants_of_torchscript_are_in_no_order(tmp_path: Path) -> None:
+    """It writes them as a set gives them, in another order under another hash seed."""
+    code = "import sys, torch; torch.manual_seed(0); torch.jit.script(torch.nn.Linear(4, 2)).save(sys.argv[1])"
+    paths = [tmp_path / f"{seed}.pt" for seed in (1, 2)]
+    for seed, path in enumerate(paths, 1):
+        environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
+        subprocess.run([sys.executable, "-W", "ignore", "-c", code, str(path)], env=environment, check=True)
+
+    assert paths[0].read_bytes() != paths[1].read_bytes()
+    assert content_of(paths[0]) == content_of(paths[1])

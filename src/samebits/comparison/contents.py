@@ -16,6 +16,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from io import BytesIO
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -138,8 +139,17 @@ def _zip(raw: bytes, _: str) -> Iterator[tuple[str, object]]:
             yield from ((f"{label}{path}", leaf) for path, leaf in found)
         for name in members:
             if name not in used and name not in pickled and not name.endswith(_CHECKSUM):
-                for path, leaf in content(file.read(members[name])).items():
+                inside = file.read(members[name])
+                inside = _declared_in_order(inside) if name.startswith("code/") else inside
+                for path, leaf in content(inside).items():
                     yield f"{name}: {path}" if path else name, leaf
+
+
+def _declared_in_order(code: bytes) -> bytes:
+    """TorchScript writes the constants of a module as a set gives them: `mode : Final[str] = "mean"`, one to a line."""
+    lines = code.split(b"\n")
+    groups = groupby(lines, lambda line: b" : Final[" in line)
+    return b"\n".join(line for are_constants, own in groups for line in (sorted(own) if are_constants else own))
 
 
 class _Storage:
