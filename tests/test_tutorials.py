@@ -96,6 +96,8 @@ FIGURES = (
     (r"\bruns \d+ and \d+", "runs N and N"),
     (r"\brun \d+", "run N"),
     (r"\b\d+ of \d+ (runs\s+agree|differ)", r"N of N \1"),
+    # Which of them went to the end is a matter of lots, too.
+    (r"\b\d+ runs agree,? (\d+ of them )?to the end", "N runs agree to the end"),
     (r"\b\d+ runs agree, ", "N runs agree, "),
     (r"at most [\d.]+ %", "at most N %"),
     # Only told where it may be rounding.

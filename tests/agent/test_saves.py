@@ -6,7 +6,7 @@ from samebits.agent.saves import content
 
 
 def names(thing: object) -> list[str]:
-    return [path for path, _, _ in content(thing, "0", "last.ckpt")]
+    return [path for path, _ in content(thing, "0")]
 
 
 def test_a_key_that_is_a_path_is_known_by_its_file() -> None:

@@ -246,7 +246,7 @@ def test_a_treatment_from_outside_is_told() -> None:
     treatment.undo()
 
     assert (inside["clock"].mode, inside["file-order"].mode) == ("pinned", "pinned")
-    assert (outside["clock"].mode, outside["clock"].observation.value) == ("varied", "shifted by days")
+    assert (outside["clock"].mode, outside["clock"].observation.value) == ("varied", "shifted by days, at another pace")
 
 
 # Without torch, and with torch on the way

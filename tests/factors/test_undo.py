@@ -177,7 +177,7 @@ def test_an_accelerator_first_used_inside_starts_afterwards_as_it_would_have(see
     """From the seed that waited for it, else from fresh entropy; one that is still unused finds its seed waiting."""
     for used in (True, False):
         cuda = Accelerator(*seeds)
-        queues = _queues(SimpleNamespace(cuda=cuda, xpu=Accelerator()))
+        queues = _queues(SimpleNamespace(cuda=cuda, xpu=Accelerator(), accelerator=torch.accelerator))
         waiting = dict(vars(cuda._lazy_seed_tracker))
         cuda._lazy_seed_tracker.queue_seed_all(lambda accelerator=cuda: accelerator.started.append("pinned"), "")
         if used:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from enum import Enum
 from functools import partial
-from types import FrameType
+from types import FrameType, WrapperDescriptorType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -123,7 +123,7 @@ class _Walk:
             self._module(path, value, within, depth)
         elif isinstance(value, torch.optim.Optimizer):
             self._optimizer(path, value.state, value.param_groups)
-        elif isinstance(value, Mapping | list | tuple | deque | set):
+        elif isinstance(value, dict | list | tuple | deque | set) and _is_iterated_by_c(value):
             self._collection(path, value, within, depth)
         else:
             if isinstance(value, torch.amp.GradScaler):
@@ -170,7 +170,7 @@ class _Walk:
                 self._optimizer(f"optimizer{number}", held.state, held.groups)
 
     def _collection(self, path: str, value: Any, within: str, depth: int) -> None:
-        items = list(value.values() if isinstance(value, Mapping) else value)
+        items = list(value.values() if isinstance(value, dict) else value)
         if not any(id(one) in self.trained for one in items) and is_plain(value):
             if within != "data":
                 shapes = [tuple(one.shape) for one in items if torch.is_tensor(one)]
@@ -182,6 +182,11 @@ class _Walk:
             name = f".{key}" if isinstance(key, str) else f"[{key if isinstance(key, int) else number}]"
             put = _into(value, key) if isinstance(value, MutableMapping | list | deque) else None
             self.visit(f"{path}{name}", one, within, put, depth + 1)
+
+
+def _is_iterated_by_c(value: object) -> bool:
+    """Whether to look at its items calls nothing of the user's."""
+    return isinstance(getattr(type(value), "__iter__", None), WrapperDescriptorType)
 
 
 def is_plain(value: object) -> bool:

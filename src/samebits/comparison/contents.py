@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from samebits.bits.digest.raw import digest_of_blocks, raw_digest
+from samebits.bits.raw import digest_of_blocks, raw_digest
 from samebits.comparison.pickles import Named, leaves, read_pickle
 
 # What is larger is digested as it is; longer texts are known by their digests.

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from samebits.bits.digest import unobserved
-from samebits.bits.digest.raw import memory, raw_digest
+from samebits.bits.raw import memory, raw_digest
 from samebits.rng.handles import accelerators, process_generators, wake
 
 # 624 words of 4 bytes and the position among them.

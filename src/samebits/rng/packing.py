@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from samebits.bits.digest.raw import memory
+from samebits.bits.raw import memory
 
 Functions = Mapping[str, Callable[..., object]]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from samebits.bits.digest import digest
 from samebits.bits.digest.parts import is_plain
-from samebits.bits.digest.raw import memory, raw_digest
+from samebits.bits.raw import memory, raw_digest
 
 if TYPE_CHECKING:
     import torch

@@ -53,8 +53,8 @@ from samebits.bits.digest.host import host_digests
 from samebits.bits.digest.keys import salt
 from samebits.bits.digest.packs import Plan, Sum, on_host, plan_of
 from samebits.bits.digest.parts import LOW_ADDRESS, Index, NotEvidenceError, flattened
-from samebits.bits.digest.raw import RAW_DIGEST
 from samebits.bits.digest.unseen import unobserved
+from samebits.bits.raw import RAW_DIGEST
 
 __all__ = [
     "DIGEST",

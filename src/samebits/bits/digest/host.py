@@ -12,7 +12,7 @@ from torch import Tensor
 from samebits.bits.digest.blocks import copy_elements
 from samebits.bits.digest.keys import salt_of
 from samebits.bits.digest.parts import LOW_ADDRESS, holds_bits, is_plain
-from samebits.bits.digest.raw import digest_of_blocks, memory, raw_digest
+from samebits.bits.raw import digest_of_blocks, memory, raw_digest
 
 # How much of a tensor that does not lie in row-major order is copied at a time: what a cache holds until it is read.
 BLOCK_BYTES = 1 << 20

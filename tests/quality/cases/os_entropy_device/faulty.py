@@ -1,7 +1,6 @@
 """Two generators are seeded with bytes of a device and by torch itself; a token is harmless."""
 
 import os
-from pathlib import Path
 
 import torch
 
@@ -9,7 +8,7 @@ with open("/dev/urandom", "rb") as device:  # <- os-entropy
     shuffling = torch.Generator().manual_seed(int.from_bytes(device.read(4), "little"))
 drawing = torch.Generator()
 drawing.seed()  # <- os-entropy
-Path("token").write_bytes(os.urandom(4))
+token = os.urandom(4)
 
 torch.manual_seed(0)
 net = torch.nn.Linear(16, 4)
