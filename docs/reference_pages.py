@@ -219,7 +219,9 @@ class _Tables:
 def library() -> str:
     """Every public name, with its signature and what its docstring says; read from the source, nothing is run."""
     # What is called comes first, what is raised last.
-    names = sorted(samebits._EXPORTS, key=lambda name: (name.endswith(("Error", "Warning")), name.lower()))
+    names = sorted(
+        samebits._EXPORTS.keys() - {"__version__"}, key=lambda name: (name.endswith(("Error", "Warning")), name.lower())
+    )
     raised = [name for name in names if name.endswith(("Error", "Warning"))]
     parts = [
         "# Library\n",
