@@ -1,9 +1,11 @@
 """What runs make: left out only where it is shown to follow the clock, by runs of simulated scripts."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
+from samebits.checking.made import made_by
 from samebits.checking.search import Found
 from tests.checking.simulation import Effect, Script, Simulation, simulated
 
@@ -78,3 +80,17 @@ def test_what_is_made_is_looked_at_once_a_remedy_holds() -> None:
     assert sorted(confirmed(found)) == [("numpy-rng", 7), ("torch-rng", 5)]
     assert found.remedy is not None
     assert found.remedy.pins == ("numpy-rng", "torch-rng")
+
+
+def test_what_is_made_counts_after_a_look_that_was_ended() -> None:
+    """The first run of a long script is ended in the middle, and has made nothing that could be compared."""
+    script = Script(effects=(Effect("os-entropy", 10, None, makes="leaf"),))
+    _, simulation, inquiry = simulated(script, random.Random(0))
+    first, *others = simulation.runs[:3]
+    look = replace(first, facts=replace(first.facts, stopped_after=1))
+
+    asking = made_by(replace(inquiry, left=lambda: 0), [look, *others])
+    with pytest.raises(StopIteration) as ended:
+        next(asking)
+
+    assert ended.value.value.at is not None

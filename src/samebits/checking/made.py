@@ -65,10 +65,11 @@ def made_by(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str] = ()) -> 
 
     Args:
         inquiry: the check.
-        runs: they agree; those that are left alone come first.
+        runs: they agree as far as they went; those that are left alone come first.
         pins: held in all of them.
     """
-    own = [run for run in runs if inquiry.may_compare(runs[0], run)] if runs else []
+    # The first run may have been a look that was ended in the middle.
+    own = max(([run for run in runs if inquiry.may_compare(one, run)] for one in runs), key=len, default=[])
     found = [(a, b, apart) for a, b in combinations(own, 2) if (apart := inquiry.unlike(a, b))]
     if not found:
         return Made()
@@ -80,7 +81,7 @@ def made_by(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str] = ()) -> 
     pairs = [(held, again), (held, other)]
     differ = inquiry.compare_trained or inquiry.recorded
     is_shown = all(inquiry.may_compare(a, b) and differ(a, b) is None for a, b in pairs)
-    if not is_shown or not _enters(other, names) or _is_seeded_otherwise(*pairs[1]):
+    if not is_shown or not _enters(other, names) or _is_seeded_otherwise(held, again, other):
         return Made(_place(found, moving))
     still = [(held, again, inquiry.unlike(held, again))]
     inquiry.explained = differing = _keys(still)
@@ -118,7 +119,18 @@ def _enters(run: Run, names: Sequence[str]) -> bool:
     return any(run.facts.entries.get(name) or name in run.facts.in_libraries for name in names)
 
 
-def _is_seeded_otherwise(a: Run, b: Run) -> bool:
-    """Whether what is drawn may be drawn from other seeds: then what differs need not be a time."""
-    left, right = ([(call.site.key, call.value) for call in run.facts.seeds] for run in (a, b))
-    return left != right
+def _is_seeded_otherwise(held: Run, again: Run, other: Run) -> bool:
+    """Whether what is drawn may be drawn from other seeds: then what differs need not be a time.
+
+    A line that seeds otherwise with the clock held, too, as workers of a pool do that take jobs in any order, says
+    nothing of the clock: what depends on such seeds does not agree there.
+    """
+    before, after, now = map(_seeds, (held, again, other))
+    return any(before.get(site) == after.get(site) != now.get(site) for site in {*before, *after, *now})
+
+
+def _seeds(run: Run) -> dict[object, set[str]]:
+    found: dict[object, set[str]] = {}
+    for call in run.facts.seeds:
+        found.setdefault(call.site.key, set()).add(call.value)
+    return found
