@@ -39,3 +39,12 @@ def test_a_run_that_was_ended_may_lack_the_last_lines() -> None:
     assert unlike(Products({"log": long}, is_cut=True), Products({"log": short})) == []
     assert len(unlike(Products({"log": long}, is_cut=True), Products({"log": wrong}))) == 1
     assert len(unlike(Products({"log": long}), Products({"log": short}))) == 1
+
+
+def test_the_number_of_a_process_is_no_content() -> None:
+    """Where either run names its own; not where both name the same number, or one names another's."""
+    a, b = (Products({"log": text_content(f"{pid} loss 0.5 at 7")}, ids=frozenset({pid})) for pid in ("4711", "12"))
+    other = Products({"log": text_content("12 loss 0.5 at 4711")}, ids=frozenset({"12"}))
+
+    assert unlike(a, b) == []
+    assert [one.key for one in unlike(b, other)] == [("log", "line 1, word 5")]

@@ -26,7 +26,7 @@ from samebits.launch.command import Command
 from samebits.launch.machine import Fitting
 from samebits.launch.process import Outcome, Runner
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.notes import Carried, Reached, Wrote, read_notes
+from samebits.runfolder.notes import Carried, Reached, Started, Wrote, read_notes
 from samebits.runfolder.removal import remove
 from samebits.runfolder.spec import RunSpec
 from samebits.runfolder.steps import COMPARED, ROOTS, Recording
@@ -264,7 +264,8 @@ class RunPool:
             return text
 
         files = self.workspace.products(place, outside)
-        return read_products(files, outcome.folder.stdout, said, outcome.stopped)
+        ids = frozenset(str(note.pid) for note in read_notes(outcome.folder.path, Started))
+        return read_products(files, outcome.folder.stdout, said, outcome.stopped, ids)
 
     def _prepare(self, run: Path, place: Place, began: float, first_step: float) -> None:
         """Later runs begin with what this one took long to make before its first step."""

@@ -28,11 +28,13 @@ class Products:
         files: path → what is in it.
         printed: what stands on its output.
         is_cut: the run was ended before its end, so a text may lack its last lines.
+        ids: the numbers of its processes; where both runs have theirs, they agree.
     """
 
     files: Mapping[str, Content] = field(default_factory=dict)
     printed: Content = field(default_factory=dict)
     is_cut: bool = False
+    ids: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Unlike:
     b: str | None
 
 
-def read_products(files: Mapping[str, Path], printed: Path, said: Words, is_cut: bool) -> Products:
+def read_products(files: Mapping[str, Path], printed: Path, said: Words, is_cut: bool, ids: frozenset[str]) -> Products:
     """What a run has made.
 
     Args:
@@ -59,6 +61,7 @@ def read_products(files: Mapping[str, Path], printed: Path, said: Words, is_cut:
         printed: what it printed.
         said: what is compared of a text.
         is_cut: as in `Products`.
+        ids: as there.
     """
     found: dict[str, Content] = {}
     for path, own in sorted(files.items()):
@@ -68,11 +71,15 @@ def read_products(files: Mapping[str, Path], printed: Path, said: Words, is_cut:
     text = ""
     with suppress(OSError), printed.open("rb") as file:
         text = file.read(_MOST_PRINTED).decode(errors="replace")
-    return Products(found, text_content(text, said), is_cut)
+    return Products(found, text_content(text, said), is_cut, ids)
 
 
 def unlike(a: Products, b: Products) -> list[Unlike]:
     """The leaves that differ, in the order of files and leaves."""
+    return [one for one in _unlike(a, b) if not (one.a in a.ids and one.b in b.ids)]
+
+
+def _unlike(a: Products, b: Products) -> list[Unlike]:
     if not a.files and not b.files:
         return [*_in_content(PRINTED, "", a.printed, b.printed, a.is_cut or b.is_cut)]
     found = []
