@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from xxhash import xxh3_64_intdigest
 
 from samebits.agent.ops.evidence import evidence_of, value_of
-from samebits.bits.digest import raw
+from samebits.bits import raw
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.uint8, torch.complex64, torch.float16)
 # How the same six rows of four may lie in memory.
