@@ -1,5 +1,10 @@
 """What two runs have made: which files belong together, and which of their leaves differ."""
 
+from base64 import urlsafe_b64encode
+from uuid import UUID
+
+import pytest
+
 from samebits.comparison.contents import text_content
 from samebits.comparison.products import PRINTED, Products, paired, unlike
 
@@ -48,3 +53,29 @@ def test_the_number_of_a_process_is_no_content() -> None:
 
     assert unlike(a, b) == []
     assert [one.key for one in unlike(b, other)] == [("log", "line 1, word 5")]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_id"),
+    [
+        ("{0.hex}", True),
+        ("{0}", True),
+        ("run-{1}.log", True),
+        ("{2}", True),
+        ("seed {3}", False),
+        ("{1}5", True),
+        ("0.{1}", True),
+    ],
+)
+def test_what_quotes_random_bytes_names_a_run(name: str, is_id: bool) -> None:
+    """A uuid, a part of one, a token; not a number made of them, nor another run's name."""
+    runs = []
+    for drawn in (bytes(range(100, 116)), bytes(range(150, 166))):
+        token, number = urlsafe_b64encode(drawn).decode().rstrip("="), int.from_bytes(drawn)
+        made = name.format(UUID(bytes=drawn, version=4), drawn.hex()[:8], token, number)
+        runs.append(Products({"log": text_content(f"{made} loss 0.5")}, ids=frozenset({drawn[:3].hex()})))
+    a, b = runs
+
+    assert bool(unlike(a, b)) is not is_id
+    assert unlike(a, Products(b.files))
+    assert unlike(Products({"log": text_content("0.25 loss 0.5")}, ids=a.ids), b)

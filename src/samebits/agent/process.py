@@ -26,6 +26,7 @@ from samebits.runfolder.notes import (
     Ended,
     Failed,
     Files,
+    HandedOut,
     InEffect,
     Journal,
     Observed,
@@ -53,7 +54,13 @@ def start(plan_path: str) -> None:
     python = platform.python_version()
     journal.note(Started(sys.executable, python, tuple(sys.orig_argv), os.getpid(), stack_of()))
     path = rank_path() if plan.per_rank else ()
-    treatment = treat(plan.settings, plan.seed, path, _reporter(journal) if plan.witness else None)
+    treatment = treat(
+        plan.settings,
+        plan.seed,
+        path,
+        _reporter(journal) if plan.witness else None,
+        lambda begins: journal.note(HandedOut(begins)),
+    )
     adopt(treatment)
     if plan.witness:
         # Last, so that a seed is noted as it was given, before any factor has a say in it.

@@ -100,7 +100,12 @@ def _beyond(inquiry: Inquiry, look: Run, last: int) -> Asking[Answer]:
 
 def _along(inquiry: Inquiry, look: Run, wanted: Sequence[RunSpec], others: Sequence[RunSpec]) -> Asking[Answer]:
     """The same where runs go on side by side: they read along in one another, and all end where two diverge."""
-    found = yield [replace(following(plan, look), along=()) for plan in wanted]
+    found: list[Run] = []
+    for batch in inquiry.batches(wanted):
+        before = tuple(str(run.path) for run in found)
+        found += yield [replace(following(plan, look), along=before) for plan in batch]
+        if any(inquiry.compare(look, run) is not None for run in found):
+            break
     varied, *runs = yield from _gone_on(inquiry, look, found)
     inquiry.made = [look, varied, *runs]
     trouble = why_unjudgeable([varied, *runs])
@@ -190,13 +195,15 @@ def _blaming(inquiry: Inquiry, divergent: DivergentRuns | None) -> DivergentRuns
 def trained_alike(inquiry: Inquiry, divergent: DivergentRuns) -> Asking[tuple[Run, ...]]:
     """Runs to the end, where others diverge in what else happened: do they agree in what was trained?
 
-    What was compared up to here ended where it diverged, so they are made anew, as many as for a verdict of "same".
+    Where those that were compared ended as they diverged, others are made, as many as for a verdict of "same".
     """
     compare = inquiry.compare_trained
     pair = [run for run in inquiry.made if run.id in (divergent.a, divergent.b)]
     wanted = plans.first_runs(inquiry.request)
     if compare is None or len(pair) < 2 or compare(*pair) is not None or inquiry.left() < len(wanted):
         return ()
+    if len(inquiry.made) >= len(wanted) and all(run.facts.stopped_after is None for run in inquiry.made):
+        return tuple(inquiry.made)
     runs: list[Run] = []
     for batch in inquiry.batches(wanted):
         runs += yield from inquiry.runs_of([replace(plan, keeps=False) for plan in batch])

@@ -26,7 +26,7 @@ from samebits.launch.command import Command
 from samebits.launch.machine import Fitting
 from samebits.launch.process import Outcome, Runner
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.notes import Carried, Reached, Started, Wrote, read_notes
+from samebits.runfolder.notes import Carried, HandedOut, Reached, Started, Wrote, read_notes
 from samebits.runfolder.removal import remove
 from samebits.runfolder.spec import RunSpec
 from samebits.runfolder.steps import COMPARED, ROOTS, Recording
@@ -169,7 +169,10 @@ class RunPool:
         """The runs; those that are to follow the others that they are made with know where to find them."""
         paths = {number: str(self.path_of(number, plan)) for number, plan in jobs if plan.along is not None}
         return [
-            (number, replace(plan, along=tuple(path for other, path in paths.items() if other != number)))
+            (
+                number,
+                replace(plan, along=(*(plan.along or ()), *(path for other, path in paths.items() if other != number))),
+            )
             if number in paths
             else (number, plan)
             for number, plan in jobs
@@ -264,8 +267,9 @@ class RunPool:
             return text
 
         files = self.workspace.products(place, outside)
-        ids = frozenset(str(note.pid) for note in read_notes(outcome.folder.path, Started))
-        return read_products(files, outcome.folder.stdout, said, outcome.stopped, ids)
+        ids = {str(note.pid) for note in read_notes(outcome.folder.path, Started)}
+        ids |= {note.begins for note in read_notes(outcome.folder.path, HandedOut)}
+        return read_products(files, outcome.folder.stdout, said, outcome.stopped, frozenset(ids))
 
     def _prepare(self, run: Path, place: Place, began: float, first_step: float) -> None:
         """Later runs begin with what this one took long to make before its first step."""

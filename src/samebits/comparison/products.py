@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from base64 import urlsafe_b64decode
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,6 +17,10 @@ PRINTED = "what it printed"
 # Nothing longer is read of what was printed: a progress bar can fill a disk.
 _MOST_PRINTED = 1 << 24
 _WORD = re.compile(r"[^\s,;|()\[\]{}=]+")
+_PART = re.compile(r"[^0-9A-Za-z]+")
+_UUID = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE)
+_HEX = re.compile(r"[0-9a-fA-F]{6,}")
+_BASE64 = re.compile(r"[-\w]{8,}={0,2}", re.ASCII)
 # File and leaf; of what has another name in each run, the names are counted.
 Key = tuple[str, str]
 
@@ -28,7 +33,8 @@ class Products:
         files: path → what is in it.
         printed: what stands on its output.
         is_cut: the run was ended before its end, so a text may lack its last lines.
-        ids: the numbers of its processes; where both runs have theirs, they agree.
+        ids: numbers of its processes, and how bytes begin that the operating system handed out to it, in hexadecimal;
+            where both runs quote their own, they agree.
     """
 
     files: Mapping[str, Content] = field(default_factory=dict)
@@ -76,7 +82,38 @@ def read_products(files: Mapping[str, Path], printed: Path, said: Words, is_cut:
 
 def unlike(a: Products, b: Products) -> list[Unlike]:
     """The leaves that differ, in the order of files and leaves."""
-    return [one for one in _unlike(a, b) if not (one.a in a.ids and one.b in b.ids)]
+    return [one for one in _unlike(a, b) if not _are_ids(one.a, a.ids, one.b, b.ids)]
+
+
+def _are_ids(a: str | None, ids: frozenset[str], b: str | None, other_ids: frozenset[str]) -> bool:
+    """Whether two leaves differ only in identifiers: each quotes its own run's where the other quotes its own."""
+    if a is None or b is None:
+        return False
+    left, right = _parts(a, ids), _parts(b, other_ids)
+    both = zip_longest(left, right)
+    return all(x == y or (x is not None and y is not None and _is_id(x, ids) and _is_id(y, other_ids)) for x, y in both)
+
+
+def _parts(word: str, ids: frozenset[str]) -> list[str]:
+    joined = _UUID.sub(lambda found: found[0].replace("-", ""), word)
+    return [word] if _is_id(word, ids) else _PART.split(joined)
+
+
+def _is_id(word: str, ids: frozenset[str]) -> bool:
+    """Whether a word is a process of the run, or quotes random bytes that it was handed.
+
+    >>> _is_id("3f2a9c1b", frozenset({"3f2a9c"})), _is_id("PyqcGw8x", frozenset({"3f2a9c"}))
+    (True, True)
+    """
+    return word in ids or any(begin in ids for begin in _begins(word))
+
+
+def _begins(word: str) -> Iterator[str]:
+    if _HEX.fullmatch(word):
+        yield word[:6].lower()
+    # Of base64, four characters are three bytes.
+    if _BASE64.fullmatch(word):
+        yield urlsafe_b64decode(word[:4]).hex()
 
 
 def _unlike(a: Products, b: Products) -> list[Unlike]:

@@ -59,6 +59,11 @@ class Witness:
     fix: str = ""
 
 
+# So many draws of a process are told, and of each the first bytes: enough to know a name that quotes them, too few to
+# be a secret.
+MOST_HANDED_OUT, TOLD_BYTES = 64, 3
+
+
 @dataclass
 class FactorContext:
     """One process in which one factor is treated.
@@ -68,6 +73,7 @@ class FactorContext:
         seed: root of every derived value.
         path: words that make this process's streams its own (`"rank", 1` when streams are per rank).
         report: takes what was witnessed; None when nothing takes it.
+        handed_out: takes the beginnings of what the operating system handed out, in hexadecimal.
         undo: everything that must be put back, in order.
         awaited: modules on which something is to be done as soon as they are there.
         failed: why a module could not be treated (it only has the name, or is too old), as a clause; else empty.
@@ -80,12 +86,14 @@ class FactorContext:
     seed: int = 0
     path: tuple[str | int, ...] = ()
     report: Callable[[Witness], None] | None = None
+    handed_out: Callable[[str], None] | None = None
     undo: ExitStack = field(default_factory=ExitStack)
     awaited: list[str] = field(default_factory=list)
     ended: bool = False
     failed: str = ""
     _seen: set[SiteKey | None] = field(default_factory=set)
     _replaced: dict[int, str] = field(default_factory=dict)
+    _drawn: int = 0
 
     @property
     def mode(self) -> Mode:
@@ -131,6 +139,14 @@ class FactorContext:
             return
         self._seen.add(key)
         self.report(Witness(self.factor, what, site))
+
+    def hands_out(self, drawn: bytes) -> bytes:
+        """Tell how what the operating system hands out to the user's code begins."""
+        takes = self.handed_out if len(drawn) >= TOLD_BYTES and self._drawn < MOST_HANDED_OUT else None
+        if takes is not None and user_site():
+            self._drawn += 1
+            takes(drawn[:TOLD_BYTES].hex())
+        return drawn
 
     def set(self, owner: Any, name: str, value: object) -> None:
         """Set an attribute; leaving the context puts the old one back, or takes it away where it was inherited."""

@@ -118,7 +118,8 @@ class _Entropy:
             mode = self.context.enter(getattr(self.asking, "what", "") or _called(self.context, what))
             # What cannot be handed out (a negative size, no number at all) fails as it always does.
             as_ever = mode == "natural" or not isinstance(size, int) or size < 0
-            return original(size, *args, **kwargs) if as_ever else self.derived(size, mode)
+            drawn = original(size, *args, **kwargs) if as_ever else self.derived(size, mode)
+            return self.context.hands_out(drawn)
 
         return urandom
 

@@ -72,6 +72,7 @@ def treat(
     seed: int,
     path: tuple[str | int, ...] = (),
     report: Callable[[Witness], None] | None = None,
+    handed_out: Callable[[str], None] | None = None,
     own: bool = False,
 ) -> Treatment:
     """Pin, vary and witness factors in this process.
@@ -81,13 +82,14 @@ def treat(
         seed: root of every derived value.
         path: words that make this process's streams its own.
         report: takes what is witnessed, or None.
+        handed_out: as in `FactorContext`.
         own: called by the user's program itself, so what has to be acted on is imported now, where it is installed.
     """
     with ExitStack() as stack:
         contexts: dict[str, FactorContext] = {}
         for factor in CATALOG:
             context = contexts[factor.name] = FactorContext(
-                factor.name, settings.get(factor.name, Setting()), seed, path, report
+                factor.name, settings.get(factor.name, Setting()), seed, path, report, handed_out
             )
             stack.callback(context.end)
             factor.apply(context)

@@ -109,6 +109,15 @@ class Witnessed(Note):
 
 
 @dataclass(frozen=True)
+class HandedOut(Note):
+    """The operating system handed out bytes to the user's code; `begins`: the first three, in hexadecimal."""
+
+    sort = "handed-out"
+
+    begins: str
+
+
+@dataclass(frozen=True)
 class Seeded(Note):
     """A generator was seeded: what was called, with which value, at which line, in which process of the program."""
 
