@@ -65,7 +65,7 @@ def test_two_recordings_are_compared(level: str, tmp_path: Path) -> None:
             train(noise)
     same, other = (samebits.compare(tmp_path / "one", tmp_path / name) for name in ("two", "three"))
 
-    streams = "initial parameters, data, losses, gradients, parameters, optimizer states"
+    streams = "initial state, data, losses, gradients, parameters, optimizer states"
     last = " and the final state" if level == "step" else ", the final state and operations"
     assert (same.same, str(same)) == (True, f"same bits: {streams}{last}")
     assert other.divergence is not None

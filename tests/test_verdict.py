@@ -136,7 +136,7 @@ def test_a_check_from_python_says_what_the_command_line_says(
 
     assert (verdict.kind, verdict.exit_code, len(verdict.runs)) == ("same", 0, 2)
     assert (printed.out, printed.err) == ("", "")
-    assert str(verdict).startswith("same bits for the first step: 2 runs agree in initial parameters")
+    assert str(verdict).startswith("same bits for the first step: 2 runs agree in initial state")
     assert samebits.verdict("it") == verdict
     assert f"{samebits.verdict('cli')}\n" == shown
 

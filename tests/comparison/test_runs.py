@@ -14,7 +14,7 @@ from samebits.cli.commands.diff import command
 from samebits.runfolder.steps import file_name
 from tests.schemas import assert_valid
 
-RECORDED = "initial parameters, data, losses, gradients, parameters, optimizer states"
+RECORDED = "initial state, data, losses, gradients, parameters, optimizer states"
 SAME = f"same bits: 3 steps agree in {RECORDED} and the final state"
 SAME_OPS = f"same bits: 3 steps agree in {RECORDED}, the final state and operations"
 

@@ -531,7 +531,7 @@ print(json.dumps([locked.kind, str(locked).splitlines()[0], found.kind, str(foun
         "locked",
         "locked: python in samebits.lock, 5 steps",
         "same",
-        "same bits: python agrees with samebits.lock in 5 steps: initial parameters, data, losses, gradients, "
+        "same bits: python agrees with samebits.lock in 5 steps: initial state, data, losses, gradients, "
         "parameters and optimizer states",
         ["verify() was called from a thread"],
     ], done.stderr

@@ -93,7 +93,7 @@ def test_same_bits_are_said_in_the_first_line() -> None:
 def test_different_bits_name_place_cause_and_remedy(script: Path) -> None:
     """The whole answer, golden."""
     assert check_text(different(script)).splitlines() == [
-        "different bits: runs 1 and 2 diverge at step 0, in the initial parameters",
+        "different bits: runs 1 and 2 diverge at step 0, in the initial state",
         "  first     weight: 2 of 4 tensors differ",
         "  cause     torch-rng: drawn before it was seeded, train.py:2",
         "                model = torch.nn.Linear(2, 2)",
@@ -182,7 +182,7 @@ def test_diff_says_by_how_much_and_which_generators_moved() -> None:
         "  first     batch 0[0]: 1 of 2 tensors differ",
         "  by        5 of 64 elements differ, by at most 1 ULP, relative 1e-07",
         "  rng       already elsewhere at the end of step 6: numpy",
-        "  compared  initial parameters and gradients",
+        "  compared  initial state and gradients",
         "  runs      /a and /b",
     ]
     same_bits = RunComparison(None, None, ("loss", "end"), steps=10)

@@ -62,7 +62,7 @@ def test_parameters_that_are_no_steps_own(tmp_path: Path) -> None:
 
 
 def test_initial_parameters_are_no_resume(tmp_path: Path) -> None:
-    """Whatever else agrees: a run that begins with the initial parameters starts from step 0."""
+    """Whatever else agrees: a run that begins with the initial state starts from step 0."""
 
     def change(row: int, columns: Row) -> None:
         columns.update(row_of(row))

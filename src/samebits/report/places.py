@@ -10,7 +10,7 @@ from samebits.comparison.runs import RunComparison
 from samebits.comparison.values import Distance
 
 _STREAMS = {
-    "init": "the initial parameters",
+    "init": "the initial state",
     "batch": "the data",
     "output": "what a model returned",
     "loss": "the loss",
@@ -24,7 +24,7 @@ _STREAMS = {
 }
 # Of all steps together.
 _ALL = {
-    "init": "initial parameters",
+    "init": "initial state",
     "batch": "data",
     "output": "outputs",
     "loss": "losses",
