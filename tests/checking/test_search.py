@@ -220,6 +220,15 @@ def test_of_many_checks_few_accuse_the_innocent(part: int) -> None:
     assert count["missed"] < 0.1 * count["clean guilty"]
 
 
+def test_a_varied_run_that_differs_is_held_against_one_that_was_left_alone() -> None:
+    """Also where it went on alone, because there was no room beside it: nothing else differs from the look, maybe."""
+    effects = (Effect("os-entropy", 77, 0), Effect("torch-rng", 75, 2))
+    found, _, _ = simulated(Script(steps=6, effects=effects, look=3), random.Random(4973), jobs=2)
+
+    assert found.divergent is not None
+    assert judged(4973)["different"]
+
+
 def judged(seed: int) -> "Counter[str]":
     """One check of a random script, and what was right and wrong about it."""
     luck = random.Random(seed)

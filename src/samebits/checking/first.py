@@ -104,7 +104,8 @@ def _along(inquiry: Inquiry, look: Run, wanted: Sequence[RunSpec], others: Seque
     for batch in inquiry.batches(wanted):
         before = tuple(str(run.path) for run in found)
         found += yield [replace(following(plan, look), along=before) for plan in batch]
-        if any(inquiry.compare(look, run) is not None for run in found):
+        # The varied one says nothing without one that was left alone.
+        if len(found) > 1 and any(inquiry.compare(look, run) is not None for run in found):
             break
     varied, *runs = yield from _gone_on(inquiry, look, found)
     inquiry.made = [look, varied, *runs]
