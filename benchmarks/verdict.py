@@ -23,7 +23,7 @@ from pathlib import Path
 
 from samebits.checking import plan as plans
 from samebits.checking.facts import read_facts
-from samebits.checking.plan import Request
+from samebits.checking.plan import CheckRequest
 from samebits.launch.command import parse_command
 from samebits.launch.process import Runner
 from samebits.workspace.workspace import Workspace
@@ -123,7 +123,7 @@ def _start_up(folder: Path, pairs: int = 15) -> None:
     os.chdir(folder)
     (folder / "runs").mkdir()
     script = ["train.py", "same", "3"]
-    request = Request(parse_command(script))
+    request = CheckRequest(parse_command(script))
     runner = Runner(request.command, Workspace(folder / "runs"))
     pinned = plans.pinned_run(request, request.pinnable(), None)
     more: dict[str, list[float]] = {"left alone": [], "pinned and watched": [], "reading what it noted": []}

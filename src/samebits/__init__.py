@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from samebits.base.lazy import lazily
 
+if TYPE_CHECKING:
     from samebits import data as data
     from samebits import state as state
     from samebits.agent.session import record as record
@@ -64,31 +64,6 @@ _EXPORTS = {
 _SUBPACKAGES = ("data", "state")
 
 __all__ = [*_EXPORTS, *_SUBPACKAGES]
-
-
-def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """A package's `__getattr__`: each public name is loaded from its module when it is first used."""
-
-    def __getattr__(name: str) -> object:
-        import importlib
-        import sys
-
-        if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        try:
-            module = importlib.import_module(homes[name])
-        except ModuleNotFoundError as error:
-            if error.name != "torch":
-                raise
-            from samebits.base.errors import NoTorchError
-
-            raise NoTorchError(f"{package}.{name} needs torch, which is not installed here") from error
-        # A room is a public name, too.
-        value = getattr(module, name, module)
-        setattr(sys.modules[package], name, value)
-        return value
-
-    return __getattr__
 
 
 __getattr__ = lazily(__name__, {**_EXPORTS, **{name: f"{__name__}.{name}" for name in _SUBPACKAGES}})

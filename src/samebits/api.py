@@ -16,14 +16,13 @@ from typing import Literal
 from samebits.agent.session import path_given
 from samebits.base.errors import DivergenceError, UnseenWarning, UsageError
 from samebits.checking.asked import Asked, check_in
-from samebits.checking.verdict import Verdict as CheckVerdict
+from samebits.checking.verdict import CheckVerdict
 from samebits.comparison.runs import RunComparison, compare_runs
 from samebits.launch.config import read_config
 from samebits.locking.lockfile import NAME as LOCKFILE
 from samebits.locking.making import Around, LockRequest, need_to_write, pins_of, repeats_of
 from samebits.locking.making import lock as make_lock
-from samebits.locking.verdict import Locking as EntryLocked
-from samebits.locking.verdict import Verification as EntriesVerified
+from samebits.locking.verdict import EntriesVerified, EntryLocked
 from samebits.locking.verifying import VerifyRequest
 from samebits.locking.verifying import verify as verify_entries
 from samebits.report.answers import read_verdict

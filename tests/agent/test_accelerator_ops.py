@@ -193,7 +193,7 @@ def test_a_backward_threads_nodes_are_its_own(monkeypatch: pytest.MonkeyPatch) -
     numbers[threading.get_ident()] = 8
     there.place_of("mul", False, __import__("sys")._getframe())
     current[0] = node
-    found: dict[str, places.Place] = {}
+    found: dict[str, places.OpPlace] = {}
 
     def backward() -> None:
         found["main's"] = there.place_of("mul", False, None)

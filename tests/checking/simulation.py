@@ -11,8 +11,8 @@ from typing import Literal
 
 from samebits.base.sites import Site
 from samebits.checking.asking import BudgetSpentError, answered
-from samebits.checking.facts import Entry, Facts, SeedCall
-from samebits.checking.plan import Request
+from samebits.checking.facts import Entry, Facts, NotedSeed
+from samebits.checking.plan import CheckRequest
 from samebits.checking.search import Found, look
 from samebits.checking.treatments import Inquiry
 from samebits.checking.verdict import Run
@@ -180,7 +180,7 @@ class Simulation:
             made["luck"] = str(luck.random() < self.script.luck)
         if plan.witness:
             seeds = [e for e in self.script.effects if e.makes == "seeds"]
-            given = tuple(SeedCall("seed", made[f"leaf {e.line}"], Site(SCRIPT, e.line)) for e in seeds)
+            given = tuple(NotedSeed("seed", made[f"leaf {e.line}"], Site(SCRIPT, e.line)) for e in seeds)
             facts = replace(facts, seeds=given)
         outcome = Outcome(folder, plan, int(fails), 1.0)
         run = Run(number, outcome, steps, facts=facts, products=Products({"/made": made}) if made else Products())
@@ -236,7 +236,7 @@ def simulated(
     script: Script, luck: random.Random, max_runs: int | None = None, trains: bool = True, **options: object
 ) -> tuple[Found, Simulation, Inquiry]:
     """What a check decides about a script; where it `trains` not what differs, that is what else happened."""
-    request = Request(Command(("python", SCRIPT), (SCRIPT,)), max_runs=max_runs, **options)  # type: ignore[arg-type]
+    request = CheckRequest(Command(("python", SCRIPT), (SCRIPT,)), max_runs=max_runs, **options)  # type: ignore[arg-type]
     found = Found()
     simulation = Simulation(script, luck, lambda: request.most_runs(len(found.accused)))
     inquiry = Inquiry(

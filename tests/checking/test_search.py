@@ -229,6 +229,11 @@ def test_a_varied_run_that_differs_is_held_against_one_that_was_left_alone() -> 
     assert judged(4973)["different"]
 
 
+def test_what_differs_by_chance_while_files_left_behind_are_asked_about_is_told() -> None:
+    """Two runs that begin in the same folder and differ: the experiment says nothing, and the check still does."""
+    assert judged(51467)["different"]
+
+
 def judged(seed: int) -> "Counter[str]":
     """One check of a random script, and what was right and wrong about it."""
     luck = random.Random(seed)

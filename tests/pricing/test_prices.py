@@ -13,7 +13,7 @@ from samebits.base.errors import UsageError
 from samebits.factors.catalog import CATALOG, find
 from samebits.factors.context import Setting
 from samebits.launch.command import Command
-from samebits.pricing.plan import DEFAULT_SET, NATURAL, Candidate, Request, candidates, default_set
+from samebits.pricing.plan import DEFAULT_SET, NATURAL, Candidate, CostRequest, candidates, default_set
 from samebits.pricing.prices import (
     LEAST_PAIRS,
     Costs,
@@ -115,7 +115,7 @@ def test_the_same_blocks_give_the_same_interval() -> None:
 
 def test_what_is_measured_follows_from_the_script() -> None:
     """Without CUDA and without a loader what needs them is named with the reason, and not measured."""
-    request = Request(Command(("python", "it.py"), ("it.py",)))
+    request = CostRequest(Command(("python", "it.py"), ("it.py",)))
     here, impossible = candidates(request, ())
     everywhere, nothing = candidates(request, ("cuda", "ranks", "compiled", "loader"))
 
@@ -126,9 +126,9 @@ def test_what_is_measured_follows_from_the_script() -> None:
     assert any(not candidate.is_remedy for candidate in everywhere)
     assert all(candidate.is_remedy for candidate in here)
     with pytest.raises(UsageError, match="--budget must be more than 0"):
-        Request(Command((), ()), budget=0)
+        CostRequest(Command((), ()), budget=0)
     with pytest.raises(UsageError, match="--warm-up must be at least 2"):
-        Request(Command((), ()), warm_up=1)
+        CostRequest(Command((), ()), warm_up=1)
 
 
 def price(candidate: Candidate, low: float, high: float, repeats: bool | None = True, **more: Any) -> Price:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from samebits.base.errors import LockfileError, ScriptFailedError
-from samebits.checking.verdict import Verdict
+from samebits.checking.verdict import CheckVerdict
 from samebits.locking.code import CodeChange
 from samebits.locking.environments import differences, nearest
-from samebits.locking.verdict import LockDivergence, Locking, Verification, Verified
+from samebits.locking.verdict import EntriesVerified, EntryLocked, LockDivergence, Verified
 from samebits.report.forms import github, junit, sarif, text
 from samebits.report.json import dumped, unanswered
 from samebits.report.locks import lock_json, lock_text, verify_json, verify_text
@@ -35,8 +35,8 @@ UNKNOWN = replace(SAME, name="new", kind="unknown", environment=ELSEWHERE, diffe
 BROKEN = Verified("gone", "gone.py", "undecided", error=ScriptFailedError("the command failed:\n  boom", "see there"))
 
 
-def verification(*entries: Verified) -> Verification:
-    return Verification(Path("samebits.lock"), entries)
+def verification(*entries: Verified) -> EntriesVerified:
+    return EntriesVerified(Path("samebits.lock"), entries)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_sarif_holds_what_has_a_line() -> None:
 
 def test_locking_says_what_it_did() -> None:
     """What was locked, how it is known to repeat, and where it parts from what was there."""
-    found = Locking("train", "train.py", Path("samebits.lock"), "locked", HERE, HERE.name, locked(), is_new=False)
+    found = EntryLocked("train", "train.py", Path("samebits.lock"), "locked", HERE, HERE.name, locked(), is_new=False)
     assert_valid(json.loads(dumped(lock_json(found))))
     assert lock_text(found).startswith("locked: train in samebits.lock, 9 steps\n")
     assert ", after a check" in lock_text(found)
@@ -207,10 +207,10 @@ def test_what_cannot_begin_is_a_document_too(kind: str) -> None:
     assert_valid(json.loads(dumped(unanswered(kind, LockfileError("is empty", "restore it")))))
 
 
-def check_answers(script: Path) -> list[Verdict]:
+def check_answers(script: Path) -> list[CheckVerdict]:
     """A check with causes, one that agrees, one without a cause, and one that could not be made."""
     error = ScriptFailedError("the command failed\n  boom", "see there")
-    broken = Verdict("undecided", "train.py", script, error=error)
+    broken = CheckVerdict("undecided", "train.py", script, error=error)
     return [different(script), same(), replace(different(script), causes=()), broken]
 
 

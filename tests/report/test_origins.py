@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from samebits.checking.verdict import DivergentRuns, Origin, OriginOnRank, Verdict
+from samebits.checking.verdict import CheckVerdict, DivergentRuns, Origin, OriginOnRank
 from samebits.comparison.locate import Divergence
 from samebits.comparison.ops import OpDivergence
 from samebits.comparison.values import Distance
@@ -36,13 +36,13 @@ def row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OpRow:
     return OpRow(0, 1482, kind, (1, 2, 3))
 
 
-def told(place: OpDivergence, producer: Producer | None = None, **more: Any) -> Verdict:
+def told(place: OpDivergence, producer: Producer | None = None, **more: Any) -> CheckVerdict:
     origin = Origin(3, 4, 1, (OriginOnRank(place, producer),), **more)
     divergent = DivergentRuns(1, 2, Divergence(0, "grad", "weight", differing=1, total=1))
-    return Verdict("different", "train.py", Path("/runs"), divergent=divergent, origins=(origin,))
+    return CheckVerdict("different", "train.py", Path("/runs"), divergent=divergent, origins=(origin,))
 
 
-def lines(verdict: Verdict) -> list[str]:
+def lines(verdict: CheckVerdict) -> list[str]:
     assert_valid(check_json(verdict))
     return check_text(verdict).splitlines()
 

@@ -15,7 +15,7 @@ import pytest
 from samebits.base.errors import RecordingError
 from samebits.cli.options import keep_answer
 from samebits.comparison.growth import loss_difference
-from samebits.comparison.timeline import Lane, Timeline
+from samebits.comparison.timeline import StreamShares, Timeline
 from samebits.report.json import unanswered
 from samebits.report.page import check_page, cost_page
 from samebits.runfolder.folder import newest_in
@@ -159,7 +159,7 @@ def document(**changes: Any) -> dict[str, Any]:
     }
 
 
-LINE = Timeline((0, 1, 2), (Lane("loss", (0.0, 0.5, 1.0)), Lane("param", (None, 0.0, 0.0))))
+LINE = Timeline((0, 1, 2), (StreamShares("loss", (0.0, 0.5, 1.0)), StreamShares("param", (None, 0.0, 0.0))))
 LOSSES = (
     loss_difference(0, 1.0, 1.0, "float32"),
     loss_difference(1, 1.0, 1.0 + 2**-23, "float32"),

@@ -8,7 +8,7 @@ import pytest
 from rich.text import Text
 
 from samebits.checking import plan as plans
-from samebits.checking.plan import Request
+from samebits.checking.plan import CheckRequest
 from samebits.launch.command import Command
 from samebits.launch.process import Outcome
 from samebits.report.progress import _Board, how_far, question
@@ -16,7 +16,7 @@ from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.spec import RunSpec
 from samebits.runfolder.steps import Column, Writer
 
-REQUEST = Request(Command(("python", "train.py"), ("train.py",)))
+REQUEST = CheckRequest(Command(("python", "train.py"), ("train.py",)))
 PINNED = plans.pinned_run(REQUEST, ["clock", "torch-rng", "torch-algorithms"], 3)
 
 

@@ -9,8 +9,18 @@ import pytest
 from samebits.base.errors import ScriptFailedError
 from samebits.base.sites import Site
 from samebits.checking.facts import Entry
-from samebits.checking.plan import Request, first_runs
-from samebits.checking.verdict import Cause, DivergentRuns, Evidence, LeftOut, Remedy, Run, RunRecord, Unknown, Verdict
+from samebits.checking.plan import CheckRequest, first_runs
+from samebits.checking.verdict import (
+    Cause,
+    CheckVerdict,
+    DivergentRuns,
+    Evidence,
+    LeftOut,
+    Remedy,
+    Run,
+    RunRecord,
+    Unknown,
+)
 from samebits.comparison.locate import Divergence
 from samebits.comparison.runs import Diff, RunComparison
 from samebits.comparison.values import Distance
@@ -42,9 +52,9 @@ def run(number: int, role: str, steps: int = 180, **settings: Setting) -> RunRec
     return Run(number, Outcome(RunFolder(Path(f"/runs/{number}-{role}")), plan, 0, 2.5), steps).record
 
 
-def same() -> Verdict:
+def same() -> CheckVerdict:
     varied = run(3, "varied", clock=Setting("varied"))
-    return Verdict(
+    return CheckVerdict(
         "same",
         "train.py",
         Path("/runs"),
@@ -54,11 +64,11 @@ def same() -> Verdict:
     )
 
 
-def different(script: Path) -> Verdict:
+def different(script: Path) -> CheckVerdict:
     sure = Evidence((3, 4, 7, 9, 11), (5, 6, 8, 10), 4, 0.0039, 0.01)
     guilty = Cause("torch-rng", Site(str(script), 2, "<module>"), True, "drawn before it was seeded", sure)
     latent = Cause("file-order", Site(str(script), 3, "<module>"), False, "os.listdir listed", sure)
-    return Verdict(
+    return CheckVerdict(
         "different",
         "train.py",
         Path("/runs"),
@@ -198,7 +208,7 @@ def test_what_else_happened_is_told_apart_from_what_was_trained() -> None:
     """
     runs = tuple(RunRecord(number, "control", Path("/r"), 60, 1.0) for number in (1, 4, 5, 6))
     place, streams = Divergence(7, "batch", "1", differing=1, total=2, only_in="second"), ("batch", "grad", "end")
-    found = Verdict(
+    found = CheckVerdict(
         "same", "train.py", Path("/"), runs, divergent=DivergentRuns(1, 4, place), streams=streams, alike=(4, 5, 6)
     )
     other = replace(found, kind="different", alike=(), trained=Divergence(9, "grad"))
@@ -229,7 +239,7 @@ def test_what_else_happened_is_told_apart_from_what_was_trained() -> None:
 
 def test_a_dry_run_prints_the_plan() -> None:
     """Every run before the verdict, with what it varies, and what follows."""
-    request = Request(COMMAND, max_steps=50, jobs=2, timeout=9)
+    request = CheckRequest(COMMAND, max_steps=50, jobs=2, timeout=9)
 
     text = plan_text(request, first_runs(request))
 

@@ -13,12 +13,14 @@ from samebits.report.documents.resumes import ResumeDocument
 from samebits.report.json import dumped
 from samebits.report.page import resume_page
 from samebits.report.resumes import remedy, resume_json, resume_text
-from samebits.resuming.verdict import Checkpoint, Missing, Resumption, State, Trial
+from samebits.resuming.verdict import Missing, Resumption, SavedCheckpoint, State, Trial
 from tests.schemas import assert_valid
 
 SAVED = Site("/work/train.py", 31, "save", 'torch.save(state, "last.pt")')
 LOADED = Site("/work/train.py", 12, "<module>", 'state = torch.load("last.pt")')
-RIGHT = Trial("KILL", 12, saved_step=10, resumed_step=10, compared=30, checkpoint=Checkpoint("last.pt", SAVED, LOADED))
+RIGHT = Trial(
+    "KILL", 12, saved_step=10, resumed_step=10, compared=30, checkpoint=SavedCheckpoint("last.pt", SAVED, LOADED)
+)
 WRONG = Trial(
     "KILL",
     22,

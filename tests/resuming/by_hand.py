@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from samebits.resuming.tracks import Side, Start, Track, start_of
-from samebits.runfolder.notes import Fetched
+from samebits.runfolder.notes import BatchFetched
 from samebits.runfolder.steps import Column, Recording, Writer
 
 STEPS, SAVED, EPOCH = 24, 12, 8
@@ -62,12 +62,12 @@ def track(folder: Path, content: Sequence[Row], rank: int = 0) -> Track:
     return Track(Recording(writer.path))
 
 
-def fetched(first: int, last: int, at: Mapping[int, int] | None = None, **more: bool | int) -> list[Fetched]:
+def fetched(first: int, last: int, at: Mapping[int, int] | None = None, **more: bool | int) -> list[BatchFetched]:
     """The batches of steps, one for each; `at` says for a row whose step's batch comes instead."""
     found = []
     for row, step in enumerate(range(first, last)):
         came = (at or {}).get(row, step)
-        batch = Fetched(row, 0, f"indices {came}", epoch=came // EPOCH, position=came % EPOCH)
+        batch = BatchFetched(row, 0, f"indices {came}", epoch=came // EPOCH, position=came % EPOCH)
         found.append(replace(batch, **more))  # type: ignore[arg-type]
     return found
 
@@ -78,8 +78,8 @@ def side(
     *,
     rank: int = 0,
     of_a: Change = lambda row, columns: None,
-    a_fetched: Sequence[Fetched] = (),
-    b_fetched: Sequence[Fetched] = (),
+    a_fetched: Sequence[BatchFetched] = (),
+    b_fetched: Sequence[BatchFetched] = (),
 ) -> Side:
     """A training that was saved after 12 steps and resumed, beside the uninterrupted one; `change` is what is wrong."""
     a = track(folder / "a", rows(0, STEPS, of_a), rank)

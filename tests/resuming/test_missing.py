@@ -9,7 +9,7 @@ import pytest
 from samebits.resuming.missing import likely, not_resumed, suspected, told
 from samebits.resuming.tracks import Side, first_divergence
 from samebits.resuming.verdict import Missing
-from samebits.runfolder.notes import Fetched, Lacks
+from samebits.runfolder.notes import BatchFetched, Lacks
 from tests.resuming.by_hand import SAVED, STEPS, Change, Row, begun_after, digest, fetched, row_of, side
 
 
@@ -180,7 +180,7 @@ def test_other_data_are_told_apart_by_their_indices(
     tmp_path: Path, came: dict[int, int], more: dict[str, bool | int], expected: list[str]
 ) -> None:
     """Saved after 12 steps, in the middle of the second epoch of 8."""
-    batches: list[Fetched] = fetched(SAVED, STEPS, came, **more)
+    batches: list[BatchFetched] = fetched(SAVED, STEPS, came, **more)
     one = side(tmp_path, spoiled("batch", "loss", "grad", "param", only_first=True), b_fetched=batches)
 
     assert states(one) == expected
@@ -199,7 +199,7 @@ def test_data_without_indices_are_told_apart_by_their_contents(tmp_path: Path) -
         change(row, columns)
         columns["rng"] = row_of(SAVED + row)["rng"]
 
-    none = [Fetched(0, 0)]
+    none = [BatchFetched(0, 0)]
     assert states(side(tmp_path / "a", change, a_fetched=none, b_fetched=none)) == ["generators"]
     assert states(side(tmp_path / "b", kept, a_fetched=none, b_fetched=none)) == ["position"]
 

@@ -8,15 +8,15 @@ import pytest
 
 from samebits.base.errors import UsageError
 from samebits.launch.command import Command
-from samebits.resuming.plan import Kill, Request, again_run, killed_run, kills, resumed_run, uninterrupted_run
+from samebits.resuming.plan import Kill, ResumeRequest, again_run, killed_run, kills, resumed_run, uninterrupted_run
 from samebits.resuming.seen import SavedIn
 from samebits.runfolder.spec import Restored, read_spec
 
 COMMAND = Command(("python", "train.py"), ("train.py",))
 
 
-def request(**more: object) -> Request:
-    return Request(COMMAND, COMMAND, **more)  # type: ignore[arg-type]
+def request(**more: object) -> ResumeRequest:
+    return ResumeRequest(COMMAND, COMMAND, **more)  # type: ignore[arg-type]
 
 
 def saves(*steps: int, epoch: int = 8) -> dict[int, SavedIn]:

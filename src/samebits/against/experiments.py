@@ -14,7 +14,7 @@ from samebits.against.operations import first_mismatch
 from samebits.against.verdict import Across, Crossing
 from samebits.base.errors import InterruptError, SamebitsError, UndecidedError, UsageError
 from samebits.checking.asking import BudgetSpentError
-from samebits.checking.plan import LOOK_SECONDS, LOOK_STEPS, Request
+from samebits.checking.plan import LOOK_SECONDS, LOOK_STEPS, CheckRequest
 from samebits.checking.pool import RunPool, divergence_of
 from samebits.checking.unjudgeable import why_unjudgeable
 from samebits.checking.verdict import DivergentRuns, Run, VerdictKind
@@ -45,7 +45,7 @@ class Sides:
     other: Command
 
 
-def sides_of(request: Request, given: str) -> Sides:
+def sides_of(request: CheckRequest, given: str) -> Sides:
     """The interpreter of the command, and the other one.
 
     Raises:
@@ -66,7 +66,7 @@ def sides_of(request: Request, given: str) -> Sides:
     )
 
 
-def run_against(request: Request, sides: Sides, pool: RunPool) -> Crossing:
+def run_against(request: CheckRequest, sides: Sides, pool: RunPool) -> Crossing:
     """Make the runs, and say what they show."""
     crossing = _Crossing(request, sides, pool)
     try:
@@ -98,7 +98,7 @@ def _digesting_alike(sides: Sides) -> Iterator[None]:
         del os.environ[WITHOUT_XXHASH]
 
 
-def _pins(request: Request) -> list[str]:
+def _pins(request: CheckRequest) -> list[str]:
     """Everything that `samebits run` holds still, and all that moves by itself."""
     default = [one.name for one in CATALOG if one.pinned_by_default and one.name not in request.pins]
     return in_order([*default, *request.pinnable()])
@@ -107,7 +107,7 @@ def _pins(request: Request) -> list[str]:
 class _Crossing:
     """One comparison, run by run."""
 
-    def __init__(self, request: Request, sides: Sides, pool: RunPool) -> None:
+    def __init__(self, request: CheckRequest, sides: Sides, pool: RunPool) -> None:
         self.request, self.sides, self.pool = request, sides, pool
         self.pins = _pins(request)
         self.there_runs: list[int] = []

@@ -14,7 +14,7 @@ from samebits.factors.imports import forget, when_loaded
 from samebits.runfolder.notes import Loaded, Saved
 
 if TYPE_CHECKING:
-    from samebits.agent.recorder import Recorder
+    from samebits.agent.rows import Rows
 
 Direction = Literal["saved", "loaded"]
 
@@ -67,7 +67,7 @@ _FUNCTIONS: dict[str, tuple[_Function, ...]] = {
 }
 
 
-class _Inside(threading.local):
+class _Passages(threading.local):
     """What a thread saves or loads: one function may call another, and the outermost counts."""
 
     def __init__(self) -> None:
@@ -83,10 +83,10 @@ class Checkpoints:
     """
 
     def __init__(
-        self, recorder: Recorder, saved: Callable[[Passage, int], None], loaded: Callable[[Passage], None]
+        self, recorder: Rows, saved: Callable[[Passage, int], None], loaded: Callable[[Passage], None]
     ) -> None:
         self.recorder, self.saved, self.loaded = recorder, saved, loaded
-        self._inside = _Inside()
+        self._inside = _Passages()
 
     def install(self, undo: ExitStack) -> None:
         """Listen to the functions of modules that are there, and of others as soon as they are."""

@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from samebits.agent.last_looks import look_at_copies
 from samebits.agent.listening import Named, as_tensor, listen, unwrapped
 from samebits.agent.models import COPIED
 from samebits.agent.saves import Saves, content
 from samebits.agent.trees import plain_digest
 
 if TYPE_CHECKING:
-    from samebits.agent.recorder import Recorder
+    from samebits.agent.rows import Rows
 
 
 class DataHooks:
     """What the recorder learns from loaders and from saving."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Rows) -> None:
         self.recorder = recorder
         self.saves = Saves(recorder.safely(self.saved))
 
@@ -60,7 +61,7 @@ class DataHooks:
         if plain:
             log.add_digests("saved", [path for path, _ in plain], [digest for _, digest in plain])
         log.add("artifact", self._changed_states(f"{number}.state."))
-        self.recorder.last_looks.look_at_copies(self.recorder.lane)
+        look_at_copies(self.recorder.lane)
 
     def _changed_states(self, prefix: str) -> list[Named]:
         """Of modules, what was written to since the last step digested it: it may be what is saved."""

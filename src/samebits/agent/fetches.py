@@ -15,10 +15,10 @@ import torch
 from samebits.agent.listening import listen
 from samebits.base.sites import user_site
 from samebits.rng.digests import generator_states
-from samebits.runfolder.notes import Fetched
+from samebits.runfolder.notes import BatchFetched
 
 if TYPE_CHECKING:
-    from samebits.agent.recorder import Recorder
+    from samebits.agent.rows import Rows
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Fetches:
         iterated: how often a loader was iterated.
     """
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Rows) -> None:
         self.recorder = recorder
         self.count = self.iterated = 0
         self._epochs: WeakKeyDictionary[Any, _Epoch] = WeakKeyDictionary()
@@ -137,7 +137,7 @@ class Fetches:
             log = self.recorder.main.log
             place = epoch.loader, epoch.number, epoch.position, epoch.ahead, bool(epoch.draws)
             self.recorder.journal.note(
-                Fetched(log.step, max(0, log.counts.get("batch", 0) - 1), indices, *place, log.rank, epoch.kind)
+                BatchFetched(log.step, max(0, log.counts.get("batch", 0) - 1), indices, *place, log.rank, epoch.kind)
             )
         epoch.position += 1
 

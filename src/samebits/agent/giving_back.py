@@ -29,7 +29,7 @@ from samebits.runfolder.spec import Moment, Restored
 from samebits.runfolder.tensors import write_tensors
 
 if TYPE_CHECKING:
-    from samebits.agent.recorder import Recorder
+    from samebits.agent.rows import Rows
 
 # So many lines after a save are kept, in so many seconds: the resumed run comes to one of the first, or to none.
 MOST_LINES, MOST_SECONDS = 16, 5.0
@@ -49,7 +49,7 @@ class _Moments:
     Lines are followed in the main thread alone, and only between a save or a load and the call of a model.
     """
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Rows) -> None:
         self.recorder = recorder
         self.is_open = False
 
@@ -132,7 +132,7 @@ class GivingBack(_Moments):
     Lines count from the last load on; batches over all that the process gets.
     """
 
-    def __init__(self, recorder: Recorder, restored: Restored, fetches: Fetches) -> None:
+    def __init__(self, recorder: Rows, restored: Restored, fetches: Fetches) -> None:
         super().__init__(recorder)
         self.restored, self.fetches = restored, fetches
         self.is_done = self.is_compared = False

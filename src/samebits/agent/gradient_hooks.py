@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from samebits.agent.listening import gradients, graph_leaves, listen, unwrapped
+from samebits.agent.listening import Named, gradients, graph_leaves, listen, unwrapped
 
 if TYPE_CHECKING:
     from samebits.agent.lanes import Lane
-    from samebits.agent.recorder import Recorder
+    from samebits.agent.rows import Rows
 
 
 class GradientHooks:
     """What the recorder learns from computing gradients."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Rows) -> None:
         self.recorder = recorder
 
     def install(self, stack: ExitStack) -> None:
@@ -73,16 +73,29 @@ class GradientHooks:
         if not self.recorder.is_active():
             return
         if self.recorder.training.is_cut_at_steps:
-            self.recorder.optimizer_hooks.note_versions()
+            self._note_versions()
             return
         named = [
             *self.recorder.models.parameters(),
-            *self.recorder.optimizer_hooks.parameters_of_unseen_steps(),
+            *self._parameters_of_unseen_steps(),
             *self.recorder.training.last_leaves(),
         ]
         self.recorder.log.add("grad", gradients(named))
         self.recorder.log.add("param", named)
         self.recorder.end_step("backward")
+
+    def _note_versions(self) -> None:
+        """Until an optimizer is seen to step: how its parameters stand after a backward."""
+        if not self.recorder.training.has_stepped:
+            for held in self.recorder.optimizers.all():
+                held.note_versions()
+
+    def _parameters_of_unseen_steps(self) -> list[Named]:
+        found: list[Named] = []
+        for held in self.recorder.optimizers.all() if self.recorder.training.is_cut_at_backward else ():
+            self.recorder.log.add("init", self.recorder.optimizers.named(held)[1])
+            found += self.recorder.optimizers.own(held)
+        return found
 
     def after_grad(self, result: Any, *_: object) -> None:
         training = self.recorder.training

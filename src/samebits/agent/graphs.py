@@ -21,26 +21,26 @@ UNSEEN = "what is computed inside CUDA graphs, but for the parameters after a re
 
 
 class Graphs:
-    """The CUDA graphs of this process.
+    """The CUDA graphs of this process."""
 
-    Args:
-        replayed: called after each replay with the optimizers whose steps were captured in that graph.
-    """
-
-    def __init__(self, replayed: Callable[[list[object]], None]) -> None:
-        self._replayed = replayed
+    def __init__(self) -> None:
         self._under_way: list[object] = []
         self._optimizers: WeakKeyDictionary[object, list[Any]] = WeakKeyDictionary()
 
-    def install(self, installed: ExitStack) -> None:
-        """Listen to captures and replays."""
+    def install(self, installed: ExitStack, replayed: Callable[[list[object]], None]) -> None:
+        """Listen to captures and replays.
+
+        Args:
+            installed: undoes it.
+            replayed: called after each replay with the optimizers whose steps were captured in that graph.
+        """
         graph: object = getattr(torch.cuda, "CUDAGraph", None)
         if not hasattr(graph, "replay"):
             return
         for name, before, after, failed in (
             ("capture_begin", self._begins, None, self._ended),
             ("capture_end", None, lambda _, graph, *__: self._ended(graph), self._ended),
-            ("replay", None, lambda _, graph, *__: self._after_replay(graph), None),
+            ("replay", None, lambda _, graph, *__: replayed(self._optimizers_of(graph)), None),
         ):
             installed.callback(listen(graph, name, before=before, after=after, failed=failed))
 
@@ -61,9 +61,9 @@ class Graphs:
     def _ended(self, graph: torch.cuda.CUDAGraph, *_: object, **__: object) -> None:
         self._under_way = [one for one in self._under_way if one is not graph]
 
-    def _after_replay(self, graph: torch.cuda.CUDAGraph) -> None:
+    def _optimizers_of(self, graph: torch.cuda.CUDAGraph) -> list[object]:
         known = self._optimizers.get(graph, ())
-        self._replayed([optimizer for one in known if (optimizer := one()) is not None])
+        return [optimizer for one in known if (optimizer := one()) is not None]
 
 
 def is_captured() -> bool:

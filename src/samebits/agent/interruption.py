@@ -26,7 +26,7 @@ from samebits.runfolder.notes import Interrupted
 from samebits.runfolder.spec import AVERAGED, ResumeSpec
 
 if TYPE_CHECKING:
-    from samebits.agent.recorder import Recorder
+    from samebits.agent.rows import Rows
 
 # How the models module calls copies, models that were loaded, and models beside the first one.
 _COPY = re.compile(r"\w+\.(copy|loaded)\d+\.|[A-Z]\w*\d+\.")
@@ -39,7 +39,7 @@ WAIT_SECONDS = 5.0
 class Interruption:
     """What becomes of a run that is stopped, and of one that goes on after it."""
 
-    def __init__(self, recorder: Recorder, spec: ResumeSpec) -> None:
+    def __init__(self, recorder: Rows, spec: ResumeSpec) -> None:
         self.recorder, self.spec = recorder, spec
         self.fetches = Fetches(recorder)
         self.checkpoints = Checkpoints(recorder, self.saved, self.loaded)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from samebits.agent.log import Log
 from samebits.agent.models import Holder, Models
-from samebits.agent.optimizers import Held, Optimizers
-from samebits.agent.training import Training
+from samebits.agent.optimizers import HeldOptimizer, Optimizers
+from samebits.agent.training import RecordedTraining
 from samebits.base.ranks import current_rank
 from samebits.base.sites import is_user_file
 
@@ -34,7 +34,7 @@ class Lane:
     """
 
     log: Log
-    training: Training
+    training: RecordedTraining
     models: Models
     optimizers: Optimizers
     ops: OpRecorder | None = None
@@ -58,14 +58,14 @@ class Lane:
         return self.serves_jobs and self.is_split and not (self.training.has_optimizer or self.training.has_backward)
 
 
-def new_lane(log: Log, died: Callable[[Lane, Holder | Held], None], **more: Any) -> Lane:
+def new_lane(log: Log, died: Callable[[Lane, Holder | HeldOptimizer], None], **more: Any) -> Lane:
     """One that has seen nothing yet."""
 
-    def last_look(thing: Holder | Held) -> None:
+    def last_look(thing: Holder | HeldOptimizer) -> None:
         died(lane, thing)
 
     models = Models(last_look)
-    lane = Lane(log, Training(log), models, Optimizers(models, last_look), serves_jobs=_serves_jobs(), **more)
+    lane = Lane(log, RecordedTraining(log), models, Optimizers(models, last_look), serves_jobs=_serves_jobs(), **more)
     return lane
 
 

@@ -12,18 +12,19 @@ import torch
 
 from samebits.agent.compilers import is_tracing
 from samebits.agent.identity import Weak
+from samebits.agent.last_looks import look_at_copies
 from samebits.agent.listening import listen
 from samebits.agent.models import COPIED, LOADED, holds_any
 from samebits.agent.trees import leaves
 
 if TYPE_CHECKING:
-    from samebits.agent.recorder import Recorder
+    from samebits.agent.rows import Rows
 
 
 class ModuleHooks:
     """What the recorder learns from calls, copies and loads of modules."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Rows) -> None:
         self.recorder = recorder
         self.handles: list[Any] = []
 
@@ -78,7 +79,7 @@ class ModuleHooks:
             # A forked child that trains itself begins here, and not when it is forked: it may be no such child.
             lane.ops.begin_step(log.step)
         log.add("init", lane.models.meet(module))
-        self.recorder.last_looks.look_at_copies(lane)
+        look_at_copies(lane)
         if not training.has_loader:
             log.add_tree("batch", args, f"{log.count('batch')}")
         if not training.forward_open:

@@ -12,13 +12,13 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils.data import get_worker_info
 
-from samebits.agent.graphs import UNSEEN, Graphs
-from samebits.agent.listening import Named, gradients, listen
+from samebits.agent.graphs import UNSEEN
+from samebits.agent.listening import gradients, listen
 from samebits.agent.shared_parameters import note_shared
 
 if TYPE_CHECKING:
     from samebits.agent.log import Log
-    from samebits.agent.recorder import Recorder
+    from samebits.agent.rows import Rows
 
 # An optimizer's state is the largest stream and the last to tell anything new: it follows from gradients, and whatever
 # is in it reaches the parameters. It is digested in the first steps, in every tenth, and when the process ends.
@@ -33,10 +33,10 @@ _left_over: list[Any] = []
 class OptimizerHooks:
     """What the recorder learns from optimizers: the end of a step, also inside a CUDA graph."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Rows) -> None:
         self.recorder = recorder
-        self.graphs = Graphs(recorder.safely(self.graph_replayed))
         self.is_training = True
+        self._after_step = recorder.safely(self.after_step)
 
     def install(self, stack: ExitStack) -> None:
         """Be called when optimizers are made and stepped, and when a CUDA graph runs."""
@@ -44,13 +44,13 @@ class OptimizerHooks:
         safely = self.recorder.safely
         for handle in (
             register_optimizer_step_pre_hook(safely(self.before_step)),
-            register_optimizer_step_post_hook(safely(self.after_step)),
+            register_optimizer_step_post_hook(self._stepped),
         ):
             stack.callback(_left_over.append, handle)
         # One that was unpickled or copied never ran `__init__`.
         for made in ("__init__", "__setstate__"):
             stack.callback(listen(torch.optim.Optimizer, made, after=safely(self.optimizer_made)))
-        self.graphs.install(stack)
+        self.recorder.graphs.install(stack, safely(self.graph_replayed))
 
     def optimizer_made(self, result: object, optimizer: torch.optim.Optimizer, *_: object) -> None:
         if self.recorder.lane.is_over and get_worker_info() is None:
@@ -99,6 +99,13 @@ class OptimizerHooks:
             log.add_all("optimizer", held.tree())
         self.recorder.end_step("optimizer")
 
+    def _stepped(self, optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
+        if torch.compiler.is_compiling():
+            return
+        if self.recorder.graphs.is_capturing():
+            self.recorder.graphs.note_step(optimizer)
+        self._after_step(optimizer, args, kwargs)
+
     def graph_replayed(self, optimizers: list[Any]) -> None:
         """A CUDA graph ran, and the steps of these optimizers with it."""
         if not self.recorder.is_active():
@@ -113,19 +120,6 @@ class OptimizerHooks:
             self.recorder.log.add("param", named)
         if optimizers:
             self.recorder.end_step("optimizer")
-
-    def note_versions(self) -> None:
-        """Until an optimizer is seen to step: how its parameters stand after a backward."""
-        if not self.recorder.training.has_stepped:
-            for held in self.recorder.optimizers.all():
-                held.note_versions()
-
-    def parameters_of_unseen_steps(self) -> list[Named]:
-        found: list[Named] = []
-        for held in self.recorder.optimizers.all() if self.recorder.training.is_cut_at_backward else ():
-            self.recorder.log.add("init", self.recorder.optimizers.named(held)[1])
-            found += self.recorder.optimizers.own(held)
-        return found
 
 
 def _only_fills_in(optimizer: torch.optim.Optimizer, log: Log) -> bool:

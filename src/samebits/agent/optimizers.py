@@ -16,7 +16,7 @@ from samebits.agent.models import Models
 
 
 @dataclass(eq=False)
-class Held:
+class HeldOptimizer:
     """One optimizer. Its state and its groups are held until it dies, and not the optimizer.
 
     Attributes:
@@ -67,22 +67,22 @@ class Optimizers:
         last_look: called with what is held of an optimizer that has died.
     """
 
-    def __init__(self, models: Models, last_look: Callable[[Held], None]) -> None:
+    def __init__(self, models: Models, last_look: Callable[[HeldOptimizer], None]) -> None:
         self.models, self.last_look = models, last_look
-        self._held: dict[int, tuple[Any, Held]] = {}
+        self._held: dict[int, tuple[Any, HeldOptimizer]] = {}
         self._names: Identities[str] = Identities()
         self._numbers = itertools.count()
 
-    def meet(self, optimizer: torch.optim.Optimizer) -> Held:
+    def meet(self, optimizer: torch.optim.Optimizer) -> HeldOptimizer:
         """What is held of it, as it is now."""
         found = self._held.get(id(optimizer))
         if found is None or found[0]() is not optimizer:
-            held = Held(optimizer.state, optimizer.param_groups)
+            held = HeldOptimizer(optimizer.state, optimizer.param_groups)
             self._held[id(optimizer)] = found = (ref(optimizer, self._ender(id(optimizer))), held)
         found[1].state, found[1].groups = optimizer.state, optimizer.param_groups
         return found[1]
 
-    def named(self, held: Held) -> tuple[list[Named], list[Named]]:
+    def named(self, held: HeldOptimizer) -> tuple[list[Named], list[Named]]:
         """Its parameters with their names; and all tensors that were named for the first time on that occasion."""
         if held.number is None:
             held.number = next(self._numbers)
@@ -102,11 +102,11 @@ class Optimizers:
         """As a module calls it, or else an optimizer."""
         return self.models.name_of(parameter) or self._names.get(parameter)
 
-    def own(self, held: Held) -> list[Named]:
+    def own(self, held: HeldOptimizer) -> list[Named]:
         """Parameters of an optimizer that no module has."""
         return [(name, p) for p in held.tensors if (name := self._names.get(p)) and not self.models.name_of(p)]
 
-    def all(self) -> list[Held]:
+    def all(self) -> list[HeldOptimizer]:
         """Those that live; the unused ones last."""
         held = [one for _, one in list(self._held.values())]
         return sorted(held, key=lambda one: len(self._held) if one.number is None else one.number)

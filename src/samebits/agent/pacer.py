@@ -18,7 +18,8 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from samebits.agent.listening import listen
-from samebits.agent.recorder import Recorder, end_process
+from samebits.agent.recorder import Recorder
+from samebits.agent.rows import end_process
 from samebits.agent.used import what_was_used
 from samebits.bits.digest.packs import plans
 from samebits.runfolder.pacing import DONE, GO

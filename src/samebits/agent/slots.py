@@ -22,7 +22,7 @@ from samebits.rng.handles import handle_of, process_generators
 from samebits.rng.packing import PackingError, pack
 
 if TYPE_CHECKING:
-    from samebits.agent.recorder import Recorder
+    from samebits.agent.rows import Rows
 
 # So much is looked at: a program may refer to a whole library.
 MOST_SLOTS, MOST_DEPTH = 20_000, 10
@@ -45,7 +45,7 @@ class Slot(NamedTuple):
     put: Put | None
 
 
-def slots_of(recorder: Recorder, innermost: FrameType | None) -> dict[str, Slot]:
+def slots_of(recorder: Rows, innermost: FrameType | None) -> dict[str, Slot]:
     """Path → everything that the user's modules, and the functions that are under way, hold right now.
 
     Nothing of the user's is called. What several names refer to stands under the first one.
@@ -82,7 +82,7 @@ def user_frames(innermost: FrameType | None) -> list[FrameType]:
 class _Walk:
     """Goes through what a program holds."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Rows) -> None:
         self.found: dict[str, Slot] = {}
         self.known: set[int] = set()
         self.held = recorder.optimizers.all()

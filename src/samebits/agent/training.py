@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import torch
 
 
-class Training:
+class RecordedTraining:
     """The state of the recorder that belongs to one sequence of steps.
 
     Attributes:

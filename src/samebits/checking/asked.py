@@ -11,9 +11,9 @@ from typing import Literal, TypeVar
 from samebits.base.errors import UsageError
 from samebits.checking.experiments import run_check
 from samebits.checking.patience import Patience
-from samebits.checking.plan import Request
+from samebits.checking.plan import CheckRequest
 from samebits.checking.pool import RunPool, Watch
-from samebits.checking.verdict import Verdict
+from samebits.checking.verdict import CheckVerdict
 from samebits.factors.catalog import find, in_order
 from samebits.factors.pinning import settings_from
 from samebits.launch.command import parse_command
@@ -38,7 +38,8 @@ class Asked:
         pins: factors held still in every run, each `NAME` or `NAME=VALUE`.
         vary: factors to vary besides those varied by default.
         jobs: how many runs side by side; `auto`, as many as fit.
-        seed, runs, max_runs, max_steps, timeout, level, all_origins, quick, isolation, share, strict: as in `Request`.
+        seed, runs, max_runs, max_steps, timeout, level, all_origins, quick, isolation, share, strict: as in
+            `CheckRequest`.
     """
 
     pins: Sequence[str] = ()
@@ -56,7 +57,7 @@ class Asked:
     share: Sequence[str] = ()
     strict: bool = False
 
-    def request(self, words: Sequence[str], config: Config) -> Request:
+    def request(self, words: Sequence[str], config: Config) -> CheckRequest:
         """The check of a command, with nothing left open.
 
         Raises:
@@ -65,7 +66,7 @@ class Asked:
         jobs = _or(self.jobs, config.jobs)
         most = cores() if jobs == "auto" else min(cores(), MOST_UNASKED)
         level = _or(self.level, config.level)
-        request = Request(
+        request = CheckRequest(
             parse_command(words),
             settings_from(self.pins or config.pin),
             tuple(in_order([find(name).name for name in self.vary or config.vary])),
@@ -95,7 +96,7 @@ def _or(value: T | None, default: T) -> T:
 @contextmanager
 def pool_in(
     home: Path,
-    request: Request,
+    request: CheckRequest,
     announce: Callable[[str], None],
     watching: AbstractContextManager[Watch | None] | None = None,
 ) -> Iterator[RunPool]:
@@ -121,11 +122,11 @@ def pool_in(
 
 def check_in(
     home: Path,
-    request: Request,
+    request: CheckRequest,
     announce: Callable[[str], None],
     watching: AbstractContextManager[Watch | None] | None = None,
-    so_far: Callable[[Verdict], None] | None = None,
-) -> Verdict:
+    so_far: Callable[[CheckVerdict], None] | None = None,
+) -> CheckVerdict:
     """Make the runs in a folder, and say what they show; `so_far` is called with what is known, whenever more is."""
     with pool_in(home, request, announce, watching) as pool:
         return run_check(request, pool, so_far)

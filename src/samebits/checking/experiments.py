@@ -10,23 +10,23 @@ from typing import Any, TypeVar
 from samebits.base.errors import InterruptError
 from samebits.base.sites import Site
 from samebits.checking.asking import BudgetSpentError, answered
-from samebits.checking.facts import SeedCall, apart
+from samebits.checking.facts import NotedSeed, apart
 from samebits.checking.first import earliest
 from samebits.checking.leftovers import described, outside
 from samebits.checking.origin import MAX_PAIRS, RecordingEndedError, find_origins
-from samebits.checking.plan import VARIED, Request
+from samebits.checking.plan import VARIED, CheckRequest
 from samebits.checking.pool import RunPool
 from samebits.checking.search import Found, look
 from samebits.checking.treatments import Inquiry
 from samebits.checking.verdict import (
     Cause,
+    CheckVerdict,
     DivergentRuns,
     Origin,
     Remedy,
     Reseeded,
     Run,
     Unknown,
-    Verdict,
     VerdictKind,
     whole_runs,
 )
@@ -50,7 +50,9 @@ RANKS = "ranks"
 ONE_STEP = "only the first step was looked at"
 
 
-def run_check(request: Request, pool: RunPool, so_far: Callable[[Verdict], None] | None = None) -> Verdict:
+def run_check(
+    request: CheckRequest, pool: RunPool, so_far: Callable[[CheckVerdict], None] | None = None
+) -> CheckVerdict:
     """Run experiments until the verdict stands or the bounds are met; `so_far` is called as more becomes known."""
     pool.reads_products = True
     try:
@@ -59,7 +61,7 @@ def run_check(request: Request, pool: RunPool, so_far: Callable[[Verdict], None]
         pool.drop_values()
 
 
-def _verdict_of(request: Request, pool: RunPool, so_far: Callable[[Verdict], None]) -> Verdict:
+def _verdict_of(request: CheckRequest, pool: RunPool, so_far: Callable[[CheckVerdict], None]) -> CheckVerdict:
     space, found = pool.workspace, Found()
     inquiry = Inquiry(
         request,
@@ -132,7 +134,7 @@ def _verdict_of(request: Request, pool: RunPool, so_far: Callable[[Verdict], Non
 
 
 def _running(
-    request: Request, pool: RunPool, found: Found, so_far: Callable[[Verdict], None]
+    request: CheckRequest, pool: RunPool, found: Found, so_far: Callable[[CheckVerdict], None]
 ) -> Callable[[Sequence[RunSpec]], Sequence[Run]]:
     """What makes runs of plans; before, it says what is known if that is more than the last time."""
     known: list[object] = [(None, [])]
@@ -161,7 +163,7 @@ class _More:
     notes: list[str] = field(default_factory=list)
 
 
-def _locate(request: Request, pool: RunPool, found: Found, more: _More) -> None:
+def _locate(request: CheckRequest, pool: RunPool, found: Found, more: _More) -> None:
     """The operation: of runs that diverge with everything pinned, or as algorithms are left alone, or if asked for."""
     if found.stopped or (found.left is not None and found.divergent == found.left.divergent):
         return
@@ -243,7 +245,7 @@ def _unknown(pool: RunPool, found: Found) -> Unknown | None:
     )
 
 
-def reseeded(a: Sequence[SeedCall], b: Sequence[SeedCall]) -> tuple[Reseeded, ...]:
+def reseeded(a: Sequence[NotedSeed], b: Sequence[NotedSeed]) -> tuple[Reseeded, ...]:
     """Calls on one line, of one process, with values that the other run did not seed with there, the first of each."""
     found: dict[SiteKey, Reseeded] = {}
     for key in dict.fromkeys((call.process, call.site.key) for call in a):
@@ -351,7 +353,7 @@ def _seed_notes(found: Found, runs: Sequence[Run]) -> list[str]:
     return [f"{one.text} ({Site(one.path, one.line).place})" for one in find_seed_arguments(files)]
 
 
-def _stopped(request: Request, pool: RunPool, found: Found) -> tuple[str, ...]:
+def _stopped(request: CheckRequest, pool: RunPool, found: Found) -> tuple[str, ...]:
     """What was not done any more."""
     if found.signal is None:
         return (_at_the_bound(request, pool.causes),) if found.stopped else ()
@@ -375,11 +377,11 @@ def _interrupted(pool: RunPool, signal: int) -> dict[str, Any]:
     return {"signal": signal, "cut_short": roles, "error": InterruptError.by(signal, pool.home)}
 
 
-def _at_the_bound(request: Request, causes: int) -> str:
+def _at_the_bound(request: CheckRequest, causes: int) -> str:
     return f"stopped after {request.most_runs(causes)} runs: give more with --max-runs to test the rest"
 
 
-def _bounds(request: Request) -> tuple[str, ...]:
+def _bounds(request: CheckRequest) -> tuple[str, ...]:
     if request.max_steps is None:
         return ()
     return (f"only the first {request.max_steps} steps were looked at" if request.max_steps > 1 else ONE_STEP,)
@@ -400,7 +402,7 @@ def _distance(pool: RunPool, divergent: DivergentRuns | None) -> Distance | None
     return distance_at(_run(pool, divergent.a).path, _run(pool, divergent.b).path, divergent.divergence)
 
 
-def _verdict(request: Request, pool: RunPool, kind: VerdictKind, **more: Any) -> Verdict:
+def _verdict(request: CheckRequest, pool: RunPool, kind: VerdictKind, **more: Any) -> CheckVerdict:
     left_out = {(one.factor, one.mode) for one in more.get("left_out", ())}
     alike = more.get("alike", ())
     whole = [run for run in pool.runs if run.id in alike] or whole_runs(pool.runs)
@@ -408,7 +410,7 @@ def _verdict(request: Request, pool: RunPool, kind: VerdictKind, **more: Any) ->
     kept = _kept_by_program(pool.runs)
     if kept:
         more["notes"] = (*more.get("notes", ()), f"not varied, because the script sets it itself: {', '.join(kept)}")
-    return Verdict(
+    return CheckVerdict(
         kind,
         str(request.command),
         pool.home,

@@ -68,7 +68,7 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class SeedCall:
+class NotedSeed:
     """A call that seeded a generator.
 
     Attributes:
@@ -121,7 +121,7 @@ class Facts:
     read_lines: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
     script: str = ""
     files: tuple[str, ...] = ()
-    seeds: tuple[SeedCall, ...] = ()
+    seeds: tuple[NotedSeed, ...] = ()
     late_seeds: Mapping[str, Site] = field(default_factory=dict)
     carried: tuple[Carried, ...] = ()
     reached: tuple[Reached, ...] = ()
@@ -159,7 +159,7 @@ def read_facts(folder: Path, changed: Collection[str] | None = ()) -> Facts:
         next((note.script for note in _of(Observed, notes) if note.script), ""),
         tuple(sorted(path for path in files if is_user_file(path))),
         tuple(
-            SeedCall(note.what, str(note.value), note.site, note.site.source, note.process)
+            NotedSeed(note.what, str(note.value), note.site, note.site.source, note.process)
             for note in _of(Seeded, notes)
         ),
         {name: site for notes in reversed(processes) for name, site in _late(notes)},

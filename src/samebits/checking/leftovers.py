@@ -37,6 +37,8 @@ class LeftBehind:
         base: runs that began in a folder of their own, and agree.
         after: those that began in the folder that the first of them has left.
         divergent: one of each, where they differ; None where they agree.
+        unsteady: two that began alike and differ all the same; then the experiment says nothing, and this has to be
+            explained.
         guilty: what was carried from one to the next, line by line.
         is_outside: the files lie outside the folder, so no run could be kept from them.
         chance: that what they have left does nothing, and runs came out so all the same.
@@ -46,6 +48,7 @@ class LeftBehind:
     base: list[Run] = field(default_factory=list)
     after: list[Run] = field(default_factory=list)
     divergent: DivergentRuns | None = None
+    unsteady: DivergentRuns | None = None
     guilty: list[list[Carried]] = field(default_factory=list)
     is_outside: bool = False
     chance: float = 1.0
@@ -132,14 +135,19 @@ def left_behind(inquiry: Inquiry, base: Sequence[Run]) -> Asking[LeftBehind | No
         for lot, run in zip(lots, runs, strict=True):
             again = inquiry.compare(kept, run)
             if (again is not None and again.position) != (lot != "" and place.position):
-                # Not always: then this experiment says nothing.
                 inquiry.failures += 1
-                return replace(found, divergent=None)
+                like = after if lot else kept
+                return replace(found, divergent=None, unsteady=_diverged(inquiry, like, run))
             (found.after if lot else found.base).append(run)
             draws.append(Draw({FACTOR: 0.5}, lot, lot))
         found.chance = chance_by_lot(FACTOR, draws, [""], (1.0,))
     found.guilty = [_read(own, after) for own in (yield from _lines(inquiry, kept, after, carried))]
     return found
+
+
+def _diverged(inquiry: Inquiry, a: Run, b: Run) -> DivergentRuns | None:
+    place = inquiry.compare(a, b)
+    return None if place is None else DivergentRuns(a.id, b.id, place)
 
 
 def _read(own: list[Carried], after: Run) -> list[Carried]:
@@ -199,4 +207,4 @@ def first_run_effect(inquiry: Inquiry, first: Run) -> Asking[LeftBehind | None]:
     place = inquiry.compare(first, a)
     if place is None or inquiry.compare(a, b) is not None:
         return None
-    return LeftBehind([a, b], [first], DivergentRuns(first.id, a.id, place), [carried], is_outside=True)
+    return LeftBehind([a, b], [first], DivergentRuns(first.id, a.id, place), guilty=[carried], is_outside=True)

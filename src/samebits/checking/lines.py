@@ -23,7 +23,7 @@ MOST_RUNS = 12
 
 
 @dataclass(frozen=True)
-class Place:
+class GuiltyLine:
     """One thing to mend.
 
     Attributes:
@@ -35,47 +35,47 @@ class Place:
     company: tuple[Entry, ...] = ()
 
 
-def places_of(suspect: Suspect) -> list[Place]:
+def places_of(suspect: Suspect) -> list[GuiltyLine]:
     """What can be said without any further run: the first line, and all others as its company."""
     entries = suspect.held.entries(suspect.name)
-    return [Place(entries[0], tuple(entries[1:]))] if entries else [Place(None)]
+    return [GuiltyLine(entries[0], tuple(entries[1:]))] if entries else [GuiltyLine(None)]
 
 
-def guilty_places(suspect: Suspect) -> Asking[list[Place]]:
+def guilty_places(suspect: Suspect) -> Asking[list[GuiltyLine]]:
     """The lines to mend, the first one first."""
     entries = suspect.held.entries(suspect.name)
     if not entries:
-        return [Place(None)]
-    search = _Search(suspect)
+        return [GuiltyLine(None)]
+    search = _LineSearch(suspect)
     if len(entries) == 1 and suspect.name not in suspect.held.base.facts.in_libraries:
-        return [Place(entries[0])]
+        return [GuiltyLine(entries[0])]
     if find(suspect.name).fixed_once:
         return (yield from search.first_of_each_script(entries))
     return (yield from search.each_of(entries))
 
 
-class _Search:
+class _LineSearch:
     def __init__(self, suspect: Suspect) -> None:
         self.suspect, self.held = suspect, suspect.held
         self.left = min(MOST_RUNS, self.held.inquiry.left())
 
-    def first_of_each_script(self, entries: Sequence[Entry]) -> Asking[list[Place]]:
+    def first_of_each_script(self, entries: Sequence[Entry]) -> Asking[list[GuiltyLine]]:
         """A seed in one script cures nothing in another one that it starts."""
         scripts = list(dict.fromkeys(entry.script for entry in entries))
         if len(scripts) == 1:
             return [(yield from self.first_of(entries))]
-        found: list[Place] = []
+        found: list[GuiltyLine] = []
         for script in scripts:
             own = [entry for entry in entries if entry.script == script]
             if (yield from self._diverge(own)):
                 found.append((yield from self.first_of(own)))
-        return found or [Place(None, tuple(entries))]
+        return found or [GuiltyLine(None, tuple(entries))]
 
-    def first_of(self, entries: Sequence[Entry]) -> Asking[Place]:
+    def first_of(self, entries: Sequence[Entry]) -> Asking[GuiltyLine]:
         """The first line that matters: changing all lines up to it makes runs diverge, without it they agree."""
         low, high = 0, len(entries)
         if not (yield from self._matter(entries)):
-            return Place(None, tuple(entries))
+            return GuiltyLine(None, tuple(entries))
         while high - low > 1:
             # Most often the first line of all matters.
             middle = (low + high) // 2 if low else 1
@@ -83,28 +83,30 @@ class _Search:
                 high = middle
             else:
                 low = middle
-        return Place(entries[high - 1], tuple(entries[high:]))
+        return GuiltyLine(entries[high - 1], tuple(entries[high:]))
 
-    def each_of(self, entries: Sequence[Entry]) -> Asking[list[Place]]:
+    def each_of(self, entries: Sequence[Entry]) -> Asking[list[GuiltyLine]]:
         """Every line that makes runs diverge by itself; lines of one function are separated last."""
         if not (yield from self._matter(entries)):
-            return [Place(None, tuple(entries))]
+            return [GuiltyLine(None, tuple(entries))]
         return (yield from self._among(list(entries), _by_function))
 
-    def _among(self, entries: list[Entry], grouped: Callable[[list[Entry]], list[list[Entry]]]) -> Asking[list[Place]]:
+    def _among(
+        self, entries: list[Entry], grouped: Callable[[list[Entry]], list[list[Entry]]]
+    ) -> Asking[list[GuiltyLine]]:
         """These make runs diverge together: which do alone?"""
         halves = grouped(entries)
         if len(halves) < 2 and grouped is _by_function:
             return (yield from self._among(entries, _in_halves))
         if len(entries) == 1 or self.left < len(halves):
-            return [Place(entries[0], tuple(entries[1:]))]
+            return [GuiltyLine(entries[0], tuple(entries[1:]))]
         guilty: list[list[Entry]] = []
         for half in halves:
             if (yield from self._diverge(half)):
                 guilty.append(half)
         if not guilty:  # only together
-            return [Place(entries[0], tuple(entries[1:]))]
-        found: list[Place] = []
+            return [GuiltyLine(entries[0], tuple(entries[1:]))]
+        found: list[GuiltyLine] = []
         for half in guilty:
             found += yield from self._among(half, grouped)
         return found

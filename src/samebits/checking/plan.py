@@ -24,7 +24,7 @@ REMEDY = "remedy"
 
 
 @dataclass(frozen=True)
-class Request:
+class CheckRequest:
     """One check.
 
     Attributes:
@@ -111,12 +111,12 @@ class Request:
         return [name for name in in_order([*moving, *self.varied]) if name not in self.pins]
 
 
-def look_run(request: Request) -> RunSpec:
+def look_run(request: CheckRequest) -> RunSpec:
     """The first run: it ends when it has shown how many steps a look has."""
     return replace(request.base("control"), look_seconds=LOOK_SECONDS, look_steps=LOOK_STEPS, keeps=True)
 
 
-def first_runs(request: Request) -> list[RunSpec]:
+def first_runs(request: CheckRequest) -> list[RunSpec]:
     """Control, control again, and the rest varied, each with other values."""
     controls = [replace(request.base("control"), keeps=True), request.base("control again")]
     if request.runs == 2:
@@ -125,13 +125,13 @@ def first_runs(request: Request) -> list[RunSpec]:
     return [*controls, *varied]
 
 
-def varied_run(request: Request, variant: int = 1, leave: Iterable[str] = ()) -> RunSpec:
+def varied_run(request: CheckRequest, variant: int = 1, leave: Iterable[str] = ()) -> RunSpec:
     """Everything that is varied here is changed at once, except for the factors left alone."""
     chosen = [name for name in request.varied if name not in set(leave)]
     return request.base(VARIED).with_settings({name: Setting("varied", variant=variant) for name in chosen})
 
 
-def pinned_run(request: Request, names: Iterable[str], stop_after: int | None) -> RunSpec:
+def pinned_run(request: CheckRequest, names: Iterable[str], stop_after: int | None) -> RunSpec:
     """These factors held still and watched, besides those that the user pinned."""
     pinned = {name: Setting("pinned") for name in names}
     last = request.last_step if stop_after is None else _earlier(request.last_step, stop_after)
@@ -163,7 +163,7 @@ def sites_released_run(pinned: RunSpec, factor: str, sites: Iterable[tuple[str, 
     return _named(plan, f"{factor} released at {where}")
 
 
-def remedy_run(request: Request, pins: Iterable[str], *, stop_after: int | None = None) -> RunSpec:
+def remedy_run(request: CheckRequest, pins: Iterable[str], *, stop_after: int | None = None) -> RunSpec:
     """These pins and nothing else."""
     held = {name: Setting("pinned") for name in pins}
     plan = replace(_named(request.base("").with_settings(held), REMEDY), keeps=stop_after is None)
@@ -171,7 +171,7 @@ def remedy_run(request: Request, pins: Iterable[str], *, stop_after: int | None 
 
 
 def remedy_varied_run(
-    request: Request, pins: Iterable[str], *, variant: int = 1, stop_after: int | None = None
+    request: CheckRequest, pins: Iterable[str], *, variant: int = 1, stop_after: int | None = None
 ) -> RunSpec:
     """These pins, what then no longer matters changed on purpose, and everything else varied."""
     held = {name: Setting("pinned", probed=True) for name in pins}

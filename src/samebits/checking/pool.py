@@ -16,7 +16,7 @@ from samebits.base.errors import SamebitsError
 from samebits.checking import unjudgeable
 from samebits.checking.asking import BudgetSpentError
 from samebits.checking.facts import read_facts
-from samebits.checking.plan import Request
+from samebits.checking.plan import CheckRequest
 from samebits.checking.treatments import ended
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence, first_divergence
@@ -62,7 +62,7 @@ class RunPool:
         remarks: what was made again because of another run, as sentences without an end.
     """
 
-    def __init__(self, request: Request, home: Path, watch: Watch | None = None) -> None:
+    def __init__(self, request: CheckRequest, home: Path, watch: Watch | None = None) -> None:
         self.request, self.home, self.watch = request, home, watch
         self.workspace = Workspace(home, request.isolation, request.share)
         self.runs: list[Run] = []

@@ -32,7 +32,7 @@ MOST_DRAWS = 24
 
 
 @dataclass
-class Trial:
+class RemedyTrial:
     """A remedy, as far as it was tried.
 
     Attributes:
@@ -87,7 +87,7 @@ class Round:
             # Who was found before is tested together with who is found now.
             self.accused, before.accused, self._draws = before.accused, [], before._draws
         self.lineup = Lineup(self.held, suspects, [one.name for one in self.accused])
-        self.trials: list[Trial] = []
+        self.trials: list[RemedyTrial] = []
         self.failure = ""
 
     def begin(self) -> Asking[None]:
@@ -96,7 +96,7 @@ class Round:
         if not self.failure:
             self.lineup.begin()
 
-    def explain(self) -> Asking[Trial | None]:
+    def explain(self) -> Asking[RemedyTrial | None]:
         """A remedy that holds at this place; None where none does. Unless another round follows, all is confirmed."""
         before = list(self.accused)
         while True:
@@ -105,7 +105,7 @@ class Round:
                 self.accused.append(suspect)
             pins = tuple(in_order([one.name for one in self.accused]))
             if self.accused != before and pins not in [one.pins for one in self.trials]:
-                self.trials.append(Trial(pins))
+                self.trials.append(RemedyTrial(pins))
                 yield from self._try(self.trials[-1], is_varied=True)
             if self.trials and not self.lineup.is_anyone_likely:
                 yield from self._settle(self.trials[-1])
@@ -115,7 +115,7 @@ class Round:
                 return self._remedied
 
     @property
-    def _remedied(self) -> Trial | None:
+    def _remedied(self) -> RemedyTrial | None:
         return self.trials[-1] if self.trials and self.trials[-1].holds else None
 
     def show(self) -> Asking[bool]:
@@ -220,31 +220,31 @@ class Round:
 
     # ---- the remedy
 
-    def _try(self, trial: Trial, *, is_varied: bool) -> Asking[None]:
+    def _try(self, trial: RemedyTrial, *, is_varied: bool) -> Asking[None]:
         """One run with a remedy, and what else may go on beside it."""
         plan = self._remedy(trial, is_varied, is_short=self.inquiry.is_long)
         doubtful = self._doubtful()
         runs = yield from self._drawn(doubtful, min(self._lacking(doubtful), self.inquiry.room() - 1), [plan])
         self._take(trial, runs[0])
 
-    def _settle(self, trial: Trial) -> Asking[None]:
+    def _settle(self, trial: RemedyTrial) -> Asking[None]:
         """What a remedy does with nothing else treated, where it does not do what held runs do with the rest varied."""
         most = 2 if self._is_alike() else 1
         while trial in self.trials and len(trial.alike) < most and self._is_open(trial):
             yield from self._try(trial, is_varied=False)
 
-    def _is_open(self, trial: Trial) -> bool:
+    def _is_open(self, trial: RemedyTrial) -> bool:
         """Whether it is not known if it holds, or what comes later."""
         if trial.holds is None or not trial.runs:
             return trial.holds is None
         is_longer = self.inquiry.is_short and self.inquiry.compare(self.held.base, trial.runs[-1]) is not None
         return bool(trial.holds) and not trial.alike and is_longer
 
-    def _remedy(self, trial: Trial, is_varied: bool, *, is_short: bool = False) -> RunSpec:
+    def _remedy(self, trial: RemedyTrial, is_varied: bool, *, is_short: bool = False) -> RunSpec:
         make = plans.remedy_varied_run if is_varied else plans.remedy_run
         return make(self.inquiry.request, trial.pins, stop_after=self.held.step if is_short else None)
 
-    def _take(self, trial: Trial, run: Run) -> None:
+    def _take(self, trial: RemedyTrial, run: Run) -> None:
         """What a run with a remedy shows."""
         pinned = {*run.plan.named("pinned"), *self.inquiry.request.pins}
         if not run.succeeded or not pinned.issuperset(trial.pins):
@@ -263,7 +263,7 @@ class Round:
         if known:
             self._compared(trial, *sorted([known[0], run], key=lambda one: _is_varied(one.plan)))
 
-    def _compared(self, trial: Trial, a: Run, b: Run) -> None:
+    def _compared(self, trial: RemedyTrial, a: Run, b: Run) -> None:
         """What two runs with a remedy show."""
         place, varied = self.inquiry.compare(a, b), _varied(a, b)
         if place is None or place.position >= self.held.limit():

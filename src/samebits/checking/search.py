@@ -18,9 +18,9 @@ from samebits.checking.asking import Asking, BudgetSpentError
 from samebits.checking.facts import Entry
 from samebits.checking.first import earliest, first_divergence, trained_alike
 from samebits.checking.leftovers import LeftBehind, first_run_effect, left_behind
-from samebits.checking.lines import Place, guilty_places, places_of
+from samebits.checking.lines import GuiltyLine, guilty_places, places_of
 from samebits.checking.made import Made, made_by
-from samebits.checking.round import Round, Trial
+from samebits.checking.round import RemedyTrial, Round
 from samebits.checking.suspects import Suspect
 from samebits.checking.treatments import Inquiry, varying_between_runs
 from samebits.checking.verdict import Cause, DivergentRuns, Remedy, Run, Unknown
@@ -52,7 +52,7 @@ class Found:
     divergent: DivergentRuns | None = None
     alike: tuple[Run, ...] = ()
     rounds: list[Round] = field(default_factory=list)
-    places: dict[str, list[Place]] = field(default_factory=dict)
+    places: dict[str, list[GuiltyLine]] = field(default_factory=dict)
     made: Made = field(default_factory=Made)
     left: LeftBehind | None = None
     whole: HeldWhole | None = None
@@ -77,7 +77,7 @@ class Found:
         factor, facts = find(suspect.name), suspect.held.base.facts
         lucky = facts.read_lines.get(suspect.name, ()) if factor.found_statically else ()
         if lucky:
-            read = [Place(lucky[0], tuple(lucky[1:]))]
+            read = [GuiltyLine(lucky[0], tuple(lucky[1:]))]
         evidence = self.rounds[-1].evidence(suspect)
         late = facts.late_seeds.get(suspect.name)
         what = SEEDED_LATE if late and factor.fixed_once else factor.explanation
@@ -111,7 +111,7 @@ class Found:
         trials = [(round_, one) for round_ in self.rounds for one in round_.trials if names and names <= {*one.pins}]
         return self._remedy(*trials[-1]) if trials else None
 
-    def _remedy(self, round_: Round, trial: Trial) -> Remedy:
+    def _remedy(self, round_: Round, trial: RemedyTrial) -> Remedy:
         own = [run for run in trial.runs if round_.held.differ(trial.runs[0], run) is None]
         evidence = [self.rounds[-1].evidence(one) for one in self.accused]
         varied = trial.whole[1].id if len(trial.whole) > 1 else None
@@ -169,6 +169,9 @@ def look(inquiry: Inquiry, found: Found) -> Asking[None]:
                 return
             found.left = yield from left_behind(inquiry, inquiry.made)
             found.divergent = None if found.left is None else found.left.divergent
+            if found.left is not None and found.left.unsteady is not None:
+                found.divergent, found.left = found.left.unsteady, None
+                yield from _explain(inquiry, found.divergent, found)
         else:
             found.divergent = first
             found.alike = yield from trained_alike(inquiry, first)

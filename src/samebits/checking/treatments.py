@@ -8,7 +8,7 @@ from random import Random
 from typing import Final
 
 from samebits.checking.asking import Asking, Compare
-from samebits.checking.plan import Request
+from samebits.checking.plan import CheckRequest
 from samebits.checking.products import place_of
 from samebits.checking.verdict import DivergentRuns, LeftOut, Run, Treated
 from samebits.comparison.locate import Divergence
@@ -53,7 +53,7 @@ class Inquiry:
         blames_us: whether a failure under treatment is ours: not so where untreated runs fail, too.
     """
 
-    request: Request
+    request: CheckRequest
     recorded: Compare
     left: Callable[[], int]
     abreast: Callable[[], int] = lambda: 1

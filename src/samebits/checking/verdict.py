@@ -24,7 +24,7 @@ VerdictKind = Literal["same", "different", "undecided"]
 # How a run was treated; the last one is watching where factors enter.
 Treated = Literal["pinned", "varied", "witnessed"]
 AnyRun = TypeVar("AnyRun", "Run", "RunRecord")
-AnyVerdict = TypeVar("AnyVerdict", bound="Verdict")
+AnyVerdict = TypeVar("AnyVerdict", bound="CheckVerdict")
 
 
 @dataclass(frozen=True)
@@ -380,7 +380,7 @@ def whole_runs(runs: Sequence[AnyRun]) -> tuple[AnyRun, ...]:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CheckVerdict:
     """The answer of a check, as plain data that can be kept and read again.
 
     Attributes:

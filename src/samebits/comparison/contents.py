@@ -22,7 +22,7 @@ from typing import Any
 from urllib.parse import quote
 
 from samebits.bits.raw import digest_of_blocks, raw_digest
-from samebits.comparison.pickles import Named, leaves, read_pickle
+from samebits.comparison.pickles import Unpickled, leaves, read_pickle
 
 # What is larger is digested as it is; longer texts are known by their digests.
 MOST_BYTES, MOST_SHOWN, MOST_LEAVES = 1 << 31, 2000, 1 << 17
@@ -173,7 +173,7 @@ class _Storage:
         return self.raw[offset * width : (offset + many) * width] if is_dense and width else self.raw
 
 
-def _tensor(one: Named) -> object:
+def _tensor(one: Unpickled) -> object:
     """What stands for a tensor; None for any other object."""
     made = one.parts.get("")
     if one.name != _REBUILT or not isinstance(made, tuple) or not isinstance(made[0], _Storage):

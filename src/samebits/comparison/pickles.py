@@ -18,12 +18,12 @@ _HARMLESS: dict[tuple[str, str], Any] = {
 }
 
 
-class Named:
+class Unpickled:
     """An object of a class that is known by its name only: what it was made of, and what it was given since."""
 
     name = ""
 
-    def __new__(cls, *args: object, **kwargs: object) -> Named:
+    def __new__(cls, *args: object, **kwargs: object) -> Unpickled:
         self = object.__new__(cls)
         self.parts = {"": args, **kwargs} if kwargs else {"": args} if args else {}
         self.items = []
@@ -60,7 +60,7 @@ class Named:
         return id(self)
 
 
-_OPEN = (dict, list, tuple, set, frozenset, Named)
+_OPEN = (dict, list, tuple, set, frozenset, Unpickled)
 
 
 class _Reader(pickle.Unpickler):
@@ -69,7 +69,7 @@ class _Reader(pickle.Unpickler):
         self._persistent = persistent
 
     def find_class(self, module: str, name: str) -> Any:
-        return _HARMLESS.get((module, name)) or type(name, (Named,), {"name": f"{module}.{name}"})
+        return _HARMLESS.get((module, name)) or type(name, (Unpickled,), {"name": f"{module}.{name}"})
 
     def persistent_load(self, pid: object) -> object:
         if self._persistent is None:
@@ -97,7 +97,7 @@ def read_pickle(raw: bytes, persistent: Callable[[object], object] | None = None
     return found
 
 
-def leaves(tree: object, path: str = "", whole: Callable[[Named], object] = lambda _: None) -> Iterator[Leaf]:
+def leaves(tree: object, path: str = "", whole: Callable[[Unpickled], object] = lambda _: None) -> Iterator[Leaf]:
     """Pairs of path and leaf, and the order of the keys; each object once, where it is met first.
 
     Args:
@@ -112,7 +112,7 @@ def leaves(tree: object, path: str = "", whole: Callable[[Named], object] = lamb
     waiting = [(path, tree)]
     while waiting:
         path, tree = waiting.pop()
-        known = whole(tree) if isinstance(tree, Named) else None
+        known = whole(tree) if isinstance(tree, Unpickled) else None
         if known is not None or not isinstance(tree, _OPEN):
             yield path, tree if known is None else known
         elif id(tree) in seen and not isinstance(tree, tuple):
@@ -131,7 +131,7 @@ def _parts(tree: Any) -> Iterator[tuple[str, object]]:
     elif isinstance(tree, (set, frozenset)):
         # A set has no order; where one was written is the matter of its hashes.
         yield "{}", "\n".join(sorted(_key(one) for one in tree))
-    elif isinstance(tree, Named):
+    elif isinstance(tree, Unpickled):
         yield ".class", tree.name
         made: Any = tree.parts.get("", ())
         yield from ((f"({number})", one) for number, one in enumerate(made))

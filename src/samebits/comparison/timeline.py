@@ -13,7 +13,7 @@ STEPS_SHOWN = 400
 
 
 @dataclass(frozen=True)
-class Lane:
+class StreamShares:
     """One stream over the steps.
 
     Attributes:
@@ -41,7 +41,7 @@ class Timeline:
     """
 
     steps: tuple[int, ...]
-    lanes: tuple[Lane, ...]
+    lanes: tuple[StreamShares, ...]
     rank: int = 0
 
 
@@ -55,7 +55,7 @@ def timeline(a: Sequence[Recording], b: Sequence[Recording]) -> Timeline | None:
     steps = tuple(range(0, count, stride))
     shares = [_shares(pair, step) for step in steps]
     recorded = {stream for share in shares for stream in share}
-    lanes = [Lane(name, tuple(share.get(name) for share in shares)) for name in COMPARED if name in recorded]
+    lanes = [StreamShares(name, tuple(share.get(name) for share in shares)) for name in COMPARED if name in recorded]
     return Timeline(steps, tuple(lanes), pair.rank)
 
 

@@ -24,7 +24,7 @@ from samebits.base.errors import DataStateError, WorkerDiedError
 from samebits.base.ranks import World
 from samebits.base.seeds import KeyDeriver
 from samebits.base.signals import ends_later
-from samebits.data.fetching import Fetched, Fetcher, Skipped, as_it_is, prepare_worker
+from samebits.data.fetching import FetchedBatch, Fetcher, Skipped, as_it_is, prepare_worker
 from samebits.data.order import BatchRequest, order_of
 from samebits.data.ranks import LastBatch
 from samebits.data.streams import StreamFetcher
@@ -267,7 +267,7 @@ class EpochIterator:
             if self.epochs.on_error != "skip":
                 self._handed_over(request)
                 return batch
-            fetched: Fetched = batch
+            fetched: FetchedBatch = batch
             self._handed_over(request, fetched.skipped)
             if not fetched.is_empty:
                 return fetched.batch

@@ -26,7 +26,7 @@ class Skipped(NamedTuple):
     error: str
 
 
-class Fetched(NamedTuple):
+class FetchedBatch(NamedTuple):
     """A batch, and what was left out of it; `is_empty` when nothing is left."""
 
     batch: object
@@ -41,7 +41,7 @@ class Fetcher(Dataset[object]):
         dataset: the user's.
         collate_fn: makes a batch of samples, or a result of one.
         seed: what all keys hang on.
-        skips: leave out samples that raise, and hand over `Fetched` instead of the batch.
+        skips: leave out samples that raise, and hand over `FetchedBatch` instead of the batch.
         working: for each worker its process id, and one more than the position that it fetches; shared by all.
 
     Attributes:
@@ -79,7 +79,7 @@ class Fetcher(Dataset[object]):
 
     def __getitem__(self, request: BatchRequest) -> object:
         """Raises what the dataset raises, with a note that names the sample."""
-        fetched: Fetched = self.settled(partial(self._fetched, request))
+        fetched: FetchedBatch = self.settled(partial(self._fetched, request))
         return fetched if self.skips else fetched.batch
 
     def settled(self, fetch: Fetch) -> Any:
@@ -94,12 +94,12 @@ class Fetcher(Dataset[object]):
         before, self._generators = self._generators, None
         return fetch() if before is not None and before.paths != self._found().paths else fetched
 
-    def _fetched(self, request: BatchRequest) -> Fetched:
+    def _fetched(self, request: BatchRequest) -> FetchedBatch:
         with self.keyed() as generators:
             skipped: list[Skipped] = []
             samples = self.samples(request, generators, skipped)
             batch = self._collated(request, samples, generators) if samples else None
-        return Fetched(batch, skipped, not samples)
+        return FetchedBatch(batch, skipped, not samples)
 
     @contextmanager
     def keyed(self) -> Iterator[Generators]:

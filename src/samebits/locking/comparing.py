@@ -15,7 +15,7 @@ from samebits.runfolder.steps import COMPARED, Recording
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldAgainst:
     """A run held against what is locked.
 
     Attributes:
@@ -29,7 +29,7 @@ class Held:
     agreed: int
 
 
-def held_against(locked: Locked, recordings: Sequence[Recording], is_whole: bool, most_steps: int = 0) -> Held:
+def held_against(locked: Locked, recordings: Sequence[Recording], is_whole: bool, most_steps: int = 0) -> HeldAgainst:
     """Where a run parts from what is locked.
 
     Args:
@@ -49,21 +49,21 @@ def held_against(locked: Locked, recordings: Sequence[Recording], is_whole: bool
             "run it in an environment that has xxhash, as the locked one had, or lock it again",
         )
     if own.root == locked.root and own.steps == locked.steps:
-        return Held(None, True, own.steps)
+        return HeldAgainst(None, True, own.steps)
     common = min(own.steps, locked.steps)
     agreed, first = _first_that_differs(locked, own, common)
     if first is not None:
         found = _at(locked, own, first, agreed, common)
-        return Held(found, True, 0 if agreed is None else agreed + 1)
+        return HeldAgainst(found, True, 0 if agreed is None else agreed + 1)
     if not is_whole and not own.is_limited:
-        return Held(None, False, common)
+        return HeldAgainst(None, False, common)
     last = common - 1 if common else None
     if own.steps != locked.steps:
         place = LockDivergence(
             "length", common, last, lengths=(locked.steps, own.steps), recordings=_count(locked, own)
         )
-        return Held(place, True, common)
-    return Held(_at_end(locked, own, last), True, common)
+        return HeldAgainst(place, True, common)
+    return HeldAgainst(_at_end(locked, own, last), True, common)
 
 
 def _first_that_differs(locked: Locked, own: Digested, common: int) -> tuple[int | None, int | None]:

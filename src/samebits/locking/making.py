@@ -13,9 +13,9 @@ from samebits.base.ci import in_ci
 from samebits.base.errors import LockfileError, SamebitsError, UsageError
 from samebits.base.version import __version__
 from samebits.checking.asked import check_in
-from samebits.checking.plan import Request
+from samebits.checking.plan import CheckRequest
 from samebits.checking.pool import Watch
-from samebits.checking.verdict import Verdict as CheckVerdict
+from samebits.checking.verdict import CheckVerdict as CheckVerdict
 from samebits.comparison.locate import first_divergence
 from samebits.launch.command import Command, parse_command
 from samebits.launch.config import Config
@@ -27,7 +27,7 @@ from samebits.locking.entries import Locked, Repeats, RunEntry
 from samebits.locking.files import digest_of_path
 from samebits.locking.lockfile import Lockfile, update
 from samebits.locking.running import Ran, read_run, request_of, run_once
-from samebits.locking.verdict import LockDivergence, Locking
+from samebits.locking.verdict import EntryLocked, LockDivergence
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Variable
 from samebits.workspace.workspace import Isolation
@@ -113,7 +113,7 @@ def pins_of(pins: Sequence[str], config: Config) -> tuple[str, ...]:
     return tuple(dict.fromkeys(pins or config.pin))
 
 
-def lock(request: LockRequest, around: Around) -> Locking:
+def lock(request: LockRequest, around: Around) -> EntryLocked:
     """Check a command, run it, and write down what it gave; what cannot be written is found out before.
 
     Raises:
@@ -139,10 +139,10 @@ def lock(request: LockRequest, around: Around) -> Locking:
     return _written(found, entry, request.replace)
 
 
-def lock_entry(name: str, entry: RunEntry, command: Command, request: LockRequest, around: Around) -> Locking:
+def lock_entry(name: str, entry: RunEntry, command: Command, request: LockRequest, around: Around) -> EntryLocked:
     """What is to be written for an entry in this environment; nothing is written yet."""
     asked = request_of(entry, command, request.timeout, request.share, request.isolation)
-    found = Locking(name, shlex.join(entry.command), request.lockfile, "undecided")
+    found = EntryLocked(name, shlex.join(entry.command), request.lockfile, "undecided")
     check = None
     if request.repeats != "unchecked":
         check = check_in(
@@ -164,7 +164,7 @@ def _undecided(check: CheckVerdict) -> SamebitsError | None:
     return LockfileError(f"whether the command repeats cannot be decided: {unseen}", "--no-check locks it all the same")
 
 
-def _run(found: Locking, entry: RunEntry, asked: Request, repeats: Repeats, around: Around) -> Locking:
+def _run(found: EntryLocked, entry: RunEntry, asked: CheckRequest, repeats: Repeats, around: Around) -> EntryLocked:
     checked = found.check if repeats == "checked" and not entry.artifacts else None
     ran = None if checked is None else _checked_run(checked, entry)
     with working_in(around.home), around.watching() as watch:
@@ -300,7 +300,7 @@ def _need_the_same(content: Lockfile, name: str, entry: RunEntry, is_replaced: b
             )
 
 
-def _written(found: Locking, entry: RunEntry, is_replaced: bool) -> Locking:
+def _written(found: EntryLocked, entry: RunEntry, is_replaced: bool) -> EntryLocked:
     before: list[Lockfile] = []
 
     def change(now: Lockfile) -> Lockfile:
@@ -313,7 +313,7 @@ def _written(found: Locking, entry: RunEntry, is_replaced: bool) -> Locking:
     return _with_what_was(found, before[0])
 
 
-def changed(now: Lockfile, found: Locking, entry: RunEntry, is_replaced: bool = False) -> Lockfile:
+def changed(now: Lockfile, found: EntryLocked, entry: RunEntry, is_replaced: bool = False) -> Lockfile:
     """A lockfile with what was found of an entry; digests that were made with other data are thrown away."""
     assert found.locked is not None
     known = None if is_replaced else now.runs.get(found.name)
@@ -326,7 +326,7 @@ def changed(now: Lockfile, found: Locking, entry: RunEntry, is_replaced: bool = 
     return now.with_run(found.name, replace(entry, on=others), found.environment, new)
 
 
-def _with_what_was(found: Locking, before: Lockfile) -> Locking:
+def _with_what_was(found: EntryLocked, before: Lockfile) -> EntryLocked:
     known = before.runs.get(found.name)
     home = None if known is None else before.home_of(found.environment, known.on)
     if known is None or home is None or found.folder is None:

@@ -11,7 +11,7 @@ from signal import SIGINT
 
 from samebits.base.errors import LockfileError, SamebitsError, ScriptFailedError
 from samebits.checking.asking import BudgetSpentError
-from samebits.checking.plan import Request
+from samebits.checking.plan import CheckRequest
 from samebits.checking.pool import RunPool, Watch
 from samebits.checking.unjudgeable import why_unjudgeable
 from samebits.checking.verdict import Run
@@ -68,17 +68,17 @@ def request_of(
     timeout: float | None = None,
     share: tuple[str, ...] = (),
     isolation: Isolation = "copy",
-) -> Request:
+) -> CheckRequest:
     """The runs that an entry stands for."""
     pins = settings_from(entry.pins)
     last = entry.max_steps or None
     # What is locked is all that is recorded.
-    return Request(
+    return CheckRequest(
         command, pins, seed=entry.seed, max_steps=last, timeout=timeout, share=share, isolation=isolation, strict=True
     )
 
 
-def run_once(request: Request, artifacts: Iterable[str], home: Path, role: str, watch: Watch | None) -> Ran:
+def run_once(request: CheckRequest, artifacts: Iterable[str], home: Path, role: str, watch: Watch | None) -> Ran:
     """Run a command as it is locked, or was.
 
     Args:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from samebits.base.errors import SamebitsError
-from samebits.checking.verdict import Verdict as CheckVerdict
+from samebits.checking.verdict import CheckVerdict as CheckVerdict
 from samebits.locking.code import CodeChange
 from samebits.locking.entries import Locked
 from samebits.runfolder.environment import Environment
@@ -120,7 +120,7 @@ class Verified:
 
 
 @dataclass(frozen=True)
-class Verification:
+class EntriesVerified:
     """The answer of `samebits verify`.
 
     Attributes:
@@ -145,7 +145,7 @@ class Verification:
 
 
 @dataclass(frozen=True)
-class Locking:
+class EntryLocked:
     """The answer of `samebits lock`.
 
     Attributes:

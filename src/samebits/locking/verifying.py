@@ -20,21 +20,21 @@ from samebits.base.errors import (
     UsageError,
 )
 from samebits.base.version import __version__
-from samebits.checking.plan import Request
+from samebits.checking.plan import CheckRequest
 from samebits.comparison.locate import first_divergence
 from samebits.factors.context import Setting
 from samebits.factors.pinning import settings_from
 from samebits.launch.command import parse_command
 from samebits.launch.working import working_in
 from samebits.locking.code import changes_since, code_of, files_in
-from samebits.locking.comparing import Held, differing_files, held_against
+from samebits.locking.comparing import HeldAgainst, differing_files, held_against
 from samebits.locking.entries import Locked, RunEntry
 from samebits.locking.environments import differences, nearest
 from samebits.locking.files import digest_of_path
 from samebits.locking.lockfile import Lockfile, update
 from samebits.locking.making import NO_ENVIRONMENT, Around, LockRequest, changed, lock_entry
 from samebits.locking.running import Ran, read_run, recorded_artifacts, request_of, run_once
-from samebits.locking.verdict import LockDivergence, Verification, Verified
+from samebits.locking.verdict import EntriesVerified, LockDivergence, Verified
 from samebits.runfolder.folder import Manifest, RunFolder
 from samebits.workspace.workspace import Isolation
 
@@ -72,7 +72,7 @@ class VerifyRequest:
             )
 
 
-def verify(request: VerifyRequest, around: Around) -> Verification:
+def verify(request: VerifyRequest, around: Around) -> EntriesVerified:
     """Hold every entry that was asked for against a run of its command, or against a recording.
 
     Raises:
@@ -85,10 +85,10 @@ def verify(request: VerifyRequest, around: Around) -> Verification:
         raise LockfileError(f"no run is locked in {request.lockfile}", "first: samebits lock train.py")
     if request.against is not None:
         name = _entry_for(content, request.names, request.against)
-        return Verification(request.lockfile, (_recorded(content, name, request.against),))
+        return EntriesVerified(request.lockfile, (_recorded(content, name, request.against),))
     chosen = dict.fromkeys(request.names or sorted(content.runs))
     entries = {name: content.entry(name) for name in chosen}
-    return Verification(
+    return EntriesVerified(
         request.lockfile, tuple(_timed(content, name, entry, request, around) for name, entry in entries.items())
     )
 
@@ -129,13 +129,13 @@ def _is_checked(found: Verified) -> bool:
     return found.locked is not None and found.locked.repeats != "unchecked"
 
 
-def _run(name: str, entry: RunEntry, asked: Request, around: Around, role: str) -> Ran:
+def _run(name: str, entry: RunEntry, asked: CheckRequest, around: Around, role: str) -> Ran:
     home = around.home / f"{_folder_name(name)}-{role}".replace(" ", "-")
     with working_in(around.home), around.watching() as watch:
         return run_once(asked, entry.artifacts, home, role, watch)
 
 
-def _run_again(found: Verified, ran: Ran, entry: RunEntry, asked: Request, around: Around) -> Verified:
+def _run_again(found: Verified, ran: Ran, entry: RunEntry, asked: CheckRequest, around: Around) -> Verified:
     """The same with one thing more: does it give these other bits every time, or does it not repeat at all?"""
     if all(place.what == "data" for place in found.divergences):
         return found
@@ -200,7 +200,7 @@ def _beside(
     )
 
 
-def _decided(found: Verified, held: Held, data: Sequence[LockDivergence], locked: Locked, ran: Ran) -> Verified:
+def _decided(found: Verified, held: HeldAgainst, data: Sequence[LockDivergence], locked: Locked, ran: Ran) -> Verified:
     artifacts = differing_files(locked.artifacts, ran.artifacts, "artifact") if ran.is_whole else ()
     bits = () if held.divergence is None else (held.divergence,)
     found = replace(found, divergences=(*data, *bits, *artifacts), steps=held.agreed, streams=locked.streams)
@@ -259,7 +259,7 @@ def _parting(locked: Locked, ran: Ran, most_steps: int) -> tuple[LockDivergence,
     return () if found is None else (found,)
 
 
-def _cut_off(held: Held, locked: Locked) -> SamebitsError:
+def _cut_off(held: HeldAgainst, locked: Locked) -> SamebitsError:
     agreed = "it took no step" if not held.agreed else f"its {held.agreed} steps agree"
     return RecordingError(
         f"the run ended early: {agreed}, and {locked.steps} are locked", "let it run to its end, or see what ended it"

@@ -35,7 +35,7 @@ from samebits.pricing.decisions import (
     is_enough,
     too_small_a_budget,
 )
-from samebits.pricing.plan import NATURAL, Candidate, Request, candidates
+from samebits.pricing.plan import NATURAL, Candidate, CostRequest, candidates
 from samebits.pricing.prices import Costs, Ending, Price, ratio_of, why_unmeasured
 from samebits.pricing.turns import Arm, GivenUpError
 from samebits.workspace.workspace import Workspace
@@ -46,7 +46,7 @@ BLOCK_SECONDS = 0.05
 Announce = Callable[[str], None]
 
 
-def run_cost(request: Request, home: Path, announce: Announce | None = None) -> Costs:
+def run_cost(request: CostRequest, home: Path, announce: Announce | None = None) -> Costs:
     """Measure.
 
     Args:
@@ -64,7 +64,7 @@ def run_cost(request: Request, home: Path, announce: Announce | None = None) -> 
 
 
 class _Measuring:
-    def __init__(self, request: Request, home: Path, announce: Announce) -> None:
+    def __init__(self, request: CostRequest, home: Path, announce: Announce) -> None:
         self.request, self.home, self.announce = request, home, announce
         self.runner = Runner(request.command, Workspace(home, request.isolation, request.share))
         self.began = time.monotonic()

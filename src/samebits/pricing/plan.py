@@ -20,7 +20,7 @@ DEFAULT_SET = "default set"
 
 
 @dataclass(frozen=True)
-class Request:
+class CostRequest:
     """One measurement of a script.
 
     Attributes:
@@ -68,7 +68,7 @@ class Candidate:
         """Whether one could choose to run like that: varied is for comparison only."""
         return all(setting.mode == "pinned" for setting in self.settings.values())
 
-    def plan(self, request: Request, *, paced: bool) -> RunSpec:
+    def plan(self, request: CostRequest, *, paced: bool) -> RunSpec:
         """A run of it: timed in turns, or only its recorded beginning once more."""
         warm_up = request.warm_up
         pace = warm_up if paced else None
@@ -88,7 +88,7 @@ def default_set(leave: Iterable[str] = ()) -> Candidate:
     return Candidate(label, kept)
 
 
-def candidates(request: Request, used: Collection[str]) -> tuple[list[Candidate], list[tuple[str, str]]]:
+def candidates(request: CostRequest, used: Collection[str]) -> tuple[list[Candidate], list[tuple[str, str]]]:
     """What is to be measured beside nothing, and which factors cannot matter here, with the reason."""
     found = [default_set()]
     impossible: list[tuple[str, str]] = []

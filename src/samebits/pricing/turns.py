@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from samebits.launch.process import Outcome, Runner
-from samebits.pricing.plan import Candidate, Request
+from samebits.pricing.plan import Candidate, CostRequest
 from samebits.runfolder.notes import Refused, read_notes
 from samebits.runfolder.pacing import DONE, GO
 
@@ -33,7 +33,7 @@ class Arm:
 
     def __init__(
         self,
-        request: Request,
+        request: CostRequest,
         candidate: Candidate,
         path: Path,
         runner: Runner,

@@ -8,7 +8,7 @@ from samebits.base.sites import Site
 from samebits.checking.evidence import detectable_rate, runs_for_rate
 from samebits.checking.facts import Entry
 from samebits.checking.treatments import WITNESSED
-from samebits.checking.verdict import Cause, LeftOut, Origin, Remedy, Reseeded, Unknown, Verdict
+from samebits.checking.verdict import Cause, CheckVerdict, LeftOut, Origin, Remedy, Reseeded, Unknown
 from samebits.factors.catalog import find
 from samebits.report.places import counted, place_of, where
 
@@ -116,7 +116,7 @@ def unknown_line(unknown: Unknown) -> str:
     return f"unknown: {held}, runs {divergent.a} and {divergent.b} diverge {where(divergent.divergence)}"
 
 
-def unknown_what(verdict: Verdict) -> str:
+def unknown_what(verdict: CheckVerdict) -> str:
     """What is known of the nature of an unknown cause."""
     if verdict.origin is not None and verdict.origin.replay is not None and verdict.origin.replay.is_racy:
         return "an operation whose result depends on timing"
@@ -136,7 +136,7 @@ def reseeded(seeds: Sequence[Reseeded]) -> list[str]:
     return [f"{one.what} with {one.a} in one run and {one.b} in the other, {place_of(one.site)}" for one in seeds]
 
 
-def excluded(verdict: Verdict) -> list[str]:
+def excluded(verdict: CheckVerdict) -> list[str]:
     """What an unknown cause is not, and what it may still be of what the catalogue holds."""
     assert verdict.unknown is not None
     names, untried = verdict.unknown.acquitted, verdict.unknown.untried
@@ -165,7 +165,7 @@ def _excluded(origin: Origin | None) -> list[str]:
     return []
 
 
-def advice(verdict: Verdict) -> list[str]:
+def advice(verdict: CheckVerdict) -> list[str]:
     """What to try next where the cause is unknown."""
     assert verdict.unknown is not None
     origin = verdict.origin
@@ -184,7 +184,7 @@ def advice(verdict: Verdict) -> list[str]:
     return [f"look for what the catalogue does not hold: {order}, {between}"]
 
 
-def rests_on(verdict: Verdict) -> str:
+def rests_on(verdict: CheckVerdict) -> str:
     """How many runs a verdict of "same" rests on, and which differences they would have missed."""
     runs = len(verdict.whole)
     if runs < 2:
@@ -196,13 +196,13 @@ def rests_on(verdict: Verdict) -> str:
     )
 
 
-def took(verdict: Verdict) -> str:
+def took(verdict: CheckVerdict) -> str:
     """`23 runs, 48 s`: what a check has cost."""
     seconds = verdict.took_seconds
     return f"{counted(len(verdict.runs), 'run')}, {f'{seconds:.0f} s' if seconds < 600 else f'{seconds / 60:.0f} min'}"
 
 
-def roles_of(verdict: Verdict, numbers: Sequence[int]) -> str:
+def roles_of(verdict: CheckVerdict, numbers: Sequence[int]) -> str:
     """`run 1: control, run 16: cpu-threads released`: what runs were for that an answer speaks of."""
     roles = {run.id: run.role for run in verdict.runs}
     return ", ".join(f"run {number}: {roles[number]}" for number in numbers if number in roles)

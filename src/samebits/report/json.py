@@ -11,7 +11,7 @@ from samebits.base.errors import SamebitsError
 from samebits.base.printable import printable
 from samebits.base.sites import Site
 from samebits.checking.evidence import CONFIDENCE, detectable_rate
-from samebits.checking.verdict import Cause, DivergentRuns, Origin, OriginOnRank, RunRecord, Verdict, VerdictKind
+from samebits.checking.verdict import Cause, CheckVerdict, DivergentRuns, Origin, OriginOnRank, RunRecord, VerdictKind
 from samebits.comparison.locate import Divergence
 from samebits.comparison.ops import OpDivergence
 from samebits.comparison.runs import Diff
@@ -59,7 +59,7 @@ def dumped(document: Mapping[str, object]) -> str:
     return printable(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False), "\\u{:04x}")
 
 
-def check_json(verdict: Verdict) -> CheckDocument:
+def check_json(verdict: CheckVerdict) -> CheckDocument:
     """`samebits.check/1`."""
     return {
         "schema": "samebits.check/1",
@@ -91,14 +91,14 @@ def check_json(verdict: Verdict) -> CheckDocument:
     }
 
 
-def _trained(verdict: Verdict) -> TrainedDocument:
+def _trained(verdict: CheckVerdict) -> TrainedDocument:
     kind: VerdictKind = verdict.kind
     if verdict.divergent is not None:
         kind = "same" if verdict.alike else "undecided" if verdict.trained is None else "different"
     return {"verdict": kind, "first_divergence": place_if_known(verdict.trained)}
 
 
-def _interrupted(verdict: Verdict, number: int) -> InterruptedCheckDocument:
+def _interrupted(verdict: CheckVerdict, number: int) -> InterruptedCheckDocument:
     return {
         "signal": signal.Signals(number).name,
         "runs": [{"id": number, "role": role} for number, role in verdict.cut_short],
@@ -219,7 +219,7 @@ def _divergent(divergent: DivergentRuns | None) -> FirstDivergenceDocument | Non
     return {**_divergence(divergent.divergence, divergent.distance), "runs": [divergent.a, divergent.b]}
 
 
-def _first(verdict: Verdict) -> FirstDivergenceDocument | None:
+def _first(verdict: CheckVerdict) -> FirstDivergenceDocument | None:
     """The place in the recorded streams; and, where the operation is known, which one it is."""
     found = _divergent(verdict.divergent)
     if found is None or verdict.origin is None:
@@ -368,7 +368,7 @@ def _cause(cause: Cause) -> CauseDocument:
     }
 
 
-def _unknown(verdict: Verdict) -> list[CauseDocument]:
+def _unknown(verdict: CheckVerdict) -> list[CauseDocument]:
     unknown = verdict.unknown
     if unknown is None:
         return []
@@ -400,7 +400,7 @@ def _unknown(verdict: Verdict) -> list[CauseDocument]:
     ]
 
 
-def _rests_on(verdict: Verdict) -> RestsOnDocument | None:
+def _rests_on(verdict: CheckVerdict) -> RestsOnDocument | None:
     """What a verdict of "same" would have shown; None for the others."""
     runs = len(verdict.whole)
     if verdict.kind != "same" or runs < 2:
@@ -408,7 +408,7 @@ def _rests_on(verdict: Verdict) -> RestsOnDocument | None:
     return {"runs": runs, "detectable_rate": detectable_rate(runs), "confidence": CONFIDENCE}
 
 
-def _remedy(verdict: Verdict) -> RemedyDocument | None:
+def _remedy(verdict: CheckVerdict) -> RemedyDocument | None:
     if verdict.remedy is None:
         return None
     return {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from samebits.checking.verdict import Verdict
+from samebits.checking.verdict import CheckVerdict
 from samebits.locking.code import CodeChange
 from samebits.locking.entries import Locked
-from samebits.locking.verdict import EnvironmentDifference, LockDivergence, Locking, Verification, Verified
+from samebits.locking.verdict import EntriesVerified, EntryLocked, EnvironmentDifference, LockDivergence, Verified
 from samebits.report.documents.locks import (
     CodeChangeDocument,
     LockDivergenceDocument,
@@ -33,18 +33,18 @@ _STEADY = {
 }
 
 
-def verify_text(found: Verification) -> str:
+def verify_text(found: EntriesVerified) -> str:
     """The answer of `samebits verify`."""
     parts = verify_texts(found)
     return "\n\n".join(parts if len(parts) == 1 else [verify_headline(found), *parts])
 
 
-def verify_texts(found: Verification) -> list[str]:
+def verify_texts(found: EntriesVerified) -> list[str]:
     """What is said of each entry."""
     return [laid_out(headline_of(one, found), _rows(one)) for one in found.entries]
 
 
-def verify_headline(found: Verification) -> str:
+def verify_headline(found: EntriesVerified) -> str:
     """All entries in one sentence."""
     if len(found.entries) == 1:
         return headline_of(found.entries[0], found)
@@ -59,7 +59,7 @@ def verify_headline(found: Verification) -> str:
     return words[found.kind]
 
 
-def headline_of(one: Verified, found: Verification) -> str:
+def headline_of(one: Verified, found: EntriesVerified) -> str:
     """One entry in one sentence."""
     lockfile = path_of(str(found.lockfile))
     if one.written:
@@ -212,7 +212,7 @@ def next_commands(one: Verified) -> list[str]:
     return []
 
 
-def lock_text(found: Locking) -> str:
+def lock_text(found: EntryLocked) -> str:
     """The answer of `samebits lock`."""
     if found.locked is None and found.check is not None and found.error is None:
         return "\n\n".join([lock_headline(found), check_text(found.check), *_once_pinned(found, found.check)])
@@ -230,7 +230,7 @@ def lock_text(found: Locking) -> str:
     return laid_out(lock_headline(found), rows)
 
 
-def _once_pinned(found: Locking, check: Verdict) -> list[str]:
+def _once_pinned(found: EntryLocked, check: CheckVerdict) -> list[str]:
     """How to lock all the same what repeats with pins."""
     if check.remedy is None or not check.remedy.verified:
         return []
@@ -238,7 +238,7 @@ def _once_pinned(found: Locking, check: Verdict) -> list[str]:
     return [f"With these pins it can be locked: samebits lock {pins} {found.command}"]
 
 
-def lock_headline(found: Locking) -> str:
+def lock_headline(found: EntryLocked) -> str:
     """What was done, in one sentence."""
     if found.error is not None:
         return f"not locked: {found.error.message.splitlines()[0]}"
@@ -247,14 +247,14 @@ def lock_headline(found: Locking) -> str:
     return f"locked: {found.name} in {path_of(str(found.lockfile))}, {counted(_locked_steps(found), 'step')}"
 
 
-def _locked_steps(found: Locking) -> int:
+def _locked_steps(found: EntryLocked) -> int:
     return 0 if found.locked is None else found.locked.steps
 
 
 # ---- JSON ------------------------------------------------------------------------------------------------------------
 
 
-def verify_json(found: Verification) -> VerifyDocument:
+def verify_json(found: EntriesVerified) -> VerifyDocument:
     """`samebits.verify/1`."""
     alone = found.entries[0].error if len(found.entries) == 1 else None
     return {
@@ -267,7 +267,7 @@ def verify_json(found: Verification) -> VerifyDocument:
     }
 
 
-def _verified(one: Verified, found: Verification) -> VerifiedDocument:
+def _verified(one: Verified, found: EntriesVerified) -> VerifiedDocument:
     return {
         "name": one.name,
         "verdict": one.kind,
@@ -327,7 +327,7 @@ def _environment(environment: Environment) -> dict[str, str]:
     return {name: value for name, value in asdict(environment).items() if value}
 
 
-def lock_json(found: Locking) -> LockDocument:
+def lock_json(found: EntryLocked) -> LockDocument:
     """`samebits.lock/1`."""
     return {
         "schema": "samebits.lock/1",

@@ -10,9 +10,9 @@ from typing import Literal
 
 from samebits.base.errors import SamebitsError
 from samebits.base.sites import Site, shown_path
-from samebits.checking.verdict import Cause, Verdict
+from samebits.checking.verdict import Cause, CheckVerdict
 from samebits.factors.catalog import find
-from samebits.locking.verdict import Verification, Verified
+from samebits.locking.verdict import EntriesVerified, Verified
 from samebits.report.causes import cause_line, evidence
 from samebits.report.locks import change_line, divergence_line, headline_of, next_commands
 from samebits.report.origins import describe_finding, site_of
@@ -65,7 +65,7 @@ class Case:
     seconds: float = 0.0
 
 
-def check_remarks(verdict: Verdict) -> list[Remark]:
+def check_remarks(verdict: CheckVerdict) -> list[Remark]:
     """A remark for each cause; where there is none, one for the first operation that differs, or for the answer."""
     found = [_cause(cause) for cause in verdict.causes]
     if verdict.kind == "same":
@@ -93,7 +93,7 @@ def _cause(cause: Cause) -> Remark:
     return Remark(cause.factor, own.summary, level, message, *_place(cause.site), others, source)
 
 
-def check_case(verdict: Verdict) -> Case:
+def check_case(verdict: CheckVerdict) -> Case:
     """The check as one case."""
     text = check_text(verdict)
     headline = text.splitlines()[0] if verdict.error is None else verdict.error.message.splitlines()[0]
@@ -103,7 +103,7 @@ def check_case(verdict: Verdict) -> Case:
     return Case(verdict.command, outcome, headline, _with_error(text, verdict.error), verdict.took_seconds)
 
 
-def verify_remarks(found: Verification) -> list[Remark]:
+def verify_remarks(found: EntriesVerified) -> list[Remark]:
     """A remark for each entry that does not agree: at the first line that has changed, else at its script."""
     return [_entry(one, found) for one in found.entries if one.kind != "same"]
 
@@ -115,7 +115,7 @@ _ABOUT = {
 }
 
 
-def _entry(one: Verified, found: Verification) -> Remark:
+def _entry(one: Verified, found: EntriesVerified) -> Remark:
     level: Level = "warning" if one.kind == "unknown" else "error"
     parts = [headline_of(one, found), *map(divergence_line, one.divergences[1:])]
     parts += [change_line(change) for change in one.code]
@@ -133,7 +133,7 @@ def _script_of(one: Verified) -> str:
     return next((word for word in shlex.split(one.command) if word.endswith(".py") and os.path.isfile(word)), "")
 
 
-def verify_cases(found: Verification, texts: Sequence[str]) -> list[Case]:
+def verify_cases(found: EntriesVerified, texts: Sequence[str]) -> list[Case]:
     """A case for each entry.
 
     Args:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from samebits.checking.plan import LOOK_SECONDS, LOOK_STEPS, MAX_RUNS_EACH, Request
+from samebits.checking.plan import LOOK_SECONDS, LOOK_STEPS, MAX_RUNS_EACH, CheckRequest
 from samebits.checking.pool import LEAST_LIMIT_SECONDS, LIMIT_RATIO
-from samebits.checking.verdict import Unknown, Verdict
+from samebits.checking.verdict import CheckVerdict, Unknown
 from samebits.comparison.locate import Divergence
 from samebits.comparison.streams import TRAINED
 from samebits.factors.catalog import find, in_order
@@ -39,7 +39,7 @@ from samebits.workspace.trees import MOST_BYTES, MOST_FILES
 from samebits.workspace.workspace import volume
 
 
-def check_text(verdict: Verdict) -> str:
+def check_text(verdict: CheckVerdict) -> str:
     """The answer of `samebits check`."""
     if verdict.kind == "same" and verdict.divergent is None:
         rests = [("rests on", rests_on(verdict)), ("took", took(verdict))]
@@ -77,7 +77,7 @@ def check_text(verdict: Verdict) -> str:
     return laid_out(headline, [*rows, *_left_out(verdict)])
 
 
-def _trained_row(verdict: Verdict, place: Divergence) -> list[tuple[str, str]]:
+def _trained_row(verdict: CheckVerdict, place: Divergence) -> list[tuple[str, str]]:
     """Whether what was trained agrees, where runs diverge in something else first."""
     if verdict.alike:
         return [("trained", _agreement(verdict))]
@@ -88,11 +88,11 @@ def _trained_row(verdict: Verdict, place: Divergence) -> list[tuple[str, str]]:
     return [("trained", f"diverges {where(verdict.trained)}")]
 
 
-def _pair(verdict: Verdict) -> list[int]:
+def _pair(verdict: CheckVerdict) -> list[int]:
     return [] if verdict.divergent is None else [verdict.divergent.a, verdict.divergent.b]
 
 
-def _interrupted_headline(verdict: Verdict) -> str:
+def _interrupted_headline(verdict: CheckVerdict) -> str:
     """What is known of the runs that were complete: they have not been seen to differ."""
     if not verdict.runs:
         return "undecided: interrupted before the first run was complete"
@@ -101,12 +101,12 @@ def _interrupted_headline(verdict: Verdict) -> str:
     return f"undecided: interrupted; so far, {_same_headline(verdict)}"
 
 
-def _ran(verdict: Verdict) -> list[tuple[str, str]]:
+def _ran(verdict: CheckVerdict) -> list[tuple[str, str]]:
     seconds = ((run, f"{run.wall_seconds:.1f} s") for run in verdict.runs)
     return [("ran", f"run {run.id} ({run.role}): {counted(run.steps, 'step')}, {took}") for run, took in seconds]
 
 
-def _same_headline(verdict: Verdict) -> str:
+def _same_headline(verdict: CheckVerdict) -> str:
     part = " in what was trained" if verdict.alike else ""
     if verdict.is_complete:
         return f"same bits{part}: {_agreement(verdict)}"
@@ -114,7 +114,7 @@ def _same_headline(verdict: Verdict) -> str:
     return f"same bits{part} for the first {f'{steps} steps' if steps > 1 else 'step'}: {_agreement(verdict)}"
 
 
-def _agreement(verdict: Verdict) -> str:
+def _agreement(verdict: CheckVerdict) -> str:
     """`3 runs of 60 steps agree in losses and gradients`."""
     steps = verdict.steps_checked
     full = verdict.whole if verdict.alike else [run for run in verdict.runs if run.steps == steps]
@@ -125,7 +125,7 @@ def _agreement(verdict: Verdict) -> str:
     return f"{len(full)} runs{of_steps} agree in {agreed(streams)}"
 
 
-def so_far_text(verdict: Verdict) -> str:
+def so_far_text(verdict: CheckVerdict) -> str:
     """What is known while a check goes on, in one line."""
     assert verdict.divergent is not None
     divergent = verdict.divergent
@@ -134,14 +134,14 @@ def so_far_text(verdict: Verdict) -> str:
     return f"so far: {'; '.join(found)}"
 
 
-def _treated(verdict: Verdict) -> list[tuple[str, str]]:
+def _treated(verdict: CheckVerdict) -> list[tuple[str, str]]:
     rows = [("varied", ", ".join(verdict.varied) or "nothing")]
     if verdict.pinned:
         rows.append(("pinned", ", ".join(verdict.pinned)))
     return rows
 
 
-def _left_out(verdict: Verdict) -> list[tuple[str, str]]:
+def _left_out(verdict: CheckVerdict) -> list[tuple[str, str]]:
     rows = [("left out", left_out(one)) for one in verdict.left_out]
     rows += [("untested", text) for text in verdict.untested]
     rows += [("note", text) for text in verdict.notes]
@@ -149,7 +149,7 @@ def _left_out(verdict: Verdict) -> list[tuple[str, str]]:
     return rows
 
 
-def _cause_rows(verdict: Verdict) -> list[tuple[str, str]]:
+def _cause_rows(verdict: CheckVerdict) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     for cause in verdict.causes:
         rows.append(("cause", cause_line(cause)))
@@ -177,7 +177,7 @@ def _cause_rows(verdict: Verdict) -> list[tuple[str, str]]:
     return rows
 
 
-def _unknown_rows(verdict: Verdict, unknown: Unknown) -> list[tuple[str, str]]:
+def _unknown_rows(verdict: CheckVerdict, unknown: Unknown) -> list[tuple[str, str]]:
     rows = [("cause", unknown_line(unknown))]
     if unknown.divergent.distance is not None:
         rows.append(("", distance_words(unknown.divergent.distance)))
@@ -192,7 +192,7 @@ def _unknown_rows(verdict: Verdict, unknown: Unknown) -> list[tuple[str, str]]:
     return rows
 
 
-def _remedy_rows(verdict: Verdict) -> list[tuple[str, str]]:
+def _remedy_rows(verdict: CheckVerdict) -> list[tuple[str, str]]:
     if verdict.remedy is None:
         return []
     state, code = remedy_state(verdict.remedy, verdict.is_complete), verdict.remedy.code
@@ -202,7 +202,7 @@ def _remedy_rows(verdict: Verdict) -> list[tuple[str, str]]:
     return rows + [("", f"or, in the code: {line}") for line in code]
 
 
-def remedy_command(verdict: Verdict) -> str:
+def remedy_command(verdict: CheckVerdict) -> str:
     """What to type to run with the remedy's pins, and those the check was given; empty where it has none."""
     own = verdict.remedy.pins if verdict.remedy else ()
     pins = in_order([*verdict.pinned, *own])
@@ -227,7 +227,7 @@ def replay_text(call: str, replay: Replay) -> str:
     return laid_out(f"same bits: {calls} calls on the same inputs gave one result", rows)
 
 
-def plan_text(request: Request, first: Sequence[RunSpec]) -> str:
+def plan_text(request: CheckRequest, first: Sequence[RunSpec]) -> str:
     """What `check --dry-run` prints."""
     rows = []
     for number, plan in enumerate(first, 1):
@@ -251,7 +251,7 @@ def plan_text(request: Request, first: Sequence[RunSpec]) -> str:
     return laid_out(f"plan: {shlex.join(request.command.argv)}", rows)
 
 
-def _where_runs_happen(request: Request) -> str:
+def _where_runs_happen(request: CheckRequest) -> str:
     if request.isolation == "none":
         return "all runs share this one; {run} in the command is a folder of each one's own"
     shared = f", which show {', '.join(request.share)} as it is" if request.share else ""
@@ -259,11 +259,11 @@ def _where_runs_happen(request: Request) -> str:
     return f"every run begins in a copy of this one{shared}; {large}"
 
 
-def _when_located(request: Request) -> str:
+def _when_located(request: CheckRequest) -> str:
     return "always" if request.level == "op" else "where algorithms or nothing in the catalogue are to blame"
 
 
-def _bounds(request: Request) -> str:
+def _bounds(request: CheckRequest) -> str:
     own = (
         f"as long as it takes for the first, then {LIMIT_RATIO} times that and at least {LEAST_LIMIT_SECONDS:g} s each"
     )

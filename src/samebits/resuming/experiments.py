@@ -15,7 +15,7 @@ from samebits.checking.verdict import Run
 from samebits.comparison.locate import Position
 from samebits.comparison.runs import saved_beside
 from samebits.resuming.missing import SEVERAL, likely, not_resumed, suspected, told, wrong_generators
-from samebits.resuming.plan import Kill, Request, again_run, killed_run, kills, resumed_run, uninterrupted_run
+from samebits.resuming.plan import Kill, ResumeRequest, again_run, killed_run, kills, resumed_run, uninterrupted_run
 from samebits.resuming.seen import Seen, loads_of, read_seen, what_it_lacks, what_was_loaded
 from samebits.resuming.tracks import (
     Difference,
@@ -27,8 +27,8 @@ from samebits.resuming.tracks import (
     start_of,
     tracks_of,
 )
-from samebits.resuming.verdict import Checkpoint, Missing, Resumption, State, Trial
-from samebits.runfolder.notes import Fetched, Lacks, Loaded, Saved, Unseen, read_notes
+from samebits.resuming.verdict import Missing, Resumption, SavedCheckpoint, State, Trial
+from samebits.runfolder.notes import BatchFetched, Lacks, Loaded, Saved, Unseen, read_notes
 from samebits.runfolder.removal import remove
 from samebits.runfolder.spec import Moment, Restored
 
@@ -43,7 +43,7 @@ First = tuple[Side, int, Difference]
 NEVER_REPEATS = "the script does not repeat even when it is not interrupted"
 
 
-def run_resume(request: Request, pool: RunPool) -> Resumption:
+def run_resume(request: ResumeRequest, pool: RunPool) -> Resumption:
     """Make the runs, and say what they show."""
     testing = _Testing(request, pool)
     try:
@@ -67,7 +67,7 @@ class _Stopped:
 class _Testing:
     """One test, run by run."""
 
-    def __init__(self, request: Request, pool: RunPool) -> None:
+    def __init__(self, request: ResumeRequest, pool: RunPool) -> None:
         self.request, self.pool = request, pool
         self.trials: list[Trial] = []
         self.whole: Run | None = None
@@ -369,7 +369,7 @@ class _Looked:
     """A resumed run beside the uninterrupted one, rank by rank."""
 
     sides: Sequence[Side]
-    checkpoint: Checkpoint
+    checkpoint: SavedCheckpoint
     is_loaded: bool
     lacks: list[Lacks]
     torn: str = ""
@@ -472,7 +472,7 @@ class _Looked:
         return replace(given, moment=moment, batch=batch, names=names)
 
 
-def _position_of(side: Side, batch: Fetched) -> int:
+def _position_of(side: Side, batch: BatchFetched) -> int:
     """Where in the epoch of the uninterrupted run that batch came."""
     same = (one.position for one in side.a_fetched if one.indices and one.indices == batch.indices)
     return next(same, batch.position)
@@ -484,11 +484,11 @@ def _counts(killed: Seen, step: int) -> dict[str, int]:
     return dict(saves[-1].counts) if saves else {}
 
 
-def _checkpoint(saved: Saved | None, loaded: Loaded | None, killed: Seen) -> Checkpoint:
+def _checkpoint(saved: Saved | None, loaded: Loaded | None, killed: Seen) -> SavedCheckpoint:
     if saved is None:
         saved = next((one for one in reversed(killed.saves) if one.steps > 0), None)
     path = loaded.path if loaded is not None and loaded.path else "" if saved is None else saved.path
-    return Checkpoint(path, None if saved is None else saved.site, None if loaded is None else loaded.site)
+    return SavedCheckpoint(path, None if saved is None else saved.site, None if loaded is None else loaded.site)
 
 
 def _none_to_compare(start: int, steps: int) -> SamebitsError:

@@ -7,7 +7,7 @@ from typing import cast
 
 from samebits.resuming.tracks import Difference, Side, Track, count_of
 from samebits.resuming.verdict import Missing, State
-from samebits.runfolder.notes import Fetched, Lacks
+from samebits.runfolder.notes import BatchFetched, Lacks
 from samebits.runfolder.steps import Stream
 
 _GLOBAL = "the global generators stand elsewhere at the end of that step"
@@ -163,7 +163,7 @@ def _data(side: Side, row: int) -> Iterator[_Said]:
         yield from _unindexed(side, row)
 
 
-def _indexed(side: Side, row: int, known: Sequence[tuple[Fetched, Fetched]]) -> Iterator[_Said]:
+def _indexed(side: Side, row: int, known: Sequence[tuple[BatchFetched, BatchFetched]]) -> Iterator[_Said]:
     step = side.step(row)
     other = next(((x, y) for x, y in known if x.indices != y.indices), None)
     if other is None:
@@ -194,7 +194,7 @@ def _indexed(side: Side, row: int, known: Sequence[tuple[Fetched, Fetched]]) -> 
         yield "position", f"gets batch {elsewhere.position} of the epoch, and not batch {own.position}: {twice}"
 
 
-def _nearest(fetched: Sequence[Fetched], own: Fetched, now: Fetched) -> Fetched | None:
+def _nearest(fetched: Sequence[BatchFetched], own: BatchFetched, now: BatchFetched) -> BatchFetched | None:
     """Where in the uninterrupted run the batch came that comes now; first of all in the same epoch."""
     same = [one for one in fetched if one.indices == now.indices and one.loader == own.loader]
     return min(same, key=lambda one: (one.epoch != own.epoch, abs(one.step - own.step)), default=None)

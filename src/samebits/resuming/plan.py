@@ -30,7 +30,7 @@ MOST_RUNS = 10_000
 
 
 @dataclass(frozen=True)
-class Request:
+class ResumeRequest:
     """One test of a resume.
 
     Attributes:
@@ -75,9 +75,9 @@ class Request:
             raise UsageError(f"--timeout must be more than 0 seconds, got {self.timeout:g}")
 
     @property
-    def check(self) -> checks.Request:
+    def check(self) -> checks.CheckRequest:
         """The same runs as a check would ask for them."""
-        return checks.Request(
+        return checks.CheckRequest(
             self.command, self.pins, seed=self.seed, max_runs=MOST_RUNS, timeout=self.timeout, share=self.share,
             isolation=self.isolation,
         )  # fmt: skip
@@ -90,7 +90,7 @@ class Request:
         return replace(checks.pinned_run(self.check, moving, None), witness=False, begins="found")
 
 
-def uninterrupted_run(request: Request) -> RunSpec:
+def uninterrupted_run(request: ResumeRequest) -> RunSpec:
     """The first run: it ends when it has shown how it saves, and some steps later."""
     steps = max([LOOK_STEPS, *(step + 1 + STEPS_AFTER_SAVE for step in request.at)])
     spec = ResumeSpec(end_after_save=STEPS_AFTER_SAVE, saved_at=request.saved_at)
@@ -99,12 +99,12 @@ def uninterrupted_run(request: Request) -> RunSpec:
     )  # fmt: skip
 
 
-def again_run(request: Request, last: int) -> RunSpec:
+def again_run(request: ResumeRequest, last: int) -> RunSpec:
     """The same once more, up to a step: does the script repeat at all?"""
     return replace(request.pinned, role="uninterrupted again", stop_after=last, resume=ResumeSpec())
 
 
-def killed_run(request: Request, kill: Kill, follow: str) -> RunSpec:
+def killed_run(request: ResumeRequest, kill: Kill, follow: str) -> RunSpec:
     """The run that is killed; it ends early where it does not even repeat."""
     spec = ResumeSpec(
         stop_after=None if request.during_save else kill.after,
@@ -116,7 +116,7 @@ def killed_run(request: Request, kill: Kill, follow: str) -> RunSpec:
     return replace(request.pinned, role="killed", follow=follow, resume=spec, keeps=True)
 
 
-def resumed_run(request: Request, last_row: int | None, restored: Restored, given: str = "") -> RunSpec:
+def resumed_run(request: ResumeRequest, last_row: int | None, restored: Restored, given: str = "") -> RunSpec:
     """The run that goes on up to a row, or to its end, with something given back to it where that is asked."""
     role = f"resumed, {given} given back" if given else "resumed"
     spec = ResumeSpec(restored=restored)
@@ -140,7 +140,7 @@ class Kill:
     most: int | None = None
 
 
-def kills(request: Request, saves: Mapping[int, SavedIn], steps: int) -> list[Kill]:
+def kills(request: ResumeRequest, saves: Mapping[int, SavedIn], steps: int) -> list[Kill]:
     """Where to kill, from what the uninterrupted run showed.
 
     Args:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from samebits.runfolder.notes import Fetched, Interrupted, Lacks, Loaded, Saved, read_notes
+from samebits.runfolder.notes import BatchFetched, Interrupted, Lacks, Loaded, Saved, read_notes
 
 # What the user says with `--saved-at` counts alone.
 TOLD = "--saved-at"
@@ -47,10 +47,10 @@ class Seen:
 
     saves: tuple[Saved, ...] = ()
     loads: tuple[Loaded, ...] = ()
-    fetched: tuple[Fetched, ...] = ()
+    fetched: tuple[BatchFetched, ...] = ()
     stops: tuple[Interrupted, ...] = ()
 
-    def of_rank(self, rank: int) -> tuple[Fetched, ...]:
+    def of_rank(self, rank: int) -> tuple[BatchFetched, ...]:
         """The batches of one rank."""
         return tuple(one for one in self.fetched if one.rank == rank)
 
@@ -95,12 +95,12 @@ def read_seen(folder: Path) -> Seen:
     return Seen(
         tuple(told or [one for one in saves if is_of_training(one)] or saves),
         tuple(read_notes(folder, Loaded)),
-        tuple(_of_whole_trainings(list(read_notes(folder, Fetched)))),
+        tuple(_of_whole_trainings(list(read_notes(folder, BatchFetched)))),
         tuple(read_notes(folder, Interrupted)),
     )
 
 
-def _of_whole_trainings(fetched: Sequence[Fetched]) -> Iterator[Fetched]:
+def _of_whole_trainings(fetched: Sequence[BatchFetched]) -> Iterator[BatchFetched]:
     """The same, where a loader of a new dataset in every epoch counts as one.
 
     Of those that one line iterates, each that comes back after another was iterated is a loader of its own, such as

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from samebits.comparison.locate import Divergence, Position, in_stream
-from samebits.runfolder.notes import Fetched
+from samebits.runfolder.notes import BatchFetched
 from samebits.runfolder.spec import AVERAGED
 from samebits.runfolder.steps import COMPARED, Column, Recording, Stream
 
@@ -182,8 +182,8 @@ class Side:
     b: Track
     start: Start
     counts: Mapping[str, int] = field(default_factory=dict)
-    a_fetched: Sequence[Fetched] = ()
-    b_fetched: Sequence[Fetched] = ()
+    a_fetched: Sequence[BatchFetched] = ()
+    b_fetched: Sequence[BatchFetched] = ()
     steady: frozenset[str] = frozenset()
 
     @property
@@ -261,7 +261,7 @@ class Side:
         rows = range(self.rows)
         return next((row for row in rows if any(one.stream != "artifact" for one in self.differences(row))), None)
 
-    def fetched(self, row: int) -> tuple[list[Fetched], list[Fetched]]:
+    def fetched(self, row: int) -> tuple[list[BatchFetched], list[BatchFetched]]:
         """The batches of a step of either that are compared."""
         a = [one for one in self.a_fetched if one.step == self.step(row)]
         b = [one for one in self.b_fetched if one.step == row]

@@ -55,7 +55,7 @@ class Missing:
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class SavedCheckpoint:
     """Where the training was saved, and where that was loaded again.
 
     Attributes:
@@ -100,7 +100,7 @@ class Trial:
     divergence: Divergence | None = None
     missing: tuple[Missing, ...] = ()
     lacks: tuple[Lacks, ...] = ()
-    checkpoint: Checkpoint = Checkpoint()
+    checkpoint: SavedCheckpoint = SavedCheckpoint()
     runs: tuple[int, ...] = ()
     error: SamebitsError | None = None
 

@@ -424,7 +424,7 @@ class Lacks(Note):
 
 
 @dataclass(frozen=True)
-class Fetched(Note):
+class BatchFetched(Note):
     """A loader handed a batch over, in a run whose checkpoints are watched.
 
     Attributes:

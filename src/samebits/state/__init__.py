@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from samebits import lazily
+from samebits.base.lazy import lazily
 
 if TYPE_CHECKING:
     from samebits.base.errors import StateError as StateError

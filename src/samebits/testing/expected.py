@@ -20,7 +20,7 @@ _ROOT = "what was returned"
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedByTest:
     """What one test named, and what it gave; survives JSON.
 
     Attributes:
@@ -99,12 +99,14 @@ class ExpectedBits:
         self._found, self._new, self._unknown = {}, [], ""
 
     @property
-    def named(self) -> Named | None:
+    def named(self) -> NamedByTest | None:
         """What the test named so far; None where it named nothing."""
         if not self._found:
             return None
         environment = vars(self._where())
-        return Named(*(self._test, self._seed, self._digest, environment, self._found, tuple(self._new), self._unknown))
+        return NamedByTest(
+            *(self._test, self._seed, self._digest, environment, self._found, tuple(self._new), self._unknown)
+        )
 
     def _where(self) -> Environment:
         if self._environment is None:
@@ -209,7 +211,7 @@ def _belongs(path: str, name: str) -> bool:
     return path == name or path.startswith((f"{name}.", f"{name}[", f"{name}{{"))
 
 
-def write_named(path: Path, found: Iterable[Named], only_new: bool) -> int:
+def write_named(path: Path, found: Iterable[NamedByTest], only_new: bool) -> int:
     """Put what tests named into the lockfile; everything else in it stays.
 
     Args:
@@ -256,10 +258,12 @@ class Unused:
 
     test: str
     why: str
-    named: Named | None = None
+    named: NamedByTest | None = None
 
 
-def unused_in(path: Path, passed: Iterable[Named | str], collected: Mapping[str, set[str]], root: Path) -> list[Unused]:
+def unused_in(
+    path: Path, passed: Iterable[NamedByTest | str], collected: Mapping[str, set[str]], root: Path
+) -> list[Unused]:
     """Entries of the lockfile that no test asks for any more.
 
     Args:
@@ -279,7 +283,7 @@ def unused_in(path: Path, passed: Iterable[Named | str], collected: Mapping[str,
     return [*unused, *(found for one in passed if (found := _unused_of(lockfile, one)) is not None)]
 
 
-def _unused_of(lockfile: Lockfile, one: Named | str) -> Unused | None:
+def _unused_of(lockfile: Lockfile, one: NamedByTest | str) -> Unused | None:
     if isinstance(one, str):
         return Unused(one, f"{one}, it names nothing") if one in lockfile.tests else None
     locked = lockfile.tensors(one.test, Environment(**one.environment))
@@ -304,7 +308,7 @@ def remove_unused(path: Path, unused: Sequence[Unused]) -> None:
         update(path, change)
 
 
-def _without_names(lockfile: Lockfile, named: Named) -> Lockfile:
+def _without_names(lockfile: Lockfile, named: NamedByTest) -> Lockfile:
     environment = Environment(**named.environment)
     locked = lockfile.tensors(named.test, environment)
     if locked is None:
@@ -319,6 +323,6 @@ def unlike(a: Mapping[str, str], b: Mapping[str, str]) -> str:
     return "" if found is None else f"different bits: {found!r}, as the test named it"
 
 
-def named_from(data: Mapping[str, Any]) -> Named:
-    """What `vars` of a `Named` gave, after JSON."""
-    return Named(**{**data, "new": tuple(data["new"])})
+def named_from(data: Mapping[str, Any]) -> NamedByTest:
+    """What `vars` of a `NamedByTest` gave, after JSON."""
+    return NamedByTest(**{**data, "new": tuple(data["new"])})

@@ -15,7 +15,7 @@ from samebits.factors.context import Setting
 from samebits.launch.command import Command
 from samebits.launch.process import Outcome, Runner
 from samebits.runfolder.spec import RunSpec
-from samebits.testing.expected import Named, named_from
+from samebits.testing.expected import NamedByTest, named_from
 from samebits.testing.repeats import RecordedCall, is_complete, read_call
 from samebits.testing.seeding import is_generator
 from samebits.workspace.workspace import Workspace
@@ -76,7 +76,7 @@ class TestSkippedError(Exception):
 
 def isolated_call(
     folder: Path, test: str, args: Sequence[str], settings: Mapping[str, Setting]
-) -> tuple[RecordedCall, Named | None, TestEnding | None]:
+) -> tuple[RecordedCall, NamedByTest | None, TestEnding | None]:
     """Run one test once, in a fresh process.
 
     Args:
@@ -154,7 +154,7 @@ def call_folder(folder: Path) -> Path:
     return path
 
 
-def keep_named(folder: Path, named: Named | None) -> None:
+def keep_named(folder: Path, named: NamedByTest | None) -> None:
     """Keep what the test named."""
     if named is not None:
         (folder / _NAMED).write_text(json.dumps(vars(named)), encoding="utf-8")

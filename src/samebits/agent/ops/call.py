@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from samebits.agent.ops.places import Place
+from samebits.agent.ops.places import OpPlace
 from samebits.agent.ops.schemas import OpSchema
 from samebits.base.sites import at_home
 from samebits.runfolder.ops import OpKind
@@ -18,7 +18,7 @@ _TENSOR, _PARAMETER = torch.Tensor, torch.nn.Parameter
 _WORD, _DOUBLE = struct.Struct("<Q"), struct.Struct("<d")
 
 
-class Form:
+class CallForm:
     """What calls of one operation that look alike have in common: dtypes, shapes, and all values but floats.
 
     Attributes:
@@ -66,8 +66,8 @@ class Call:
 
     __slots__ = ("evidence", "floats", "form", "generator", "is_late", "place", "read", "signature", "taken", "tensors")
 
-    form: Form
-    place: Place
+    form: CallForm
+    place: OpPlace
     read: tuple[Any, ...]
     evidence: list[int]
     taken: Any
@@ -139,7 +139,7 @@ def tensors_in(result: object) -> list[Any]:
     return []
 
 
-def kind_of(form: Form, place: Place, ins: tuple[str, ...], outs: tuple[str, ...]) -> OpKind:
+def kind_of(form: CallForm, place: OpPlace, ins: tuple[str, ...], outs: tuple[str, ...]) -> OpKind:
     """The kind of such a call at a place, with the names of its evidence."""
     path, line, function = place.line
     return OpKind(

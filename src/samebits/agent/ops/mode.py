@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 from samebits.agent.graphs import is_captured
 from samebits.agent.listening import listen
 from samebits.agent.log import Log
-from samebits.agent.ops.call import Call, Form, exact, kind_of, tensors_in
+from samebits.agent.ops.call import Call, CallForm, exact, kind_of, tensors_in
 from samebits.agent.ops.capture import OpCapture
 from samebits.agent.ops.evidence import evidence_of, value_of
 from samebits.agent.ops.memory import Memory
@@ -69,7 +69,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.capture = OpCapture(log, spec)
         self.is_on = False
         self._made = 0
-        self._forms: dict[tuple[Any, ...], Form] = {}
+        self._forms: dict[tuple[Any, ...], CallForm] = {}
         self._rows: list[tuple[int, list[int]]] = []
         self._waiting: list[tuple[list[int], Sequence[int], Pending]] = []
         self._handles: list[Any] = []
@@ -241,7 +241,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         call = Call(schema, args, kwargs)
         form = self._forms.get(call.signature)
         if form is None:
-            form = self._forms[call.signature] = Form(schema, args, kwargs)
+            form = self._forms[call.signature] = CallForm(schema, args, kwargs)
         call.form = form
         call.place = self.places.place_of(schema.short, bool(form.writes), sys._getframe(1).f_back)
         generator = _generator(call.generator, call.tensors, kwargs) if schema.is_random else None
@@ -278,7 +278,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if late:
             self._digest_now(late, call.evidence)
 
-    def _is_only_written(self, form: Form, at: int, tensor: Any) -> bool:
+    def _is_only_written(self, form: CallForm, at: int, tensor: Any) -> bool:
         """Of a custom operation nothing is known, but for memory that was never written."""
         return not form.schema.is_builtin and at in form.writes and self.memory.producer(tensor)[1]
 
@@ -346,7 +346,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             names, tensors = _without_scratch(schema, result, names, tensors)
         self._append(call, names, tensors)
 
-    def _made_by(self, form: Form, given: list[Any], result: object) -> tuple[tuple[str, ...], list[Any]]:
+    def _made_by(self, form: CallForm, given: list[Any], result: object) -> tuple[tuple[str, ...], list[Any]]:
         """What the call wrote, with names: arguments that it changed, and new tensors."""
         made = [given[at] for at in form.writes]
         if len(made) == 1 and result is made[0]:

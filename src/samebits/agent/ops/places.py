@@ -33,7 +33,7 @@ Line = tuple[str, int, str]
 NOWHERE: Line = ("", 0, "")
 
 
-class Place(NamedTuple):
+class OpPlace(NamedTuple):
     """Where one operation belongs; see `OpKind`."""
 
     pass_: Pass
@@ -121,7 +121,7 @@ class Places:
         """A backward begins, which an accelerator's operations are called for by a thread without any line."""
         self._backward_line = _line(caller, None) or NOWHERE
 
-    def place_of(self, short: str, writes: bool, caller: FrameType | None) -> Place:
+    def place_of(self, short: str, writes: bool, caller: FrameType | None) -> OpPlace:
         """Of the operation called `short` that a frame calls right now."""
         node = _current_node()
         if node is None:
@@ -130,7 +130,7 @@ class Places:
         forward = None if maker is None else self._forward.get((maker, node._sequence_nr()))
         inside = self._stack[-1].name if self._stack else ""
         if forward is not None:
-            place = Place("backward", inside or forward.module, _line(caller, _ENGINE) or forward.line, forward.op)
+            place = OpPlace("backward", inside or forward.module, _line(caller, _ENGINE) or forward.line, forward.op)
         else:
             place = self._without_forward(node, inside, _line(caller, None) or self._backward_line)
         # A recomputed forward and a backward that is differentiated in its turn make nodes, too.
@@ -148,21 +148,21 @@ class Places:
             return thread
         return self._thread if _cuda_in_use() else None
 
-    def _without_forward(self, node: Any, module: str, line: Line) -> Place:
+    def _without_forward(self, node: Any, module: str, line: Line) -> OpPlace:
         variable = getattr(node, "variable", None)
         if variable is None:
-            return Place("backward", module, line, node.name())
+            return OpPlace("backward", module, line, node.name())
         known = self._parameters.get(id(variable))
         name = known[1] if known is not None and known[0]() is variable else ""
-        return Place("backward", name.rpartition(".")[0], line, f"gradient of {name or 'a leaf'}")
+        return OpPlace("backward", name.rpartition(".")[0], line, f"gradient of {name or 'a leaf'}")
 
-    def _in_forward(self, short: str, writes: bool, caller: FrameType | None) -> Place:
+    def _in_forward(self, short: str, writes: bool, caller: FrameType | None) -> OpPlace:
         line = self._line_in_forward(caller)
         module = self._stack[-1].name if self._stack else ""
         makes_node = self._note_nodes(short, module, line, writes)
         if self._optimizer is not None and not self._stack and not makes_node:
-            return Place("optimizer", module, line, "")
-        return Place("forward" if module or makes_node else "none", module, line, "")
+            return OpPlace("optimizer", module, line, "")
+        return OpPlace("forward" if module or makes_node else "none", module, line, "")
 
     def _line_in_forward(self, caller: FrameType | None) -> Line:
         """Looked up once for all operations of a library's module, and of an optimizer's step."""

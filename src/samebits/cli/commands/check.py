@@ -11,7 +11,7 @@ import click
 from samebits.against.experiments import run_against, sides_of
 from samebits.base.errors import UsageError
 from samebits.checking.asked import Asked, check_in, pool_in
-from samebits.checking.plan import Request, first_runs
+from samebits.checking.plan import CheckRequest, first_runs
 from samebits.cli.options import (
     COMMAND_LINE,
     answer,
@@ -99,7 +99,9 @@ def command(
     sys.exit(verdict.exit_code)
 
 
-def _check_against(given: str, request: Request, form: Form, out: Path | None, kept: int, dry_run: bool) -> NoReturn:
+def _check_against(
+    given: str, request: CheckRequest, form: Form, out: Path | None, kept: int, dry_run: bool
+) -> NoReturn:
     """Two interpreters instead of factors that are varied."""
     if dry_run or request.vary or request.all_origins:
         other = "--dry-run" if dry_run else "--vary" if request.vary else "--all"

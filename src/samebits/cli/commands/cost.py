@@ -23,7 +23,7 @@ from samebits.launch.command import parse_command
 from samebits.launch.config import read_config
 from samebits.launch.working import working_in
 from samebits.pricing.experiments import run_cost
-from samebits.pricing.plan import DEFAULT_BUDGET, DEFAULT_WARM_UP, Request
+from samebits.pricing.plan import DEFAULT_BUDGET, DEFAULT_WARM_UP, CostRequest
 from samebits.report.costs import cost_json
 from samebits.report.forms import Form
 from samebits.report.json import dumped
@@ -77,7 +77,7 @@ def command(
         raise UsageError(f"{unpriced[0]} makes no step slower or quicker", "`samebits factors` says what each does")
     root = config.seed if seed is None else seed
     where = share or config.share, isolation or config.isolation
-    request = Request(parse_command(command), root, budget, warm_up, tuple(chosen), *where)
+    request = CostRequest(parse_command(command), root, budget, warm_up, tuple(chosen), *where)
     home = new_home(out, config.keep)
     with working_in(home), progress_line() as announce:
         costs = run_cost(request, home, announce)

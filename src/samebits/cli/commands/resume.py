@@ -30,7 +30,7 @@ from samebits.report.json import dumped
 from samebits.report.progress import progress
 from samebits.report.resumes import resume_json
 from samebits.resuming.experiments import run_resume
-from samebits.resuming.plan import Request
+from samebits.resuming.plan import ResumeRequest
 from samebits.runfolder.folder import new_home
 from samebits.runfolder.spec import StopSignal
 from samebits.workspace.workspace import Isolation
@@ -92,7 +92,7 @@ def command(
     {run} in COMMAND is a folder of the run's own. Exit status: 0 same bits, 1 different bits, 2 undecided.
     """  # noqa: D301 - click wants the character itself
     config = read_config()
-    request = Request(
+    request = ResumeRequest(
         parse_command(command),
         _again(command, more),
         at,

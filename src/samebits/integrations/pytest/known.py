@@ -13,7 +13,7 @@ from samebits.integrations.pytest.asked import id_of, requested, seed_of
 if TYPE_CHECKING:
     from samebits.factors.pinning import Treatment
     from samebits.testing.entering import Entering
-    from samebits.testing.expected import ExpectedBits, Named
+    from samebits.testing.expected import ExpectedBits, NamedByTest
     from samebits.testing.isolation import TestEnding
 
 
@@ -36,7 +36,7 @@ class KnownTest:
     fixture: ExpectedBits | None = None
     is_set_up: bool = False
     is_called: bool = False
-    named: Named | None = None
+    named: NamedByTest | None = None
     ended: TestEnding | None = None
 
     def undo(self) -> None:
@@ -46,7 +46,7 @@ class KnownTest:
         self.entering = None
         self.is_set_up = False
 
-    def result(self) -> Named | None:
+    def result(self) -> NamedByTest | None:
         """What the test named."""
         return self.named if self.fixture is None else self.fixture.named
 
@@ -63,7 +63,7 @@ class KnownSession:
         unknown: why tests could not be compared here.
     """
 
-    passed: dict[str, Named | None] = field(default_factory=dict)
+    passed: dict[str, NamedByTest | None] = field(default_factory=dict)
     collected: set[str] = field(default_factory=set)
     is_whole: bool = True
     lines: list[str] = field(default_factory=list)

@@ -16,10 +16,10 @@ from samebits.base.errors import SamebitsError, UsageError
 
 if TYPE_CHECKING:
     from samebits.against.verdict import Crossing
-    from samebits.checking.verdict import Verdict
+    from samebits.checking.verdict import CheckVerdict
     from samebits.comparison.runs import Diff
     from samebits.factors.pinning import Status
-    from samebits.locking.verdict import Locking, Verification
+    from samebits.locking.verdict import EntriesVerified, EntryLocked
     from samebits.pricing.prices import Costs
     from samebits.replay.runner import Replay
     from samebits.resuming.verdict import Resumption
@@ -37,7 +37,7 @@ class Form(Protocol):
 
     IS_DATA: bool
 
-    def check(self, verdict: Verdict, /) -> str:
+    def check(self, verdict: CheckVerdict, /) -> str:
         """The answer of `samebits check`."""
 
     def diff(self, found: Diff, /) -> str:
@@ -58,10 +58,10 @@ class Form(Protocol):
     def against(self, found: Crossing, /) -> str:
         """The answer of `samebits check --against`."""
 
-    def lock(self, found: Locking, /) -> str:
+    def lock(self, found: EntryLocked, /) -> str:
         """The answer of `samebits lock`."""
 
-    def verify(self, found: Verification, /) -> str:
+    def verify(self, found: EntriesVerified, /) -> str:
         """The answer of `samebits verify`."""
 
     def failure(self, kind: str, error: SamebitsError, /) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from samebits.base.errors import SamebitsError
 from samebits.base.printable import printable
-from samebits.checking.verdict import Verdict
-from samebits.locking.verdict import Verification
+from samebits.checking.verdict import CheckVerdict
+from samebits.locking.verdict import EntriesVerified
 from samebits.report.locks import verify_text
 from samebits.report.remarks import Remark, check_remarks, failure_remark, verify_remarks
 from samebits.report.text import check_text
@@ -21,12 +21,12 @@ _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
 _COMMAND = re.compile(r"(?<!\S)::|##\[")
 
 
-def check(verdict: Verdict) -> str:
+def check(verdict: CheckVerdict) -> str:
     """An annotation for each cause."""
     return _annotated(check_remarks(verdict), "samebits check", check_text(verdict))
 
 
-def verify(found: Verification) -> str:
+def verify(found: EntriesVerified) -> str:
     """An annotation for each entry that does not agree."""
     return _annotated(verify_remarks(found), "samebits verify", verify_text(found))
 

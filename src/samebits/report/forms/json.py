@@ -6,10 +6,10 @@ from pathlib import Path
 
 from samebits.against.verdict import Crossing
 from samebits.base.errors import SamebitsError
-from samebits.checking.verdict import Verdict
+from samebits.checking.verdict import CheckVerdict
 from samebits.comparison.runs import Diff
 from samebits.factors.pinning import Status
-from samebits.locking.verdict import Locking, Verification
+from samebits.locking.verdict import EntriesVerified, EntryLocked
 from samebits.pricing.prices import Costs
 from samebits.replay.runner import Replay
 from samebits.report.costs import cost_json
@@ -22,7 +22,7 @@ from samebits.resuming.verdict import Resumption
 IS_DATA = True
 
 
-def check(verdict: Verdict) -> str:
+def check(verdict: CheckVerdict) -> str:
     """`samebits.check/1`."""
     return dumped(check_json(verdict))
 
@@ -57,12 +57,12 @@ def against(found: Crossing) -> str:
     return dumped(against_json(found))
 
 
-def lock(found: Locking) -> str:
+def lock(found: EntryLocked) -> str:
     """`samebits.lock/1`."""
     return dumped(lock_json(found))
 
 
-def verify(found: Verification) -> str:
+def verify(found: EntriesVerified) -> str:
     """`samebits.verify/1`."""
     return dumped(verify_json(found))
 

@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from samebits.base.errors import SamebitsError
 from samebits.base.version import __version__
-from samebits.checking.verdict import Verdict
-from samebits.locking.verdict import Verification
+from samebits.checking.verdict import CheckVerdict
+from samebits.locking.verdict import EntriesVerified
 from samebits.report.json import dumped
 from samebits.report.locks import verify_headline
 from samebits.report.remarks import Remark, check_remarks, failure_remark, rules_of, verify_remarks
@@ -25,14 +25,14 @@ _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sa
 _ROOT = "%SRCROOT%"
 
 
-def check(verdict: Verdict) -> str:
+def check(verdict: CheckVerdict) -> str:
     """A result for each cause with a line."""
     headline = check_text(verdict).splitlines()[0]
     properties = {"verdict": verdict.kind, "headline": headline, "command": verdict.command}
     return _log(check_remarks(verdict), verdict.exit_code, properties)
 
 
-def verify(found: Verification) -> str:
+def verify(found: EntriesVerified) -> str:
     """A result for each entry that does not agree."""
     properties = {"verdict": found.kind, "headline": verify_headline(found), "lockfile": str(found.lockfile)}
     return _log(verify_remarks(found), found.exit_code, properties)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from samebits.against.verdict import Crossing
 from samebits.base.errors import SamebitsError
-from samebits.checking.verdict import Verdict
+from samebits.checking.verdict import CheckVerdict
 from samebits.comparison.runs import Diff
 from samebits.factors.pinning import Status
-from samebits.locking.verdict import Locking, Verification
+from samebits.locking.verdict import EntriesVerified, EntryLocked
 from samebits.pricing.prices import Costs
 from samebits.replay.runner import Replay
 from samebits.report.costs import cost_text
@@ -23,7 +23,7 @@ from samebits.resuming.verdict import Resumption
 IS_DATA = False
 
 
-def check(verdict: Verdict) -> str:
+def check(verdict: CheckVerdict) -> str:
     """The answer in the first line, then labels."""
     return check_text(verdict)
 
@@ -58,12 +58,12 @@ def against(found: Crossing) -> str:
     return against_text(found)
 
 
-def lock(found: Locking) -> str:
+def lock(found: EntryLocked) -> str:
     """What was locked, or why nothing was."""
     return lock_text(found)
 
 
-def verify(found: Verification) -> str:
+def verify(found: EntriesVerified) -> str:
     """Whether locked commands give what they gave, and where not."""
     return verify_text(found)
 
