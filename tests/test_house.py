@@ -1,0 +1,110 @@
+"""What can be counted about the source, and stays as it is: circles, names, sizes.
+
+A change that needs more lines raises the budget of its room here, with the reason in docs/explanation/decisions.md.
+"""
+
+import ast
+from collections import defaultdict
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src"
+# Public names in integrations: each framework's room calls the same thing the same.
+SHARED = {"Loader", "SamebitsCallback"}
+# Lines of each room, docstrings, comments and blanks among them.
+BUDGET = {
+    "against": 720,
+    "agent": 6800,
+    "base": 890,
+    "bits": 1120,
+    "checking": 4480,
+    "cli": 1260,
+    "comparison": 1660,
+    "data": 1960,
+    "factors": 3930,
+    "integrations": 1340,
+    "launch": 1380,
+    "lint": 1420,
+    "locking": 2380,
+    "pricing": 850,
+    "replay": 550,
+    "report": 4900,
+    "resuming": 1660,
+    "rng": 780,
+    "runfolder": 2230,
+    "state": 1540,
+    "testing": 800,
+    "workspace": 815,
+}
+
+
+def parsed() -> dict[str, ast.Module]:
+    """Every module by its dotted name."""
+    return {
+        ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): ast.parse(path.read_text())
+        for path in SOURCE.rglob("*.py")
+    }
+
+
+def imported(tree: ast.Module, modules: dict[str, ast.Module]) -> set[str]:
+    """What a module imports of ours, for the type checker, too; wherever the import stands."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                found.add(whole if whole in modules else node.module)
+    return found & modules.keys()
+
+
+def circle(graph: dict[str, set[str]]) -> list[str]:
+    """Modules that import one another; empty where none do."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_nothing_imports_in_a_circle() -> None:
+    """Imports for the type checker count: a reader follows them all the same."""
+    modules = parsed()
+
+    assert circle({name: imported(tree, modules) - {name} for name, tree in modules.items()}) == []
+
+
+def test_a_circle_is_seen() -> None:
+    """The check above can fail."""
+    modules = {"a": ast.parse("if TYPE_CHECKING:\n    from b import X"), "b": ast.parse("def f():\n    import a")}
+
+    assert set(circle({name: imported(tree, modules) for name, tree in modules.items()})) == {"a", "b"}
+
+
+def test_no_class_name_stands_twice() -> None:
+    """Whoever reads a name knows which class is meant."""
+    homes = defaultdict(list)
+    for name, tree in parsed().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                homes[node.name].append(name)
+
+    assert {name: own for name, own in homes.items() if len(own) > 1 and name not in SHARED} == {}
+
+
+@pytest.mark.parametrize("room", sorted(BUDGET))
+def test_a_room_keeps_to_its_size(room: str) -> None:
+    """Neither grows past its budget, nor leaves a tenth of it unused: then the budget is lowered."""
+    lines = sum(len(path.read_text().splitlines()) for path in (SOURCE / "samebits" / room).rglob("*.py"))
+
+    assert 0.9 * BUDGET[room] <= lines <= BUDGET[room]
+
+
+def test_every_room_has_a_budget() -> None:
+    """A new room is one more to know."""
+    rooms = {path.name for path in (SOURCE / "samebits").iterdir() if (path / "__init__.py").exists()}
+
+    assert rooms == set(BUDGET)
