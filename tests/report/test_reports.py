@@ -93,10 +93,10 @@ def test_same_bits_are_said_in_the_first_line() -> None:
     assert check_text(same()).splitlines() == [
         "same bits: 3 runs of 180 steps agree in losses, gradients, parameters and the final state",
         "  varied    clock",
-        "  rests on  3 runs: what shows up in 63 % of runs or more would have been seen, with 95 % confidence; "
-        "to see what shows up in 5 %, use --runs 59",
+        "  rests on  3 runs, which would catch a cause that affects 63 % of runs or more (95 % confidence); "
+        "--runs 59 for 5 %",
         "  took      3 runs, 8 s",
-        "  not seen  nothing that samebits knows of",
+        "  coverage  complete",
     ]
 
 
@@ -107,19 +107,16 @@ def test_different_bits_name_place_cause_and_remedy(script: Path) -> None:
         "  first     weight: 2 of 4 tensors differ",
         "  cause     torch-rng: drawn before it was seeded, train.py:2",
         "                model = torch.nn.Linear(2, 2)",
-        "            confirmed: with torch-rng pinned 5 of 5 runs agree; with nothing but torch-rng changed 4 of 4 "
-        "differ from them and agree with one another",
-        "            an unknown cause would look like this by chance in at most 0.4 % of checks",
+        "            confirmed: pinned 5/5 identical; only torch-rng changed 4/4 differ",
+        "            false-positive bound 0.4 %",
         "  cause     file-order: os.listdir listed, train.py:3",
         "                for name in os.listdir('data'):",
-        "            confirmed: with file-order pinned 5 of 5 runs agree; with nothing but file-order changed 4 of 4 "
-        "differ from them and agree with one another",
-        "            an unknown cause would look like this by chance in at most 0.4 % of checks",
-        "            repeats on this machine; another machine, copy or setting changes it",
-        "  remedy    samebits run --pin torch-rng --pin file-order train.py     "
-        "(verified: 3 runs agree, 2 of them to the end, and run 11 had everything else varied)",
-        "            or, in the code: call samebits.pin(seed=0) before line 2",
-        "  runs      run 1: control, run 2: control again",
+        "            confirmed: pinned 5/5 identical; only file-order changed 4/4 differ",
+        "            false-positive bound 0.4 %",
+        "            latent: reproducible here only",
+        "  remedy    samebits run --pin torch-rng --pin file-order train.py",
+        "            verified: 3 runs identical, 2 of them to the end; in run 11 all else was varied",
+        "            or in the code: call samebits.pin(seed=0) before line 2",
         "  took      2 runs, 5 s",
         "  not seen  1 compiled region",
     ]

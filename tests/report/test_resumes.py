@@ -81,7 +81,7 @@ def test_a_missing_state_comes_with_its_lines_and_its_cure() -> None:
     for line in (
         "  first     fc.weight: 2 of 4 tensors differ",
         "  missing   optimizer: the gradients are the same, and fc.weight.exp_avg differs",
-        "            confirmed: with that state given back, the training goes on with the same bits there",
+        "            confirmed: restoring it makes the runs match",
         "  killed    after step 22, when 23 steps were done, by SIGKILL",
         '                torch.save(state, "last.pt")',
         '                state = torch.load("last.pt")',

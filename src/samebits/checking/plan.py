@@ -19,7 +19,7 @@ MAX_RUNS, MAX_RUNS_EACH = 33, 12
 LOOK_SECONDS, LOOK_STEPS = 3.0, 20
 # What is released takes its second other value: the first one was used by the varied run, and may have changed nothing.
 RELEASED = 2
-VARIED = "varied"
+CONTROL, VARIED = "control", "varied"
 REMEDY = "remedy"
 
 
@@ -113,12 +113,12 @@ class CheckRequest:
 
 def look_run(request: CheckRequest) -> RunSpec:
     """The first run: it ends when it has shown how many steps a look has."""
-    return replace(request.base("control"), look_seconds=LOOK_SECONDS, look_steps=LOOK_STEPS, keeps=True)
+    return replace(request.base(CONTROL), look_seconds=LOOK_SECONDS, look_steps=LOOK_STEPS, keeps=True)
 
 
 def first_runs(request: CheckRequest) -> list[RunSpec]:
     """Control, control again, and the rest varied, each with other values."""
-    controls = [replace(request.base("control"), keeps=True), request.base("control again")]
+    controls = [replace(request.base(CONTROL), keeps=True), request.base("control again")]
     if request.runs == 2:
         controls = controls[:1]
     varied = [varied_run(request, variant) for variant in range(1, request.runs - len(controls) + 1)]

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from samebits.base.sites import Site
 from samebits.checking.evidence import detectable_rate, runs_for_rate
 from samebits.checking.facts import Entry
+from samebits.checking.plan import CONTROL
 from samebits.checking.treatments import WITNESSED
 from samebits.checking.verdict import Cause, CheckVerdict, LeftOut, Origin, Remedy, Reseeded, Unknown
 from samebits.factors.catalog import find
 from samebits.report.places import counted, place_of, where
 
 UNLIKELY = 0.05
+LATENT = "latent: reproducible here only"
 
 
 def cause_line(cause: Cause) -> str:
@@ -51,19 +53,15 @@ def evidence(cause: Cause) -> str:
     held, released = len(own.held), len(own.released)
     if find(cause.factor).by_folder:
         fail = f" (they fail: {own.last_words})" if own.last_words else ""
-        return (
-            f"{held} of {held} runs agree that begin in a folder of their own; {own.strays} of {released} that begin "
-            f"in what one of them left differ from them{fail}"
-        )
-    base = f"with {cause.factor} pinned {held} of {held} runs agree"
+        return f"in a fresh folder {held}/{held} identical; in what one run left {own.strays}/{released} differ{fail}"
+    base = f"pinned {held}/{held} identical"
     if own.diverged:
-        rest = f"left alone {own.strays} of {released} runs differ from the most common result"
+        rest = f"left alone {own.strays}/{released} differ from the most common result"
     else:
-        one = " and agree with one another" if own.strays == released > 1 else ""
-        rest = f"changed {own.strays} of {released} differ from them{one}"
+        rest = f"changed {own.strays}/{released} differ"
     if own.last_words:
         rest += f" (they fail: {own.last_words})"
-    return f"{base}; with nothing but {cause.factor} {rest}"
+    return f"{base}; only {cause.factor} {rest}"
 
 
 def state_of(cause: Cause) -> str:
@@ -82,9 +80,8 @@ def chance_words(chance: float) -> str:
 
 
 def luck(cause: Cause) -> str:
-    """How often something else that differs from run to run would have looked the same."""
-    chance = chance_words(cause.evidence.chance)
-    return f"an unknown cause would look like this by chance in at most {chance} of checks"
+    """In what share of checks an unknown cause would look like this one by chance, at most."""
+    return f"false-positive bound {chance_words(cause.evidence.chance)}"
 
 
 def remedy_state(remedy: Remedy, is_complete: bool = True) -> str:
@@ -97,11 +94,11 @@ def remedy_state(remedy: Remedy, is_complete: bool = True) -> str:
         return "not verified"
     runs, until = counted(len(remedy.runs), "run"), "to the end" if is_complete else "for the steps looked at"
     if not remedy.pins:
-        return f"verified: {runs} that began in a folder of their own agree"
-    whole = f"{runs} agree {until}"
+        return f"verified: {runs} in fresh folders identical"
+    whole = f"{runs} identical {until}"
     if len(remedy.whole) < len(remedy.runs):
-        whole = f"{runs} agree, {len(remedy.whole)} of them {until}"
-    rest = "" if remedy.varied is None else f", and run {remedy.varied} had everything else varied"
+        whole = f"{runs} identical, {len(remedy.whole)} of them {until}"
+    rest = "" if remedy.varied is None else f"; in run {remedy.varied} all else was varied"
     return f"verified: {whole}{rest}"
 
 
@@ -191,8 +188,8 @@ def rests_on(verdict: CheckVerdict) -> str:
         return "too few runs to say anything"
     rate, more = _percent(detectable_rate(runs)), runs_for_rate(UNLIKELY)
     return (
-        f"{counted(runs, 'run')}: what shows up in {rate} of runs or more would have been seen, with 95 % confidence; "
-        f"to see what shows up in {_percent(UNLIKELY)}, use --runs {more}"
+        f"{counted(runs, 'run')}, which would catch a cause that affects {rate} of runs or more "
+        f"(95 % confidence); --runs {more} for {_percent(UNLIKELY)}"
     )
 
 
@@ -203,8 +200,10 @@ def took(verdict: CheckVerdict) -> str:
 
 
 def roles_of(verdict: CheckVerdict, numbers: Sequence[int]) -> str:
-    """`run 1: control, run 16: cpu-threads released`: what runs were for that an answer speaks of."""
+    """`run 1: control, run 16: cpu-threads released`: what runs were for; empty where both were left alone."""
     roles = {run.id: run.role for run in verdict.runs}
+    if all(roles.get(number, CONTROL).startswith(CONTROL) for number in numbers):
+        return ""
     return ", ".join(f"run {number}: {roles[number]}" for number in numbers if number in roles)
 
 

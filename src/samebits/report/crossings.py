@@ -17,7 +17,7 @@ from samebits.report.documents.crossings import (
 from samebits.report.json import distance_json, error_json, location_if_known, place_if_known, run_json
 from samebits.report.origins import site_of
 from samebits.report.places import agreed, counted, distance_words, path_of, place_of, where, which
-from samebits.report.rows import laid_out
+from samebits.report.rows import laid_out, not_seen
 from samebits.runfolder.ops import OpRow
 
 Rows = list[tuple[str, str]]
@@ -176,7 +176,7 @@ def _ran(found: Crossing) -> Rows:
         roles = ", ".join(f"{run.id} {run.role}" for run in found.runs)
         seconds = sum(run.wall_seconds for run in found.runs)
         rows += [("runs", roles), ("took", f"{counted(len(found.runs), 'run')}, {seconds:.0f} s")]
-    return [*rows, *(("not seen", text) for text in found.not_observed or ("nothing that samebits knows of",))]
+    return [*rows, *not_seen(found.not_observed)]
 
 
 # ---- JSON ------------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from samebits.report.documents.locks import (
 )
 from samebits.report.json import check_json, error_json
 from samebits.report.places import agreed, counted, path_of, stream_words
-from samebits.report.rows import laid_out
+from samebits.report.rows import laid_out, not_seen
 from samebits.report.text import check_text
 from samebits.runfolder.environment import Environment
 
@@ -115,7 +115,7 @@ def _rows(one: Verified) -> list[tuple[str, str]]:
         rows.append(("run", path_of(str(one.folder))))
     rows += [("next", command) for command in next_commands(one)]
     rows += [("note", note) for note in one.notes]
-    return [*rows, *(("not seen", text) for text in one.not_observed or ("nothing that samebits knows of",))]
+    return [*rows, *not_seen(one.not_observed)]
 
 
 def _divergence_rows(one: Verified) -> list[tuple[str, str]]:
@@ -226,7 +226,7 @@ def lock_text(found: EntryLocked) -> str:
     if found.changed is not None:
         rows.append(("before", f"it was otherwise: this run diverges from that {divergence_line(found.changed)}"))
     rows += [("note", note) for note in found.notes]
-    rows += [("not seen", text) for text in found.not_observed or ("nothing that samebits knows of",)]
+    rows += not_seen(found.not_observed)
     return laid_out(lock_headline(found), rows)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from samebits.report.documents.resumes import MissingDocument, ResumeDocument, TrialDocument
 from samebits.report.json import error_json, location_if_known, place_if_known, run_json
 from samebits.report.places import counted, place_of, where, which
-from samebits.report.rows import laid_out
+from samebits.report.rows import laid_out, not_seen
 from samebits.resuming.missing import MOST_TOLD, told
 from samebits.resuming.verdict import Missing, Resumption, State, Trial
 
@@ -147,7 +147,7 @@ def _trial_rows(trial: Trial, is_one_of_many: bool) -> list[tuple[str, str]]:
 
 def _state_of(missing: Missing) -> str:
     if missing.confirmed:
-        return "confirmed: with that state given back, the training goes on with the same bits there"
+        return "confirmed: restoring it makes the runs match"
     return "suspected: read off what was recorded; given back from outside, it did not or could not show"
 
 
@@ -169,7 +169,7 @@ def _ran(found: Resumption) -> list[tuple[str, str]]:
         roles = ", ".join(f"{run.id} {run.role} ({counted(run.steps, 'step')})" for run in found.runs)
         seconds = sum(run.wall_seconds for run in found.runs)
         rows += [("runs", roles), ("took", f"{counted(len(found.runs), 'run')}, {seconds:.0f} s")]
-    return [*rows, *(("not seen", text) for text in found.not_observed or ("nothing that samebits knows of",))]
+    return [*rows, *not_seen(found.not_observed)]
 
 
 # ---- JSON ------------------------------------------------------------------------------------------------------------

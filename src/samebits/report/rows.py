@@ -13,6 +13,11 @@ def laid_out(headline: str, rows: Iterable[tuple[str, str]]) -> str:
     return "\n".join([headline, *(line.rstrip() for line in body)])
 
 
+def not_seen(what: Sequence[str]) -> list[tuple[str, str]]:
+    """What the recordings cannot see in this command."""
+    return [("not seen", text) for text in what] or [("coverage", "complete")]
+
+
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
     """Lines of a table, the first row being its head; it stands a little further left than what has labels."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

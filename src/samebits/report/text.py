@@ -14,6 +14,7 @@ from samebits.factors.catalog import find, in_order
 from samebits.factors.pinning import Status, settings_for
 from samebits.replay.runner import Replay
 from samebits.report.causes import (
+    LATENT,
     advice,
     cause_line,
     company,
@@ -33,7 +34,7 @@ from samebits.report.causes import (
 )
 from samebits.report.origins import origin_place, origin_rows, other_origin
 from samebits.report.places import agreed, counted, distance_words, path_of, place_of, unshown, where, which
-from samebits.report.rows import laid_out
+from samebits.report.rows import laid_out, not_seen
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.trees import MOST_BYTES, MOST_FILES
 from samebits.workspace.workspace import volume
@@ -45,9 +46,13 @@ def check_text(verdict: CheckVerdict) -> str:
         rests = [("rests on", rests_on(verdict)), ("took", took(verdict))]
         return laid_out(_same_headline(verdict), [*_treated(verdict), *rests, *_left_out(verdict)])
     if verdict.kind == "undecided" and verdict.agreed:
-        place = None if verdict.divergent is None else verdict.divergent.divergence
+        divergent = verdict.divergent
+        place = None if divergent is None else divergent.divergence
         why = "a process could not be entered; of the others" if place is None else f"{unshown(place)}; beside that"
-        beside = [] if place is None else [("compare", which(place)), ("runs", roles_of(verdict, _pair(verdict)))]
+        beside: list[tuple[str, str]] = []
+        if divergent is not None:
+            own = which(divergent.divergence)
+            beside = [("compare", own), *_runs(verdict, [divergent.a, divergent.b])]
         headline = f"undecided: {why}, {_same_headline(verdict)}"
         return laid_out(headline, [*beside, *_treated(verdict), *_left_out(verdict)])
     if verdict.kind == "undecided" and verdict.signal is not None:
@@ -73,8 +78,14 @@ def check_text(verdict: CheckVerdict) -> str:
     rows += _cause_rows(verdict)
     rows += _remedy_rows(verdict)
     rows += [("rests on", rests_on(verdict))] if verdict.alike else []
-    rows += [("runs", roles_of(verdict, compared)), ("took", took(verdict))]
+    rows += [*_runs(verdict, compared), ("took", took(verdict))]
     return laid_out(headline, [*rows, *_left_out(verdict)])
+
+
+def _runs(verdict: CheckVerdict, numbers: Sequence[int]) -> list[tuple[str, str]]:
+    """What the runs were for that differ, where they were not both left alone."""
+    roles = roles_of(verdict, numbers)
+    return [("runs", roles)] if roles else []
 
 
 def _trained_row(verdict: CheckVerdict, place: Divergence) -> list[tuple[str, str]]:
@@ -86,10 +97,6 @@ def _trained_row(verdict: CheckVerdict, place: Divergence) -> list[tuple[str, st
     if verdict.trained.stream == "product":
         return [("made", which(verdict.trained))]
     return [("trained", f"diverges {where(verdict.trained)}")]
-
-
-def _pair(verdict: CheckVerdict) -> list[int]:
-    return [] if verdict.divergent is None else [verdict.divergent.a, verdict.divergent.b]
 
 
 def _interrupted_headline(verdict: CheckVerdict) -> str:
@@ -145,8 +152,8 @@ def _left_out(verdict: CheckVerdict) -> list[tuple[str, str]]:
     rows = [("left out", left_out(one)) for one in verdict.left_out]
     rows += [("untested", text) for text in verdict.untested]
     rows += [("note", text) for text in verdict.notes]
-    rows += [("not seen", text) for text in verdict.not_observed or ("nothing that samebits knows of",)]
-    return rows
+    # Where runs differ, all that was seen of them need not be said.
+    return rows + (not_seen(verdict.not_observed) if verdict.not_observed or verdict.kind != "different" else [])
 
 
 def _cause_rows(verdict: CheckVerdict) -> list[tuple[str, str]]:
@@ -169,7 +176,7 @@ def _cause_rows(verdict: CheckVerdict) -> list[tuple[str, str]]:
         if cause.distance is not None and cause.distance.is_rounding:
             rows.append(("", distance_words(cause.distance)))
         if not cause.varies_between_runs:
-            rows.append(("", "repeats on this machine; another machine, copy or setting changes it"))
+            rows.append(("", LATENT))
     if verdict.unknown is not None:
         rows += _unknown_rows(verdict, verdict.unknown)
     elif not verdict.causes:
@@ -197,9 +204,8 @@ def _remedy_rows(verdict: CheckVerdict) -> list[tuple[str, str]]:
         return []
     state, code = remedy_state(verdict.remedy, verdict.is_complete), verdict.remedy.code
     if not verdict.remedy.pins:
-        return [("remedy", f"{line}     ({state})") for line in code]
-    rows = [("remedy", f"{remedy_command(verdict)}     ({state})")]
-    return rows + [("", f"or, in the code: {line}") for line in code]
+        return [*(("remedy", line) for line in code), ("", state)]
+    return [("remedy", remedy_command(verdict)), ("", state), *(("", f"or in the code: {line}") for line in code)]
 
 
 def remedy_command(verdict: CheckVerdict) -> str:
