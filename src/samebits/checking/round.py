@@ -107,12 +107,23 @@ class Round:
             if self.accused != before and pins not in [one.pins for one in self.trials]:
                 self.trials.append(RemedyTrial(pins))
                 yield from self._try(self.trials[-1], is_varied=True)
+                yield from self._hold_again()
             if self.trials and not self.lineup.is_anyone_likely:
                 yield from self._settle(self.trials[-1])
             if suspect is None or (self._remedied is not None and self._remedied.later is None):
                 yield from self._confirm()
             if suspect is None or self._remedied is not None:
                 return self._remedied
+
+    def _hold_again(self) -> Asking[None]:
+        """Where a remedy does not hold: do held runs agree at all? Else any factor would seem to make them diverge."""
+        if len(self.held.runs) > 1 or not self.trials or self.trials[-1].is_base:
+            return
+        limit = self.held.limit()
+        (run,) = yield from self.inquiry.runs_of([self.held.spare])
+        self.held.add(run)
+        if self.held.limit() != limit:
+            self._start_again()
 
     @property
     def _remedied(self) -> RemedyTrial | None:
