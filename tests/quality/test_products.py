@@ -27,6 +27,7 @@ for _ in range(3):
 
 
 def check(folder: Path, before: str = "torch.manual_seed(0)", after: str = "") -> dict[str, Any]:
+    folder.mkdir(exist_ok=True)
     (folder / "train.py").write_text(TRAINING.format(before=before, after=after))
     command = [sys.executable, "-m", "samebits", "check", "--format", "json", "train.py"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=900, check=False)
@@ -60,3 +61,24 @@ if time.time() < 1.1e9:
     assert found["causes"] == []
     assert "samebits' mistake" in found["error"]["message"]
     assert "please report this, and send" in found["error"]["hint"]
+
+
+def test_a_name_made_of_random_bytes_is_no_content(tmp_path: Path) -> None:
+    """What quotes them names the run; what is computed from them is told, with the line."""
+    name = "import uuid; run = uuid.uuid4(); os.makedirs(f'runs/{run.hex[:8]}', exist_ok=True)"
+    same = check(tmp_path / "name", after=name + "; json.dump(str(run), open(f'runs/{run.hex[:8]}/id.json', 'w'))")
+    told = check(tmp_path / "seed", after=name + "; json.dump(run.int % 97, open('seed.json', 'w'))")
+
+    assert same["verdict"] == "same"
+    assert [(cause["factor"], cause["confirmed"]) for cause in told["causes"]] == [("os-entropy", True)]
+
+
+def test_what_other_runs_have_added_to_a_file_is_not_compared(tmp_path: Path) -> None:
+    """A log outside of every copy, which each run goes on with; what is written anew there is."""
+    log = tmp_path / "runs.log"
+    same = check(tmp_path / "log", after=f"print('one more', file=open({str(log)!r}, 'a'))")
+    anew = f"print(len(open({str(log)!r}).readlines()), file=open({str(tmp_path / 'out')!r}, 'w'))"
+    told = check(tmp_path / "anew", after=f"print('one more', file=open({str(log)!r}, 'a')); {anew}")
+
+    assert same["verdict"] == "same"
+    assert told["verdict"] != "same"

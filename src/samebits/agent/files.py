@@ -272,7 +272,7 @@ class FilesWatched:
         if self._written[full] is not None and len(self._written) < MOST_NOTES:
             self._journal.note(Wrote(home, self._written[full], self.steps()))
         if not is_in(full, self._place.start) or not self._place.copy:
-            self._reach(f"file {home}")
+            self._reach(f"file {home}", goes_on=not is_anew)
         self._note(full, self._written[full])
 
     def _note(self, full: str, wrote: Site | None) -> None:
@@ -288,11 +288,11 @@ class FilesWatched:
                 home_of = self._place.home_of
                 self._journal.note(Carried(how, home_of(path), home_of(full), site, wrote, step))
 
-    def _reach(self, what: str) -> None:
+    def _reach(self, what: str, goes_on: bool = False) -> None:
         """Other runs would meet it, whatever folder they begin in."""
         if what not in self._noted and len(self._noted) < MOST_NOTES:
             self._noted.add(what)
-            self._journal.note(Reached(what, user_site()))
+            self._journal.note(Reached(what, user_site(), goes_on))
 
     def _take(self, full: str, is_anew: bool) -> None:
         """Where a link leads to the user's own file, put a copy in its place."""

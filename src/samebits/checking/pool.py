@@ -257,7 +257,8 @@ class RunPool:
 
     def _products(self, outcome: Outcome, place: Place) -> Products:
         """What the run has made, as long as its place is there."""
-        reached = (note.what for note in read_notes(outcome.folder.path, Reached))
+        # What a run finds there, and adds to, is not what it has made.
+        reached = (note.what for note in read_notes(outcome.folder.path, Reached) if not note.goes_on)
         outside = [what.removeprefix("file ") for what in reached if what.startswith("file ")]
         own = {place.root: "", place.files: "{run}", place.temporary: "{tmp}"}
 

@@ -176,12 +176,14 @@ class Reached(Note):
     Attributes:
         what: it is: `file PATH`, `port NUMBER`, `shared memory NAME`.
         site: the line.
+        goes_on: of a file: what other runs have written there stays in it (a log that is appended to, a database).
     """
 
     sort = "reached"
 
     what: str
     site: Site | None = None
+    goes_on: bool = False
 
 
 @dataclass(frozen=True)
