@@ -43,7 +43,7 @@ def test_what_nobody_can_explain_is_undecided(tmp_path: Path) -> None:
     found = check(tmp_path, after=noise)
 
     assert found["verdict"] == "undecided"
-    assert found["headline"].startswith("undecided: out.json (train.py:13): noise differs")
+    assert found["headline"].startswith("undecided: out.json (train.py:11): noise differs")
     assert not any(cause["confirmed"] for cause in found["causes"])
 
 

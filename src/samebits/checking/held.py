@@ -11,9 +11,11 @@ from dataclasses import replace
 from samebits.checking import plan as plans
 from samebits.checking.asking import Asking
 from samebits.checking.facts import Entry
+from samebits.checking.plan import CheckRequest
 from samebits.checking.treatments import Inquiry, ending_of
 from samebits.checking.verdict import DivergentRuns, Run
 from samebits.comparison.locate import Divergence, Position
+from samebits.factors.catalog import find
 
 
 class Held:
@@ -37,7 +39,9 @@ class Held:
         # A process among several may come to its step long after another one has passed the same number.
         ends_there = place.stream not in ("length", "outcome", "end", "product") and not place.process
         self.step = place.step if ends_there else None
-        self.plan = self.spare = plans.pinned_run(request, request.pinnable(), None if inquiry.is_short else self.step)
+        # What the user asked to vary does not move by itself: held, it may hide what does (workers, a generator).
+        self._pins = tuple(name for name in request.pinnable() if at.varied or not _is_only_varied(request, name))
+        self.plan = self.spare = plans.pinned_run(request, self._pins, None if inquiry.is_short else self.step)
         if self.step is not None:
             self.plan = replace(self.plan, keep_step=place.step, keep_streams=(place.stream,), keep_names=(place.name,))
         self.runs: list[Run] = []
@@ -58,12 +62,12 @@ class Held:
 
     def known(self, what: Hashable) -> list[Run]:
         """Runs that were released so, or held (None), in this round or an earlier one, and went far enough."""
-        runs = self.inquiry.known.get(what, [])
+        runs = self.inquiry.known.get((self._pins, what), [])
         return list(runs) if all(_reaches(run, self.step) for run in runs) else []
 
     def keep(self, what: Hashable, runs: Sequence[Run]) -> None:
         """Keep runs for later rounds."""
-        self.inquiry.known[what] = list(runs)
+        self.inquiry.known[self._pins, what] = list(runs)
 
     @property
     def base(self) -> Run:
@@ -122,6 +126,10 @@ class Held:
         place = self.differ(a, b)
         if place is not None:
             self.inquiry.doubt(DivergentRuns(a.id, b.id, place))
+
+
+def _is_only_varied(request: CheckRequest, name: str) -> bool:
+    return name in request.vary and not find(name).varies_between_runs
 
 
 def _reaches(run: Run, step: int | None) -> bool:
