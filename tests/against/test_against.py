@@ -165,10 +165,8 @@ def test_two_environments_that_agree(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_what_does_not_repeat_by_itself_is_undecided(tmp_path: Path) -> None:
     """No environment is accused of what a single one does, too."""
-    count = "len(open('runs.txt').read())"
-    (tmp_path / "train.py").write_text(
-        "open('runs.txt', 'a').write('x')\n" + TRAINING.replace("torch.rand(300)", f"torch.rand(300) * {count}", 1)
-    )
+    chance = "int(open('/proc/sys/kernel/random/uuid').read(2), 16) / 255"
+    (tmp_path / "train.py").write_text(TRAINING.replace("torch.rand(300)", f"torch.rand(300) * {chance}", 1))
     found = against(tmp_path, sys.executable, "train.py")
 
     assert found.returncode == 2
