@@ -38,7 +38,7 @@ SCRIPTS: dict[str, tuple[int, dict[str, int | None]]] = {
     ),
     "agent.py": (7, dict.fromkeys(("replay", "carried", "counter", "averaged"), 7)),
 }
-# What cannot be given back: a batch that was skipped, an order that was drawn before, and what belongs to another rank or begins another epoch.
+# What cannot be given back: a batch that was skipped, an order drawn before, what belongs to another rank or epoch.
 SUSPECTED = frozenset(("not-resumed", "order", "position", "look-ahead", "rank-state", "epoch"))
 SAMPLES = frozenset((("classifier.py", "sample-generators"), ("agent.py", "replay")))
 
