@@ -30,7 +30,7 @@ BUDGET = {
     "locking": 2380,
     "pricing": 850,
     "replay": 550,
-    "report": 4910,
+    "report": 4760,
     "resuming": 1660,
     "rng": 780,
     "runfolder": 2230,

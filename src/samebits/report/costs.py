@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from samebits.pricing.plan import DEFAULT_SET, Candidate
 from samebits.pricing.prices import Costs, Price, Ratio
 from samebits.report.documents.costs import CostDocument, PinSetDocument, PriceDocument
-from samebits.report.json import error_json
+from samebits.report.encoding import encoded, otherwise
 from samebits.report.places import counted
 from samebits.report.rows import laid_out, table
 
@@ -53,61 +53,36 @@ def _measured(costs: Costs) -> list[Price]:
 
 def cost_json(costs: Costs) -> CostDocument:
     """`samebits.cost/1`."""
-    return {
-        "schema": "samebits.cost/1",
-        "headline": _headline(costs) if costs.error is None or costs.signal else costs.error.message,
-        "command": costs.command,
-        "folder": str(costs.home),
-        "recorded_steps": costs.recorded_steps,
-        "block_steps": costs.block_steps,
-        "distinct_input_shapes": costs.shapes,
-        "nothing_pinned": None if costs.plain is None else _price_json(costs.plain),
-        "prices": [_price_json(price) for price in costs.prices],
-        "not_applicable": [{"factor": name, "reason": reason} for name, reason in costs.impossible],
-        "recommended": _set_json(costs.recommended, costs.command),
-        "pins_most": _set_json(costs.fullest, costs.command),
-        "is_noisy": costs.is_noisy,
-        "wall_seconds": round(costs.wall_seconds, 3),
-        "interrupted": None
-        if costs.signal is None
-        else {"signal": signal.Signals(costs.signal).name, "begun": list(costs.ran)},
-        "error": error_json(costs.error),
-    }
+    number, command = costs.signal, costs.command
+    return encoded(
+        CostDocument,
+        costs,
+        schema="samebits.cost/1",
+        headline=_headline(costs) if costs.error is None or number else costs.error.message,
+        folder=costs.home,
+        distinct_input_shapes=costs.shapes,
+        nothing_pinned=costs.plain,
+        not_applicable=[{"factor": name, "reason": reason} for name, reason in costs.impossible],
+        recommended=_set_json(costs.recommended, command),
+        pins_most=_set_json(costs.fullest, command),
+        wall_seconds=round(costs.wall_seconds, 3),
+        interrupted=None if number is None else {"signal": signal.Signals(number).name, "begun": list(costs.ran)},
+    )
 
 
 def _set_json(price: Price | None, command: str) -> PinSetDocument | None:
     if price is None:
         return None
     candidate = price.candidate
-    return {
-        "label": candidate.label,
-        "pins": list(candidate.pins),
-        "command": _command(candidate, command),
-        "code": _code(candidate),
-    }
+    return encoded(PinSetDocument, candidate, command=_command(candidate, command), code=_code(candidate))
 
 
-def _price_json(price: Price) -> PriceDocument:
-    ratio = price.ratio
+@otherwise(PriceDocument)
+def _price(price: Price) -> Mapping[str, object]:
     return {
         "label": price.candidate.label,
         "settings": {name: setting.mode for name, setting in price.candidate.settings.items()},
-        "ratio": None
-        if ratio is None
-        else {
-            "middle": ratio.middle,
-            "low": ratio.low,
-            "high": ratio.high,
-            "pairs": ratio.pairs,
-            "is_difference": ratio.is_difference,
-        },
-        "step_seconds": price.step_seconds,
         "first_step_seconds": price.first_seconds,
-        "peak_bytes": price.peak_bytes,
-        "repeats": price.repeats,
-        "diverges_at": price.diverges_at,
-        "failure": price.failure,
-        "not_measured": price.not_measured,
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping, Sequence
 
 from samebits.against.interpreters import Interpreter, Package
 from samebits.against.operations import OpMismatch
@@ -14,7 +15,7 @@ from samebits.report.documents.crossings import (
     InterpreterDocument,
     PackageDocument,
 )
-from samebits.report.json import distance_json, error_json, location_if_known, place_if_known, run_json
+from samebits.report.encoding import encoded, otherwise
 from samebits.report.origins import site_of
 from samebits.report.places import agreed, counted, distance_words, path_of, place_of, where, which
 from samebits.report.rows import laid_out, not_seen
@@ -184,57 +185,46 @@ def _ran(found: Crossing) -> Rows:
 
 def against_json(found: Crossing) -> AgainstDocument:
     """`samebits.against/1`."""
-    return {
-        "schema": "samebits.against/1",
-        "verdict": found.kind,
-        "headline": headline(found),
-        "command": found.command,
-        "folder": str(found.home),
-        "here": _side(found.here, [run.id for run in found.runs if run.id not in found.there_runs]),
-        "there": _side(found.there, list(found.there_runs)),
-        "runs": [run_json(run) for run in found.runs],
-        "first_divergence": place_if_known(None if found.divergent is None else found.divergent.divergence),
-        "operation": None if found.across is None else _across(found.across),
-        "packages": [_package(one) for one in found.packages],
-        "pinned": list(found.pinned),
-        "steps": found.steps,
-        "streams": list(found.streams),
-        "notes": list(found.notes),
-        "not_observed": list(found.not_observed),
-        "interrupted": None if found.signal is None else signal.Signals(found.signal).name,
-        "error": error_json(found.error),
-    }
+    return encoded(
+        AgainstDocument,
+        found,
+        schema="samebits.against/1",
+        verdict=found.kind,
+        headline=headline(found),
+        folder=found.home,
+        here=_side(found.here, [run.id for run in found.runs if run.id not in found.there_runs]),
+        there=_side(found.there, found.there_runs),
+        first_divergence=None if found.divergent is None else found.divergent.divergence,
+        operation=found.across,
+        interrupted=None if found.signal is None else signal.Signals(found.signal).name,
+    )
 
 
-def _side(side: Interpreter, runs: list[int]) -> InterpreterDocument:
-    return {"path": side.path, "python": side.python, "torch": side.packages.get("torch", ""), "runs": runs}
+def _side(side: Interpreter, runs: Sequence[int]) -> InterpreterDocument:
+    return encoded(InterpreterDocument, side, torch=side.packages.get("torch", ""), runs=runs)
 
 
-def _package(one: Package) -> PackageDocument:
-    return {"name": one.name, "here": one.here or None, "there": one.there or None, "relation": one.relation}
+@otherwise(PackageDocument)
+def _package(one: Package) -> Mapping[str, object]:
+    return {"here": one.here or None, "there": one.there or None}
 
 
-def _across(across: Across) -> AcrossDocument:
+@otherwise(AcrossDocument)
+def _across(across: Across) -> Mapping[str, object]:
     mismatch = across.mismatch
     kind = mismatch.row.kind
     return {
-        "finding": mismatch.finding,
-        "step": mismatch.step,
+        **{name: getattr(mismatch, name) for name in ("finding", "step", "names")},
+        **{name: getattr(kind, name) for name in ("op", "pass_", "module")},
         "index": None if mismatch.a is None else mismatch.a.index,
         "index_there": None if mismatch.b is None else mismatch.b.index,
-        "op": kind.op,
-        "pass_": kind.pass_,
-        "module": kind.module,
-        "location": location_if_known(site_of(kind)),
-        "names": list(mismatch.names),
+        "location": site_of(kind),
         "instead_here": [row.kind.op for row in mismatch.instead_a],
         "instead_there": [row.kind.op for row in mismatch.instead_b],
         "paired": across.aligned.pairs,
         "only_here": across.aligned.only_here,
         "only_there": across.aligned.only_there,
-        "distance": None if across.distance is None else distance_json(across.distance),
         "replay": _replayed(across),
-        "confirmed": across.confirmed,
         "message": describe(across),
     }
 

@@ -11,13 +11,14 @@ from samebits.base.errors import SamebitsError
 from samebits.base.printable import printable
 from samebits.base.sites import Site
 from samebits.checking.evidence import CONFIDENCE, detectable_rate
-from samebits.checking.verdict import Cause, CheckVerdict, DivergentRuns, Origin, OriginOnRank, RunRecord, VerdictKind
+from samebits.checking.facts import Shown
+from samebits.checking.verdict import Cause, CheckVerdict, Origin, OriginOnRank, Reseeded, RunRecord, VerdictKind
 from samebits.comparison.locate import Divergence
 from samebits.comparison.ops import OpDivergence
 from samebits.comparison.runs import Diff
 from samebits.comparison.values import Distance
 from samebits.factors.catalog import find
-from samebits.factors.pinning import Status
+from samebits.factors.pinning import FactorStatus, Status
 from samebits.replay.runner import Replay
 from samebits.report.causes import advice, evidence, excluded, remedy_state, unknown_line, unknown_what
 from samebits.report.diffs import diff_notes
@@ -25,18 +26,20 @@ from samebits.report.documents import DOCUMENTS
 from samebits.report.documents.checks import (
     CauseDocument,
     CheckDocument,
-    FirstDivergenceDocument,
+    EvidenceDocument,
     InterruptedCheckDocument,
     RemedyDocument,
     RestsOnDocument,
+    SeededDocument,
+    ShownDocument,
 )
 from samebits.report.documents.diffs import DiffDocument, FirstOpDocument
-from samebits.report.documents.factors import FactorsDocument
+from samebits.report.documents.factors import FactorDocument, FactorsDocument
 from samebits.report.documents.origins import (
     CalledAgainDocument,
+    OpDocument,
     OpPlaceDocument,
     OriginDocument,
-    ProducerDocument,
     ReplayDocument,
 )
 from samebits.report.documents.shared import (
@@ -44,14 +47,13 @@ from samebits.report.documents.shared import (
     DivergenceDocument,
     ErrorDocument,
     LocationDocument,
-    PlaceDocument,
     RunDocument,
     TrainedDocument,
 )
+from samebits.report.encoding import encoded, otherwise
 from samebits.report.origins import describe_finding, describe_op, origin_rows, other_origin, site_of
 from samebits.report.places import detail_of
 from samebits.report.text import check_text, remedy_command
-from samebits.runfolder.ops import Producer
 
 
 def dumped(document: Mapping[str, object]) -> str:
@@ -61,41 +63,31 @@ def dumped(document: Mapping[str, object]) -> str:
 
 def check_json(verdict: CheckVerdict) -> CheckDocument:
     """`samebits.check/1`."""
-    return {
-        "schema": "samebits.check/1",
-        "verdict": verdict.kind,
-        "headline": check_text(verdict).splitlines()[0],
-        "command": verdict.command,
-        "folder": str(verdict.home),
-        "runs": [run_json(run) for run in verdict.runs],
-        "varied": list(verdict.varied),
-        "pinned": list(verdict.pinned),
-        "trained": _trained(verdict),
-        "first_divergence": _first(verdict),
-        "origin": None if verdict.origin is None else origin_json(verdict.origin),
-        "further_origins": [origin_json(origin) for origin in verdict.origins[1:]],
-        "causes": [_cause(cause) for cause in verdict.causes] + _unknown(verdict),
-        "remedy": _remedy(verdict),
-        "rests_on": _rests_on(verdict),
-        "steps_checked": verdict.steps_checked,
-        "complete": verdict.is_complete,
-        "wall_seconds": round(verdict.took_seconds, 3),
-        "left_out": [{"factor": one.factor, "mode": one.mode, "why": one.why} for one in verdict.left_out],
-        "untested": list(verdict.untested),
-        "notes": list(verdict.notes),
-        "streams": list(verdict.streams),
-        "not_observed": list(verdict.not_observed),
-        "interrupted": None if verdict.signal is None else _interrupted(verdict, verdict.signal),
-        "error": error_json(verdict.error),
-        "record": verdict.to_json(),
-    }
+    return encoded(
+        CheckDocument,
+        verdict,
+        schema="samebits.check/1",
+        verdict=verdict.kind,
+        headline=check_text(verdict).splitlines()[0],
+        folder=verdict.home,
+        trained=_trained(verdict),
+        first_divergence=_first(verdict),
+        further_origins=verdict.origins[1:],
+        causes=[*verdict.causes, *_unknown(verdict)],
+        remedy=_remedy(verdict),
+        rests_on=_rests_on(verdict),
+        complete=verdict.is_complete,
+        wall_seconds=round(verdict.took_seconds, 3),
+        interrupted=None if verdict.signal is None else _interrupted(verdict, verdict.signal),
+        record=verdict.to_json(),
+    )
 
 
-def _trained(verdict: CheckVerdict) -> TrainedDocument:
+def _trained(verdict: CheckVerdict) -> Mapping[str, object]:
     kind: VerdictKind = verdict.kind
     if verdict.divergent is not None:
         kind = "same" if verdict.alike else "undecided" if verdict.trained is None else "different"
-    return {"verdict": kind, "first_divergence": place_if_known(verdict.trained)}
+    return encoded(TrainedDocument, None, verdict=kind, first_divergence=verdict.trained)
 
 
 def _interrupted(verdict: CheckVerdict, number: int) -> InterruptedCheckDocument:
@@ -116,7 +108,7 @@ def unanswered(kind: str, error: SamebitsError) -> dict[str, object]:
         "verdict": "undecided",
         "headline": error.message,
         "failure": error.message,
-        "error": error_json(error),
+        "error": encoded(ErrorDocument, error),
     }
     hints = get_type_hints(DOCUMENTS[kind])
     return {name: known[name] if name in known else _nothing(hint) for name, hint in hints.items()}
@@ -132,246 +124,140 @@ def _nothing(hint: object) -> object:
     return cast("type[float]", hint)()
 
 
-def error_json(error: SamebitsError | None) -> ErrorDocument | None:
-    """An error as data."""
-    return None if error is None else {"kind": error.kind, "message": error.message, "hint": error.hint}
-
-
 def diff_json(diff: Diff) -> DiffDocument:
     """`samebits.diff/1`."""
     found = diff.comparison
-    return {
-        "schema": "samebits.diff/1",
-        "verdict": "same" if diff.same else "different",
-        "trained": {
-            "verdict": "same" if found.same_training else "different",
-            "first_divergence": place_if_known(found.trained),
-        },
-        "runs": [str(diff.a), str(diff.b)],
-        "first_divergence": None if found.divergence is None else _divergence(found.divergence, diff.distance),
-        "first_op": None if found.op is None else _first_op(found.op),
-        "streams": list(found.streams),
-        "compares_ops": found.compares_ops,
-        "not_observed": list(found.not_seen),
-        "notes": diff_notes(diff),
-        "error": None,
-    }
+    trained = "same" if found.same_training else "different"
+    return encoded(
+        DiffDocument,
+        found,
+        schema="samebits.diff/1",
+        verdict="same" if diff.same else "different",
+        trained=encoded(TrainedDocument, None, verdict=trained, first_divergence=found.trained),
+        runs=[str(diff.a), str(diff.b)],
+        first_divergence=None if found.divergence is None else _divergence(found.divergence, diff.distance),
+        first_op=found.op,
+        not_observed=found.not_seen,
+        notes=diff_notes(diff),
+        error=None,
+    )
 
 
-def _first_op(op: OpDivergence) -> FirstOpDocument:
+@otherwise(FirstOpDocument)
+def _first_op(op: OpDivergence) -> Mapping[str, object]:
     kind = op.row.kind
-    return {
-        "step": op.step,
-        "index": op.index,
-        "rank": op.rank,
-        "finding": op.finding,
-        "op": kind.op,
-        "pass": kind.pass_,
-        "module": kind.module,
-        "location": location_if_known(site_of(kind)),
-        "names": list(op.names),
-        "message": describe_op(op),
-    }
+    named = {"op": kind.op, "pass": kind.pass_, "module": kind.module, "location": site_of(kind)}
+    return {**named, "message": describe_op(op)}
 
 
 def factors_json(status: Status) -> FactorsDocument:
     """`samebits.factors/1`."""
+    return encoded(FactorsDocument, None, schema="samebits.factors/1", factors=[*status])
+
+
+@otherwise(FactorDocument)
+def _factor(one: FactorStatus) -> Mapping[str, object]:
+    seen, factor = one.observation, find(one.name)
     return {
-        "schema": "samebits.factors/1",
-        "factors": [
-            {
-                "name": factor.name,
-                "scope": factor.scope,
-                "summary": factor.summary,
-                "in_effect": factor.observation.value,
-                "held": factor.observation.held,
-                "can_pin": factor.observation.can_pin,
-                "reason": factor.observation.reason,
-                "too_late_since": find(factor.name).too_late,
-                "pinned_by_default": find(factor.name).pinned_by_default,
-                "varied_by_default": find(factor.name).varied_by_default,
-            }
-            for factor in status
-        ],
+        "in_effect": seen.value,
+        "held": seen.held,
+        "can_pin": seen.can_pin,
+        "reason": seen.reason,
+        "too_late_since": factor.too_late,
+        "pinned_by_default": factor.pinned_by_default,
+        "varied_by_default": factor.varied_by_default,
     }
 
 
-def run_json(run: RunRecord) -> RunDocument:
-    """One run as data."""
-    return {
-        "id": run.id,
-        "role": run.role,
-        "pinned": list(run.pinned),
-        "varied": list(run.varied),
-        "exit_code": run.exit_code,
-        "steps": run.steps,
-        "ranks": run.ranks,
-        "wall_seconds": round(run.wall_seconds, 3),
-        "timed_out": run.timed_out,
-        "stopped": run.stopped,
-        "folder": str(run.folder),
-    }
+@otherwise(RunDocument)
+def _run(run: RunRecord) -> Mapping[str, object]:
+    return {"wall_seconds": round(run.wall_seconds, 3)}
 
 
-def _divergent(divergent: DivergentRuns | None) -> FirstDivergenceDocument | None:
+def _first(verdict: CheckVerdict) -> Mapping[str, object] | None:
+    """The place in the recorded streams; and, where the operation is known, which one it is."""
+    divergent = verdict.divergent
     if divergent is None:
         return None
-    return {**_divergence(divergent.divergence, divergent.distance), "runs": [divergent.a, divergent.b]}
-
-
-def _first(verdict: CheckVerdict) -> FirstDivergenceDocument | None:
-    """The place in the recorded streams; and, where the operation is known, which one it is."""
-    found = _divergent(verdict.divergent)
-    if found is None or verdict.origin is None:
+    found = {**_divergence(divergent.divergence, divergent.distance), "runs": [divergent.a, divergent.b]}
+    if verdict.origin is None:
         return found
     kind = verdict.origin.first.place.row.kind
-    return {**found, "op": kind.op, "pass": kind.pass_, "location": location_if_known(site_of(kind))}
+    site = site_of(kind)
+    location = None if site is None else encoded(LocationDocument, site)
+    return {**found, "op": kind.op, "pass": kind.pass_, "location": location}
 
 
-def origin_json(origin: Origin) -> OriginDocument:
-    """The operation at which two runs diverge."""
+def _divergence(place: Divergence, distance: Distance | None) -> Mapping[str, object]:
+    tensors = {"differing": place.differing, "total": place.total}
+    more: dict[str, object] = {"op": None, "pass": None, "location": None, "detail": detail_of(place)}
+    return encoded(DivergenceDocument, place, tensors=tensors, distance=distance, **more)
+
+
+@otherwise(OriginDocument)
+def _origin(origin: Origin) -> Mapping[str, object]:
     return {
-        "runs": [origin.a, origin.b],
-        "pairs": origin.pairs,
         **_op_place(origin.first),
+        "runs": [origin.a, origin.b],
         "message": describe_finding(origin),
         "summary": other_origin(origin),
         "rows": [{"label": label, "text": text} for label, text in origin_rows(origin)],
-        "is_accused": origin.is_accused,
-        "distance": None if origin.distance is None else distance_json(origin.distance),
-        "unobserved_write": list(origin.unobserved_write),
-        "changed_meanwhile": list(origin.changed_meanwhile),
-        "shared": list(origin.shared),
-        "replay": None if origin.replay is None else replay_json(origin.replay),
-        "operands": None if origin.operands is None else str(origin.operands),
-        "ranks": [_op_place(rank) for rank in origin.ranks],
     }
 
 
-def _op_place(on_rank: OriginOnRank) -> OpPlaceDocument:
+@otherwise(OpPlaceDocument)
+def _op_place(on_rank: OriginOnRank) -> Mapping[str, object]:
     place = on_rank.place
     kind = place.row.kind
     return {
-        "finding": place.finding,
-        "rank": place.rank,
-        "step": place.step,
-        "index": place.index,
+        **{name: getattr(place, name) for name in ("finding", "rank", "step", "index", "names")},
         "op": kind.op,
         "pass": kind.pass_,
         "backward_of": kind.backward_of or None,
         "module": kind.module,
-        "location": location_if_known(site_of(kind)),
-        "names": list(place.names),
+        "location": site_of(kind),
         "extra_in": place.extra_in or None,
-        "extra": [{"op": row.kind.op, "location": location_if_known(site_of(row.kind))} for row in place.extra],
+        "extra": [encoded(OpDocument, row.kind, location=site_of(row.kind)) for row in place.extra],
         "received": on_rank.is_received,
         "uninitialized": on_rank.is_uninitialized,
-        "producer": None if on_rank.producer is None else _producer(on_rank.producer),
+        "producer": on_rank.producer,
     }
 
 
-def _producer(one: Producer) -> ProducerDocument:
-    return {
-        "step": one.step,
-        "index": one.index,
-        "op": one.op,
-        "module": one.module,
-        "path": one.path,
-        "line": one.line,
-        "function": one.function,
-        "uninitialized": one.uninitialized,
-    }
-
-
-def replay_json(replay: Replay) -> CalledAgainDocument:
-    """What calling an operation again showed."""
-    return {
-        "confirmed": replay.is_confirmed,
-        "racy": replay.is_racy,
-        "distinct": replay.distinct,
-        "gives_recorded": replay.gives_recorded,
-        "conditions": [
-            {"name": one.name, "calls": one.calls, "results": one.results, "which": list(one.which)}
-            for one in replay.conditions
-        ],
-        "script": None if replay.script is None else str(replay.script),
-        "failure": replay.failure or None,
-    }
+@otherwise(CalledAgainDocument)
+def _called_again(replay: Replay) -> Mapping[str, object]:
+    return {"confirmed": replay.is_confirmed, "racy": replay.is_racy, "failure": replay.failure or None}
 
 
 def replayed_json(operands: str, replay: Replay) -> ReplayDocument:
     """`samebits.replay/1`."""
     verdict: VerdictKind = "undecided" if replay.failure else "different" if replay.is_confirmed else "same"
+    own = {"schema": "samebits.replay/1", "verdict": verdict, "operands": operands, "error": None}
+    return encoded(ReplayDocument, replay, **_called_again(replay), **own)
+
+
+@otherwise(CauseDocument)
+def _cause(cause: Cause) -> Mapping[str, object]:
+    own, site = cause.evidence, cause.site
     return {
-        "schema": "samebits.replay/1",
-        "verdict": verdict,
-        "operands": operands,
-        **replay_json(replay),
-        "error": None,
-    }
-
-
-def _divergence(place: Divergence, distance: Distance | None) -> DivergenceDocument:
-    return {
-        "step": place.step,
-        "stream": place.stream,
-        "name": place.name,
-        "rank": place.rank,
-        "ranks": list(place.ranks),
-        "process": place.process,
-        "op": None,
-        "pass": None,
-        "location": None,
-        "tensors": {"differing": place.differing, "total": place.total},
-        "distance": None if distance is None else distance_json(distance),
-        "generators": list(place.generators),
-        "detail": detail_of(place),
-    }
-
-
-def distance_json(distance: Distance) -> DistanceDocument:
-    """How far two tensors lie apart, as data."""
-    return {
-        "elements": distance.elements,
-        "total": distance.total,
-        "max_ulp": distance.max_ulp,
-        "max_relative": distance.max_relative,
-    }
-
-
-def _cause(cause: Cause) -> CauseDocument:
-    own = cause.evidence
-    return {
-        "factor": cause.factor,
-        "what": cause.what,
-        "location": location_if_known(cause.site, cause.source),
-        "locations": [location_json(site) for site in (cause.site, *cause.others) if site is not None],
-        "fixed_together": cause.fixed_together,
-        "shown_by": [
-            {"what": shown.what, "location": location_json(shown.site), "fix": shown.fix or None}
-            for shown in cause.shown_by
-        ],
-        "seeded_late": None if cause.seeded_late is None else location_json(cause.seeded_late),
-        "likely": cause.likely,
-        "confirmed": cause.confirmed,
-        "distance": None if cause.distance is None else distance_json(cause.distance),
+        "location": None if site is None else _located(site, cause.source),
+        "locations": [one for one in (site, *cause.others) if one is not None],
         "on_this_machine": cause.varies_between_runs,
         "evidence": evidence(cause),
-        "runs": {
-            "held": list(own.held),
-            "released": list(own.released),
-            "differing": own.strays,
-            "left_alone": own.diverged,
-            "chance": own.chance,
-            "limit": own.limit,
-        },
+        "runs": encoded(EvidenceDocument, own, differing=own.strays, left_alone=own.diverged),
     }
+
+
+@otherwise(ShownDocument)
+def _shown(shown: Shown) -> Mapping[str, object]:
+    return {"location": shown.site, "fix": shown.fix or None}
 
 
 def _unknown(verdict: CheckVerdict) -> list[CauseDocument]:
     unknown = verdict.unknown
     if unknown is None:
         return []
+    distance = unknown.divergent.distance
     return [
         {
             "factor": "unknown",
@@ -381,16 +267,13 @@ def _unknown(verdict: CheckVerdict) -> list[CauseDocument]:
             "fixed_together": False,
             "likely": False,
             "confirmed": False,
-            "distance": None if unknown.divergent.distance is None else distance_json(unknown.divergent.distance),
+            "distance": None if distance is None else encoded(DistanceDocument, distance),
             "on_this_machine": True,
             "evidence": unknown_line(unknown).removeprefix("unknown: "),
             "runs": None,
-            "seeded": [
-                {"what": one.what, "values": [one.a, one.b], "location": location_json(one.site, one.source)}
-                for one in unknown.seeds
-            ],
+            "seeded": [encoded(SeededDocument, one) for one in unknown.seeds],
             "witnessed": [
-                {"factor": name, "what": entry.what, "location": location_json(entry.site, entry.source)}
+                {"factor": name, "what": entry.what, "location": _located(entry.site, entry.source)}
                 for name, entry in unknown.witnessed
             ],
             "excluded": excluded(verdict),
@@ -398,6 +281,16 @@ def _unknown(verdict: CheckVerdict) -> list[CauseDocument]:
             "next": advice(verdict),
         }
     ]
+
+
+@otherwise(SeededDocument)
+def _seeded(one: Reseeded) -> Mapping[str, object]:
+    return {"values": [one.a, one.b], "location": _located(one.site, one.source)}
+
+
+def _located(site: Site, source: str) -> LocationDocument:
+    """A line of code; as it was when it ran, where that is known."""
+    return encoded(LocationDocument, site, source=source or site.source)
 
 
 def _rests_on(verdict: CheckVerdict) -> RestsOnDocument | None:
@@ -409,41 +302,14 @@ def _rests_on(verdict: CheckVerdict) -> RestsOnDocument | None:
 
 
 def _remedy(verdict: CheckVerdict) -> RemedyDocument | None:
-    if verdict.remedy is None:
+    remedy = verdict.remedy
+    if remedy is None:
         return None
-    return {
-        "pins": list(verdict.remedy.pins),
-        "command": remedy_command(verdict),
-        "verified": verdict.remedy.verified,
-        "diverged": verdict.remedy.diverged,
-        "runs": list(verdict.remedy.runs),
-        "to_the_end": list(verdict.remedy.whole),
-        "rest_varied": verdict.remedy.varied,
-        "chance": verdict.remedy.chance,
-        "state": remedy_state(verdict.remedy, verdict.is_complete),
-        "code": list(verdict.remedy.code),
-    }
-
-
-def place_if_known(place: Divergence | None) -> PlaceDocument | None:
-    """The first place at which two runs differ, without what was compared; None where they do not."""
-    if place is None:
-        return None
-    return {
-        "step": place.step,
-        "stream": place.stream,
-        "name": place.name,
-        "rank": place.rank,
-        "differing": place.differing,
-        "total": place.total,
-    }
-
-
-def location_json(site: Site, source: str = "") -> LocationDocument:
-    """A line of code."""
-    return {"path": site.path, "line": site.line, "function": site.function, "source": source or site.source}
-
-
-def location_if_known(site: Site | None, source: str = "") -> LocationDocument | None:
-    """The same; None where no line is known."""
-    return None if site is None else location_json(site, source)
+    return encoded(
+        RemedyDocument,
+        remedy,
+        command=remedy_command(verdict),
+        to_the_end=remedy.whole,
+        rest_varied=remedy.varied,
+        state=remedy_state(remedy, verdict.is_complete),
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 
 from samebits.checking.verdict import CheckVerdict
@@ -10,13 +10,13 @@ from samebits.locking.code import CodeChange
 from samebits.locking.entries import Locked
 from samebits.locking.verdict import EntriesVerified, EntryLocked, EnvironmentDifference, LockDivergence, Verified
 from samebits.report.documents.locks import (
-    CodeChangeDocument,
     LockDivergenceDocument,
     LockDocument,
     VerifiedDocument,
     VerifyDocument,
 )
-from samebits.report.json import check_json, error_json
+from samebits.report.encoding import encoded, otherwise
+from samebits.report.json import check_json
 from samebits.report.places import agreed, counted, path_of, stream_words
 from samebits.report.rows import laid_out, not_seen
 from samebits.report.text import check_text
@@ -256,96 +256,52 @@ def _locked_steps(found: EntryLocked) -> int:
 
 def verify_json(found: EntriesVerified) -> VerifyDocument:
     """`samebits.verify/1`."""
-    alone = found.entries[0].error if len(found.entries) == 1 else None
-    return {
-        "schema": "samebits.verify/1",
-        "verdict": found.kind,
-        "headline": verify_headline(found),
-        "lockfile": str(found.lockfile),
-        "entries": [_verified(one, found) for one in found.entries],
-        "error": error_json(alone),
-    }
+    entries = [encoded(VerifiedDocument, one, headline=headline_of(one, found)) for one in found.entries]
+    return encoded(
+        VerifyDocument,
+        found,
+        schema="samebits.verify/1",
+        verdict=found.kind,
+        headline=verify_headline(found),
+        entries=entries,
+        error=found.entries[0].error if len(entries) == 1 else None,
+    )
 
 
-def _verified(one: Verified, found: EntriesVerified) -> VerifiedDocument:
+@otherwise(VerifiedDocument)
+def _verified(one: Verified) -> Mapping[str, object]:
     return {
-        "name": one.name,
         "verdict": one.kind,
-        "headline": headline_of(one, found),
-        "command": one.command,
-        "environment": _environment(one.environment),
-        "environment_name": one.environment.name if one.environment.torch else "",
+        **_environment(one.environment),
         "held_against": one.home,
-        "differences": [
-            {
-                "name": difference.name,
-                "locked": difference.locked,
-                "here": difference.here,
-                "can_change_bits": difference.can_change_bits,
-                "why": difference.why,
-            }
-            for difference in one.differences
-        ],
-        "divergences": [_divergence(place) for place in one.divergences],
         "steady": one.is_steady,
-        "agrees_with": one.agrees_with,
-        "steps": one.steps,
-        "streams": list(one.streams),
-        "code": _changes(one.code),
-        "variables": list(one.variables),
         "commit": "" if one.locked is None else one.locked.commit,
-        "folder": None if one.folder is None else str(one.folder),
-        "written": one.written,
-        "wall_seconds": one.wall_seconds,
-        "notes": list(one.notes),
-        "not_observed": list(one.not_observed),
-        "error": error_json(one.error),
     }
 
 
-def _changes(changes: Sequence[CodeChange]) -> list[CodeChangeDocument]:
-    return [{"path": one.path, "how": one.how, "line": one.line, "lines": one.lines} for one in changes]
+@otherwise(LockDivergenceDocument)
+def _divergence(place: LockDivergence) -> Mapping[str, object]:
+    losses = None if place.losses is None else (list(place.losses[0]), list(place.losses[1]))
+    return {"exact": place.is_exact, "losses": losses, "message": divergence_line(place)}
 
 
-def _divergence(place: LockDivergence) -> LockDivergenceDocument:
-    return {
-        "what": place.what,
-        "step": place.step,
-        "agreed": place.agreed,
-        "exact": place.is_exact,
-        "streams": list(place.streams),
-        "seen": place.seen,
-        "losses": None if place.losses is None else (list(place.losses[0]), list(place.losses[1])),
-        "lengths": place.lengths,
-        "path": place.path,
-        "recordings": place.recordings,
-        "message": divergence_line(place),
-    }
-
-
-def _environment(environment: Environment) -> dict[str, str]:
-    return {name: value for name, value in asdict(environment).items() if value}
+def _environment(environment: Environment) -> Mapping[str, object]:
+    fields = {name: value for name, value in asdict(environment).items() if value}
+    return {"environment": fields, "environment_name": environment.name if environment.torch else ""}
 
 
 def lock_json(found: EntryLocked) -> LockDocument:
     """`samebits.lock/1`."""
-    return {
-        "schema": "samebits.lock/1",
-        "verdict": found.kind,
-        "headline": lock_headline(found),
-        "name": found.name,
-        "command": found.command,
-        "lockfile": str(found.lockfile),
-        "environment": _environment(found.environment),
-        "environment_name": found.environment.name if found.environment.torch else "",
-        "repeats": None if found.locked is None else found.locked.repeats,
-        "steps": _locked_steps(found),
-        "streams": [] if found.locked is None else list(found.locked.streams),
-        "is_new": found.is_new,
-        "changed": None if found.changed is None else _divergence(found.changed),
-        "check": None if found.check is None else check_json(found.check),
-        "folder": None if found.folder is None else str(found.folder),
-        "notes": list(found.notes),
-        "not_observed": list(found.not_observed),
-        "error": error_json(found.error),
-    }
+    locked = found.locked
+    return encoded(
+        LockDocument,
+        found,
+        schema="samebits.lock/1",
+        verdict=found.kind,
+        headline=lock_headline(found),
+        **_environment(found.environment),
+        repeats=None if locked is None else locked.repeats,
+        steps=_locked_steps(found),
+        streams=() if locked is None else locked.streams,
+        check=None if found.check is None else check_json(found.check),
+    )

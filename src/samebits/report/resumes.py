@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 
 from samebits.report.documents.resumes import MissingDocument, ResumeDocument, TrialDocument
-from samebits.report.json import error_json, location_if_known, place_if_known, run_json
+from samebits.report.encoding import encoded, otherwise
 from samebits.report.places import counted, place_of, where, which
 from samebits.report.rows import laid_out, not_seen
 from samebits.resuming.missing import MOST_TOLD, told
@@ -178,52 +179,36 @@ def _ran(found: Resumption) -> list[tuple[str, str]]:
 def resume_json(found: Resumption) -> ResumeDocument:
     """`samebits.resume/1`."""
     first = found.first
-    return {
-        "schema": "samebits.resume/1",
-        "verdict": found.kind,
-        "headline": _headline(found),
-        "command": found.command,
-        "resumed_with": found.again,
-        "folder": str(found.home),
-        "runs": [run_json(run) for run in found.runs],
-        "steps": found.steps,
-        "saved_step": None if first is None else first.saved_step,
-        "resumed_step": None if first is None else first.resumed_step,
-        "first_divergence": None if first is None else place_if_known(first.divergence),
-        "missing": [] if first is None else [_missing(one) for one in first.missing],
-        "saved_at": None if first is None else location_if_known(first.checkpoint.saved_at),
-        "loaded_at": None if first is None else location_if_known(first.checkpoint.loaded_at),
-        "rests_on": _rests_on(found) if found.trials else "",
-        "trials": [_trial(trial) for trial in found.trials],
-        "seed": found.seed,
-        "not_observed": list(found.not_observed),
-        "interrupted": None if found.signal is None else signal.Signals(found.signal).name,
-        "error": error_json(found.trouble),
-    }
+    return encoded(
+        ResumeDocument,
+        found,
+        schema="samebits.resume/1",
+        verdict=found.kind,
+        headline=_headline(found),
+        resumed_with=found.again,
+        folder=found.home,
+        saved_step=None if first is None else first.saved_step,
+        resumed_step=None if first is None else first.resumed_step,
+        first_divergence=None if first is None else first.divergence,
+        missing=[] if first is None else first.missing,
+        saved_at=None if first is None else first.checkpoint.saved_at,
+        loaded_at=None if first is None else first.checkpoint.loaded_at,
+        rests_on=_rests_on(found) if found.trials else "",
+        interrupted=None if found.signal is None else signal.Signals(found.signal).name,
+        error=found.trouble,
+    )
 
 
-def _trial(trial: Trial) -> TrialDocument:
+@otherwise(TrialDocument)
+def _trial(trial: Trial) -> Mapping[str, object]:
     return {
         "signal": f"SIG{trial.signal}",
-        "killed_after": trial.killed_after,
-        "torn": trial.torn,
-        "saved_step": trial.saved_step,
-        "resumed_step": trial.resumed_step,
         "steps_compared": trial.compared,
-        "first_divergence": place_if_known(trial.divergence),
-        "missing": [_missing(one) for one in trial.missing],
+        "first_divergence": trial.divergence,
         "checkpoint": trial.checkpoint.path,
-        "runs": list(trial.runs),
-        "error": error_json(trial.error),
     }
 
 
-def _missing(missing: Missing) -> MissingDocument:
-    return {
-        "state": missing.state,
-        "confirmed": missing.confirmed,
-        "location": location_if_known(missing.location),
-        "evidence": missing.evidence,
-        "rank": missing.rank,
-        "remedy": remedy(missing.state),
-    }
+@otherwise(MissingDocument)
+def _missing(missing: Missing) -> Mapping[str, object]:
+    return {"remedy": remedy(missing.state)}
