@@ -31,7 +31,7 @@ def digest_of_path(path: Path) -> str:
 
 
 def is_written(path: Path, since: float) -> bool:
-    """Whether there is something, and all of it was written since.
+    """Whether there is something, and all of it was written later.
 
     Args:
         path: a file, or a folder of files.
@@ -41,7 +41,7 @@ def is_written(path: Path, since: float) -> bool:
         times = [one.stat().st_ctime for one in (_files_in(path) if path.is_dir() else (path,))]
     except OSError:
         return False
-    return bool(times) and min(times) >= since
+    return bool(times) and min(times) > since
 
 
 def _of_file(path: Path) -> str:

@@ -95,9 +95,10 @@ def run_once(request: CheckRequest, artifacts: Iterable[str], home: Path, role: 
     pool = RunPool(request, home, watch)
     made: dict[str, str | None] = {}
     compared = set[str]()
-    began = time.time()
+    started = time.time()
 
     def digest(_: Outcome, place: Place) -> None:
+        began = pool.workspace.began(place) if place.copy else started
         for path in artifacts:
             seen = os.path.join(place.start, with_run_folder([path], place.files)[0])
             compared.add(os.path.normpath(seen))

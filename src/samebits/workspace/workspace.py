@@ -253,13 +253,14 @@ class Workspace:
         self.is_prepared, self.prepared = False, frozenset()
         remove(self._tree(PREPARED))
 
+    def began(self, place: Place) -> float:
+        """When the copy of a run was whole (seconds, as `time.time`): what has become what it is later, it has made."""
+        # Copies have the times of what they are copies of; when a file became what it is nobody can set.
+        return os.lstat(self._work_of(place) / _BEGAN).st_ctime
+
     def changed(self, place: Place) -> list[str]:
         """The files that a run has made or changed in its copy, as paths in the user's folder."""
-        if not place.copy:
-            return []
-        # Copies have the times of what they are copies of; when a file became what it is nobody can set.
-        began = os.lstat(self._work_of(place) / _BEGAN).st_ctime_ns
-        return list(_newer(place.copy, began, self.folder))
+        return list(_newer(place.copy, self.began(place), self.folder)) if place.copy else []
 
     def products(self, place: Place, reached: Collection[str]) -> dict[str, Path]:
         """What a run has made and left, as the user calls it → where it lies as long as its place is there.
@@ -283,12 +284,12 @@ class Workspace:
         clear(self.home)
 
 
-def _newer(copy: str, began: int, folder: str) -> Iterator[str]:
+def _newer(copy: str, began: float, folder: str) -> Iterator[str]:
     for where, _, names in os.walk(copy):
         for name in names:
             path = os.path.join(where, name)
             with suppress(OSError):
-                if os.lstat(path).st_ctime_ns > began and "__pycache__" not in path:
+                if os.lstat(path).st_ctime > began and "__pycache__" not in path:
                     yield folder + path[len(copy) :]
 
 
