@@ -249,6 +249,7 @@ def judged(seed: int) -> "Counter[str]":
     confirmed = {cause.factor for cause in found.causes if cause.confirmed}
     assert found.remedy is None or set(found.remedy.pins) >= confirmed - {LEFT}
     assert found.unknown is None or found.divergent is not None
+    assert len({one.name for one in found.accused}) == len(found.accused)
     is_chancy = bool(script.coins or script.drifts or script.turns or script.noise or script.lottery)
     count = Counter(checks=1, runs=len(simulation.runs), different=found.divergent is not None)
     count["chancy and different"] = is_chancy and found.divergent is not None

@@ -100,7 +100,7 @@ class Round:
         """A remedy that holds at this place; None where none does. Unless another round follows, all is confirmed."""
         before = list(self.accused)
         while True:
-            suspect = yield from self.lineup.next(is_anyone_accused=bool(self.accused))
+            suspect = yield from self.lineup.next([one.name for one in self.accused])
             if suspect is not None:
                 self.accused.append(suspect)
             pins = tuple(in_order([one.name for one in self.accused]))

@@ -124,14 +124,14 @@ class Lineup:
             Release(tuple(name for name in others if find(name).selects_algorithm), 0, LEFT_ALONE_RUNS),
         ]
 
-    def next(self, *, is_anyone_accused: bool) -> Asking[Suspect | None]:
+    def next(self, accused: Collection[str]) -> Asking[Suspect | None]:
         """The next factor that makes runs diverge when released; None when none is left, or the base is unsteady."""
         while not self._held.is_hopeless():
             if self.found:
                 return self.found.pop(0)
-            if not self.queue and self._rare and not is_anyone_accused:
+            if not self.queue and self._rare and not accused:
                 self.queue, self._rare = [Release(tuple(self._rare), 0, RARE_RUNS)], []
-            self.queue = [own for one in self.queue if (own := self._without_the_found(one)).names]
+            self.queue = [own for one in self.queue if (own := self._without(one, accused)).names]
             if not self.queue:
                 return None
             most, batch = self._inquiry.room(), list[Release]()
@@ -156,8 +156,8 @@ class Lineup:
     def _single(self, name: str) -> Release:
         return Release((name,), 0, LEFT_ALONE_RUNS) if find(name).selects_algorithm else Release((name,))
 
-    def _without_the_found(self, release: Release) -> Release:
-        known = {*self._pins, *(one.name for one in self.found)}
+    def _without(self, release: Release, accused: Collection[str]) -> Release:
+        known = {*self._pins, *accused, *(one.name for one in self.found)}
         return replace(release, names=tuple(name for name in release.names if name not in known))
 
     def _is_likely(self, name: str) -> bool:
