@@ -23,6 +23,8 @@ for _name in ("agent.recorder", "agent.ops.mode", "agent.environment", "testing.
 assert np.random.__name__
 
 PLUGIN = "samebits.integrations.pytest"
+# What every import of a part of samebits loads.
+OURS = {"samebits", "samebits.base", "samebits.base.lazy", "samebits.integrations"}
 # Hypothesis would be loaded anew in each of them.
 QUIET = ("-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:hypothesispytest")
 # A training as small as can be; noise is what an earlier call left in the process.
@@ -55,14 +57,13 @@ def outcomes(result: pytest.RunResult) -> dict[str, str]:
 
 
 def test_it_loads_nothing() -> None:
-    """Neither torch, nor NumPy, nor another room of samebits."""
+    """Neither torch, nor NumPy, nor of another room more than what loads names when they are used."""
     code = "import json, sys, pytest; before = set(sys.modules); import samebits.integrations.pytest"
     end = "print(json.dumps(sorted(set(sys.modules) - before)))"
     found = json.loads(subprocess.check_output([sys.executable, "-c", f"{code}; {end}"], text=True))
 
     assert {name for name in found if not name.startswith(f"{PLUGIN}.")} == {
-        "samebits",
-        "samebits.integrations",
+        *OURS,
         PLUGIN,
     }
     assert f"{PLUGIN}.repeating" not in found
@@ -79,7 +80,7 @@ def test_it_does_nothing_unless_asked(pytester: pytest.Pytester) -> None:
         def test_modules():
             loaded = {name for name in sys.modules if name.partition(".")[0] in ("samebits", "torch", "numpy")}
             plugin = {name for name in loaded if name.startswith("samebits.integrations.pytest")}
-            assert loaded - plugin <= {"samebits", "samebits.integrations"}
+            assert loaded - plugin <= {"samebits", "samebits.base", "samebits.base.lazy", "samebits.integrations"}
         """
     )
     result = pytester.runpytest_subprocess(*QUIET)
