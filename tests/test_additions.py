@@ -32,12 +32,12 @@ def command(name: str) -> None:
 FORM = '''"""`--format shout`: the verdict in capital letters."""
 
 from samebits.base.errors import SamebitsError
-from samebits.checking.verdict import Verdict
+from samebits.checking.verdict import CheckVerdict
 
 IS_DATA = True
 
 
-def check(verdict: Verdict) -> str:
+def check(verdict: CheckVerdict) -> str:
     return verdict.kind.upper()
 
 
@@ -109,8 +109,8 @@ def test_a_form_is_one_file(package: Path) -> None:
     """It can be chosen for the answers that it has, also for those that could not be begun, and for no other."""
     (package / "report" / "forms" / "shout.py").write_text(FORM)
     check = (
-        "from samebits.report.forms import find_form; from samebits.checking.verdict import Verdict; "
-        "print(find_form('shout', 'check').check(Verdict('same', 'train.py', '.')))"
+        "from samebits.report.forms import find_form; from samebits.checking.verdict import CheckVerdict; "
+        "print(find_form('shout', 'check').check(CheckVerdict('same', 'train.py', '.')))"
     )
 
     assert "[text|github|json|junit|sarif|shout]" in run(package, "-m", "samebits", "check", "--help")

@@ -95,11 +95,10 @@ FIGURES = (
     (r"\btook \d+ runs, \d+ s", "took N runs, N s"),
     (r"\bruns \d+ and \d+", "runs N and N"),
     (r"\brun \d+", "run N"),
-    (r"\b\d+ of \d+ (runs\s+agree|differ)", r"N of N \1"),
+    (r"\b\d+/\d+ (identical|differ)", r"N/N \1"),
     # Which of them went to the end is a matter of lots, too.
-    (r"\b\d+ runs agree,? (\d+ of them )?to the end", "N runs agree to the end"),
-    (r"\b\d+ runs agree, ", "N runs agree, "),
-    (r"at most [\d.]+ %", "at most N %"),
+    (r"\b\d+ runs identical,? (\d+ of them )?to the end", "N runs identical to the end"),
+    (r"bound [\d.]+ %", "bound N %"),
     # Only told where it may be rounding.
     (r"\b\d+ of \d+ elements differ, by at most \d+ ULP, relative \S+ ?", ""),
 )
@@ -124,8 +123,8 @@ def test_what_is_not_true_is_noticed(tmp_path: Path) -> None:
     assert follow(page, tmp_path) == 1
     with pytest.raises(AssertionError, match="but the page shows"):
         follow(page.replace("\n42", "\n43"), tmp_path)
-    assert outputs_agree("4 of 4 runs agree", "5 of 5 runs agree")
-    assert not outputs_agree("4 of 4 runs agree", "4 of 4 runs differ")
+    assert outputs_agree("4/4 identical", "5/5 identical")
+    assert not outputs_agree("4/4 identical", "4/4 differ")
     assert not prices_agree("a\n    nothing  yes  1\n", "a\n    nothing  no   1\n")
     with pytest.raises(AssertionError, match="but the page shows"):
         follow("```console\n$ false\n$ echo $?\n0\n```\n", tmp_path)

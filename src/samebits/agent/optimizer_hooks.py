@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from contextlib import ExitStack
@@ -145,7 +146,15 @@ def _has_closure(args: Any, kwargs: Any) -> bool:
 def remove_left_over() -> None:
     """Take hooks away that are not needed any more, unless another thread is walking through them right now."""
     here = threading.get_ident()
-    if not any(_is_stepping(frame) for thread, frame in sys._current_frames().items() if thread != here):
+    # It holds a lock of the interpreter, for which a `threading.local` waits that is collected meanwhile (gh-106883).
+    is_collecting = gc.isenabled()
+    gc.disable()
+    try:
+        frames = sys._current_frames()
+    finally:
+        if is_collecting:
+            gc.enable()
+    if not any(_is_stepping(frame) for thread, frame in frames.items() if thread != here):
         while _left_over:
             _left_over.pop().remove()
 
