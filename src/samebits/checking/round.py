@@ -116,8 +116,8 @@ class Round:
                 return self._remedied
 
     def _hold_again(self) -> Asking[None]:
-        """Where a remedy does not hold: do held runs agree at all? Else any factor would seem to make them diverge."""
-        if len(self.held.runs) > 1 or not self.trials or self.trials[-1].is_base:
+        """Where three remedies did not hold: do held runs agree at all? Else any factor seems to make them diverge."""
+        if len(self.held.runs) > 1 or len(self.trials) < 3 or self.trials[-1].is_base:
             return
         limit = self.held.limit()
         (run,) = yield from self.inquiry.runs_of([self.held.spare])
