@@ -217,7 +217,10 @@ def test_workers_witness_into_the_run_of_their_owner(tmp_path: Path) -> None:
 
 def test_every_rank_of_torchrun_has_a_recording(tmp_path: Path) -> None:
     """One for each, and none for the launcher."""
-    write(tmp_path, {"it.py": f"import os, sys\nsys.stdout.write(f'{{os.environ[\"RANK\"]}} {{sys.argv[1:]}}\\n')\n{TRAIN}"})
+    write(
+        tmp_path,
+        {"it.py": f"import os, sys\nsys.stdout.write(f'{{os.environ[\"RANK\"]}} {{sys.argv[1:]}}\\n')\n{TRAIN}"},
+    )
     torchrun = str(Path(PYTHON).with_name("torchrun"))
 
     done = samebits(

@@ -9,7 +9,8 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from samebits.runfolder.tensors import read_tensors, write_tensors
+from samebits.agent.listening import unwrapped
+from samebits.runfolder.tensors import bytes_of, read_tensors, write_tensors
 
 KNOWN = (
     *("bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64"),
@@ -101,3 +102,16 @@ def test_the_header_is_aligned(tmp_path: Path) -> None:
     (length,) = struct.unpack("<Q", (tmp_path / "a.safetensors").read_bytes()[:8])
 
     assert length % 8 == 0
+
+
+def test_tensors_are_kept_while_a_transform_is_at_work() -> None:
+    """torch.func wraps what is made inside of it, and a wrapper has no memory of its own."""
+    found: list[bytes] = []
+
+    def loss(weight: torch.Tensor) -> torch.Tensor:
+        found.append(bytes_of(unwrapped(weight)))
+        return weight.sum()
+
+    torch.func.grad(loss)(torch.arange(3.0))
+
+    assert found == [bytes_of(torch.arange(3.0))]

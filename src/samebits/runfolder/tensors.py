@@ -14,6 +14,7 @@ import re
 import struct
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -125,7 +126,8 @@ def bytes_of(tensor: torch.Tensor) -> bytes:
 def _dense(tensor: Any) -> Any:
     """Strided, contiguous and on the CPU; of a DTensor the local part."""
     torch = sys.modules["torch"]
-    with torch.no_grad():
+    # Where a transform of torch.func is at work, it would wrap the copy anew.
+    with torch.no_grad(), getattr(torch._C, "_DisableFuncTorch", nullcontext)():
         local = getattr(tensor, "_local_tensor", tensor)
         dense = local.detach().cpu().to_dense() if local.layout is not torch.strided else local.detach().cpu()
         return dense.resolve_conj().resolve_neg().contiguous()
