@@ -1,8 +1,7 @@
 """What each process of a run noted besides its recording: one JSON line per note, appended at once.
 
 A journal needs no closing and no lock: each process has its own file, and a half-written last line is left out by the
-reader. Each sort of note is a record here; a line holds its `sort` as `note`, and every field that is not what it is
-when left out.
+reader. A line holds the `sort` of the record as `note`, and every field that is not what it is when left out.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from samebits.runfolder.environment import Environment, together
 from samebits.runfolder.reading import MOST_TEXT_BYTES, own_files, parsed, read_bytes
 
 MOST_NAMED = 8
+_SORTS: dict[str, type[Note]] = {}
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,10 @@ class Note:
 
     sort: ClassVar[str]
 
+    def __init_subclass__(cls, sort: str) -> None:
+        cls.sort = sort
+        _SORTS[sort] = cls
+
     def to_json(self) -> dict[str, object]:
         """A line of a journal as plain data."""
         known = ((one, getattr(self, one.name)) for one in fields(self))
@@ -40,18 +44,12 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Started(Note):
+class Started(Note, sort="start"):
     """samebits started in a process.
 
     Attributes:
-        executable: its Python.
-        python: the version.
-        argv: its command line.
-        pid: its number.
         stack: where its stack begins, which tells a program from the one that it replaces; 0 if unknown.
     """
-
-    sort = "start"
 
     executable: str
     python: str = ""
@@ -69,17 +67,13 @@ class InEffect:
 
 
 @dataclass(frozen=True)
-class Observed(Note):
+class Observed(Note, sort="observed"):
     """What was in effect when torch was imported.
 
     Attributes:
-        versions: name → version of what the program uses; None for what it has not.
-        factors: name → what is in effect.
-        rank: of the process, where it has one.
+        versions: of what the program uses; None for what it has not.
         script: path of the script that runs; empty where that is no file of the user's.
     """
-
-    sort = "observed"
 
     versions: Mapping[str, str | None] = field(default_factory=dict)
     factors: Mapping[str, InEffect] = field(default_factory=dict)
@@ -88,18 +82,14 @@ class Observed(Note):
 
 
 @dataclass(frozen=True)
-class Witnessed(Note):
-    """A factor entered: the first time at this line.
+class Witnessed(Note, sort="witness"):
+    """A factor entered: the first time at this line, by what was called there.
 
     Attributes:
-        factor: its name.
-        site: the line; None where a library acted on its own.
-        what: was called.
+        site: None where a library acted on its own.
         within: path and line of the site that this one explains.
         fix: what to change there, where pinning the factor does not help.
     """
-
-    sort = "witness"
 
     factor: str
     site: Site | None
@@ -109,19 +99,15 @@ class Witnessed(Note):
 
 
 @dataclass(frozen=True)
-class HandedOut(Note):
+class HandedOut(Note, sort="handed-out"):
     """The operating system handed out bytes to the user's code; `begins`: the first three, in hexadecimal."""
-
-    sort = "handed-out"
 
     begins: str
 
 
 @dataclass(frozen=True)
-class Seeded(Note):
+class Seeded(Note, sort="seed"):
     """A generator was seeded: what was called, with which value, at which line, in which process of the program."""
-
-    sort = "seed"
 
     what: str
     value: int | float | str
@@ -130,19 +116,16 @@ class Seeded(Note):
 
 
 @dataclass(frozen=True)
-class Carried(Note):
+class Carried(Note, sort="carried"):
     """Something was asked for that this run wrote later, or that was not there: the next run may find it.
 
     Attributes:
         how: `read`, `listed`, `tested` (whether it is there) or `made` (it was to be made anew).
         path: that was asked for, absolute, as in the user's own folder.
         written: the path that was written, the same or one in the folder `path`.
-        asked: the line that asked.
-        wrote: the line that wrote; None where it is not known that this process wrote.
+        asked, wrote: the lines; None where it is not known that this process wrote.
         step: how many steps were done when it was asked for.
     """
-
-    sort = "carried"
 
     how: str
     path: str
@@ -153,16 +136,8 @@ class Carried(Note):
 
 
 @dataclass(frozen=True)
-class Wrote(Note):
-    """A file was written, or begun.
-
-    Attributes:
-        path: as the user calls it.
-        site: the line that did it first.
-        step: how many were done.
-    """
-
-    sort = "wrote"
+class Wrote(Note, sort="wrote"):
+    """A file was written, or begun: as the user calls it, the line that did it first, and the steps done by then."""
 
     path: str
     site: Site | None = None
@@ -170,16 +145,13 @@ class Wrote(Note):
 
 
 @dataclass(frozen=True)
-class Reached(Note):
+class Reached(Note, sort="reached"):
     """Something outside the copy of the working folder: other runs meet it, too.
 
     Attributes:
-        what: it is: `file PATH`, `port NUMBER`, `shared memory NAME`.
-        site: the line.
-        goes_on: of a file: what other runs have written there stays in it (a log that is appended to, a database).
+        what: `file PATH`, `port NUMBER`, `shared memory NAME`.
+        goes_on: what other runs have written to the file stays in it (a log that is appended to, a database).
     """
-
-    sort = "reached"
 
     what: str
     site: Site | None = None
@@ -187,16 +159,13 @@ class Reached(Note):
 
 
 @dataclass(frozen=True)
-class Unseen(Note):
+class Unseen(Note, sort="unseen"):
     """Something that the recording does not hold, in words.
 
     Attributes:
-        what: it is.
         entered: samebits is in the process that did it.
         files: of which it speaks, as one would type them where the run started; empty where it is something else.
     """
-
-    sort = "unseen"
 
     what: str
     entered: bool = True
@@ -219,14 +188,12 @@ class Unseen(Note):
 
 
 @dataclass(frozen=True)
-class Files(Note):
+class Files(Note, sort="files"):
     """The user's source files that were imported, and the script that ran them.
 
     Attributes:
         texts: further files of the working folder that were read as text before the first step: configurations.
     """
-
-    sort = "files"
 
     files: tuple[str, ...]
     script: str = ""
@@ -234,14 +201,12 @@ class Files(Note):
 
 
 @dataclass(frozen=True)
-class Variable(Note):
-    """An environment variable that a line of the user's asked for, and a digest that stands for its value.
+class Variable(Note, sort="variable"):
+    """An environment variable that a line of the user's asked for.
 
     Attributes:
         digest: of name and value, 12 hex digits; `unset` where there was none.
     """
-
-    sort = "variable"
 
     name: str
     digest: str
@@ -255,44 +220,31 @@ class Variable(Note):
 
 
 @dataclass(frozen=True)
-class Overridden(Note):
+class Overridden(Note, sort="overridden"):
     """A factor was pinned, and the program undid that: why, as a clause."""
-
-    sort = "overridden"
 
     factor: str
     why: str
 
 
 @dataclass(frozen=True)
-class Used(Note):
+class Used(Note, sort="used"):
     """Which of the things that some factors need the program used."""
-
-    sort = "used"
 
     what: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Refused(Note):
+class Refused(Note, sort="refused"):
     """A pin stopped the program: its error, and the line that called what the pin forbids."""
-
-    sort = "refused"
 
     message: str
     where: str
 
 
 @dataclass(frozen=True)
-class Failed(Note):
-    """Something went wrong on our side.
-
-    Attributes:
-        kind: of the error, as in JSON answers; `internal` for a mistake of ours.
-        message, hint: for the user.
-    """
-
-    sort = "error"
+class Failed(Note, sort="error"):
+    """Something went wrong on our side; of the kinds in JSON answers, or `internal` for a mistake of ours."""
 
     kind: str
     message: str
@@ -300,60 +252,48 @@ class Failed(Note):
 
 
 @dataclass(frozen=True)
-class Ended(Note):
+class Ended(Note, sort="end"):
     """The process came to its end; `stopped_after` is the step after which samebits ended it on purpose."""
-
-    sort = "end"
 
     rank: int | None = None
     stopped_after: int | None = None
 
 
 @dataclass(frozen=True)
-class Stopped(Note):
+class Stopped(Note, sort="stopped"):
     """One training of several was recorded as far as was asked for; the process went on."""
-
-    sort = "stopped"
 
     step: int
     rank: int = 0
 
 
 @dataclass(frozen=True)
-class Cut(Note):
+class Cut(Note, sort="cut"):
     """What steps are cut at: `optimizer`, `backward` or `forward`."""
-
-    sort = "cut"
 
     cut: str
     rank: int = 0
 
 
 @dataclass(frozen=True)
-class ComputedIn(Note):
+class ComputedIn(Note, sort="environment"):
     """What the process computed with, as it was when the first step was done."""
-
-    sort = "environment"
 
     environment: Environment = field(default_factory=Environment)
     rank: int = 0
 
 
 @dataclass(frozen=True)
-class SteppedShared(Note):
+class SteppedShared(Note, sort="stepped_shared"):
     """An optimizer made its first step on parameters in shared memory: which memory, and the line that steps."""
-
-    sort = "stepped_shared"
 
     memory: tuple[str, ...]
     site: Site
 
 
 @dataclass(frozen=True)
-class OpDiverged(Note):
+class OpDiverged(Note, sort="op_diverged"):
     """The operation at which this run diverges from the one that it follows."""
-
-    sort = "op_diverged"
 
     rank: int
     step: int
@@ -361,21 +301,16 @@ class OpDiverged(Note):
 
 
 @dataclass(frozen=True)
-class Saved(Note):
+class Saved(Note, sort="saved"):
     """Something was saved to a file, in a run whose checkpoints are watched.
 
     Attributes:
         path: absolute; empty where it went to no file with a name.
         steps: optimizer steps that were done by then.
-        what: was called.
-        site: the user's line.
-        rank: of the process.
         file: number and time of the file, by which it is known under another name.
         counts: stream → how many things of it had come in that step by then.
         is_aside: by another thread, while the training went on.
     """
-
-    sort = "saved"
 
     path: str
     steps: int
@@ -388,10 +323,8 @@ class Saved(Note):
 
 
 @dataclass(frozen=True)
-class Loaded(Note):
+class Loaded(Note, sort="loaded"):
     """Something that was saved was loaded; the fields are those of `Saved`."""
-
-    sort = "loaded"
 
     path: str
     steps: int
@@ -402,7 +335,7 @@ class Loaded(Note):
 
 
 @dataclass(frozen=True)
-class Lacks(Note):
+class Lacks(Note, sort="lacks"):
     """What a resumed run holds otherwise than the killed one held it when it had saved.
 
     Attributes:
@@ -410,11 +343,8 @@ class Lacks(Note):
         state: of a training, which it belongs to.
         then, now: in few words; empty for what is no number and no text.
         can_put: it can be given back.
-        rank: of the process.
         time: it was compared so often by then; the last time counts.
     """
-
-    sort = "lacks"
 
     path: str
     state: str
@@ -426,23 +356,18 @@ class Lacks(Note):
 
 
 @dataclass(frozen=True)
-class BatchFetched(Note):
+class BatchFetched(Note, sort="fetched"):
     """A loader handed a batch over, in a run whose checkpoints are watched.
 
     Attributes:
-        step: optimizer steps that were done by then.
-        number: of the batch within the step.
+        step, number: optimizer steps that were done by then, and batches within the step.
         indices: digest of the indices that it was made of; empty where there are none.
         loader: they count from 0 as they are first iterated; those of one dataset are one.
-        epoch: how often that one was iterated before.
-        position: of the batch in that epoch.
+        epoch, position: how often that one was iterated before, and the batch in that epoch.
         draws: the order of that epoch was drawn from a global generator.
         ahead: how many batches its workers fetch ahead.
-        rank: of the process.
         kind: the same for loaders that one line iterates, of datasets of one class and size.
     """
-
-    sort = "fetched"
 
     step: int
     number: int
@@ -457,17 +382,13 @@ class BatchFetched(Note):
 
 
 @dataclass(frozen=True)
-class Interrupted(Note):
+class Interrupted(Note, sort="interrupted"):
     """samebits stopped the process on purpose, as a killed training is stopped.
 
     Attributes:
         step: the last one that was done; -1 before the first.
-        signal: that was sent.
-        rank: of the process.
         torn: the file of which half was left.
     """
-
-    sort = "interrupted"
 
     step: int
     signal: str
@@ -475,7 +396,6 @@ class Interrupted(Note):
     torn: str = ""
 
 
-_SORTS = {kind.sort: kind for kind in Note.__subclasses__()}
 AnyNote = TypeVar("AnyNote", bound=Note)
 
 
@@ -536,21 +456,16 @@ def read_processes(folder: Path) -> Iterator[list[Note]]:
 
 
 def _noted(line: bytes) -> Note | None:
-    """The note of a line; None where there is none, or one that only a newer samebits knows."""
-    try:
-        content = parsed(line)
-    except ValueError:
-        return None
-    return note_from_json(content) if isinstance(content, dict) else None
-
-
-def note_from_json(content: Mapping[str, object]) -> Note | None:
-    """What `Note.to_json` made; None for a sort that is not known here.
+    """The note of a line; None where there is none, or one that only a newer samebits knows.
 
     What should be known and cannot be read is no less than something unseen.
     """
-    kind = _SORTS.get(str(content.get("note")))
+    content = None
+    with suppress(ValueError):
+        content = parsed(line)
+    sort = content.get("note") if isinstance(content, dict) else None
+    kind = _SORTS.get(str(sort))
     try:
         return None if kind is None else from_data(kind, content)
     except ValueError as error:
-        return Unseen(f"what a process noted as {content.get('note')!r}, which cannot be read: {error}")
+        return Unseen(f"what a process noted as {sort!r}, which cannot be read: {error}")
