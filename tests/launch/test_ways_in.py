@@ -7,25 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from samebits.factors.context import Setting
 from samebits.launch.command import parse_command
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Ended, Started, read_notes
-from samebits.runfolder.spec import RunSpec, read_spec
+from samebits.runfolder.spec import RunSpec
 from tests.launch.conftest import PYTHON, TRAIN, notes, samebits, under_run, write
 from tests.running import run_recorded
 
 OLD_PYTHONS = sorted(Path("~/.pyenv/versions").expanduser().glob("[23].[0-9].*/bin/python"))
-
-
-def test_a_plan_survives_its_file(tmp_path: Path) -> None:
-    """What is written for the command's processes is what they read."""
-    settings = {"clock": Setting("pinned", released=(("/a b/ü.py", 3),)), "hash-seed": Setting("varied", variant=2)}
-    plan = RunSpec("varied", settings, 7, True, False, True, 3, 2, ("grad",))
-
-    plan.write(tmp_path / "plan.json")
-
-    assert read_spec(tmp_path / "plan.json") == plan
 
 
 def test_every_python_process_of_a_command_is_entered(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from samebits.base.errors import UsageError
+from samebits.base.records import to_data
 from samebits.launch.command import Command
 from samebits.resuming.plan import Kill, ResumeRequest, again_run, killed_run, kills, resumed_run, uninterrupted_run
 from samebits.resuming.seen import SavedIn
@@ -107,5 +109,5 @@ def test_plans_travel_through_a_file(tmp_path: object) -> None:
         killed_run(request(signal="TERM"), Kill(7, 5), "there"),
         resumed_run(request(), 9, Restored("there", ("best",), "batch", 3)),
     ):
-        plan.write(path)
+        path.write_text(json.dumps(to_data(plan)))
         assert read_spec(path) == plan

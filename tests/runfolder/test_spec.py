@@ -1,13 +1,25 @@
 """RunSpec: what a run's environment gets from the factors that are treated in it."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from samebits.base.records import to_data
 from samebits.factors.base import Factor, Observation
 from samebits.factors.context import FactorContext, Setting
 from samebits.runfolder import spec as specs
-from samebits.runfolder.spec import RunSpec
+from samebits.runfolder.spec import RunSpec, read_spec
+
+
+def test_a_plan_survives_its_file(tmp_path: Path) -> None:
+    """What is written for the command's processes is what they read."""
+    settings = {"clock": Setting("pinned", released=(("/a b/ü.py", 3),)), "hash-seed": Setting("varied", variant=2)}
+    plan = RunSpec("varied", settings, 7, True, False, True, 3, 2, ("grad",))
+
+    (tmp_path / "plan.json").write_text(json.dumps(to_data(plan)))
+
+    assert read_spec(tmp_path / "plan.json") == plan
 
 
 class CompilerCache(Factor):

@@ -53,7 +53,7 @@ class Environment:
 
     def differing(self, other: Environment) -> tuple[str, ...]:
         """The fields that both know and that are not the same, in the order in which they are declared."""
-        pairs = ((field.name, getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
+        pairs = ((name, getattr(self, name), getattr(other, name)) for name in ALL)
         return tuple(name for name, a, b in pairs if a and b and a != b)
 
     def is_like(self, other: Environment) -> bool:
@@ -63,14 +63,11 @@ class Environment:
 
 # What can change bits; the rest is told, and decides nothing.
 IDLE = ("cores", "system")
-DECISIVE = tuple(field.name for field in fields(Environment) if field.name not in IDLE)
+ALL = tuple(field.name for field in fields(Environment))
+DECISIVE = tuple(name for name in ALL if name not in IDLE)
 
 
 def together(environments: Iterable[Environment]) -> Environment:
     """One environment of all processes of a run; what they do not share is listed."""
     known = list(environments)
-    if not known:
-        return Environment()
-    return Environment(
-        **{name: ", ".join(sorted({getattr(one, name) for one in known} - {""})) for name in (*DECISIVE, *IDLE)}
-    )
+    return Environment(**{name: ", ".join(sorted({getattr(one, name) for one in known} - {""})) for name in ALL})

@@ -28,18 +28,12 @@ from samebits.runfolder.reading import own_files, read_bytes, read_json
 from samebits.runfolder.removal import MARK, OWN_NAME, remove
 from samebits.runfolder.steps import Recording
 
-HOME = ".samebits"
+HOME, BUSY = ".samebits", ".busy"
 # What a check or a measurement answered, beside its runs.
 ANSWER = "answer.json"
 MANIFEST_SCHEMA = 1
 KEPT = 20
-
-
-class InEffectDocument(TypedDict):
-    """One factor as it was in effect in a run."""
-
-    mode: str
-    value: str
+_WHERE_RUNS_ARE = f"runs are kept under {HOME}/; `samebits run` and `samebits check` say where they put them"
 
 
 class Manifest(TypedDict, total=False):
@@ -55,7 +49,7 @@ class Manifest(TypedDict, total=False):
         exit_code, wall_seconds, steps, ranks, complete: how it ended, and what was recorded.
         versions: name → version of what the program used.
         environment: what it computed with, as `runfolder.environment.Environment` names it; without what is not known.
-        observed: factor → how it was in effect.
+        observed: factor → its `mode` and `value`, as they were in effect.
     """
 
     schema: str
@@ -77,7 +71,7 @@ class Manifest(TypedDict, total=False):
     complete: bool
     versions: dict[str, str | None]
     environment: dict[str, str]
-    observed: dict[str, InEffectDocument]
+    observed: dict[str, dict[str, str]]
 
 
 @dataclass(frozen=True)
@@ -118,9 +112,7 @@ class RunFolder:
             content = from_data(Manifest, read_json(self.path / "manifest.json", self.path))
             schema = int(content["schema"].partition("/")[2])
         except FileNotFoundError as error:
-            raise RecordingError(
-                f"{self.path} is not a run folder: it holds no manifest.json", _where_runs_are(self.path)
-            ) from error
+            raise _no_run(self.path) from error
         except RecordingError:
             raise
         except (OSError, ValueError, LookupError) as error:
@@ -140,16 +132,11 @@ class RunFolder:
         Raises:
             RecordingError: one is damaged, or made by a newer samebits.
         """
-        found = [_recording(path) for path in own_files(self.path, "recording*.sqlite")]
-        begun = [recording for recording in found if recording is not None]
+        begun = []
+        for path in own_files(self.path, "recording*.sqlite"):
+            with contextlib.suppress(UnbegunError):
+                begun.append(Recording(path))
         return sorted(begun, key=lambda one: (one.rank, one.lane_id.order, one.lane_id.training, one.sequence))
-
-
-def _recording(path: Path) -> Recording | None:
-    try:
-        return Recording(path)
-    except UnbegunError:
-        return None
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -180,35 +167,31 @@ def new_home(out: Path | None = None, kept: int = KEPT) -> Path:
         return _given(out)
     home = Path(HOME)
     if home.is_symlink() and not home.exists():
-        target = os.readlink(home)
-        raise StorageError(
-            f"{HOME} is a link to {target}, which does not exist",
-            "make that folder, or choose another place with --out",
-        )
-    name = time.strftime("%Y%m%d-%H%M%S", time.localtime())
+        why = f"{HOME} is a link to {os.readlink(home)}, which does not exist"
+        raise StorageError(why, "make that folder, or choose another place with --out")
     try:
         home.mkdir(exist_ok=True)
         ignore = home / ".gitignore"
         if not ignore.exists():
             ignore.write_text("*\n", encoding="utf-8")
-        _drop_oldest(home, kept)
-        return _claimed(home, name).resolve()
+        for path in oldest_in(home, max(0, kept - 1)):
+            remove(path)
+        return _claimed(home, time.strftime("%Y%m%d-%H%M%S")).resolve()
     except OSError as error:
-        raise StorageError(
-            f"cannot write {home.resolve()}: {error.strerror}", "choose another place with --out"
-        ) from error
+        why = f"cannot write {home.resolve()}: {error.strerror}"
+        raise StorageError(why, "choose another place with --out") from error
 
 
 def _given(out: Path) -> Path:
     try:
         out.mkdir(parents=True, exist_ok=True)
-        if any(one.name != MARK for one in out.iterdir()):
-            raise StorageError(f"--out {out} is not empty", "give a folder that does not exist yet, or an empty one")
-        (out / MARK).touch()
-    except StorageError:
-        raise
+        is_used = any(one.name != MARK for one in out.iterdir())
+        if not is_used:
+            (out / MARK).touch()
     except OSError as error:
         raise StorageError(f"cannot write --out {out}: {error.strerror}", "choose another place") from error
+    if is_used:
+        raise StorageError(f"--out {out} is not empty", "give a folder that does not exist yet, or an empty one")
     return out.resolve()
 
 
@@ -225,14 +208,6 @@ def _claimed(home: Path, name: str) -> Path:
         fresh.rename(path)
         return path
     raise FileExistsError(17, "too many folders of that name", str(home / name))
-
-
-BUSY = ".busy"
-
-
-def _drop_oldest(home: Path, kept: int) -> None:
-    for path in oldest_in(home, max(0, kept - 1)):
-        remove(path)
 
 
 def oldest_in(home: Path, kept: int, older_than_days: float = 0.0) -> list[Path]:
@@ -288,7 +263,7 @@ def open_run(path: Path) -> RunFolder:
         RecordingError: there is no run.
     """
     if not path.exists():
-        raise RecordingError(f"there is no run folder {path}", _where_runs_are(path))
+        raise RecordingError(f"there is no run folder {path}", _WHERE_RUNS_ARE)
     if (path / "manifest.json").exists():
         return RunFolder(path)
     inside = sorted(found.parent for found in own_files(path, "*/manifest.json"))
@@ -296,7 +271,7 @@ def open_run(path: Path) -> RunFolder:
         return RunFolder(inside[0])
     if inside:
         raise RecordingError(f"{path} holds {len(inside)} runs", f"name one of them, for example {inside[0]}")
-    raise RecordingError(f"{path} is not a run folder: it holds no manifest.json", _where_runs_are(path))
+    raise _no_run(path)
 
 
 def newest_in(path: Path) -> Path:
@@ -319,9 +294,7 @@ def _can_be_shown(home: Path) -> bool:
     return (home / ANSWER).is_file() or len(list(home.glob("*/manifest.json"))) == 1
 
 
-def _where_runs_are(path: Path) -> str:
-    if path.is_dir():
-        inside = sorted(child for child in path.iterdir() if (child / "manifest.json").exists())
-        if inside:
-            return f"name one of the runs in it, for example {inside[0]}"
-    return f"runs are kept under {HOME}/; `samebits run` and `samebits check` say where they put them"
+def _no_run(path: Path) -> RecordingError:
+    inside = sorted(child for child in path.iterdir() if (child / "manifest.json").exists()) if path.is_dir() else []
+    hint = f"name one of the runs in it, for example {inside[0]}" if inside else _WHERE_RUNS_ARE
+    return RecordingError(f"{path} is not a run folder: it holds no manifest.json", hint)

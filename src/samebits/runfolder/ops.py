@@ -40,7 +40,7 @@ class OpKind:
         op: `aten::add_.Tensor`.
         pass_: `forward`, `backward`, `optimizer`, or `none` (data, metrics, what belongs to no pass).
         module: dotted path of the module it runs in; a backward operation has its forward operation's.
-        path, line, function: the user's line nearest to it; a backward operation has its forward operation's.
+        path, line, function: the user's line nearest to it; backward as above.
         backward_of: the forward operation that this one belongs to, without overload; empty in other passes.
         arguments: what it was called with: `(float32[2, 3], 1, alpha=1)`.
         ins, outs: names of the evidence.
@@ -81,22 +81,9 @@ class OpKind:
         return json.dumps({**asdict(self), "source": Site(self.path, self.line).source if self.path else ""})
 
 
-def kind_from_json(text: str) -> OpKind:
-    """What `OpKind.as_row` wrote."""
-    return from_data(OpKind, parsed(text))
-
-
 @dataclass(frozen=True)
 class Producer:
-    """The operation that wrote an input last.
-
-    Attributes:
-        step, index: where it stands.
-        op: its name.
-        module: that it ran in.
-        path, line, function: the user's line nearest to it.
-        uninitialized: it made the memory, and wrote nothing to it.
-    """
+    """The operation that wrote an input last; `uninitialized`: it made the memory, and wrote nothing to it."""
 
     step: int
     index: int
@@ -143,14 +130,12 @@ class KeptCall(_KeptSince):
     """A call that was kept with its operands, as `operands/*.json` holds it.
 
     Attributes:
-        kind: what the operation has in common with others of its kind.
-        op, is_builtin: its name, and whether it is torch's.
+        is_builtin: it is torch's.
         arguments, keywords: each a dictionary of one entry, kind → value, as `agent.ops.operands` encodes them.
         labels: of the tensors among them.
         write_only, written: arguments that are written and not read, and numbers of the tensors that are written to.
         producers: argument → who wrote there last.
         views, digests: of operands and results, by name.
-        sha256: of the results.
         settings, environment, torch: with what it ran.
         changed_meanwhile, shared: arguments that others may have written to.
         called_again: what calling it again in the program showed; None where that can be done outside.
@@ -182,7 +167,6 @@ class OpRow:
     """One operation.
 
     Attributes:
-        step: of the run.
         index: its number in the step, from 0.
         evidence: digests of inputs and results, in the order of `kind.ins` and `kind.outs`.
     """
@@ -304,7 +288,7 @@ class Ops:
     def _kind(self, number: int) -> OpKind:
         if number not in self._kinds:
             (text,) = self._recording.one("SELECT content FROM op_kinds WHERE id=?", number)
-            self._kinds[number] = kind_from_json(text)
+            self._kinds[number] = from_data(OpKind, parsed(text))
         return self._kinds[number]
 
 

@@ -45,12 +45,7 @@ def read_bytes(path: Path, folder: Path, most: int = MOST_BYTES) -> bytes:
 
 
 def read_json(path: Path, folder: Path) -> object:
-    """The document in a file of a folder.
-
-    Raises:
-        ValueError: it is none.
-        RecordingError, OSError: as `read_bytes`.
-    """
+    """The document in a file of a folder; ValueError where it is none, else errors as of `read_bytes`."""
     return parsed(read_bytes(path, folder, MOST_TEXT_BYTES))
 
 

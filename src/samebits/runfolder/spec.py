@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from samebits.base.records import from_data, to_data
+from samebits.base.records import from_data
 from samebits.factors.catalog import CATALOG
 from samebits.factors.context import Setting
 
@@ -80,8 +80,7 @@ class ResumeSpec:
     Attributes:
         end_after_save: a look goes on until so many steps after the first save, and to the second one where that comes
             when the first lets one expect it; None for a run that is not ended so.
-        stop_after: stop the process at the end of this step.
-        signal: by which signal.
+        stop_after, signal: stop the process at the end of this step, by this signal.
         torn_save: stop it within the first save for which so many steps are done, and leave half of the file.
         keep_at: keep what the program holds when so many steps are done and were saved.
         restored: what the run is compared with, and given back.
@@ -104,20 +103,15 @@ class RunSpec:
     Attributes:
         role: what it is for, in words: `control`, `varied`, `pinned` …
         settings: how to treat which factor; those not named are natural.
-        seed: root of every derived value.
         witness: note the call sites at which factors enter.
-        record: write a recording.
         per_rank: give every rank streams of its own.
         stop_after: end the process once this step has been written; None lets it run to its end.
         keep_step, keep_streams, keep_names: keep whole tensors of one step; no names are all names.
-        ops: record every operation of some steps.
-        look_seconds: end the process so long after its first step, once it has taken `look_steps` steps; None does not.
-        look_steps: see there.
+        look_seconds, look_steps: end the process so long after its first step, once it has taken so many steps; None
+            does not.
         follow: folder of another run: end the process soon after it diverged from that one.
         along: folders of runs that are being made: the same with each of them. Whoever makes them fills in the folders.
         paced_from: record so many steps, then take further ones only when asked to (`agent.pacer`).
-        resume: watch checkpoints, and stop the process in the middle; None does not.
-        begins: what the folder holds at the start.
         brought: of what a run has left only these paths, as in the user's own folder; empty for all of it.
         keeps: what this run leaves is kept for later ones.
         as_run: what `samebits run` holds around the start of its command is held here, too.
@@ -171,14 +165,7 @@ class RunSpec:
                 stack.enter_context(factor.starting(self.settings.get(factor.name, Setting())))
             yield
 
-    def write(self, path: Path) -> None:
-        path.write_text(json.dumps(to_data(self), indent=1) + "\n", encoding="utf-8")
-
 
 def read_spec(path: str | Path) -> RunSpec:
-    """What `RunSpec.write` wrote.
-
-    Raises:
-        ValueError: it is something else.
-    """
+    """What whoever starts a run wrote for it; ValueError where it is something else."""
     return from_data(RunSpec, json.loads(Path(path).read_text(encoding="utf-8")))

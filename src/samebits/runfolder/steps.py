@@ -22,7 +22,7 @@ import struct
 import time
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -76,14 +76,6 @@ class Column:
         return dict(zip(self.names, self.digests, strict=True))
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """A list of names that has been met before, so that it need not be written or digested again."""
-
-    id: int
-    digest: bytes
-
-
 def file_name(rank: int, sequence: int) -> str:
     """`recording.sqlite` for the first process of rank 0, others say which they are."""
     rank_part = f".rank{rank}" if rank else ""
@@ -96,12 +88,13 @@ class Writer:
 
     Args:
         lane_id: which process, thread and training it is of.
-        digest: by which definition tensors are digested (`recording.digest.DIGEST`); empty where none are.
+        digest: by which definition tensors are digested (`bits.digest.DIGEST`); empty where none are.
     """
 
     def __init__(self, folder: Path, rank: int, lane_id: LaneId = LaneId(), digest: str = "") -> None:  # noqa: B008 - frozen
         self.path, sequence = _claim(folder, rank)
-        self._layouts: dict[Names, _Layout] = {}
+        # Number and digest of lists of names that were met before.
+        self._layouts: dict[Names, tuple[int, bytes]] = {}
         self._streams: set[str] = set()
         self._root = b""
         self._waiting: list[tuple[str, tuple[object, ...]]] = []
@@ -122,10 +115,10 @@ class Writer:
         for stream in STREAMS:
             column = columns.get(stream)
             if column is not None:
-                layout, digests = self._layout(column.names), array("Q", column.digests).tobytes()
-                packed += [_HEAD.pack(STREAMS.index(stream), layout.id, len(column.digests)), digests]
+                (layout, named), digests = self._layout(column.names), array("Q", column.digests).tobytes()
+                packed += [_HEAD.pack(STREAMS.index(stream), layout, len(column.digests)), digests]
                 if stream in COMPARED:
-                    compared += [stream.encode(), layout.digest, digests]
+                    compared += [stream.encode(), named, digests]
         self._root = _chained(self._root, kind, compared)
         self._note_streams(columns)
         self.insert("INSERT INTO steps VALUES(?, ?, ?, ?)", step, kind, self._root, b"".join(packed))
@@ -172,12 +165,11 @@ class Writer:
         with _storage_errors(self.path):
             self._db.close()
 
-    def _layout(self, names: Names) -> _Layout:
-        known = self._layouts.get(names)
-        if known is None:
-            known = self._layouts[names] = _Layout(len(self._layouts), _digest_of(names))
-            self.insert("INSERT INTO layouts VALUES(?, ?)", known.id, json.dumps(names))
-        return known
+    def _layout(self, names: Names) -> tuple[int, bytes]:
+        if names not in self._layouts:
+            self._layouts[names] = len(self._layouts), _digest_of(names)
+            self.insert("INSERT INTO layouts VALUES(?, ?)", self._layouts[names][0], json.dumps(names))
+        return self._layouts[names]
 
 
 def _claim(folder: Path, rank: int) -> tuple[Path, int]:
@@ -205,18 +197,13 @@ def _lane_id_from(meta: Mapping[str, str]) -> LaneId:
     return LaneId(order, meta.get("process", ""), meta.get("thread", ""), int(meta.get("training", 0)))
 
 
-class _storage_errors:
-    """Turns what sqlite and the disk say into an error that names the file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, sqlite3.Error | OSError) and not isinstance(error, StorageError):
-            raise _storage_error(self.path, error) from error
+@contextmanager
+def _storage_errors(path: Path) -> Iterator[None]:
+    """What sqlite and the disk say becomes an error that names the file."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise _storage_error(path, error) from error
 
 
 def _storage_error(path: Path, error: BaseException) -> StorageError:
@@ -227,9 +214,7 @@ class Recording:
     """One rank's recording, read without torch.
 
     Attributes:
-        path: the sqlite file.
         rank, sequence: which of the run's it is; sequence counts those of one rank as they came.
-        lane_id: which process, thread and training it is of.
         complete: whether the process ended by itself; False after a kill or a crash.
         digest: by which definition tensors were digested; only digests of one definition can be compared.
     """
@@ -237,7 +222,7 @@ class Recording:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._layouts: dict[int, Names] = {}
-        with _damage_described(path):
+        with self.damage_described():
             self._db = sqlite3.connect(_address(path), uri=True, isolation_level=None)
             tables = dict(self._db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
             rows = self._db.execute("SELECT key, value FROM meta") if tables.get("meta") in _KNOWN_TABLES else ()
@@ -278,10 +263,8 @@ class Recording:
         """Whether any row has it, compared or not."""
         if self._present is None:
             # Schema 1 does not say; every row has to be asked.
-            found = {stream for row in range(len(self)) for stream in self.columns(row)}
-        else:
-            found = set(self._present.split())
-        return stream in found
+            return any(stream in self.columns(row) for row in range(len(self)))
+        return stream in self._present.split()
 
     def root(self, step: int) -> bytes | None:
         """The chained digest of everything up to and including `step`; None past the last row."""
@@ -294,7 +277,7 @@ class Recording:
 
     def columns(self, step: int) -> dict[str, Column]:
         """Every stream of one step."""
-        with _damage_described(self.path):
+        with self.damage_described():
             return dict(self._unpacked(self.one("SELECT CAST(streams AS BLOB) FROM steps WHERE step=?", step)[0]))
 
     def assert_sound(self, step: int) -> None:
@@ -302,7 +285,7 @@ class Recording:
         if self._schema == SCHEMA:
             before = self.root(step - 1) or b"" if step else b""
             if _chained(before, self.kind(step), self._compared(step)) != self.root(step):
-                raise _damaged(self.path, f"step {step} does not have the digest that was written with it")
+                raise self._damaged(f"step {step} does not have the digest that was written with it")
 
     def _compared(self, step: int) -> Iterator[bytes]:
         columns = self.columns(step)
@@ -312,17 +295,26 @@ class Recording:
 
     def query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """Rows of a table that somebody else knows the meaning of."""
-        with _damage_described(self.path):
+        with self.damage_described():
             return self._db.execute(statement, values).fetchall()
 
     def one(self, statement: str, *values: object) -> tuple[Any, ...]:
         """The first row; there has to be one."""
-        with _damage_described(self.path):
+        with self.damage_described():
             return self.query(statement, *values)[0]
 
-    def damage_described(self) -> AbstractContextManager[None]:
-        """Where what was read is taken apart."""
-        return _damage_described(self.path)
+    @contextmanager
+    def damage_described(self) -> Iterator[None]:
+        """Whatever reading stumbles over in a file that is not as it was written is reported in one sentence."""
+        try:
+            yield
+        except RecordingError:
+            raise
+        except (sqlite3.Error, struct.error, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise self._damaged(str(error) or type(error).__name__) from error
+
+    def _damaged(self, why: str) -> RecordingError:
+        return RecordingError(f"{self.path} is damaged: {why}", "it cannot be compared; make that run again")
 
     def close(self) -> None:
         self._db.close()
@@ -353,21 +345,6 @@ def _address(path: Path) -> str:
     # One that ends so names another file, which sqlite would remove.
     is_left = content.startswith(_JOURNAL) and not content.endswith(_JOURNAL)
     return f"file:{quote(str(path))}?mode={'rw' if is_left else 'ro'}"
-
-
-@contextmanager
-def _damage_described(path: Path) -> Iterator[None]:
-    """Whatever reading stumbles over in a file that is not as it was written is reported in one sentence."""
-    try:
-        yield
-    except RecordingError:
-        raise
-    except (sqlite3.Error, struct.error, ArithmeticError, LookupError, TypeError, ValueError) as error:
-        raise _damaged(path, str(error) or type(error).__name__) from error
-
-
-def _damaged(path: Path, why: str) -> RecordingError:
-    return RecordingError(f"{path} is damaged: {why}", "it cannot be compared; make that run again")
 
 
 def _chained(before: bytes, kind: str, compared: Iterable[bytes]) -> bytes:

@@ -56,7 +56,6 @@ class Kept:
 
     Attributes:
         dtype: torch's name for it, without `torch.`.
-        shape: as in torch.
         raw: row-major, little-endian.
     """
 
@@ -147,15 +146,7 @@ def read_kept(folder: Path, rank: int, step: int, stream: str) -> dict[str, Kept
 
 
 def read_tensors(path: Path, folder: Path | None = None) -> dict[str, Kept]:
-    """Every tensor of one file.
-
-    Args:
-        path: of the file.
-        folder: in which it has to lie, besides its own.
-
-    Raises:
-        RecordingError: it is not as it was written.
-    """
+    """Every tensor of one file, in its own folder or another; RecordingError where it is not as it was written."""
     raw = read_bytes(path, folder or path.parent)
     try:
         return dict(_decoded(raw))
