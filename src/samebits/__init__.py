@@ -65,9 +65,4 @@ _SUBPACKAGES = ("data", "state")
 
 __all__ = [*_EXPORTS, *_SUBPACKAGES]
 
-
-__getattr__ = lazily(__name__, {**_EXPORTS, **{name: f"{__name__}.{name}" for name in _SUBPACKAGES}})
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazily(__name__, {**_EXPORTS, **{name: f"{__name__}.{name}" for name in _SUBPACKAGES}})

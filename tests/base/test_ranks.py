@@ -3,7 +3,7 @@
 import pytest
 
 from samebits.base.errors import UsageError
-from samebits.base.ranks import current_rank, rank_and_world_size, rank_path
+from samebits.base.ranks import current_rank, current_world, rank_path
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_a_rank_and_a_world_go_together(
         monkeypatch.setenv(name, value)
 
     assert current_rank() == rank
-    assert rank_and_world_size() == world
+    assert current_world() == world
     assert rank_path() == (("rank", 1) if "1" in variables.values() else ())
 
 
@@ -37,4 +37,4 @@ def test_what_is_no_number_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert current_rank() is None
     with pytest.raises(UsageError, match="not numbers"):
-        rank_and_world_size()
+        current_world()

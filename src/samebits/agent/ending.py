@@ -16,7 +16,7 @@ from pathlib import Path
 
 from samebits.agent.following import Along, Followed
 from samebits.base.errors import SamebitsError
-from samebits.base.ranks import rank_and_world_size
+from samebits.base.ranks import current_world
 from samebits.runfolder.spec import RunSpec
 
 MARKER = "last-step"
@@ -107,6 +107,6 @@ class Ending:
 
     def _ranks(self) -> int:
         try:
-            return rank_and_world_size()[1]
+            return current_world().size
         except SamebitsError:
             return 1

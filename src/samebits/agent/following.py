@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from samebits.base.errors import SamebitsError
-from samebits.base.ranks import rank_and_world_size
+from samebits.base.ranks import current_world
 from samebits.bits.digest import DIGEST
 from samebits.runfolder.steps import ROOTS, Recording, file_name
 
@@ -125,6 +125,6 @@ class _Growing:
 
 def _is_the_only_one(path: Path, folder: Path) -> bool:
     """Whether either run has one recording of this rank: of several nobody knows in which order they were begun."""
-    rank = rank_and_world_size()[0]
+    rank = current_world().rank
     second = file_name(rank, 1)
     return path.name == file_name(rank, 0) and not any((one / second).exists() for one in (folder, path.parent))

@@ -20,7 +20,7 @@ from samebits.agent.listening import Named
 from samebits.agent.log import Log
 from samebits.agent.models import CALLED
 from samebits.base.errors import SamebitsError
-from samebits.base.ranks import rank_and_world_size
+from samebits.base.ranks import current_world
 from samebits.base.sites import at_home
 from samebits.runfolder.notes import Interrupted
 from samebits.runfolder.spec import AVERAGED, ResumeSpec
@@ -138,7 +138,7 @@ class Interruption:
     def _wait_for_ranks(self) -> None:
         """All ranks are stopped after the same step: one that is gone keeps the others from coming to it."""
         with suppress(SamebitsError, OSError):
-            rank, world_size = rank_and_world_size()
+            rank, world_size = current_world()
             if world_size > 1:
                 (self.recorder.folder / f"stopped.{rank}").touch()
                 end = time.monotonic() + WAIT_SECONDS

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+_KINDS: dict[str, type[SamebitsError]] = {}
+
 
 class SamebitsError(Exception):
     """Something failed that the user can understand and change.
@@ -11,10 +13,19 @@ class SamebitsError(Exception):
     Args:
         message: one sentence without a full stop: what failed, with which value.
         hint: what to do about it; shown on a line of its own.
+
+    Attributes:
+        kind: for programs, as in JSON answers.
+        exit_code: for shells.
     """
 
     kind = "error"
     exit_code = 2
+
+    def __init_subclass__(cls, kind: str = "") -> None:
+        if kind:
+            cls.kind = kind
+            _KINDS.setdefault(kind, cls)
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -29,147 +40,103 @@ class SamebitsError(Exception):
         return {"kind": self.kind, "message": self.message, "hint": self.hint, "exit_code": self.exit_code}
 
 
-class UsageError(SamebitsError, ValueError):
+class UsageError(SamebitsError, ValueError, kind="usage"):
     """The command line or the arguments make no sense together."""
 
-    kind = "usage"
 
-
-class UnknownFactorError(SamebitsError, ValueError):
+class UnknownFactorError(SamebitsError, ValueError, kind="unknown_factor"):
     """A name that is no factor's."""
 
-    kind = "unknown_factor"
 
-
-class ConfigError(SamebitsError, ValueError):
+class ConfigError(SamebitsError, ValueError, kind="config"):
     """`[tool.samebits]` in pyproject.toml holds something that cannot be used."""
 
-    kind = "config"
 
-
-class CommandNotFoundError(SamebitsError, FileNotFoundError):
+class CommandNotFoundError(SamebitsError, FileNotFoundError, kind="command_not_found"):
     """The script or program to run does not exist."""
 
-    kind = "command_not_found"
 
-
-class InjectionError(SamebitsError, RuntimeError):
+class InjectionError(SamebitsError, RuntimeError, kind="not_injected"):
     """The command ran, but samebits could not start inside it."""
 
-    kind = "not_injected"
 
-
-class NoTorchError(SamebitsError, RuntimeError):
+class NoTorchError(SamebitsError, RuntimeError, kind="no_torch"):
     """The command never imported torch."""
 
-    kind = "no_torch"
 
-
-class NothingTrainedError(SamebitsError, RuntimeError):
+class NothingTrainedError(SamebitsError, RuntimeError, kind="nothing_trained"):
     """The command finished without one step that could be recorded."""
 
-    kind = "nothing_trained"
 
-
-class ScriptFailedError(SamebitsError, RuntimeError):
+class ScriptFailedError(SamebitsError, RuntimeError, kind="script_failed"):
     """The user's command failed in every run, so there is nothing to compare."""
 
-    kind = "script_failed"
 
-
-class UndecidedError(SamebitsError, RuntimeError):
+class UndecidedError(SamebitsError, RuntimeError, kind="undecided"):
     """Runs were made, and what they show decides nothing."""
 
-    kind = "undecided"
 
-
-class ScriptHangsError(SamebitsError, TimeoutError):
+class ScriptHangsError(SamebitsError, TimeoutError, kind="timeout"):
     """The user's command ran past its time limit."""
 
-    kind = "timeout"
 
-
-class StorageError(SamebitsError, OSError):
+class StorageError(SamebitsError, OSError, kind="storage"):
     """A run folder cannot be written (disk full, no permission)."""
 
-    kind = "storage"
 
-
-class RecordingError(SamebitsError, ValueError):
+class RecordingError(SamebitsError, ValueError, kind="recording"):
     """A run folder cannot be read: missing, empty, or no recording at all."""
-
-    kind = "recording"
 
 
 class UnbegunError(RecordingError):
     """A recording whose process was ended before its file was made whole; it holds nothing yet."""
 
 
-class NewerSchemaError(RecordingError):
+class NewerSchemaError(RecordingError, kind="newer_schema"):
     """A recording made by a newer samebits than this one."""
 
-    kind = "newer_schema"
 
-
-class DigestError(RecordingError):
+class DigestError(RecordingError, kind="digest"):
     """Two recordings whose digests were made by two definitions."""
 
-    kind = "digest"
 
-
-class LockfileError(SamebitsError, ValueError):
+class LockfileError(SamebitsError, ValueError, kind="lockfile"):
     """A lockfile cannot be used: it is not there, empty, cut off, edited, in the midst of a merge, or no lockfile."""
 
-    kind = "lockfile"
 
-
-class NewerLockfileError(LockfileError):
+class NewerLockfileError(LockfileError, kind="newer_schema"):
     """A lockfile written by a newer samebits than this one."""
 
-    kind = "newer_schema"
 
-
-class DivergenceError(SamebitsError, AssertionError):
+class DivergenceError(SamebitsError, AssertionError, kind="divergence"):
     """What was to repeat did not; raised by `assert_repeats`."""
 
-    kind = "divergence"
     exit_code = 1
 
 
-class BudgetError(SamebitsError, TimeoutError):
+class BudgetError(SamebitsError, TimeoutError, kind="budget"):
     """What was asked for cannot be done within the time allowed."""
 
-    kind = "budget"
 
-
-class DataStateError(SamebitsError, ValueError):
+class DataStateError(SamebitsError, ValueError, kind="data_state"):
     """A loader's state belongs to another dataset, another seed, or a newer samebits."""
 
-    kind = "data_state"
 
-
-class StateError(SamebitsError, ValueError):
+class StateError(SamebitsError, ValueError, kind="state"):
     """A state of a training does not fit: something is missing, too much, of another shape, or of other ranks."""
 
-    kind = "state"
 
-
-class WorkerDiedError(SamebitsError, RuntimeError):
+class WorkerDiedError(SamebitsError, RuntimeError, kind="worker_died"):
     """A DataLoader worker was killed or exited while it fetched."""
 
-    kind = "worker_died"
 
-
-class TooLateError(SamebitsError, RuntimeError):
+class TooLateError(SamebitsError, RuntimeError, kind="too_late"):
     """A factor could not be pinned because something was done too early."""
 
-    kind = "too_late"
 
-
-class InterruptError(SamebitsError, KeyboardInterrupt):
+class InterruptError(SamebitsError, KeyboardInterrupt, kind="interrupted"):
     """The user pressed Ctrl-C; every process was ended and what was recorded is kept."""
 
-    kind = "interrupted"
     exit_code = 130
 
     @classmethod
@@ -185,19 +152,9 @@ def error_from_data(data: Mapping[str, object]) -> SamebitsError:
     message, code = data.get("message"), data.get("exit_code")
     if not isinstance(message, str) or not isinstance(code, int):
         raise ValueError(f"{data!r} is no error")
-    error = _of_kind(data.get("kind"))(message, str(data.get("hint", "")))
+    error = _KINDS.get(str(data.get("kind")), SamebitsError)(message, str(data.get("hint", "")))
     error.exit_code = code
     return error
-
-
-def _of_kind(kind: object) -> type[SamebitsError]:
-    waiting, found = [SamebitsError], SamebitsError
-    while waiting:
-        one = waiting.pop()
-        waiting += one.__subclasses__()
-        if one.kind == kind and "kind" in vars(one):
-            found = one
-    return found
 
 
 class TooLateWarning(UserWarning):

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Mapping
 
 
-def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """A package's `__getattr__`: each public name is loaded from its module when it is first used."""
+def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """A package's `__getattr__` and `__dir__`: each public name is loaded from its module when it is first used."""
 
     def __getattr__(name: str) -> object:
         if name not in homes:
@@ -26,4 +26,4 @@ def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
         setattr(sys.modules[package], name, value)
         return value
 
-    return __getattr__
+    return __getattr__, lambda: sorted(homes)

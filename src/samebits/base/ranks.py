@@ -16,8 +16,11 @@ class World(NamedTuple):
     size: int
 
 
-def current_world() -> World | None:
-    """As torch.distributed says when it is initialised; else as torchrun's variables do; None for a single process.
+ALONE = World(0, 1)
+
+
+def current_world() -> World:
+    """As torch.distributed says when it is initialised; else as torchrun's variables do; else alone.
 
     A rank without a world is none: processes that only know their LOCAL_RANK are alone as far as anybody can tell.
 
@@ -29,7 +32,7 @@ def current_world() -> World | None:
         return World(distributed.get_rank(), distributed.get_world_size())
     texts = os.environ.get("RANK") or os.environ.get("LOCAL_RANK"), os.environ.get("WORLD_SIZE")
     if not all(texts):
-        return None
+        return ALONE
     try:
         return World(int(texts[0] or ""), int(texts[1] or ""))
     except ValueError:
@@ -42,16 +45,7 @@ def current_rank() -> int | None:
         world = current_world()
     except UsageError:
         return None
-    return None if world is None else world.rank
-
-
-def rank_and_world_size() -> tuple[int, int]:
-    """Which process of how many; (0, 1) for a single one.
-
-    Raises:
-        UsageError: RANK or WORLD_SIZE is not a number.
-    """
-    return current_world() or (0, 1)
+    return None if world is ALONE else world.rank
 
 
 def rank_path() -> tuple[str | int, ...]:

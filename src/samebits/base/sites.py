@@ -9,16 +9,6 @@ import sysconfig
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import FrameType, ModuleType
-from typing import TypedDict
-
-
-class SiteNote(TypedDict):
-    """A site as plain data."""
-
-    path: str
-    line: int
-    function: str
-    source: str
 
 
 @dataclass(frozen=True)
@@ -53,7 +43,7 @@ class Site:
         """`train.py:31`, to be shown."""
         return f"{shown_path(self.path)}:{self.line}"
 
-    def as_note(self) -> SiteNote:
+    def as_note(self) -> dict[str, str | int]:
         """Plain data, with the source line as it is now: by the time it is shown the file may have been edited."""
         return {"path": self.path, "line": self.line, "function": self.function, "source": self.source}
 

@@ -24,8 +24,4 @@ _EXPORTS = {
 }
 
 __all__ = [*_EXPORTS]
-__getattr__ = lazily(__name__, _EXPORTS)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazily(__name__, _EXPORTS)

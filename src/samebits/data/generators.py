@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 
 from samebits.base.errors import UsageError
-from samebits.base.ranks import rank_and_world_size
+from samebits.base.ranks import current_world
 from samebits.base.seeds import KeyDeriver
 from samebits.rng.handles import States, accelerator_generators, handle_of, torch_states
 from samebits.rng.search import find_generators, is_keyable
@@ -115,8 +115,7 @@ class StepGenerators:
 
     def start(self, *words: str | int) -> None:
         """Begin what `words` name, such as ("batch", epoch, number): every rank has draws of its own."""
-        rank, _ = rank_and_world_size()
-        self._generators.start(self._deriver.key(*words, "rank", rank))
+        self._generators.start(self._deriver.key(*words, "rank", current_world().rank))
         # No sample is being fetched.
         Current.set(None)
 

@@ -12,10 +12,10 @@ from typing import Any
 from torch.utils.data import Dataset, IterableDataset, Sampler
 
 from samebits.base.errors import UsageError
+from samebits.base.ranks import ALONE
 from samebits.base.seeds import KeyDeriver
 from samebits.data.fetching import Fetcher
 from samebits.data.order import BatchRequest, Order
-from samebits.data.ranks import ALONE
 
 # So many indices are drawn at a time, with the generators of the order.
 _AT_ONCE = 256

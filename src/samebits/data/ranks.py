@@ -9,7 +9,6 @@ from samebits.base.ranks import World, current_world
 
 LastBatch = Literal["keep", "drop", "pad", "uneven"]
 LAST_BATCHES: tuple[str, ...] = get_args(LastBatch)
-ALONE = World(0, 1)
 
 
 def world_of(rank: int | None, world_size: int | None) -> World:
@@ -20,7 +19,7 @@ def world_of(rank: int | None, world_size: int | None) -> World:
     """
     if (rank is None) != (world_size is None):
         raise UsageError(f"rank={rank} and world_size={world_size} go together", "give both, or neither")
-    world = (current_world() or ALONE) if rank is None or world_size is None else World(rank, world_size)
+    world = current_world() if rank is None or world_size is None else World(rank, world_size)
     if not 0 <= world.rank < world.size:
         raise UsageError(f"rank must be from 0 to {world.size - 1} (world_size={world.size}), got {world.rank}")
     return world

@@ -9,7 +9,7 @@ import torch
 
 from samebits.base.errors import StateError
 from samebits.base.modules import inner_modules
-from samebits.base.ranks import rank_and_world_size
+from samebits.base.ranks import current_world
 from samebits.state.parts import Part, differences, form_of, parts_of
 from samebits.state.ranks import RankGroup
 
@@ -44,7 +44,7 @@ class WaitingGradients:
         Raises:
             StateError: gradients waited on another number of ranks, or fit no parameter.
         """
-        rank, world_size = rank_and_world_size()
+        rank, world_size = current_world()
         if state["ranks"] and state["world_size"] != world_size:
             raise StateError(
                 f"gradients of {state['world_size']} ranks wait for their step, and here world_size is {world_size}",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from samebits.base.errors import SamebitsError, StateError, error_from_data
-from samebits.base.ranks import rank_and_world_size
+from samebits.base.ranks import current_world
 
 
 class RankGroup:
@@ -18,12 +18,12 @@ class RankGroup:
     """
 
     def __init__(self) -> None:
-        self.rank, self.world_size = rank_and_world_size()
+        self.rank, self.world_size = current_world()
         self._group: Any = None
 
     def is_current(self) -> bool:
         """Whether these are still the ranks of this process."""
-        return (self.rank, self.world_size) == rank_and_world_size()
+        return (self.rank, self.world_size) == current_world()
 
     def said(self, own: object) -> list[Any]:
         """What every rank says, in the order of ranks.

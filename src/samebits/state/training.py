@@ -12,7 +12,7 @@ import torch
 import torch.utils.data
 
 from samebits.base.errors import StateError, StateWarning, UsageError
-from samebits.base.ranks import rank_and_world_size
+from samebits.base.ranks import current_world
 from samebits.data.loader import DataLoader
 from samebits.rng.packing import leaves
 from samebits.rng.states import every_generator, packed_state, wake_owner
@@ -98,7 +98,7 @@ class Training:
         Raises:
             StateError: a part's state holds something that is neither tensor, number nor text.
         """
-        rank, world_size = rank_and_world_size()
+        rank, world_size = current_world()
         return {
             "version": VERSION,
             "steps_done": self.steps_done,
@@ -260,7 +260,7 @@ class Training:
         return [*restorings, *map(Restoring, self._own(state, section))]
 
     def _section(self, state: Mapping[str, Any], ranks: OfRanks) -> Mapping[str, Any]:
-        rank, world_size = rank_and_world_size()
+        rank, world_size = current_world()
         if state["world_size"] != world_size:
             if ranks == "same":
                 raise StateError(
@@ -280,7 +280,7 @@ class Training:
         for name in generators:
             wake_owner(name)
         live = self._generators()
-        rank, world_size = rank_and_world_size()
+        rank, world_size = current_world()
         return [
             *restoring_gradients(gradients, self.parts),
             *restoring_modes(modes, self.objects),
