@@ -45,6 +45,7 @@ def current_rank() -> int | None:
         world = current_world()
     except UsageError:
         return None
+    # A group of one process has a rank all the same.
     return None if world is ALONE else world.rank
 
 

@@ -101,7 +101,9 @@ def audit(dataset: Any, indices: Sequence[object] | None = None, *, seed: int = 
         # What was kept from one epoch must not be met again in the next.
         index = next((index for index in chosen if fetched.again(index, 1) != fresh.again(index, 1)), None)
         if index is not None:
-            found[None] = unused.explained_by_changes(index) or Dependence("carried", index, "the dataset", None)
+            # The first line that changes what the dataset holds; on one that has been used little.
+            changed = unused.traced(index).changed or ("the dataset", None)
+            found[None] = Dependence("carried", index, *changed)
     return Audit(len(chosen), tuple(found.values()))
 
 
@@ -129,17 +131,11 @@ class _Fetched:
         self.fetcher = Fetcher(dataset, as_it_is, seed)
 
     def again(self, index: object, epoch: int = 0) -> object:
-        """What the sample is made of."""
-        return value_of(self.fetcher.settled(partial(self._fetched, index, None, epoch)), depth=6)
-
-    def explained_by_changes(self, index: object) -> Dependence | None:
-        """The first line that changes what the dataset holds; on one that has been used little."""
-        trace = self._traced(index)
-        return None if trace.changed is None else Dependence("carried", index, *trace.changed)
+        return value_of(self.fetcher.settled(partial(self._fetched, index, epoch)), depth=6)
 
     def explained(self, index: object) -> Dependence:
         """The line of a sample that differs."""
-        traces = [self._traced(index), self._traced(index)]
+        traces = [self.traced(index), self.traced(index)]
         carried = next((trace.changed for trace in traces if trace.changed), None)
         if carried is not None:
             return Dependence("carried", index, *carried)
@@ -153,15 +149,16 @@ class _Fetched:
             return Dependence("unkeyed", index, name, site)
         return Dependence("unknown", index, "", None)
 
-    def _traced(self, index: object) -> _LineValues:
+    def traced(self, index: object) -> _LineValues:
+        """What its lines did in one more fetch."""
         trace = _LineValues(self.dataset)
-        self._fetched(index, trace)
+        with self.fetcher.keyed():
+            follow(partial(self.fetcher.alone, 0, index), trace.after_line)
         return trace
 
-    def _fetched(self, index: object, trace: _LineValues | None, epoch: int = 0) -> object:
+    def _fetched(self, index: object, epoch: int) -> object:
         with self.fetcher.keyed():
-            fetch = partial(self.fetcher.alone, epoch, index)
-            return fetch() if trace is None else follow(fetch, trace.after_line)
+            return self.fetcher.alone(epoch, index)
 
 
 class _LineValues:
@@ -173,7 +170,6 @@ class _LineValues:
         self._changed = changes(lambda: carried_by(dataset))
 
     def after_line(self, site: Site, frame: FrameType, result: list[object]) -> None:
-        """Take note of every variable."""
         local = {name: value_of(value) for name, value in frame.f_locals.items() if name != "self"}
         self.lines.append((site, {**local, "what it returns": value_of(result)}))
         name = self._changed()

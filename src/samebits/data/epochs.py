@@ -58,14 +58,8 @@ class Epochs:
     The loader itself is given whenever it is needed: were it kept here, the two would keep each other, and workers
     would end whenever the garbage collector comes by, with torch waiting five seconds for each.
 
-    Args:
-        dataset: the loader's.
-        seed: what everything hangs on.
-        last_batch: what becomes of a last batch that is not full.
-        on_error: `skip` leaves out samples that raise.
-        label: handed on to a tracer.
-
     Attributes:
+        label: handed on to a tracer.
         progress: what has been handed over.
         next: where the next iteration begins.
         skipped: what was left out of the current epoch.
@@ -86,9 +80,7 @@ class Epochs:
     def begin(self, loader: object, ranks: World) -> EpochIterator:
         """Iterate over the next epoch, or over the rest of the one that a loaded state stood in.
 
-        Args:
-            loader: the loader of torch's from which everything but the batches' contents is taken.
-            ranks: which part of each batch is this process's.
+        From the loader, one of torch's, everything but the batches' contents is taken.
         """
         progress = self.progress = replace(self.next, skipped=self.progress.skipped)
         self.next, self.skipped = Progress(progress.epoch + 1), []
@@ -96,7 +88,11 @@ class Epochs:
         # With as many threads as cores this changes nothing; with more, it makes MKL keep to them, as fetching in
         # the main process does, so that the training's bits depend on neither.
         torch.set_num_threads(torch.get_num_threads())
-        inner, request_sampler = self._persistent or self._made(loader, ranks)
+        if self._persistent is None:
+            request_sampler = RequestSampler()
+            inner = _inner_loader(loader, self._fetcher(loader, ranks), request_sampler)
+        else:
+            inner, request_sampler = self._persistent
         if inner.persistent_workers:
             self._persistent = inner, request_sampler
         request_sampler.begin(self._requests(loader, progress, ranks))
@@ -127,11 +123,7 @@ class Epochs:
         return {"version": VERSION, "seed": self.seed, "length": self.length, **asdict(self.progress)}
 
     def load(self, state: dict[str, Any], may_take_seed: bool) -> None:
-        """Stand where `state` was saved.
-
-        Raises:
-            DataStateError: it belongs to another loader, or is none.
-        """
+        """Stand where `state` was saved; DataStateError where it belongs to another loader, or is none."""
         _check_form(state)
         if state["version"] > VERSION:
             raise DataStateError(
@@ -165,10 +157,6 @@ class Epochs:
         return order_of(loader, self.last_batch).requests(
             KeyDeriver(self.seed), progress.epoch, progress.samples, ranks
         )
-
-    def _made(self, loader: object, ranks: World) -> tuple[TorchLoader, RequestSampler]:
-        request_sampler = RequestSampler()
-        return _inner_loader(loader, self._fetcher(loader, ranks), request_sampler), request_sampler
 
     def _fetcher(self, loader: Any, ranks: World) -> Fetcher:
         # Plain memory that processes share: ctypes has no types for what can be made of it.
@@ -213,11 +201,7 @@ def _inner_loader(loader: Any, fetcher: Fetcher, request_sampler: RequestSampler
 
 
 class RequestSampler:
-    """What torch's loader takes for a sampler: the tickets of the epoch that has begun.
-
-    Attributes:
-        pending: handed to workers, and not back yet.
-    """
+    """What torch's loader takes for a sampler: the requests of the epoch that has begun; those not back yet pend."""
 
     def __init__(self) -> None:
         self.pending: deque[BatchRequest] = deque()
@@ -242,11 +226,7 @@ def _stream_requests(progress: Progress, size: int | None, ranks: World) -> Iter
 
 
 class EpochIterator:
-    """The batches of one epoch.
-
-    Raises from `next`:
-        WorkerDiedError: a worker was killed; it names the sample.
-    """
+    """The batches of one epoch; WorkerDiedError names the sample where a worker was killed."""
 
     def __init__(self, epochs: Epochs, turn: int, loader: Any, inner: Any, request_sampler: RequestSampler) -> None:
         self.epochs, self.turn, self.loader, self.inner = epochs, turn, loader, inner
@@ -264,11 +244,8 @@ class EpochIterator:
     def __next__(self) -> object:
         while not self.is_over:
             batch, request = self._next()
-            if self.epochs.on_error != "skip":
-                self._handed_over(request)
-                return batch
-            fetched: FetchedBatch = batch
-            self._handed_over(request, fetched.skipped)
+            fetched = batch if self.epochs.on_error == "skip" else FetchedBatch(batch, [], False)
+            self.epochs.handed_over(self.turn, self.epoch, request.end, fetched.skipped)
             if not fetched.is_empty:
                 return fetched.batch
         raise StopIteration
@@ -305,9 +282,6 @@ class EpochIterator:
         if self.working is not None:
             traceback.clear_frames(error.__traceback__)
 
-    def _handed_over(self, request: BatchRequest, skipped: Sequence[Skipped] = ()) -> None:
-        self.epochs.handed_over(self.turn, self.epoch, request.end, skipped)
-
     def _died(self, error: BaseException) -> WorkerDiedError | None:
         """What torch says of a worker's end, with the sample that it was fetching."""
         named = re.search(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\) (.*)", str(error))
@@ -316,14 +290,16 @@ class EpochIterator:
         places = dict(zip(self.working[::2], self.working[1::2], strict=True))
         known = [place - 1 for pid in named[1].split(",") if (place := places.get(int(pid)))]
         where = f"while fetching {', '.join(map(self._named, known))}" if known else "before its first sample"
-        was_killed = "killed" in named[2]
-        memory = (
-            "a worker killed by the system was mostly out of memory: try fewer workers or a smaller prefetch_factor"
-        )
-        alone = "samebits.data.fetch(dataset, index, ...) fetches that sample alone"
-        above = "what it printed stands above; num_workers=0 shows where it comes from"
-        hint = "; ".join([memory if was_killed else above, *([alone] if known else [])])
-        return WorkerDiedError(f"DataLoader worker (pid {named[1]}) {_how(named[2])} {where}", hint)
+        hint = "what it printed stands above; num_workers=0 shows where it comes from"
+        if "killed" in named[2]:
+            hint = (
+                "a worker killed by the system was mostly out of memory: try fewer workers or a smaller prefetch_factor"
+            )
+        if known:
+            hint += "; samebits.data.fetch(dataset, index, ...) fetches that sample alone"
+        # The first clause of what torch says: `is killed by signal: Killed`.
+        how = named[2].split(". ")[0].rstrip(". ")
+        return WorkerDiedError(f"DataLoader worker (pid {named[1]}) {how} {where}", hint)
 
     def _named(self, position: int) -> str:
         for request in self.pending:
@@ -332,16 +308,10 @@ class EpochIterator:
         return f"number {position} of epoch {self.epoch}"
 
 
-def _how(words: str) -> str:
-    """The first clause of what torch says: `is killed by signal: Killed`."""
-    return words.split(". ")[0].rstrip(". ")
-
-
 def _check_form(state: object) -> None:
-    names = ("version", "seed", "length", "epoch", "samples", "skipped")
     if not isinstance(state, Mapping):
         raise DataStateError(f"a state is a dict, got {type(state).__name__}", "give what state_dict() returned")
-    for name in names:
+    for name in ("version", "seed", "length", "epoch", "samples", "skipped"):
         if name not in state:
             raise DataStateError(f"this is no state of a samebits loader: {name!r} is missing")
         if not isinstance(state[name], int) or (state[name] < 0 and name not in ("seed", "length")):

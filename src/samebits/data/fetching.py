@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -83,10 +83,7 @@ class Fetcher(Dataset[object]):
         return fetched if self.skips else fetched.batch
 
     def settled(self, fetch: Fetch) -> Any:
-        """What is fetched; the first time once more, where generators came into being with it.
-
-        Many a one is made when it is first needed: `if self.rng is None: self.rng = default_rng(0)`.
-        """
+        """What is fetched; the first time once more, where it made generators: `if self.rng is None: self.rng = …`."""
         fetched = fetch()
         if self._is_settled:
             return fetched
@@ -103,10 +100,10 @@ class Fetcher(Dataset[object]):
 
     @contextmanager
     def keyed(self) -> Iterator[Generators]:
-        """The generators, to be started at will; afterwards they stand where they stood, and so do the threads.
+        """The generators, to be started at will; afterwards they stand where they stood.
 
-        Workers of torch compute with one thread. So does the main process while it fetches, since the sum of a tensor
-        may have other bits with two.
+        Workers of torch compute with one thread. So does the main process within, since the sum of a tensor may have
+        other bits with two.
         """
         generators = self._found()
         if get_worker_info() is not None and Current.words is None:
@@ -139,9 +136,8 @@ class Fetcher(Dataset[object]):
         """Where every generator stands, as something that can be compared."""
         return [] if self._generators is None else self._generators.frozen()
 
-    def key_of(self, epoch: int, index: object, repeat: int = 0) -> bytes:
-        """The key of one sample."""
-        return self._derivers["sample"].key(epoch, index_word(index), repeat)
+    def _start(self, generators: Generators, epoch: int, index: object, repeat: int) -> None:
+        generators.start(self._derivers["sample"].key(epoch, index_word(index), repeat))
 
     def samples(self, request: BatchRequest, generators: Generators, skipped: list[Skipped]) -> list[object]:
         """The samples that a ticket asks for."""
@@ -153,7 +149,7 @@ class Fetcher(Dataset[object]):
         found: list[object] = []
         repeats = request.repeats or (0,) * len(request.indices)
         for number, (index, repeat) in enumerate(zip(request.indices, repeats, strict=True)):
-            generators.start(self.key_of(request.epoch, index, repeat))
+            self._start(generators, request.epoch, index, repeat)
             self.one(partial(self._sample, index, in_bulk), request.start + number, index, found, skipped)
         return found
 
@@ -174,7 +170,7 @@ class Fetcher(Dataset[object]):
 
     def alone(self, epoch: int, index: object, repeat: int = 0) -> object:
         """One sample; call it while `keyed`."""
-        self._found().start(self.key_of(epoch, index, repeat))
+        self._start(self._found(), epoch, index, repeat)
         return self._sample(index, _fetches_in_bulk(self.dataset))
 
     def _sample(self, index: object, in_bulk: bool) -> object:
@@ -185,14 +181,11 @@ class Fetcher(Dataset[object]):
         self._report(request.start)
         generators.start(self._derivers["batch"].key(request.epoch, request.start, "samples"))
         before = generators.frozen()
-        try:
+        # One by one, a sample that raises can be named, or left out.
+        with suppress(Exception):
             samples = list(self.dataset.__getitems__(list(request.indices)))
-        except Exception:
-            # One by one, the sample that raises can be named, or left out.
-            self._draws_in_bulk = True
-            return None
-        if generators.frozen() == before:
-            return samples
+            if generators.frozen() == before:
+                return samples
         self._draws_in_bulk = True
         return None
 
@@ -223,7 +216,7 @@ def prepare_worker(worker_init_fn: Callable[[int], object] | None, is_needed_lon
     Args:
         worker_init_fn: the user's.
         is_needed_longer: the training ends a while after it was asked to.
-        worker_id: counts from 0.
+        worker_id: as torch counts.
     """
     if is_needed_longer and hasattr(os, "setpgid"):
         # torchrun and schedulers signal whole process groups: the worker would be gone in the middle of the last step.

@@ -25,10 +25,8 @@ class Words(NamedTuple):
     """What each library starts from for one key; no two libraries share any of it.
 
     Attributes:
-        python: 128 bits.
         numpy: 32 bits, which is what `numpy.random.seed` takes as one number.
         torch: 32 bits; torch's CPU generator looks at no more.
-        accelerator: 64 bits.
         rest: what the held generators' own words are derived from.
     """
 
@@ -41,14 +39,9 @@ class Words(NamedTuple):
     @classmethod
     def of(cls, key: bytes) -> Words:
         """Cut from a key of 64 bytes."""
-        number = int.from_bytes
-        return cls(
-            number(key[:16], "little"),
-            number(key[16:20], "little"),
-            number(key[20:24], "little"),
-            number(key[24:32], "little") >> 1,
-            key[32:],
-        )
+        parts = (key[:16], key[16:20], key[20:24], key[24:32])
+        python, numpy, for_torch, accelerator = (int.from_bytes(part, "little") for part in parts)
+        return cls(python, numpy, for_torch, accelerator >> 1, key[32:])
 
     def of_held(self, path: str) -> int:
         """128 bits for a generator that an object holds."""

@@ -47,10 +47,7 @@ class Key(int):
 class KeyedSampler(Sampler[int]):
     """The order of another sampler, as keys; what that one draws, it draws from generators of the epoch's own.
 
-    Args:
-        sampler: of indices.
-        seed: what the order hangs on, unless the sampler has a seed itself.
-        dataset: what the indices are of.
+    The order hangs on the seed, unless the sampler has one itself.
     """
 
     def __init__(self, sampler: Any, seed: int, dataset: Any) -> None:
@@ -74,16 +71,7 @@ class KeyedSampler(Sampler[int]):
 
 
 class KeyedDataset(Dataset[object]):
-    """A dataset that gives whole batches for lists of keys; the loader has nothing left to collate.
-
-    Args:
-        dataset: the user's, map-style.
-        collate_fn: the user's.
-        seed: what every sample and batch hangs on.
-
-    Raises:
-        UsageError: the dataset is iterable.
-    """
+    """A map-style dataset that gives whole batches for lists of keys; the loader has nothing left to collate."""
 
     def __init__(self, dataset: Any, collate_fn: Callable[[Any], object], seed: int) -> None:
         if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__getitem__"):
@@ -102,11 +90,7 @@ class KeyedDataset(Dataset[object]):
         return self.__getitems__([index])
 
     def __getitems__(self, keys: Iterable[object]) -> object:
-        """The batch.
-
-        Raises:
-            UsageError: something put plain indices in the place of the keys.
-        """
+        """The batch; UsageError where something put plain indices in the place of the keys."""
         asked = list(keys)
         known = [key for key in asked if isinstance(key, Key)]
         if not known or len(known) != len(asked):

@@ -92,7 +92,6 @@ class SampleTracer:
         self._known: set[tuple[str, int]] = set()
 
     def __call__(self, fetch: Callable[[], object], states: Callable[[], list[object]], dataset: object) -> object:
-        """What `fetch` returns; `states` returns the state of every generator."""
         if self.samples >= 2:
             return fetch()
         self.samples += 1

@@ -46,7 +46,7 @@ class Order:
 
     Args:
         sampler: yields indices, or (`makes_batches`) lists of them.
-        makes_batches: whether it yields whole batches.
+        makes_batches: see there.
         size: of a global batch; None when samples are not collated, or when the sampler makes the batches.
         last_batch: what becomes of a last batch that is not full.
         dataset: what the indices are of.
@@ -63,10 +63,6 @@ class Order:
         self.sampler, self.makes_batches, self.size, self.last_batch = sampler, makes_batches, size, last_batch
         self.dataset = dataset
         self._needs_counting = makes_batches or last_batch == "pad" or not _never_repeats(sampler)
-
-    @property
-    def is_batched(self) -> bool:
-        return self.makes_batches or self.size is not None
 
     def requests(self, stem: KeyDeriver, epoch: int, start: int, ranks: World) -> Iterator[BatchRequest]:
         """This rank's part of every batch of an epoch that begins at position `start` or later.
@@ -106,7 +102,8 @@ class Order:
             repeats = tuple(repeat for _, repeat in batch[own])
             if indices:
                 known = repeats if any(repeats) else None
-                yield BatchRequest(epoch, first + own.start, indices, known, position, self.is_batched)
+                is_batched = self.makes_batches or self.size is not None
+                yield BatchRequest(epoch, first + own.start, indices, known, position, is_batched)
 
     def _counted(self, batches: Iterator[list[object]]) -> Iterator[list[tuple[object, int]]]:
         if not self._needs_counting:

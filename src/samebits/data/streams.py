@@ -49,14 +49,7 @@ class Mapped(IterableDataset[object]):
 
 
 class StreamFetcher(Fetcher):
-    """A stream as a dataset of batches. Elements are keyed by their position.
-
-    Args:
-        dataset: iterable.
-        ranks: whose part of each global batch is kept.
-        last_batch: what becomes of a last batch that is not full.
-        options: as for `Fetcher`.
-    """
+    """A stream as a dataset of batches, of which the ranks keep their parts. Elements are keyed by their position."""
 
     def __init__(self, dataset: object, ranks: World, last_batch: LastBatch, **options: Any) -> None:
         super().__init__(dataset, **options)
