@@ -16,11 +16,9 @@ from samebits.base.errors import CommandNotFoundError, InjectionError, UsageErro
 
 @dataclass(frozen=True)
 class Command:
-    """A command as it will be started.
+    """A command as it will be started, and as the user typed it, for showing.
 
     Attributes:
-        argv: program and arguments.
-        typed: what the user typed, for showing.
         script: the Python script in it, where it is known; for static looks.
     """
 

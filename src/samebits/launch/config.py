@@ -10,20 +10,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from samebits.base.errors import ConfigError, StorageError, UnknownFactorError
+from samebits.base.records import from_data
 from samebits.factors.catalog import find
 from samebits.workspace.workspace import Isolation
 
 
 @dataclass(frozen=True)
 class Config:
-    """What can be configured; names in the file are written with dashes.
+    """What can be configured, as the options of `samebits check`; names in the file are written with dashes.
 
     Attributes:
-        seed: root of all pinned streams.
-        runs, max_runs, jobs, max_steps, timeout, level: as the options of `samebits check`.
         keep: how many folders stay under `.samebits/`.
-        pin, vary: factors, as the options.
-        isolation, share: as the options of `samebits check`.
     """
 
     seed: int = 0
@@ -46,7 +43,8 @@ def read_config(folder: Path | None = None) -> Config:
     Raises:
         ConfigError: an unknown key or factor, a value of another type, or a file that cannot be read.
     """
-    paths = [parent / "pyproject.toml" for parent in _upwards(folder or _here())]
+    start = folder or _here()
+    paths = (parent / "pyproject.toml" for parent in (start, *start.parents))
     path = next((path for path in paths if path.is_file()), None)
     if path is None:
         return Config()
@@ -58,10 +56,6 @@ def _here() -> Path:
         return Path.cwd()
     except OSError as error:
         raise StorageError("the current folder was deleted", "change into one that exists") from error
-
-
-def _upwards(folder: Path) -> list[Path]:
-    return [folder, *folder.parents]
 
 
 def _table(path: Path) -> dict[str, object]:
@@ -89,14 +83,14 @@ def _toml() -> Any:
         ) from error
 
 
-_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
-    "jobs": ((int, str), 'a whole number or "auto"'),
-    "level": ((str,), '"step" or "op"'),
-    "timeout": ((int, float), "a number of seconds"),
-    "pin": ((list,), "a list of factors"),
-    "vary": ((list,), "a list of factors"),
-    "isolation": ((str,), '"copy" or "none"'),
-    "share": ((list,), "a list of paths"),
+_WANTED = {
+    "jobs": 'a whole number or "auto"',
+    "level": '"step" or "op"',
+    "timeout": "a number of seconds",
+    "pin": "a list of factors",
+    "vary": "a list of factors",
+    "isolation": '"copy" or "none"',
+    "share": "a list of paths",
 }
 
 
@@ -107,24 +101,17 @@ def _checked(path: Path, key: str, value: object) -> Any:
         near = difflib.get_close_matches(key, known, n=1)
         hint = f"did you mean {near[0]}?" if near else f"known keys are {', '.join(known)}"
         raise ConfigError(f"unknown key {key!r} in {where}", hint)
-    kinds, wanted = _KINDS.get(key, ((int,), "a whole number"))
-    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        raise ConfigError(f"{key} = {value!r} in {where} should be {wanted}")
-    if key == "jobs" and isinstance(value, str) and value != "auto":
-        raise ConfigError(f"{key} = {value!r} in {where} should be {wanted}")
-    if key == "isolation" and value not in ("copy", "none"):
-        raise ConfigError(f"{key} = {value!r} in {where} should be {wanted}")
-    if key == "keep" and isinstance(value, int) and value < 1:
+    name = key.replace("-", "_")
+    try:
+        read = getattr(from_data(Config, {name: value}), name)
+    except ValueError:
+        wanted = _WANTED.get(key, "a whole number")
+        raise ConfigError(f"{key} = {value!r} in {where} should be {wanted}") from None
+    if key == "keep" and read < 1:
         raise ConfigError(f"keep = {value!r} in {where} should be at least 1")
-    if key == "share" and isinstance(value, list):
-        return tuple(str(path) for path in value)
-    return _factors(where, key, value) if isinstance(value, list) else value
-
-
-def _factors(where: str, key: str, words: list[object]) -> tuple[str, ...]:
-    for word in words:
+    for word in read if key in ("pin", "vary") else ():
         try:
-            find(str(word).partition("=")[0])
+            find(word.partition("=")[0])
         except UnknownFactorError as error:
             raise ConfigError(f"{key} in {where}: {error.message}", error.hint) from error
-    return tuple(str(word) for word in words)
+    return read if isinstance(value, list) else value

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
@@ -25,12 +25,7 @@ SHARED = frozenset({"accelerator", "ranks"})
 
 @dataclass(frozen=True)
 class Need:
-    """What the processes took that have ended below this one.
-
-    Attributes:
-        cpu_seconds: all together.
-        peak_bytes: of memory, the largest of them.
-    """
+    """What the processes took that have ended below this one: all together, and the largest of them."""
 
     cpu_seconds: float
     peak_bytes: int
@@ -67,33 +62,22 @@ class Fitting:
         return 1 if self._reached or self._is_alone else self._fits
 
     def learn(self, used: frozenset[str] | None, seconds: float, *, reached: bool) -> None:
-        """What a run has shown that ended after so many seconds."""
+        """What a run has shown that ended after so many seconds; what it used is None where that is not known."""
         self._reached = reached
         if not self._is_known:
-            self._is_known, now = True, needed()
-            need = replace(now, cpu_seconds=now.cpu_seconds - self._before.cpu_seconds)
-            self._fits = fitting(self._most, used, seconds, need, free_bytes())
+            self._is_known = True
+            self._fits = 1 if used is None or used & SHARED else self._like_this(seconds)
+
+    def _like_this(self, seconds: float) -> int:
+        """How many runs fit like the one that was made alone."""
+        now, free = needed(), free_bytes()
+        busy = math.ceil((now.cpu_seconds - self._before.cpu_seconds) / max(seconds, 1e-3) - SLACK_CORES)
+        by_memory = self._most if free is None else int(free * SHARE_OF_MEMORY // max(1, now.peak_bytes))
+        return max(1, min(self._most // max(1, busy), by_memory))
 
     def go_alone(self) -> None:
         """From now on runs are made one after the other."""
         self._is_alone = True
-
-
-def fitting(most: int, used: frozenset[str] | None, seconds: float, need: Need, free: int | None) -> int:
-    """How many runs fit like one that was made alone.
-
-    Args:
-        most: cores.
-        used: by the run; None where that is not known.
-        seconds: it took.
-        need: of all its processes.
-        free: bytes of memory that can be taken; None where that is not known.
-    """
-    if used is None or used & SHARED:
-        return 1
-    busy = max(1, math.ceil(need.cpu_seconds / max(seconds, 1e-3) - SLACK_CORES))
-    by_memory = most if free is None else int(free * SHARE_OF_MEMORY // max(1, need.peak_bytes))
-    return max(1, min(most // busy, by_memory))
 
 
 def cores(proc: Path = PROC, groups: Path = GROUPS) -> int:

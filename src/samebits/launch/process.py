@@ -38,13 +38,9 @@ class Outcome:
     """How one run ended.
 
     Attributes:
-        folder: its run folder.
-        plan: how it was treated.
         exit_code: the command's status; negative for the signal that ended it.
-        wall_seconds: from start to end.
-        timed_out: ended by us because it ran too long.
         stopped: ended by us after the step it was asked to stop after.
-        limit_seconds: that it went past, where it timed out.
+        limit_seconds: that it went past, so that we ended it; None where it did not.
         unfinished: why the run folder could not be finished, if it could not.
     """
 
@@ -52,10 +48,13 @@ class Outcome:
     plan: RunSpec
     exit_code: int
     wall_seconds: float
-    timed_out: bool = False
     stopped: bool = False
     limit_seconds: float | None = None
     unfinished: StorageError | None = None
+
+    @property
+    def timed_out(self) -> bool:
+        return self.limit_seconds is not None
 
     @property
     def succeeded(self) -> bool:
@@ -64,27 +63,16 @@ class Outcome:
     @property
     def described(self) -> str:
         """How it ended, as a clause: what we did is named as ours."""
-        if self.timed_out:
+        if self.limit_seconds is not None:
             return f"was ended by samebits after {self.limit_seconds:g} s, its time limit"
-        if self.exit_code < 0:
-            return f"was killed by {_signal_name(-self.exit_code)}"
-        return f"ended with exit status {self.exit_code}"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+        if self.exit_code >= 0:
+            return f"ended with exit status {self.exit_code}"
+        known = {one.value: one.name for one in signal.Signals}
+        return f"was killed by {known.get(-self.exit_code, f'signal {-self.exit_code}')}"
 
 
 class Runner:
-    """Makes runs of a command, each in a place of its own.
-
-    Args:
-        command: what to run.
-        workspace: gives every run its place.
-    """
+    """Makes runs of a command, each in a place of its own that the workspace gives it."""
 
     def __init__(self, command: Command, workspace: Workspace) -> None:
         self.command, self.workspace = command, workspace
@@ -102,7 +90,7 @@ class Runner:
 
         Args:
             spec: what the run is asked.
-            path: the run folder to make.
+            path: of the run folder to make.
             limit: seconds after which all of its processes are ended; what was recorded stays. A function is asked
                 again and again: it may be known only when another run has ended.
             waiting: called about ten times a second meanwhile.
@@ -145,7 +133,6 @@ class Runner:
             cwd = place.copy if place.root else None
             with spec.starting():
                 process = _started(argv, folder, spec, place, cwd=cwd, start_new_session=True, **streams.options)
-            seconds, exceeded = 0.0, None
             try:
                 guard(process.pid)
                 streams.started()
@@ -250,11 +237,9 @@ def _wait(
                 return most
 
 
-def _outcome(
-    folder: RunFolder, plan: RunSpec, exit_code: int, seconds: float, exceeded: float | None = None
-) -> Outcome:
+def _outcome(folder: RunFolder, plan: RunSpec, exit_code: int, seconds: float, limit: float | None = None) -> Outcome:
     stopped = any(note.stopped_after is not None for note in read_notes(folder.path, Ended))
-    return Outcome(folder, plan, exit_code, seconds, exceeded is not None, stopped, exceeded)
+    return Outcome(folder, plan, exit_code, seconds, stopped, limit)
 
 
 def _manifest(command: Command, plan: RunSpec, place: Place) -> Manifest:

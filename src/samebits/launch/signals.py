@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import NoReturn
 
@@ -19,6 +19,20 @@ _FROM_TERMINAL: tuple[int, ...] = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 # Schedulers announce the end of an allocation with one of the last two.
 _PASSED_ON: tuple[int, ...] = (*_FROM_TERMINAL, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 _ENDS_A_CHECK: tuple[int, ...] = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def _handled(numbers: tuple[int, ...], handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Inside, these signals come to a handler, but for those that were ignored (nohup)."""
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number in numbers:
+        if before[number] is not signal.SIG_IGN:
+            signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 # ---- a check's runs --------------------------------------------------------------------------------------------------
@@ -32,16 +46,9 @@ def signals_end_runs() -> Iterator[None]:
 
     Nothing is ever torn in the middle that way, and a second Ctrl-C cannot keep the first from being finished.
     """
-    before = {number: signal.getsignal(number) for number in _ENDS_A_CHECK}
     _received.clear()
-    for number in _ENDS_A_CHECK:
-        if before[number] is not signal.SIG_IGN:
-            signal.signal(number, lambda number, _: _received.append(number))
-    try:
+    with _handled(_ENDS_A_CHECK, lambda number, _: _received.append(number)):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def raise_if_signalled() -> None:
@@ -79,17 +86,10 @@ class Relay:
 
 @contextlib.contextmanager
 def signals_passed_on() -> Iterator[Relay]:
-    """Inside, signals sent to us reach the command; those that were ignored (nohup) stay ignored, by both."""
+    """Inside, signals sent to us reach the command; those that were ignored stay ignored, by both."""
     relay = Relay()
-    before = {number: signal.getsignal(number) for number in _PASSED_ON}
-    for number in _PASSED_ON:
-        if before[number] is not signal.SIG_IGN:
-            signal.signal(number, relay)
-    try:
+    with _handled(_PASSED_ON, relay):
         yield relay
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _is_in_foreground() -> bool:
@@ -109,16 +109,12 @@ def end_like(exit_code: int) -> NoReturn:
     """End this process as the command ended, with its status or of its signal: the shell sees no difference."""
     if exit_code >= 0:
         sys.exit(exit_code)
-    _leave_no_core()
+    import resource
+
+    # No core is left of us.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     with contextlib.suppress(OSError):  # SIGKILL takes no handler, and needs none
         signal.signal(-exit_code, signal.SIG_DFL)
     signal.raise_signal(-exit_code)
     # The first process of a container does not die of a signal; the shell's number for it is the next best.
     sys.exit(128 - exit_code)
-
-
-def _leave_no_core() -> None:
-    import resource
-
-    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))

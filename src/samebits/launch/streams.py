@@ -27,11 +27,7 @@ _PATIENCE_SECONDS = 5.0
 
 
 class Streams:
-    """The streams of one run.
-
-    Attributes:
-        options: how to start it.
-    """
+    """The streams of one run, and the options that start it with them."""
 
     def __init__(self, options: dict[str, object], terminals: list[_Terminal]) -> None:
         self.options, self._terminals = options, terminals
@@ -44,10 +40,9 @@ class Streams:
 
 @contextmanager
 def streams_of(folder: RunFolder) -> Iterator[Streams]:
-    """The streams of a run that is started inside. At the end all that it wrote is in its folder.
+    """The streams of a run that is started inside; StorageError where the logs cannot be made.
 
-    Raises:
-        StorageError: the logs cannot be made.
+    At the end all that it wrote is in its folder.
     """
     with ExitStack() as stack:
         options: dict[str, object] = {"stdin": stack.enter_context(_input())}
@@ -91,8 +86,10 @@ class _Terminal:
     @classmethod
     def like(cls, number: int, log: IO[bytes] | None) -> _Terminal | None:
         """One like that on this stream; None where that is no terminal, or none can be had."""
-        if not _is_terminal(number):
+        # A stream that is closed is no terminal either.
+        if not os.isatty(number):
             return None
+        import fcntl
         import termios
 
         near = far = -1
@@ -104,7 +101,7 @@ class _Terminal:
             settings[3] = (settings[3] | termios.ICANON) & ~termios.ECHO
             settings[6][termios.VEOF] = _END_OF_INPUT[:1]
             termios.tcsetattr(far, termios.TCSANOW, settings)
-            _copy_size(number, far)
+            fcntl.ioctl(far, termios.TIOCSWINSZ, fcntl.ioctl(number, termios.TIOCGWINSZ, bytes(8)))
         except (OSError, termios.error):
             for handle in (near, far):
                 if handle >= 0:
@@ -141,21 +138,6 @@ class _Terminal:
         far, self.far = self.far, -1
         if far >= 0:
             os.close(far)
-
-
-def _is_terminal(number: int) -> bool:
-    try:
-        return os.isatty(number)
-    except OSError:
-        return False
-
-
-def _copy_size(number: int, far: int) -> None:
-    import fcntl
-    import termios
-
-    size = fcntl.ioctl(number, termios.TIOCGWINSZ, bytes(8))
-    fcntl.ioctl(far, termios.TIOCSWINSZ, size)
 
 
 def _log(path: Path) -> IO[bytes]:

@@ -24,10 +24,7 @@ _LIBRARY = b"/libtorch_python"
 class UnenteredProcesses:
     """Looks now and then at the processes of one run, and notes those that could not be entered.
 
-    Args:
-        folder: of the run.
-        plan: as the run sees it.
-        session: the number of the session its command was started in.
+    They are known by its plan, as the run sees it, and by the session that its command was started in.
     """
 
     def __init__(self, folder: RunFolder, plan: Path, session: int) -> None:

@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
+import torch
 import xxhash
 
 from samebits.base.errors import StateError, StateWarning, StorageError
@@ -45,9 +46,7 @@ class Checkpoint(NamedTuple):
 
     Attributes:
         home: the folder's name.
-        step: how many steps were done.
         number: counts the checkpoints of a training; the highest was written last. -1 where that is not known any more.
-        files: one for each rank.
         damage: what is wrong with its manifest; empty if it is what was written.
     """
 
@@ -59,22 +58,13 @@ class Checkpoint(NamedTuple):
 
 
 class CheckpointFolder:
-    """The checkpoints of one training.
-
-    Args:
-        path: where they lie; every rank has to see it.
-        ranks: those that write and read them.
-    """
+    """The checkpoints of one training, in a folder that every rank has to see."""
 
     def __init__(self, path: Path, ranks: RankGroup) -> None:
         self.path, self.ranks = path, ranks
 
     def save(self, step: int, make_state: Callable[[], Any], keep: int) -> Path:
-        """Write a checkpoint, and remove those that are too many; all ranks, in the same step.
-
-        Raises:
-            StorageError: a file could not be written, on this rank or another.
-        """
+        """Write a checkpoint, and remove those that are too many; StorageError where any rank could not."""
         number = self.ranks.done_by_first(self._begun)
         home = self.path / f".step-{step}.{number}"
         try:
@@ -83,7 +73,7 @@ class CheckpointFolder:
         except BaseException:
             shutil.rmtree(home, ignore_errors=True)
             raise
-        if self.ranks.rank == 0:
+        if self.ranks.world.rank == 0:
             self._prune(keep)
         return self.path / name
 
@@ -109,7 +99,7 @@ class CheckpointFolder:
                 f"none of the {len(passed)} checkpoints in {self.path} is intact: {'; '.join(passed)}",
                 "bring one back from elsewhere, or move them away to begin anew",
             )
-        if self.ranks.rank == 0:
+        if self.ranks.world.rank == 0:
             why = "unfinished: its process ended before all of it was written"
             why += "; none is left, so the training begins anew" if newest is None else ""
             for text in [*passed, *(f"{home}: {why}" for home in self._left())]:
@@ -128,7 +118,7 @@ class CheckpointFolder:
         state = make_state()
         with self._storing(step):
             home.mkdir(parents=True, exist_ok=True)
-            return write_state(home / f"rank-{self.ranks.rank}.pt", state)
+            return write_state(home / f"rank-{self.ranks.world.rank}.pt", state)
 
     def _finished(self, home: Path, step: int, number: int, files: list[StateFile]) -> str:
         """Write the manifest, and give the folder its name."""
@@ -179,14 +169,14 @@ class CheckpointFolder:
 
     def _reason_against(self, found: Checkpoint) -> str:
         """Why a checkpoint cannot be used, as all ranks see it together; empty if it can."""
-        mine = found.files[self.ranks.rank :: self.ranks.world_size]
+        mine = found.files[self.ranks.world.rank :: self.ranks.world.size]
         reasons = self.ranks.said([text for one in mine if (text := damage(self.path / found.home, one))])
         return "; ".join(text for texts in reasons for text in texts)
 
     def _states(self, found: Checkpoint) -> list[Any]:
-        is_same = len(found.files) == self.ranks.world_size
-        files = [found.files[self.ranks.rank]] if is_same else found.files
-        return [read_state(self.path / found.home / one.name) for one in files]
+        world, paths = self.ranks.world, [self.path / found.home / one.name for one in found.files]
+        own = [paths[world.rank]] if len(paths) == world.size else paths
+        return [torch.load(path, map_location="cpu", weights_only=True) for path in own]
 
 
 def _looked_at(home: Path) -> Checkpoint | None:
@@ -219,8 +209,6 @@ def _digest_of(content: object) -> str:
 
 def write_state(path: Path, state: object) -> StateFile:
     """Write the state of one rank, and have it on the disk."""
-    import torch
-
     with open(path, "wb") as file:
         digesting = _Digesting(file)
         torch.save(state, cast("IO[bytes]", digesting))
@@ -228,13 +216,6 @@ def write_state(path: Path, state: object) -> StateFile:
             raise digesting.failure
         _sync(file)
     return StateFile(path.name, digesting.digest.hexdigest(), digesting.size)
-
-
-def read_state(path: Path) -> Any:
-    """The state in a file, on the CPU."""
-    import torch
-
-    return torch.load(path, map_location="cpu", weights_only=True)
 
 
 def damage(home: Path, written: StateFile) -> str:

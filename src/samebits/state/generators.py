@@ -21,16 +21,9 @@ from samebits.state.reranking import same_bits
 def restoring_generators(
     saved: Mapping[str, object], live: Mapping[str, object], optional: tuple[str, ...]
 ) -> list[Callable[[], object]]:
-    """What gives every generator the state that was saved under its name.
+    """What gives every generator the state that was saved under its name; StateError where they do not fit.
 
-    Args:
-        saved: name → state.
-        live: name → generator.
-        optional: beginnings of names of generators that need no state: loaders of samebits start them anew with every
-            sample.
-
-    Raises:
-        StateError: one is missing on either side, or is of another kind.
+    Those whose names begin with one of `optional` need no state: loaders of samebits start them anew with every sample.
     """
     before = {name for name in saved if name in live or not name.startswith(optional)}
     after = {name for name in live if name in saved or not name.startswith(optional)}

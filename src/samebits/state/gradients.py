@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -30,13 +31,11 @@ class WaitingGradients:
 
         Tensors of this rank are those of the training, others lie on the CPU. There are none after `zero_grad()`.
         """
-        if not self._ranks.is_current():
-            self._ranks = RankGroup()
+        self._ranks = self._ranks.renewed()
         own = gradients_of(self._parts)
-        if not self._ranks.is_any(bool(own)):
-            return {"world_size": self._ranks.world_size, "ranks": {}}
-        sent = self._ranks.said({name: one.cpu() for name, one in own.items()})
-        return {"world_size": self._ranks.world_size, "ranks": {str(rank): one for rank, one in enumerate(sent)}}
+        is_any = self._ranks.is_any(bool(own))
+        sent = self._ranks.said({name: one.cpu() for name, one in own.items()}) if is_any else []
+        return {"world_size": self._ranks.world.size, "ranks": {str(rank): one for rank, one in enumerate(sent)}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Give every parameter the gradient that it had on this rank, or none.
@@ -61,11 +60,7 @@ def gradients_of(parts: Mapping[str, Part]) -> dict[str, torch.Tensor]:
 
 
 def restoring_gradients(saved: Mapping[str, torch.Tensor], parts: Mapping[str, Part]) -> list[Callable[[], object]]:
-    """What gives every parameter its gradient back, or none.
-
-    Raises:
-        StateError: a gradient has no parameter, or one of another shape.
-    """
+    """What gives every parameter its gradient back, or none; StateError where one has no parameter of its shape."""
     parameters = _parameters_of(parts)
     unknown = set(saved) - set(parameters)
     if unknown:
@@ -78,7 +73,7 @@ def restoring_gradients(saved: Mapping[str, torch.Tensor], parts: Mapping[str, P
                 f"the gradient of {name} is {form_of(gradient)}, the parameter is {form_of(parameters[name])}",
                 "make the model as it was made in the run that saved",
             )
-    return [_setting(one, saved.get(name)) for name, one in parameters.items()]
+    return [partial(_put, one, saved.get(name)) for name, one in parameters.items()]
 
 
 def _parameters_of(parts: Mapping[str, Part], only_waiting: bool = False) -> dict[str, torch.Tensor]:
@@ -107,8 +102,5 @@ def _parameters(one: object) -> Iterable[tuple[tuple[str, ...], torch.Tensor]]:
         yield (), one
 
 
-def _setting(parameter: torch.Tensor, gradient: torch.Tensor | None) -> Callable[[], object]:
-    def put() -> None:
-        parameter.grad = None if gradient is None else gradient.clone().to(parameter.device)
-
-    return put
+def _put(parameter: torch.Tensor, gradient: torch.Tensor | None) -> None:
+    parameter.grad = None if gradient is None else gradient.clone().to(parameter.device)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
 import torch
 
@@ -59,23 +60,16 @@ def modes_of(objects: Mapping[str, object]) -> dict[str, list[str]]:
 
 
 def restoring_modes(saved: Mapping[str, list[str]], objects: Mapping[str, object]) -> list[Callable[[], object]]:
-    """What brings train and eval mode back; of a part that was taken out of the state there is none.
-
-    Raises:
-        StateError: a module is missing.
-    """
+    """What brings train and eval mode back, but for parts that were taken out; StateError where a module is missing."""
     saved = {name: training for name, training in saved.items() if name in objects}
     inner = {name: inner_modules(unwrapped(objects[name])) for name in saved}
     unknown = {f"{name}.{way}" for name in saved for way in set(saved[name]) - {way for way, _ in inner[name]}}
     if unknown:
         raise StateError(f"modes do not fit: {'; '.join(differences(unknown, set()))}", "make the model as it was made")
-    return [_switching(inner[name], set(training)) for name, training in saved.items()]
+    return [partial(_switch, inner[name], set(training)) for name, training in saved.items()]
 
 
-def _switching(modules: list[tuple[str, torch.nn.Module]], training: set[str]) -> Callable[[], object]:
-    def switch() -> None:
-        # Not train(): a module may have overridden it, and it goes down to the children.
-        for name, module in modules:
-            module.training = name in training
-
-    return switch
+def _switch(modules: list[tuple[str, torch.nn.Module]], training: set[str]) -> None:
+    # Not train(): a module may have overridden it, and it goes down to the children.
+    for name, module in modules:
+        module.training = name in training

@@ -34,11 +34,8 @@ class Restoring(NamedTuple):
 class Part:
     """One object that a training consists of, and that has `state_dict()` and `load_state_dict()`.
 
-    Args:
-        name: `optimizer`, `optimizer[1]`, `averaged.slow`.
-        one: the object.
-
     Attributes:
+        name: `optimizer`, `optimizer[1]`, `averaged.slow`.
         is_shared: all ranks have the same state, or each its share of one.
     """
 
@@ -61,15 +58,7 @@ class Part:
         return pack(state)
 
     def restoring(self, packed: object, copies: bool) -> Restoring:
-        """What gives it that state.
-
-        Args:
-            packed: what `packed` returned.
-            copies: give it tensors of its own.
-
-        Raises:
-            StateError: the state is another one's.
-        """
+        """What gives it the state that `packed` returned, or copies of it; StateError where that is another one's."""
         before: Any = self.one.state_dict()
         if type(self.one).__module__.partition(".")[0] == "torch":
             # torch's schedulers and scalers take over whatever they are given.
@@ -98,19 +87,16 @@ class Part:
         return load
 
     def unfit(self, reason: str) -> StateError:
-        """The error that says why a state is not for this part."""
         return StateError(
             f"{self.name} does not fit its state: {reason}",
             "make it as it was made in the run that saved; what is different on purpose has to begin anew",
         )
 
     def check_names(self, saved: set[str], live: set[str]) -> None:
-        """Refuse a state that has other names."""
         if saved != live:
             raise self.unfit("; ".join(differences(saved, live)))
 
     def check_tensors(self, saved: Mapping[str, Any], live: Mapping[str, Any]) -> None:
-        """Refuse values that cannot be copied over those of the same names."""
         wrong = [text for name in live if name in saved and (text := _misfit(name, saved[name], live[name]))]
         if wrong:
             raise self.unfit("; ".join(_some(wrong)))
@@ -171,22 +157,11 @@ class TensorPart(Part):
 
     def restoring(self, packed: Any, copies: bool) -> Restoring:
         self.check_tensors({self.name: packed}, {self.name: self.one})
-        return Restoring(self._filling(packed))
-
-    def _filling(self, packed: torch.Tensor) -> Callable[[], None]:
-        def fill() -> None:
-            with torch.no_grad():
-                self.one.copy_(packed)
-
-        return fill
+        return Restoring(torch.no_grad()(lambda: self.one.copy_(packed)))
 
 
 def parts_of(given: Mapping[str, object]) -> dict[str, Part]:
-    """Name → part, of what a training was given; what has generators and no other state is none.
-
-    Raises:
-        UsageError: something has no state.
-    """
+    """Name → part, of what a training was given; what has generators and no other state is none."""
     return {name: part for name, one in objects_of(given) if (part := _part(name, unwrapped(one))) is not None}
 
 
@@ -254,11 +229,7 @@ def sealed(state: object, names: Iterable[str]) -> dict[str, Any]:
 
 
 def opened(name: str, section: object, names: Callable[[Any], Iterable[str]] = list) -> Any:
-    """What was sealed.
-
-    Raises:
-        StateError: something was lost on the way, or it is no section.
-    """
+    """What was sealed; StateError where something was lost on the way, or it is no section."""
     if not isinstance(section, Mapping) or set(section) != {"state", "contents"}:
         kind = "missing" if section is None else f"a {type(section).__name__}"
         raise StateError(f"this is no state of a training: {name} is {kind}", "give what state_dict() made")

@@ -15,10 +15,10 @@ from samebits.state.ranks import RankGroup
 
 
 class Preemption:
-    """Listens to SIGTERM, and ends the process where that does no harm.
+    """Listens to SIGTERM, and ends the process where that does no harm: all ranks together, and in the same step.
 
     Args:
-        ranks: those that train together, which end together and in the same step.
+        ranks: those that train together.
         save: writes a checkpoint, given how many steps are done.
     """
 

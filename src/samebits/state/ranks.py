@@ -18,12 +18,12 @@ class RankGroup:
     """
 
     def __init__(self) -> None:
-        self.rank, self.world_size = current_world()
+        self.world = current_world()
         self._group: Any = None
 
-    def is_current(self) -> bool:
-        """Whether these are still the ranks of this process."""
-        return (self.rank, self.world_size) == current_world()
+    def renewed(self) -> RankGroup:
+        """The ranks of this process as they are now."""
+        return self if self.world == current_world() else RankGroup()
 
     def said(self, own: object) -> list[Any]:
         """What every rank says, in the order of ranks.
@@ -31,16 +31,16 @@ class RankGroup:
         Raises:
             StateError: there are several ranks, and torch.distributed is not initialised.
         """
-        if self.world_size == 1:
+        if self.world.size == 1:
             return [own]
         distributed = self._distributed()
-        answers: list[Any] = [None] * self.world_size
+        answers: list[Any] = [None] * self.world.size
         distributed.all_gather_object(answers, own, group=self._group)
         return answers
 
     def is_any(self, flag: bool) -> bool:
         """Whether it is so on any rank: one reduction of a number."""
-        if self.world_size == 1:
+        if self.world.size == 1:
             return flag
         import torch
 
@@ -72,13 +72,13 @@ class RankGroup:
 
     def done_by_first(self, work: Callable[[], Any]) -> Any:
         """The same of rank 0 alone, which works for all."""
-        return self.done(lambda: work() if self.rank == 0 else None)[0]
+        return self.done(lambda: work() if self.world.rank == 0 else None)[0]
 
     def _distributed(self) -> Any:
         distributed: Any = sys.modules.get("torch.distributed")
         if distributed is None or not distributed.is_available() or not distributed.is_initialized():
             raise StateError(
-                f"this is rank {self.rank} of {self.world_size}, and torch.distributed is not initialised",
+                f"this is rank {self.world.rank} of {self.world.size}, and torch.distributed is not initialised",
                 "call torch.distributed.init_process_group() first: ranks have to agree on a checkpoint",
             )
         if self._group is None and distributed.is_gloo_available():

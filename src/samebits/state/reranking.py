@@ -15,8 +15,7 @@ from samebits.state.parts import ModulePart, Part
 def joined(states: Sequence[Mapping[str, Any]], parts: Mapping[str, Part]) -> dict[str, Any]:
     """The states of all ranks as one: what they share as the first has it, and of each what is its own.
 
-    Raises:
-        StateError: ranks have different parameters or optimizers, each a share of one that is spread over all.
+    StateError where ranks have different parameters or optimizers, each a share of one that is spread over all.
     """
     if len(states) == 1:
         return dict(states[0])
@@ -42,12 +41,8 @@ def joined(states: Sequence[Mapping[str, Any]], parts: Mapping[str, Part]) -> di
 def section_for_any(state: Mapping[str, Any], keyed: tuple[str, ...]) -> Mapping[str, Any]:
     """What a rank that did not save has of its own: that of the first rank that did.
 
-    Args:
-        state: of another number of ranks.
-        keyed: parts that stand at the same place on every rank, whatever else is in their states.
-
-    Raises:
-        StateError: it holds what belongs to as many ranks as saved it.
+    Parts that are `keyed` stand at the same place on every rank, whatever else is in their states. StateError where
+    the state holds what belongs to as many ranks as saved it.
     """
     sections = [state["ranks"][name] for name in sorted(state["ranks"], key=int)]
     if any(section["gradients"]["state"] for section in sections):

@@ -83,7 +83,7 @@ class Training:
         self.objects = dict(objects_of(given))
         self.parts = parts_of(given)
         self.steps_done = 0
-        self._group: RankGroup | None = None
+        self._group = RankGroup()
         _warn_of_loaders(self.objects)
 
     def state_dict(self, gradients: bool = True) -> dict[str, Any]:
@@ -305,8 +305,7 @@ class Training:
             raise
 
     def _ranks(self) -> RankGroup:
-        if self._group is None or not self._group.is_current():
-            self._group = RankGroup()
+        self._group = self._group.renewed()
         return self._group
 
 
