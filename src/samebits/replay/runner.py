@@ -32,7 +32,6 @@ class Condition:
 
     Attributes:
         name: `as recorded`, `1 thread`, `other alignment` …
-        calls: how often.
         results: how many different results that gave.
         which: numbers that tell the results apart, also between conditions.
     """
@@ -89,9 +88,6 @@ def replay(folder: RunFolder, operands: Path, times: int = DEFAULT_TIMES, python
         operands: one of the files in its `operands/`.
         times: how often it is called as it was recorded.
         python: that runs it; this one, or the one called python, where none is named. What a folder names is not run.
-
-    Raises:
-        RecordingError: the operands cannot be read.
     """
     call = _read(operands, folder.path)
     script = operands.with_name(f"reproduce-{operands.stem}.py")
@@ -133,7 +129,7 @@ def _run(script: Path, python: str, times: int) -> Replay:
     if code:
         return Replay(script, failure=(err.strip().splitlines() or ["it failed"])[-1])
     answer = json.loads(out.splitlines()[-1])
-    conditions = tuple(Condition(c["name"], c["calls"], c["results"], tuple(c["which"])) for c in answer["conditions"])
+    conditions = from_data(tuple[Condition, ...], answer["conditions"])
     return Replay(script, conditions, answer["distinct"], answer["gives_recorded"])
 
 

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from samebits.base.errors import DivergenceError, LockfileError, SamebitsError, UsageError
 from samebits.locking.entries import LockedTensors
@@ -27,7 +26,6 @@ class NamedByTest:
         test: its id.
         seed: the root of its streams.
         digest: the definition of the digests.
-        environment: field → value of the process.
         tensors: name → digest, in hex.
         new: names that are not locked for an environment like this one, where that is no failure.
         unknown: why nothing of this could be compared here, if so.
@@ -36,9 +34,9 @@ class NamedByTest:
     test: str
     seed: int
     digest: str = ""
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Environment = Environment()  # noqa: RUF009 - frozen
     tensors: Mapping[str, str] = field(default_factory=dict)
-    new: Sequence[str] = ()
+    new: tuple[str, ...] = ()
     unknown: str = ""
 
 
@@ -103,10 +101,8 @@ class ExpectedBits:
         """What the test named so far; None where it named nothing."""
         if not self._found:
             return None
-        environment = vars(self._where())
-        return NamedByTest(
-            *(self._test, self._seed, self._digest, environment, self._found, tuple(self._new), self._unknown)
-        )
+        new = tuple(self._new)
+        return NamedByTest(self._test, self._seed, self._digest, self._where(), self._found, new, self._unknown)
 
     def _where(self) -> Environment:
         if self._environment is None:
@@ -212,19 +208,10 @@ def _belongs(path: str, name: str) -> bool:
 
 
 def write_named(path: Path, found: Iterable[NamedByTest], only_new: bool) -> int:
-    """Put what tests named into the lockfile; everything else in it stays.
+    """Put what tests named that passed into the lockfile; returns how many tests' entries are other than before.
 
-    Args:
-        path: of the lockfile.
-        found: of tests that passed.
-        only_new: what is locked stays as it is, and names that are not are added.
-
-    Returns:
-        How many tests' entries are other than before.
-
-    Raises:
-        LockfileError: what is there cannot be used; it is left as it is.
-        StorageError: it cannot be written.
+    With `only_new`, what is locked stays as it is, and names that are not are added. A lockfile that cannot be used is
+    an error, and left as it is.
     """
     known = sorted(found, key=lambda one: one.test)
     changed: set[str] = set()
@@ -232,13 +219,12 @@ def write_named(path: Path, found: Iterable[NamedByTest], only_new: bool) -> int
     def change(lockfile: Lockfile) -> Lockfile:
         changed.clear()
         for one in known:
-            environment = Environment(**one.environment)
-            before = lockfile.tensors(one.test, environment)
+            before = lockfile.tensors(one.test, one.environment)
             tensors = {**one.tensors, **before.tensors} if only_new and before is not None else one.tensors
             now = LockedTensors(one.digest, dict(tensors), one.seed)
             if now != before:
                 changed.add(one.test)
-                lockfile = lockfile.with_tensors(one.test, environment, now)
+                lockfile = lockfile.with_tensors(one.test, one.environment, now)
         return lockfile
 
     if known:
@@ -286,18 +272,13 @@ def unused_in(
 def _unused_of(lockfile: Lockfile, one: NamedByTest | str) -> Unused | None:
     if isinstance(one, str):
         return Unused(one, f"{one}, it names nothing") if one in lockfile.tests else None
-    locked = lockfile.tensors(one.test, Environment(**one.environment))
+    locked = lockfile.tensors(one.test, one.environment)
     names = [] if locked is None else [repr(name) for name in locked.tensors if name not in one.tensors]
     return Unused(one.test, f"{one.test}, it does not name {', '.join(names)}", one) if names else None
 
 
 def remove_unused(path: Path, unused: Sequence[Unused]) -> None:
-    """Take these out of the lockfile.
-
-    Raises:
-        LockfileError: what is there cannot be used; it is left as it is.
-        StorageError: it cannot be written.
-    """
+    """Take these out of the lockfile; one that cannot be used is an error, and left as it is."""
 
     def change(lockfile: Lockfile) -> Lockfile:
         for one in unused:
@@ -309,20 +290,14 @@ def remove_unused(path: Path, unused: Sequence[Unused]) -> None:
 
 
 def _without_names(lockfile: Lockfile, named: NamedByTest) -> Lockfile:
-    environment = Environment(**named.environment)
-    locked = lockfile.tensors(named.test, environment)
+    locked = lockfile.tensors(named.test, named.environment)
     if locked is None:
         return lockfile
     kept = {name: digest for name, digest in locked.tensors.items() if name in named.tensors}
-    return lockfile.with_tensors(named.test, environment, LockedTensors(locked.digest, kept, locked.seed))
+    return lockfile.with_tensors(named.test, named.environment, LockedTensors(locked.digest, kept, locked.seed))
 
 
 def unlike(a: Mapping[str, str], b: Mapping[str, str]) -> str:
     """The first of two runs' named tensors that is not the same in both, in words; empty if all are."""
     found = next((name for name in (*a, *b) if a.get(name) != b.get(name)), None)
     return "" if found is None else f"different bits: {found!r}, as the test named it"
-
-
-def named_from(data: Mapping[str, Any]) -> NamedByTest:
-    """What `vars` of a `NamedByTest` gave, after JSON."""
-    return NamedByTest(**{**data, "new": tuple(data["new"])})

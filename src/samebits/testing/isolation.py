@@ -6,16 +6,17 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
 from samebits.base.errors import RecordingError, ScriptFailedError
+from samebits.base.records import from_data, to_data
 from samebits.factors.context import Setting
 from samebits.launch.command import Command
 from samebits.launch.process import Outcome, Runner
 from samebits.runfolder.spec import RunSpec
-from samebits.testing.expected import NamedByTest, named_from
+from samebits.testing.expected import NamedByTest
 from samebits.testing.repeats import RecordedCall, is_complete, read_call
 from samebits.testing.seeding import is_generator
 from samebits.workspace.workspace import Workspace
@@ -24,20 +25,15 @@ from samebits.workspace.workspace import Workspace
 _NOT_PASSED_ON = ("PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST", "PYTEST_XDIST_")
 _TASK, _CALL, _NAMED, _ENDED = "task.json", "call", "named.json", "ended.json"
 _MOST_PRINTED = 4000
+T = TypeVar("T")
 # This file belongs to a plugin, and it is loaded before pytest, which would like to rewrite its asserts.
 _LOADED_BEFORE = "ignore:Module already imported so cannot be rewritten; samebits:pytest.PytestAssertRewriteWarning"
 
 
 @dataclass(frozen=True)
 class Task:
-    """What such a process is to do.
+    """What such a process is to do: how generators are treated; other factors are treated when it starts."""
 
-    Attributes:
-        test: id of the test.
-        settings: how its generators are treated; other factors are treated when it starts.
-    """
-
-    test: str
     settings: Mapping[str, Setting]
 
 
@@ -77,13 +73,7 @@ class TestSkippedError(Exception):
 def isolated_call(
     folder: Path, test: str, args: Sequence[str], settings: Mapping[str, Setting]
 ) -> tuple[RecordedCall, NamedByTest | None, TestEnding | None]:
-    """Run one test once, in a fresh process.
-
-    Args:
-        folder: a new one, for what is known of the run.
-        test: its id.
-        args: for pytest.
-        settings: how factors are treated.
+    """Run one test once, in a fresh process, with these arguments for pytest.
 
     Returns:
         What its call did, what it named, and what pytest made of it, if that was more than that it passed.
@@ -95,27 +85,24 @@ def isolated_call(
     """
     folder.mkdir()
     generators = {name: setting for name, setting in settings.items() if is_generator(name)}
-    task = {"test": test, "settings": {name: vars(one) for name, one in generators.items()}}
-    (folder / _TASK).write_text(json.dumps(task), encoding="utf-8")
+    _write(folder / _TASK, Task(generators))
     others = {name: setting for name, setting in settings.items() if name not in generators}
     own = ("-W", _LOADED_BEFORE, "--samebits-call", str(folder))
     words = (sys.executable, "-m", "samebits.testing.isolation", *args, *own)
     plan = RunSpec("test", others, record=False)
     # The test is one of the user's, and belongs where it stands.
     outcome = Runner(Command(words, words, None), Workspace(folder, "none")).run(plan, folder / "process")
-    ended = _ended(folder)
+    ended = _read(TestEnding, folder / _ENDED)
     _raise_for(outcome, folder, test, ended)
-    named = folder / _NAMED
-    return read_call(folder / _CALL), named_from(json.loads(named.read_text())) if named.exists() else None, ended
+    return read_call(folder / _CALL), _read(NamedByTest, folder / _NAMED), ended
 
 
-def _ended(folder: Path) -> TestEnding | None:
-    path = folder / _ENDED
-    if not path.exists():
-        return None
-    known = json.loads(path.read_text(encoding="utf-8"))
-    place = known.pop("place")
-    return TestEnding(**known, place=place and (place[0], place[1]))
+def _write(path: Path, record: object) -> None:
+    path.write_text(json.dumps(to_data(record)), encoding="utf-8")
+
+
+def _read(kind: type[T], path: Path) -> T | None:
+    return from_data(kind, json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
 
 
 def _raise_for(outcome: Outcome, folder: Path, test: str, ended: TestEnding | None) -> None:
@@ -134,17 +121,19 @@ def _raise_for(outcome: Outcome, folder: Path, test: str, ended: TestEnding | No
 
 
 def read_task(folder: Path) -> Task:
-    """What this process is to do.
-
-    Raises:
-        RecordingError: the folder holds no task.
-    """
+    """What this process is to do; RecordingError where the folder holds no task."""
     try:
-        task = json.loads((folder / _TASK).read_text(encoding="utf-8"))
+        task = _read(Task, folder / _TASK)
     except (OSError, ValueError) as error:
-        hint = "--samebits-call is what samebits starts pytest with, and for nobody else"
-        raise RecordingError(f"{folder} holds no task: {error}", hint) from error
-    return Task(task["test"], {name: _setting(one) for name, one in task["settings"].items()})
+        raise _no_task(folder, f": {error}") from error
+    if task is None:
+        raise _no_task(folder)
+    return task
+
+
+def _no_task(folder: Path, why: str = "") -> RecordingError:
+    hint = "--samebits-call is what samebits starts pytest with, and for nobody else"
+    return RecordingError(f"{folder} holds no task{why}", hint)
 
 
 def call_folder(folder: Path) -> Path:
@@ -157,18 +146,13 @@ def call_folder(folder: Path) -> Path:
 def keep_named(folder: Path, named: NamedByTest | None) -> None:
     """Keep what the test named."""
     if named is not None:
-        (folder / _NAMED).write_text(json.dumps(vars(named)), encoding="utf-8")
+        _write(folder / _NAMED, named)
 
 
 def keep_ended(folder: Path, ended: TestEnding) -> None:
     """Keep what pytest makes of the test; what it made of an earlier phase stays."""
-    path = folder / _ENDED
-    if not path.exists():
-        path.write_text(json.dumps(vars(ended)), encoding="utf-8")
-
-
-def _setting(given: dict[str, Any]) -> Setting:
-    return replace(Setting(**given), released=())
+    if not (folder / _ENDED).exists():
+        _write(folder / _ENDED, ended)
 
 
 def main() -> int:

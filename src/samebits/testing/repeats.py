@@ -6,12 +6,13 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from samebits.agent.session import record
 from samebits.base.errors import RecordingError
+from samebits.base.records import from_data, to_data
 from samebits.comparison.runs import compare_recordings
 from samebits.report.diffs import comparison_text
 from samebits.runfolder.folder import open_run
@@ -40,12 +41,7 @@ class Left:
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """What is known of one call.
-
-    Attributes:
-        recordings: its operations and steps; empty if there were none.
-        left: what it left behind.
-    """
+    """What is known of one call: its operations and steps, if there were any, and what it left behind."""
 
     recordings: list[Recording]
     left: Left
@@ -70,9 +66,6 @@ def recorded_call(
         args: passed on.
         kwargs: passed on.
         entering: watches what no seed holds.
-
-    Raises:
-        RecordingError: recording ended before the call did.
     """
     from samebits.agent.outcome import digests_of_reach, digests_of_result
 
@@ -81,7 +74,7 @@ def recorded_call(
         result = function(*args, **named)
     entered = () if entering is None else tuple(entering.lines())
     left = Left(digests_of_result(result), digests_of_reach(function, args, named), tuple(threads), entered)
-    (folder / _LEFT).write_text(json.dumps(asdict(left)), encoding="utf-8")
+    (folder / _LEFT).write_text(json.dumps(to_data(left)), encoding="utf-8")
     return read_call(folder)
 
 
@@ -93,9 +86,8 @@ def read_call(folder: Path) -> RecordedCall:
     """
     for note in read_notes(folder / _RUN, Failed):
         raise RecordingError(f"recording ended before the call did: {note.message}", note.hint)
-    left = json.loads((folder / _LEFT).read_text(encoding="utf-8"))
-    known = Left(left["result"], left["reach"], tuple(left["threads"]), tuple(left["entered"]))
-    return RecordedCall(open_run(folder / _RUN).recordings(), known)
+    left = from_data(Left, json.loads((folder / _LEFT).read_text(encoding="utf-8")))
+    return RecordedCall(open_run(folder / _RUN).recordings(), left)
 
 
 def is_complete(folder: Path) -> bool:

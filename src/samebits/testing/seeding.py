@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 
 from samebits.base.errors import UsageError
@@ -13,12 +14,7 @@ from samebits.factors.pinning import Treatment, treat
 
 
 def check_varied(names: Sequence[str], is_isolated: bool) -> tuple[str, ...]:
-    """The factors to vary, in catalogue order.
-
-    Raises:
-        UnknownFactorError: a name that is no factor's.
-        UsageError: one of them cannot be varied so.
-    """
+    """The factors to vary, in catalogue order; UsageError where one cannot be varied so."""
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise UsageError(f"vary takes a list of factors, got {names!r}", "for example vary=['file-order']")
     for factor in map(find, names):
@@ -44,15 +40,8 @@ def is_generator(name: str) -> bool:
 def seeded(seed: int, words: Sequence[str | int], settings: Mapping[str, Setting] | None = None) -> Treatment:
     """The global generators of this process at the start of streams that belong to these words, until `undo()`.
 
-    Afterwards they stand where they would stand without.
-
-    Args:
-        seed: the root.
-        words: what the streams are for.
-        settings: how to treat other factors meanwhile, or some of these otherwise.
-
-    Raises:
-        UsageError: a factor could not be treated.
+    Afterwards they stand where they would stand without. Settings say how to treat other factors meanwhile, or some of
+    these otherwise; UsageError where one could not be treated.
     """
     pinned = {factor.name: Setting("pinned") for factor in CATALOG if isinstance(factor, GeneratorFactor)}
     treatment = treat({**pinned, **(settings or {})}, derive(seed, *words))
@@ -73,8 +62,6 @@ def untouched(treatment: Treatment) -> list[str]:
 
 def seed_torch(seed: int) -> None:
     """Seed torch on every device from a seed that others seed something else from; nothing where it is not loaded."""
-    import sys
-
     torch = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "manual_seed"):
         torch.manual_seed(derive(seed, "torch", bits=32))

@@ -253,6 +253,7 @@ def pytest_runtest_makereport(
         again = f"seeded from {seed}; again: pytest {rerun_word(item)} --samebits-seed {seed}"
         report.sections.append(("samebits", again))
     if report.when == "call":
-        named = known_of(item).result()
-        report.samebits = {"test": id_of(item), "named": None if named is None else vars(named)}  # type: ignore[attr-defined]
+        from samebits.base.records import to_data
+
+        report.samebits = {"test": id_of(item), "named": to_data(known_of(item).result())}  # type: ignore[attr-defined]
     return report

@@ -59,9 +59,10 @@ class Reporter:
         sent = getattr(report, "samebits", None)
         if sent is None:
             return
-        from samebits.testing.expected import named_from
+        from samebits.base.records import from_data
+        from samebits.testing.expected import NamedByTest
 
-        named = None if sent["named"] is None else named_from(sent["named"])
+        named = None if sent["named"] is None else from_data(NamedByTest, sent["named"])
         if named is not None and named.unknown:
             self.known.unknown.append(named.unknown)
         elif report.passed:
