@@ -51,6 +51,9 @@ class Loader(torch.utils.data.DataLoader[object], DataLoaderStateMixin):  # type
         self.num_workers, self.drop_last = self._loader.num_workers, self._loader.last_batch == "drop"
         self.gradient_state = GradientState()
         self._drop_last = self.drop_last
+        self._stand_anew()
+
+    def _stand_anew(self) -> None:
         self._handed_over: dict[str, Any] | None = None
         # The iteration that says where the loader stands; one that is closed late says nothing.
         self._current: object = None
@@ -77,7 +80,6 @@ class Loader(torch.utils.data.DataLoader[object], DataLoaderStateMixin):  # type
     batch_sampler = sampler
 
     def __len__(self) -> int:
-        """The batches of an epoch."""
         return len(self._loader)
 
     def __iter__(self) -> Iterator[object]:  # type: ignore[override]
@@ -96,7 +98,7 @@ class Loader(torch.utils.data.DataLoader[object], DataLoaderStateMixin):  # type
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next iteration be this epoch; without it they count up from 0."""
-        self._handed_over, self._current, self._was_left = None, None, False
+        self._stand_anew()
         self._loader.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, object]:
@@ -112,7 +114,7 @@ class Loader(torch.utils.data.DataLoader[object], DataLoaderStateMixin):  # type
 
     def load_state_dict(self, state: dict[str, object]) -> None:
         """Let the next iteration go on with the very next batch."""
-        self._handed_over, self._current, self._was_left = None, None, False
+        self._stand_anew()
         self._loader.load_state_dict(state)
 
     def _leave(self, state: dict[str, Any]) -> None:

@@ -141,25 +141,11 @@ class Loader:
     """
 
     def __init__(self, dataset: object, *args: object, seed: int, **options: Any) -> None:
-        self._loader = DataLoader(dataset, *args, seed=seed, **options)
+        self._loader = loader = DataLoader(dataset, *args, seed=seed, **options)
+        self.dataset, self.batch_size, self.num_workers = loader.dataset, loader.batch_size, loader.num_workers
         # Batches handed over → the loader's own state, of the last two: the Trainer may fetch one ahead.
         self._states: dict[int, dict[str, object]] = {}
         self._loaded: Mapping[int, dict[str, object]] = {}
-
-    @property
-    def dataset(self) -> Any:
-        """The user's."""
-        return self._loader.dataset
-
-    @property
-    def batch_size(self) -> int | None:
-        """Of the global batch."""
-        return self._loader.batch_size
-
-    @property
-    def num_workers(self) -> int:
-        """As given."""
-        return self._loader.num_workers
 
     @property
     def skipped(self) -> list[Skipped]:
@@ -167,7 +153,6 @@ class Loader:
         return self._loader.skipped
 
     def __len__(self) -> int:
-        """The batches of an epoch."""
         return len(self._loader)
 
     def __iter__(self) -> Iterator[object]:
@@ -176,7 +161,9 @@ class Loader:
         trainer = next((one for one in list(_callbacks) if one.training and self in _train_loaders(one)), None)
         if trainer is not None:
             epoch, begin = _next_place(trainer)
-            if not self._is_exhausted(trainer, begin):
+            # In one mode of a `CombinedLoader` a longer loader may go on alone.
+            is_alone = trainer.fit_loop._combined_loader._mode == "max_size"
+            if not (is_alone and 0 < _length(self._loader) <= begin):
                 yield from self._for_training(_callbacks[trainer], epoch, begin)
             return
         if any(one.evaluating or one.predicting for one in list(_callbacks)):
@@ -198,7 +185,6 @@ class Loader:
         return {"states": dict(self._states)} if self._loader.on_error == "skip" else {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take what `state_dict` returned."""
         self._loaded = state.get("states", {})
 
     def _for_training(self, callback: SamebitsCallback, epoch: int, begin: int) -> Iterator[object]:
@@ -211,11 +197,6 @@ class Loader:
             callback.arrive(epoch, done)
             yield batch
         callback.arrive(epoch, done + 1)
-
-    def _is_exhausted(self, trainer: Any, begin: int) -> bool:
-        """Whether a longer loader goes on alone in this epoch, which only one mode of a `CombinedLoader` has."""
-        mode: str = trainer.fit_loop._combined_loader._mode
-        return mode == "max_size" and 0 < _length(self._loader) <= begin
 
     def _stand(self, epoch: int, done: int) -> None:
         """Let the next iteration begin after so many batches of the Trainer's epoch."""

@@ -25,7 +25,7 @@ from samebits.integrations.pytest.asked import (
     rerun_word,
     seed_of,
     update_mode,
-    writes_lockfile,
+    writing_option,
 )
 from samebits.integrations.pytest.known import SESSION, SHARED, TEST, KnownSession, known_of, treat
 from samebits.integrations.pytest.reporting import Reporter, keep_for_other_process, take_over
@@ -72,23 +72,16 @@ def pytest_configure(config: pytest.Config) -> None:
     """The marker, and what can be refused at once."""
     config.addinivalue_line("markers", _HELP)
     config.stash[SESSION] = KnownSession()
-    if writes_lockfile(config) and not config.getoption("samebits_write_in_ci"):
-        _need_to_write(config)
+    option = writing_option(config)
+    if option is not None and not config.getoption("samebits_write_in_ci"):
+        from samebits.base.ci import in_ci
+
+        if in_ci(os.environ):
+            raise pytest.UsageError(
+                f"{option} would write {lockfile(config)}, and CI is set: add --samebits-write-in-ci if that is meant"
+            )
     if not hasattr(config, "workerinput") and config.getoption("samebits_call") is None:
         config.pluginmanager.register(Reporter(config), "samebits-reporter")
-
-
-def _need_to_write(config: pytest.Config) -> None:
-    from samebits.base.ci import in_ci
-
-    if in_ci(os.environ):
-        option = next(
-            word for word in ("update", "update_new_only", "remove_unused") if config.getoption(f"samebits_{word}")
-        )
-        raise pytest.UsageError(
-            f"--samebits-{option.replace('_', '-')} would write {lockfile(config)}, and CI is set: "
-            "add --samebits-write-in-ci if that is meant"
-        )
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:

@@ -13,10 +13,11 @@ import pytest
 MARK = "samebits"
 
 
-def writes_lockfile(config: pytest.Config) -> bool:
-    """Whether the lockfile may be changed."""
-    words = ("samebits_update", "samebits_update_new_only", "samebits_remove_unused")
-    return config.getoption("samebits_call") is None and any(config.getoption(word) for word in words)
+def writing_option(config: pytest.Config) -> str | None:
+    """The option that lets the lockfile be changed; None where it may not be."""
+    words = ("--samebits-update", "--samebits-update-new-only", "--samebits-remove-unused")
+    is_other = config.getoption("samebits_call") is not None
+    return None if is_other else next((word for word in words if config.getoption(word)), None)
 
 
 def update_mode(config: pytest.Config) -> str:

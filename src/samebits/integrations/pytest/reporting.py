@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from samebits.integrations.pytest.asked import lockfile, update_mode, writes_lockfile
+from samebits.integrations.pytest.asked import lockfile, update_mode, writing_option
 from samebits.integrations.pytest.known import SESSION
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Reporter:
             known.lines += self._written(path) + self._unused(path)
         except SamebitsError as error:
             known.lines.append(f"error: {error}")
-            if known.passed or writes_lockfile(self.config):
+            if known.passed or writing_option(self.config):
                 session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
