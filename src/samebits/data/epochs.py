@@ -38,7 +38,6 @@ class Progress:
     """How far a loader has come, in what its user has got; what workers hold ready does not count.
 
     Attributes:
-        epoch: counts from 0.
         samples: position in the epoch of what comes next, over all ranks.
         skipped: how many samples were left out so far, in all epochs, on this rank.
     """

@@ -211,12 +211,8 @@ def prepare_worker(worker_init_fn: Callable[[int], object] | None, is_needed_lon
     """Show the user's dataset in a worker's `get_worker_info()`, and call the user's own function.
 
     Every worker reads a stream as a whole. A function that shares it out among workers, as torch's documentation has
-    it, knows that there is one, and leaves it whole.
-
-    Args:
-        worker_init_fn: the user's.
-        is_needed_longer: the training ends a while after it was asked to.
-        worker_id: as torch counts.
+    it, knows that there is one, and leaves it whole. A worker is needed longer where the training ends a while after it
+    was asked to.
     """
     if is_needed_longer and hasattr(os, "setpgid"):
         # torchrun and schedulers signal whole process groups: the worker would be gone in the middle of the last step.

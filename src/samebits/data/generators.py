@@ -50,12 +50,9 @@ class Words(NamedTuple):
 
 
 class Generators:
-    """Every generator that a call may draw from.
+    """Every generator that a call may draw from: the global ones, and those that `roots` hold now, but for `beside`.
 
-    Args:
-        roots: name and object; what they hold is found now.
-        only_torch: leave Python's and NumPy's global generators alone.
-        beside: objects that are not looked into.
+    With `only_torch`, Python's and NumPy's global generators are left alone.
     """
 
     def __init__(self, *roots: tuple[str, object], only_torch: bool = False, beside: Iterable[object] = ()) -> None:
@@ -96,10 +93,7 @@ class Generators:
 class StepGenerators:
     """Generators of a training outside of its loaders: what a step draws depends on nothing that came before it.
 
-    Args:
-        seed: what all keys hang on.
-        roots: name and object; generators that they hold are found now, and started as well.
-        beside: objects that are not looked into.
+    Those that `roots` hold now are started as well, but for what only `beside` holds.
     """
 
     def __init__(self, seed: int, *roots: tuple[str, object], beside: Iterable[object] = ()) -> None:

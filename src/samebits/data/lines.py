@@ -80,10 +80,7 @@ class SampleTracer:
     """Which of the user's lines make the first two samples depend on more than their indices.
 
     Lines that move a generator in either; and lines that change in the second what the dataset holds: in the first it
-    may only have made ready what it keeps.
-
-    Args:
-        found: called for each such line once, and what it changes in the dataset; None for a line that draws.
+    may only have made ready what it keeps. `found` is told of each line once, with what it changes; None if it draws.
     """
 
     def __init__(self, found: Callable[[Site, str | None], None]) -> None:

@@ -46,10 +46,7 @@ class Order:
 
     Args:
         sampler: yields indices, or (`makes_batches`) lists of them.
-        makes_batches: see there.
         size: of a global batch; None when samples are not collated, or when the sampler makes the batches.
-        last_batch: what becomes of a last batch that is not full.
-        dataset: what the indices are of.
     """
 
     def __init__(
@@ -67,8 +64,7 @@ class Order:
     def requests(self, stem: KeyDeriver, epoch: int, start: int, ranks: World) -> Iterator[BatchRequest]:
         """This rank's part of every batch of an epoch that begins at position `start` or later.
 
-        Raises:
-            UsageError: a batch is too small for all ranks; at once where the sampler says how many samples it has.
+        A batch that is too small for all ranks is refused, at once where the sampler says how many samples it has.
         """
         size = self.batch_size(ranks)
         if not self.makes_batches and isinstance(self.sampler, Sized):
@@ -171,11 +167,7 @@ class _Private:
 
 
 def index_word(index: object) -> str | int:
-    """What an index is called in a key: a number, or text that is the same in every process.
-
-    Raises:
-        UsageError: it has no value that could be written down.
-    """
+    """What an index is called in a key: a number, or text that is the same in every process."""
     if type(index) is int:
         return index
     if isinstance(index, str):

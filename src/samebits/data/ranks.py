@@ -12,11 +12,7 @@ LAST_BATCHES: tuple[str, ...] = get_args(LastBatch)
 
 
 def world_of(rank: int | None, world_size: int | None) -> World:
-    """As given; else as torch.distributed says; else RANK and WORLD_SIZE, which torchrun sets; else alone.
-
-    Raises:
-        UsageError: only one of the two is known, or the rank is out of range.
-    """
+    """As given; else as `current_world` says. UsageError where only one is known, or the rank is out of range."""
     if (rank is None) != (world_size is None):
         raise UsageError(f"rank={rank} and world_size={world_size} go together", "give both, or neither")
     world = current_world() if rank is None or world_size is None else World(rank, world_size)

@@ -63,9 +63,8 @@ class StreamFetcher(Fetcher):
     def samples(self, request: BatchRequest, generators: Generators, skipped: list[Skipped]) -> list[object]:
         """This rank's part of the elements from `start` to `end`.
 
-        Raises:
-            StopIteration: the stream has ended before, or ends in a batch that is to be dropped or leaves nothing for
-                this rank.
+        StopIteration where the stream has ended before, or ends in a batch that is to be dropped or leaves nothing for
+        this rank.
         """
         read = self._read(request, generators)
         known = len(read)

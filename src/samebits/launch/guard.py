@@ -30,10 +30,9 @@ _owner = 0
 def guarded(plan: Path) -> Iterator[Callable[[int], None]]:
     """What is started inside with this plan is ended when this process dies, however it dies.
 
-    Yields:
-        A function that takes the number of the session that was started for it.
+    Yields a function that takes the number of the session that was started for it.
     """
-    mark = mark_of(plan)
+    mark = _mark_of(plan)
     _send(mark, 0)
     try:
         yield lambda session: _send(mark, session)
@@ -47,7 +46,7 @@ def end_run(process: subprocess.Popen[Any], plan: Path) -> None:
     Some leave its process group, as torchrun's workers and daemons do; they are in its session, or carry the run's plan
     in their environment, which Linux shows.
     """
-    marks = {os.fsencode(mark_of(plan))}
+    marks = {os.fsencode(_mark_of(plan))}
     try:
         if process.poll() is None:
             _signal_group(process, signal.SIGTERM)
@@ -68,7 +67,7 @@ def _signal_group(process: subprocess.Popen[Any], number: int) -> None:
         os.killpg(process.pid, number)
 
 
-def mark_of(plan: Path) -> str:
+def _mark_of(plan: Path) -> str:
     """What stands in the environment of every process of a run."""
     return f"{VARIABLE}={plan}"
 

@@ -43,12 +43,8 @@ class Fitting:
     """How many runs may go on at once: cores and memory for all, as the first one, made alone, was seen to need them.
 
     Nobody's number of threads is changed for it: a run that keeps all cores busy goes alone. So do ranks, whatever uses
-    an accelerator, and a run after one that met something outside its copy of the folder.
-
-    Args:
-        most: side by side.
-        as_fits: fewer where the first run shows that no more fit.
-        is_same_path: all see the folder at one path; where they would not, only one at a time is made unasked.
+    an accelerator, and a run after one that met something outside its copy of the folder. Where runs would not see the
+    folder at one path, only one at a time is made unasked (`as_fits`).
     """
 
     def __init__(self, most: int, *, as_fits: bool, is_same_path: bool) -> None:

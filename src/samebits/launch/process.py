@@ -96,10 +96,6 @@ class Runner:
             waiting: called about ten times a second meanwhile.
             at_end: called as long as the place of the run is still there.
             command: another one.
-
-        Raises:
-            StorageError: the run folder, or the copy of the working folder, cannot be made.
-            KeyboardInterrupt: passed on after its processes have been ended.
         """
         raise_if_signalled()
         own = command or self.command
@@ -152,9 +148,7 @@ class Runner:
 def run_transparent(command: Command, plan: RunSpec, path: Path) -> Outcome:
     """Run the command as if it had been typed without us: same terminal, same input and output, same signals.
 
-    Raises:
-        StorageError: the run folder cannot be made. Once the command has run, its own status counts for more than ours:
-            then the error is in the outcome.
+    Once it has run, its own status counts for more than ours: an error of storage is then in the outcome.
     """
     place = Place(os.getcwd(), str(path.absolute() / FILES))
     folder = _made(path, plan, command, place)

@@ -26,11 +26,9 @@ _CLEANING_SECONDS = 2.0
 def end_processes(marks: Collection[bytes], sessions: Collection[int]) -> int:
     """Kill the processes of some runs; returns how many there were. Only where /proc shows processes.
 
-    Those that clean up behind others are left alone for a while: they end by themselves when the others have ended.
-
-    Args:
-        marks: `NAME=value`, as it stands in their environment, whatever group or session they went to.
-        sessions: that were started for them; also what has cleared its environment is in there.
+    They have a mark, `NAME=value`, in their environment, whatever session they went to, or have cleared it, and are in
+    a session that was started for them. Those that clean up behind others are left alone for a while: they end by
+    themselves when the others have ended.
     """
     found = [pid for pid in _processes() if _is_one(pid, marks, sessions)]
     trackers = [pid for pid in found if _is_tracker(pid)]

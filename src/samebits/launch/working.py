@@ -14,11 +14,7 @@ from samebits.runfolder.folder import mark_busy, mark_done
 
 @contextmanager
 def working_in(home: Path) -> Iterator[None]:
-    """Runs are made in a folder; a signal ends all of them, and what was recorded is kept.
-
-    Raises:
-        InterruptError: with the status that a shell gives for the signal.
-    """
+    """Runs are made in a folder; a signal ends all of them, with InterruptError, and what was recorded is kept."""
     mark_busy(home)
     try:
         with signals_end_runs():

@@ -311,12 +311,7 @@ if __name__ == "__main__":
 
 
 def reproducer(call: KeptCall, tensors: Path, folder: Path) -> str:
-    """The script for a call that `agent.ops.operands` kept, with its tensors in the file beside it.
-
-    Args:
-        call: as it was kept.
-        tensors: the file.
-        folder: of the run, in which that has to lie.
+    """The script for a call that `agent.ops.operands` kept, with its tensors in a file of the run's folder.
 
     Raises:
         ValueError: the call holds something that cannot be written down, or that no run has kept.

@@ -47,8 +47,7 @@ class Replay:
     """What came of it.
 
     Attributes:
-        script: the reproducer; plain torch, fit for a bug report. None for a custom operation: it was
-            called again inside the program.
+        script: the reproducer. None for a custom operation: it was called again inside the program.
         conditions: in the order they were tried; empty if the operation could not be called.
         distinct: different results under all conditions together.
         gives_recorded: the result of the run was among them.

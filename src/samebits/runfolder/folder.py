@@ -40,14 +40,10 @@ class Manifest(TypedDict, total=False):
     """What is known of one run; while it is under way, what came last is missing.
 
     Attributes:
-        schema: the format of the file.
         command, typed: as it was started, and as the user typed it.
-        cwd: where.
-        samebits, python, platform, machine, cores, started: with what, on what, and when.
         plan: how it was treated, as `plan.json` holds it.
         status: `running`, `ended`, `stopped` or `timed out`.
-        exit_code, wall_seconds, steps, ranks, complete: how it ended, and what was recorded.
-        versions: name → version of what the program used.
+        versions: of what the program used.
         environment: what it computed with, as `runfolder.environment.Environment` names it; without what is not known.
         observed: factor → its `mode` and `value`, as they were in effect.
     """
@@ -127,10 +123,7 @@ class RunFolder:
     def recordings(self) -> list[Recording]:
         """By rank, and within one in the order in which processes, threads and trainings were begun.
 
-        Files that were only begun are left out.
-
-        Raises:
-            RecordingError: one is damaged, or made by a newer samebits.
+        Files that were only begun are left out; RecordingError where one is damaged, or made by a newer samebits.
         """
         begun = []
         for path in own_files(self.path, "recording*.sqlite"):
@@ -158,11 +151,7 @@ def write_answer(home: Path, document: str) -> None:
 
 
 def new_home(out: Path | None = None, kept: int = KEPT) -> Path:
-    """A fresh folder for one check or run: `out` itself, or a new one under `.samebits/` here.
-
-    Raises:
-        StorageError: the place cannot be written, or `out` exists and holds something.
-    """
+    """A fresh folder for one check or run: `out` itself, if it is empty or can be made, or one under `.samebits/`."""
     if out is not None:
         return _given(out)
     home = Path(HOME)
@@ -213,10 +202,7 @@ def _claimed(home: Path, name: str) -> Path:
 def oldest_in(home: Path, kept: int, older_than_days: float = 0.0) -> list[Path]:
     """The folders under `.samebits` that may go, the oldest first: not what is being written, or was put there by name.
 
-    Args:
-        home: `.samebits` itself.
-        kept: how many stay, the newest ones.
-        older_than_days: what is younger stays, too.
+    The newest ones stay, so many, and those younger than so many days.
     """
     folders = sorted((path for path in home.iterdir() if OWN_NAME.fullmatch(path.name)), key=_age)
     done = [path for path in folders if not is_busy(path)]
@@ -257,11 +243,7 @@ def is_busy(path: Path) -> bool:
 
 
 def open_run(path: Path) -> RunFolder:
-    """The run folder at `path`; a check's folder holding exactly one run will do.
-
-    Raises:
-        RecordingError: there is no run.
-    """
+    """The run folder at `path`; a check's folder holding exactly one run will do."""
     if not path.exists():
         raise RecordingError(f"there is no run folder {path}", _WHERE_RUNS_ARE)
     if (path / "manifest.json").exists():
@@ -275,11 +257,7 @@ def open_run(path: Path) -> RunFolder:
 
 
 def newest_in(path: Path) -> Path:
-    """Where `path` holds many checks, measurements or runs, as `.samebits` does: the newest; else `path` itself.
-
-    Raises:
-        RecordingError: it is `.samebits`, and holds none.
-    """
+    """Where `path` holds many checks, measurements or runs, as `.samebits` does: the newest; else `path` itself."""
     named = [child for child in path.iterdir() if OWN_NAME.fullmatch(child.name)] if path.is_dir() else []
     done = [child for child in named if not is_busy(child) and _can_be_shown(child)]
     if done:

@@ -22,8 +22,8 @@ class LaneId:
     Attributes:
         order: compares as the order of creation does: a pair of numbers for every ancestor, the eldest first, then for
             the process itself, and for a thread that is not the main one.
-        process: what users call the process: `SpawnProcess-2`, or the command line it was started with.
-        thread: the name of the thread; empty for the main one.
+        process: what users call it: `SpawnProcess-2`, or the command line it was started with.
+        thread: its name; empty for the main one.
         training: counts from 1 those that one worker or thread does one after the other; 0 where they are not counted.
     """
 

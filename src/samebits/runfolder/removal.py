@@ -29,11 +29,7 @@ def is_own(folder: Path) -> bool:
 
 
 def remove(path: str | os.PathLike[str]) -> None:
-    """Take away a file or a folder that is ours; what cannot be removed stays, and so does what links lead to.
-
-    Raises:
-        StorageError: it is not ours.
-    """
+    """Take away a file or a folder, if it is ours; what cannot be removed stays, and so does what links lead to."""
     own = Path(os.path.abspath(path))
     if not any(is_own(folder) for folder in (own, *own.parents)) or not _is_straight(own):
         raise StorageError(f"{own} was not made by samebits, so it is not removed", "please report this")

@@ -86,9 +86,7 @@ def file_name(rank: int, sequence: int) -> str:
 class Writer:
     """Writes one recording; every method leaves the file readable.
 
-    Args:
-        lane_id: which process, thread and training it is of.
-        digest: by which definition tensors are digested (`bits.digest.DIGEST`); empty where none are.
+    Tensors are digested by the definition `digest` (`bits.digest.DIGEST`); empty where none are.
     """
 
     def __init__(self, folder: Path, rank: int, lane_id: LaneId = LaneId(), digest: str = "") -> None:  # noqa: B008 - frozen

@@ -47,7 +47,7 @@ def restoring_generators(
 def starting_anew(
     state: Mapping[str, Any], live: Mapping[str, object], rank: int, world_size: int
 ) -> list[Callable[[], object]]:
-    """What starts the generators that differed between the ranks of a state; on rank 0, this is said.
+    """What starts generators that differed between the ranks of a state, which is said on rank 0.
 
     Each from a seed of this rank's own, which follows from the state that the first rank had it in.
     """

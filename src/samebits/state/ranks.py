@@ -26,11 +26,7 @@ class RankGroup:
         return self if self.world == current_world() else RankGroup()
 
     def said(self, own: object) -> list[Any]:
-        """What every rank says, in the order of ranks.
-
-        Raises:
-            StateError: there are several ranks, and torch.distributed is not initialised.
-        """
+        """What every rank says, in the order of ranks; StateError where torch.distributed is not initialised."""
         if self.world.size == 1:
             return [own]
         distributed = self._distributed()

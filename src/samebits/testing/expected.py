@@ -137,8 +137,7 @@ class ExpectedBits:
     def _expected(self) -> LockedTensors | None:
         """What is locked of this test where it runs; None where that is not known, which is then noted.
 
-        Raises:
-            LockfileError: it was never locked anywhere, or not with this seed or these digests.
+        LockfileError where it was never locked anywhere, or not with this seed or these digests.
         """
         lockfile = Lockfile.load(self._path) if self._path.exists() else Lockfile()
         locked = lockfile.tensors(self._test, self._where())
@@ -234,13 +233,7 @@ def write_named(path: Path, found: Iterable[NamedByTest], only_new: bool) -> int
 
 @dataclass(frozen=True)
 class Unused:
-    """What is locked, and no test asks for any more.
-
-    Attributes:
-        test: its id.
-        why: in words.
-        named: what the test named instead; None where the whole test is unused.
-    """
+    """What is locked, and no test asks for any more: why, in words, and what is named instead if the test is there."""
 
     test: str
     why: str

@@ -60,12 +60,7 @@ def recorded_call(
 ) -> RecordedCall:
     """Call a function, and know what it did; what it raises is raised.
 
-    Args:
-        folder: a new one, for the recording.
-        function: what to call.
-        args: passed on.
-        kwargs: passed on.
-        entering: watches what no seed holds.
+    The folder is a new one, for the recording; `entering` watches what no seed holds.
     """
     from samebits.agent.outcome import digests_of_reach, digests_of_result
 
@@ -79,11 +74,7 @@ def recorded_call(
 
 
 def read_call(folder: Path) -> RecordedCall:
-    """What `recorded_call` knew, in this process or in another.
-
-    Raises:
-        RecordingError: recording ended before the call did.
-    """
+    """What `recorded_call` knew, in this process or another; RecordingError where recording ended before the call."""
     for note in read_notes(folder / _RUN, Failed):
         raise RecordingError(f"recording ended before the call did: {note.message}", note.hint)
     left = from_data(Left, json.loads((folder / _LEFT).read_text(encoding="utf-8")))
