@@ -14,7 +14,6 @@ from torch.utils.data import Dataset, IterableDataset, Subset, get_worker_info
 from samebits.base.seeds import KeyDeriver
 from samebits.data.generators import Current, Generators
 from samebits.data.order import BatchRequest, index_word
-from samebits.rng.handles import restore
 
 Fetch = Callable[[], object]
 
@@ -113,14 +112,13 @@ class Fetcher(Dataset[object]):
             finally:
                 Current.set(None)
             return
-        states, words, threads = generators.states(), Current.words, torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            yield generators
-        finally:
-            torch.set_num_threads(threads)
-            restore(states)
-            Current.set(words)
+        threads = torch.get_num_threads()
+        with generators.put_aside():
+            torch.set_num_threads(1)
+            try:
+                yield generators
+            finally:
+                torch.set_num_threads(threads)
 
     def _found(self) -> Generators:
         """What may be drawn from; looked for anew when the dataset has been given something else to hold."""

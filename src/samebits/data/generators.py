@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import pickle
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,7 +18,7 @@ import torch
 from samebits.base.errors import UsageError
 from samebits.base.ranks import current_world
 from samebits.base.seeds import KeyDeriver
-from samebits.rng.handles import States, accelerator_generators, handle_of, torch_states
+from samebits.rng.handles import States, accelerator_generators, handle_of, restore, torch_states
 from samebits.rng.search import find_generators, is_keyable
 
 
@@ -74,6 +75,16 @@ class Generators:
         # A tensor's own pickle holds more than its values.
         plain = [state.tolist() if isinstance(state, torch.Tensor) else state for _, state in self.states()]
         return [pickle.dumps(state) for state in plain]
+
+    @contextmanager
+    def put_aside(self) -> Iterator[None]:
+        """Afterwards they stand where they stood, and the same sample is being fetched."""
+        states, words = self.states(), Current.words
+        try:
+            yield
+        finally:
+            restore(states)
+            Current.set(words)
 
     def start(self, key: bytes) -> None:
         """Start all of them from the key of whatever comes next."""

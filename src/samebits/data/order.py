@@ -16,7 +16,7 @@ from torch.utils.data.distributed import DistributedSampler
 from samebits.base.errors import UsageError
 from samebits.base.ranks import World
 from samebits.base.seeds import KeyDeriver
-from samebits.data.generators import Current, Generators
+from samebits.data.generators import Generators
 from samebits.data.ranks import LastBatch, own_part, require_one_each
 from samebits.rng.handles import States, restore
 
@@ -150,9 +150,7 @@ class _Private:
 
     def take(self, count: int) -> list[Any]:
         """So many items, fewer at the end."""
-        outside = self.generators.states()
-        fetching = Current.words
-        try:
+        with self.generators.put_aside():
             if self.iterator is None:
                 self.generators.start(self.key)
                 self.iterator = iter(self.sampler)
@@ -160,9 +158,6 @@ class _Private:
                 restore(self.states)
             taken = list(itertools.islice(self.iterator, count))
             self.states = self.generators.states()
-        finally:
-            restore(outside)
-            Current.set(fetching)
         return taken
 
 

@@ -123,15 +123,15 @@ class Runner:
         manifest = _manifest(command, spec, place)
         folder.write_manifest({**manifest, "status": "running"})
         plan = Path(place.seen(str(folder.plan)))
-        with streams_of(folder) as streams, guarded(plan) as guard:
+        with streams_of(folder) as (streams, begun), guarded(plan) as guard:
             start = time.perf_counter()
             argv = [*self.workspace.prefix(place), *place.words(command.argv)]
             cwd = place.copy if place.root else None
             with spec.starting():
-                process = _started(argv, folder, spec, place, cwd=cwd, start_new_session=True, **streams.options)
+                process = _started(argv, folder, spec, place, cwd=cwd, start_new_session=True, **streams)
             try:
                 guard(process.pid)
-                streams.started()
+                begun()
                 exceeded = _wait(process, limit, waiting, UnenteredProcesses(folder, plan, process.pid))
                 seconds = time.perf_counter() - start
             except BaseException:

@@ -12,7 +12,7 @@ import os
 import stat
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
@@ -20,45 +20,35 @@ from typing import IO
 from samebits.base.errors import StorageError
 from samebits.runfolder.folder import RunFolder
 
-STDIN, STDOUT, STDERR = 0, 1, 2
+STDIN = 0
 # In a terminal a read ends with this character as at the end of a file; one for each time that anybody reads.
 _END_OF_INPUT = b"\x04" * 1024
 _PATIENCE_SECONDS = 5.0
 
 
-class Streams:
-    """The streams of one run, and the options that start it with them."""
-
-    def __init__(self, options: dict[str, object], terminals: list[_Terminal]) -> None:
-        self.options, self._terminals = options, terminals
-
-    def started(self) -> None:
-        """The run has them now; our own copies would keep them open when it is gone."""
-        for terminal in self._terminals:
-            terminal.begin()
-
-
 @contextmanager
-def streams_of(folder: RunFolder) -> Iterator[Streams]:
-    """The streams of a run that is started inside; StorageError where the logs cannot be made.
+def streams_of(folder: RunFolder) -> Iterator[tuple[dict[str, object], Callable[[], None]]]:
+    """The options that start a run with its streams, and what is to be called when it has them.
 
-    At the end all that it wrote is in its folder.
+    At the end all that it wrote is in its folder; StorageError where the logs cannot be made.
     """
     with ExitStack() as stack:
-        options: dict[str, object] = {"stdin": stack.enter_context(_input())}
+        logs = {"stdin": None, "stdout": _log(folder.stdout, stack), "stderr": _log(folder.stderr, stack)}
+        options: dict[str, object] = {**logs, "stdin": stack.enter_context(_input())}
         terminals: list[_Terminal] = []
-        for number, name, path in ((STDOUT, "stdout", folder.stdout), (STDERR, "stderr", folder.stderr)):
-            log = options[name] = stack.enter_context(_log(path))
+        for number, (name, log) in enumerate(logs.items()):
             terminal = _Terminal.like(number, log)
             if terminal is not None:
                 options[name] = terminal.far
                 terminals.append(terminal)
-        keyboard = _Terminal.like(STDIN, None)
-        if keyboard is not None:
-            options["stdin"] = keyboard.far
-            terminals.append(keyboard)
+
+        def started() -> None:
+            # Our own copies would keep the streams open when the run is gone.
+            for terminal in terminals:
+                terminal.begin()
+
         try:
-            yield Streams(options, terminals)
+            yield options, started
         finally:
             for terminal in terminals:
                 terminal.end()
@@ -140,9 +130,9 @@ class _Terminal:
             os.close(far)
 
 
-def _log(path: Path) -> IO[bytes]:
+def _log(path: Path, stack: ExitStack) -> IO[bytes]:
     try:
-        return path.open("wb")
+        return stack.enter_context(path.open("wb"))
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror}", "choose another place with --out") from error
 

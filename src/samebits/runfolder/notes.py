@@ -301,15 +301,13 @@ class OpDiverged(Note, sort="op_diverged"):
 
 
 @dataclass(frozen=True)
-class Saved(Note, sort="saved"):
-    """Something was saved to a file, in a run whose checkpoints are watched.
+class _OfCheckpoint:
+    """What is noted of a file that is saved or loaded, in a run whose checkpoints are watched.
 
     Attributes:
         path: absolute; empty where it went to no file with a name.
         steps: optimizer steps that were done by then.
         file: number and time of the file, by which it is known under another name.
-        counts: stream → how many things of it had come in that step by then.
-        is_aside: by another thread, while the training went on.
     """
 
     path: str
@@ -318,20 +316,24 @@ class Saved(Note, sort="saved"):
     site: Site | None = None
     rank: int = 0
     file: str = ""
+
+
+@dataclass(frozen=True)
+class Saved(_OfCheckpoint, Note, sort="saved"):
+    """Something was saved to a file.
+
+    Attributes:
+        counts: stream → how many things of it had come in that step by then.
+        is_aside: by another thread, while the training went on.
+    """
+
     counts: Mapping[str, int] = field(default_factory=dict)
     is_aside: bool = False
 
 
 @dataclass(frozen=True)
-class Loaded(Note, sort="loaded"):
-    """Something that was saved was loaded; the fields are those of `Saved`."""
-
-    path: str
-    steps: int
-    what: str
-    site: Site | None = None
-    rank: int = 0
-    file: str = ""
+class Loaded(_OfCheckpoint, Note, sort="loaded"):
+    """Something that was saved was loaded."""
 
 
 @dataclass(frozen=True)
