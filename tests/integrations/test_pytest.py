@@ -62,10 +62,7 @@ def test_it_loads_nothing() -> None:
     end = "print(json.dumps(sorted(set(sys.modules) - before)))"
     found = json.loads(subprocess.check_output([sys.executable, "-c", f"{code}; {end}"], text=True))
 
-    assert {name for name in found if not name.startswith(f"{PLUGIN}.")} == {
-        *OURS,
-        PLUGIN,
-    }
+    assert {name for name in found if not name.startswith(f"{PLUGIN}.")} == {*OURS, PLUGIN}
     assert f"{PLUGIN}.repeating" not in found
 
 

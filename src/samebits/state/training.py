@@ -20,16 +20,7 @@ from samebits.state.checkpoints import CheckpointFolder
 from samebits.state.generators import restoring_generators, starting_anew
 from samebits.state.gradients import gradients_of, restoring_gradients
 from samebits.state.modes import modes_of, restoring_modes
-from samebits.state.parts import (
-    Restoring,
-    differences,
-    is_positionless,
-    objects_of,
-    opened,
-    parts_of,
-    sealed,
-    ways_in,
-)
+from samebits.state.parts import Restoring, differences, is_positionless, objects_of, opened, parts_of, sealed, ways_in
 from samebits.state.preemption import Preemption
 from samebits.state.ranks import RankGroup
 from samebits.state.reranking import joined, section_for_any
