@@ -69,22 +69,8 @@ def test_flips_of_two_transforms_are_independent() -> None:
 def test_indices_have_words_of_their_own() -> None:
     """Numbers of any library are the number; lists and texts are told apart."""
     same = [3, np.int64(3), torch.tensor(3), np.array(3)]
-    others = [
-        "3",
-        (3,),
-        [3, 3],
-        [[3], 3],
-        ("3",),
-        ("a,b",),
-        ("a", "b"),
-        ("a,strsb",),
-        slice(0, 3),
-        slice(3),
-        3.0,
-        None,
-        True and "True",
-        b"3",
-    ]
+    lists = [(3,), [3, 3], [[3], 3], ("3",), ("a,b",), ("a", "b"), ("a,strsb",)]
+    others = ["3", *lists, slice(0, 3), slice(3), 3.0, None, "True", b"3"]
 
     assert {index_word(index) for index in same} == {3}
     assert len({index_word(index) for index in others} | {3}) == len(others) + 1

@@ -627,13 +627,7 @@ def test_streams_end_as_indexed_data_ends(last_batch: Any, workers: int) -> None
     """One by one or in batches too small for all ranks: each rank gets the same positions."""
     for size, length in ((None, 10), (4, 9)):
         for rank in range(4):
-            options: dict[str, Any] = {
-                "batch_size": size,
-                "seed": 0,
-                "last_batch": last_batch,
-                "rank": rank,
-                "world_size": 4,
-            }
+            options: Any = {"batch_size": size, "seed": 0, "last_batch": last_batch, "rank": rank, "world_size": 4}
             indexed = list(DataLoader(range(length), **options))  # type: ignore[arg-type]
             streamed = DataLoader(Mapped(range(length), int), num_workers=workers, **options)
 

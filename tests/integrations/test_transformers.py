@@ -11,7 +11,6 @@ pytest.importorskip("transformers", exc_type=ImportError)
 pytest.importorskip("accelerate", exc_type=ImportError)
 
 from samebits.base.errors import UsageError
-from samebits.data.keys import Key, KeyedDataset
 from tests.integrations import transformers_training as training
 from tests.integrations.small import Noisy, Seen, samples_of
 from tests.integrations.together import run_ranks
@@ -104,13 +103,3 @@ def test_what_would_not_go_on_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="begins the epoch anew at step 3"):
         training.train(tmp_path, checkpoint, dataset=Noisy(16), ignore_data_skip=True)
     training.train(tmp_path, checkpoint, dataset=Noisy(16))
-
-
-def test_plain_indices_are_refused() -> None:
-    """Whatever a framework makes of a loader, a batch without keys never goes unnoticed."""
-    keyed = KeyedDataset(Noisy(8), training.masked, 0)
-    with pytest.raises(UsageError, match="asked for by plain indices"):
-        keyed.__getitems__([1, 2])
-    batch: Any = keyed.__getitems__([Key(1, 0, 0, 0), Key(2, 0, 1, 0)])
-
-    assert batch["index"].tolist() == [1, 2]

@@ -35,6 +35,19 @@ for step in range(3):
 """
 
 
+# The same for many steps, after which nobody waits.
+SLOW = (
+    TRAIN.replace("range(3)", "range(6000)").replace(
+        "import torch\n",
+        """import os, time, torch
+from pathlib import Path
+Path(f"pid.{os.getpid()}").touch()
+""",
+    )
+    + "    time.sleep(0.01)\n"
+)
+
+
 @dataclass(frozen=True)
 class Seen:
     """What a shell sees of a command."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from samebits.runfolder.folder import RunFolder
-from tests.launch.conftest import PATIENCE_SECONDS, PYTHON, SAMEBITS, TRAIN, only_run, plain, samebits, write
+from tests.launch.conftest import PATIENCE_SECONDS, PYTHON, SAMEBITS, SLOW, TRAIN, only_run, plain, samebits, write
 from tests.schemas import assert_valid
 
 # A program with a child and a grandchild that left its group, all of which can only be killed; each says who it is.
@@ -146,21 +146,6 @@ def test_a_signal_ends_runs_that_go_on_side_by_side(tmp_path: Path) -> None:
     assert check.returncode == 128 + signal.SIGINT
     assert "interrupted in run 2 (varied) and run 3 (control), and nothing was run after that" in out.decode()
     assert {path.name for path in tmp_path.iterdir()} == {"it.py", ".samebits"}
-
-
-SLOW = """
-import os, time
-from pathlib import Path
-import torch
-Path(f"pid.{os.getpid()}").touch()
-torch.manual_seed(0)
-model = torch.nn.Linear(2, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for step in range(6000):
-    model(torch.ones(4, 2)).sum().backward()
-    optimizer.step()
-    time.sleep(0.01)
-"""
 
 
 def test_what_agreed_in_runs_that_a_signal_ended_is_said(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from samebits.launch.command import parse_command
 from samebits.runfolder.spec import RunSpec
-from tests.launch.conftest import PATIENCE_SECONDS, PYTHON, SAMEBITS, only_run, samebits, write
+from tests.launch.conftest import PATIENCE_SECONDS, PYTHON, SAMEBITS, SLOW, only_run, samebits, write
 from tests.launch.test_ending import lives, pids, started, until
 from tests.running import run_recorded
 
@@ -64,20 +64,7 @@ def test_under_run_daemons_live_on(tmp_path: Path) -> None:
     assert len(alive) == 3
 
 
-SLOW = """
-import os, signal, time, torch
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-open(f"pid.{os.getpid()}", "w")
-torch.manual_seed(0)
-model = torch.nn.Linear(2, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for step in range(1_000):
-    optimizer.zero_grad()
-    model(torch.ones(4, 2)).sum().backward()
-    optimizer.step()
-    time.sleep(0.05)
-"""
-# The same processes without the seconds that torch takes.
+# A training's processes without the seconds that torch takes.
 STANDS_FOR = """
 import os, signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -139,7 +126,7 @@ def _alive(folder: Path) -> list[int]:
 @pytest.mark.parametrize("words", [["it.py"], ["torchrun", "--standalone", "--nproc-per-node", "2", "it.py"]])
 def test_what_a_killed_check_has_recorded_can_be_read(words: list[str], tmp_path: Path) -> None:
     """No process is left, alone and under torchrun; `diff` and `report` answer."""
-    write(tmp_path, {"it.py": SLOW})
+    write(tmp_path, {"it.py": f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{SLOW}"})
     count = 1 if words[0] == "it.py" else 2
     with started("check", "--isolation", "none", *words, cwd=tmp_path, env=_environment()) as check:
         until(lambda: len(pids(tmp_path)) == count)

@@ -8,27 +8,8 @@ from pathlib import Path
 import pytest
 
 from samebits.base.sites import Site
-from samebits.runfolder.notes import (
-    Carried,
-    Cut,
-    Ended,
-    Failed,
-    Files,
-    InEffect,
-    Journal,
-    Note,
-    Observed,
-    OpDiverged,
-    Overridden,
-    Refused,
-    Seeded,
-    Started,
-    Stopped,
-    Unseen,
-    Used,
-    Witnessed,
-    read_notes,
-)
+from samebits.runfolder import notes
+from samebits.runfolder.notes import Cut, Ended, InEffect, Journal, Note, Seeded, Stopped, Unseen, Witnessed, read_notes
 
 
 def _whats(folder: Path) -> list[str]:
@@ -64,6 +45,7 @@ def test_a_forked_child_writes_for_itself(tmp_path: Path) -> None:
     journal.note(Unseen("parent"))
 
     assert in_between == ["child"]
+    assert len(list(folder.glob("journal.*.jsonl"))) == 2
     assert sorted(_whats(folder)) == ["child", "parent", "waits"]
 
 
@@ -95,16 +77,16 @@ def test_what_cannot_be_read_is_unseen_and_what_is_newer_is_left_out(tmp_path: P
 @pytest.mark.parametrize(
     "note",
     [
-        Started("/bin/python", "3.10", ("python", "t.py"), 3, 2**47),
-        Observed({"torch": "2.6", "numpy": None}, {"clock": InEffect("pinned", "0")}, 1, "/t.py"),
+        notes.Started("/bin/python", "3.10", ("python", "t.py"), 3, 2**47),
+        notes.Observed({"torch": "2.6", "numpy": None}, {"clock": InEffect("pinned", "0")}, 1, "/t.py"),
         Witnessed("clock", None, "time.time"),
         Witnessed("clock", Site("/t.py", 3, "f"), "time.time", ("/t.py", 4), "seed it"),
         *(Seeded("seed", value, Site("/t.py", 3)) for value in (1, 1.5, "00ff")),
-        Carried("read", "/a", "/a", Site("/t.py", 3), Site("/t.py", 5), 2),
+        notes.Carried("read", "/a", "/a", Site("/t.py", 3), Site("/t.py", 5), 2),
         Unseen("a process", False),
-        Files(("/t.py",), "/t.py"),
-        *(Overridden("clock", "it was set"), Used(("cuda",)), Refused("no", "t.py:3"), Failed("storage", "full")),
-        *(Ended(), Ended(0, 3), Stopped(3), Cut("forward", 1), OpDiverged(0, 1, 2)),
+        *(notes.Files(("/t.py",), "/t.py"), notes.Overridden("clock", "it was set"), notes.Used(("cuda",))),
+        *(notes.Refused("no", "t.py:3"), notes.Failed("storage", "full"), notes.OpDiverged(0, 1, 2)),
+        *(Ended(), Ended(0, 3), Stopped(3), Cut("forward", 1)),
     ],
     ids=lambda note: note.sort,
 )

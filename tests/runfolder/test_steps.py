@@ -1,7 +1,6 @@
 """The recording on disk: what was written is read back, whatever happened to the writer."""
 
 import json
-import os
 import random
 import signal
 import sqlite3
@@ -15,7 +14,6 @@ import pytest
 from samebits.base.errors import NewerSchemaError, RecordingError, StorageError
 from samebits.comparison.locate import Divergence, first_divergence
 from samebits.runfolder.folder import RunFolder, mark_done, new_home, open_run
-from samebits.runfolder.notes import Ended, Journal, Note, Started, Witnessed, read_notes
 from samebits.runfolder.steps import Column, Recording, Writer, file_name
 
 
@@ -71,12 +69,8 @@ def test_every_process_of_a_rank_has_a_file_of_its_own(tmp_path: Path) -> None:
     """Nothing is overwritten: a second process of the same rank counts on."""
     first, second, other = (Writer(tmp_path, rank) for rank in (0, 0, 3))
 
-    assert [w.path.name for w in (first, second, other)] == [file_name(0, 0), file_name(0, 1), file_name(3, 0)]
-    assert [w.path.name for w in (first, second, other)] == [
-        "recording.sqlite",
-        "recording.process1.sqlite",
-        "recording.rank3.sqlite",
-    ]
+    names = [writer.path.name for writer in (first, second, other)]
+    assert names == ["recording.sqlite", "recording.process1.sqlite", "recording.rank3.sqlite"]
 
 
 WRITE_FOREVER = """
@@ -105,9 +99,8 @@ def test_a_killed_writer_leaves_a_readable_recording(tmp_path: Path, seconds: fl
     recording = Recording(path)
     assert not recording.complete
     assert recording.steps > 0
-    assert [recording.columns(step)["param"].digests[0] for step in range(recording.steps)] == list(
-        range(recording.steps)
-    )
+    steps = range(recording.steps)
+    assert [recording.columns(step)["param"].digests[0] for step in steps] == list(steps)
 
 
 def test_a_recording_says_how_its_tensors_were_digested(tmp_path: Path) -> None:
@@ -192,32 +185,6 @@ def test_a_full_disk_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     assert "cannot write the recording" in done.stdout
     assert str(tmp_path) in done.stdout
     assert Recording(tmp_path / "recording.sqlite").steps > 0
-
-
-def test_journals_are_read_process_by_process(tmp_path: Path) -> None:
-    """Notes come back in order; a half-written last line is left out."""
-    journal = Journal(tmp_path)
-    journal.note(Witnessed("clock", None, "time.time"))
-    journal.note(Ended())
-    path = next(tmp_path.glob("journal.*.jsonl"))
-    with path.open("a") as file:
-        file.write('{"note": "wit')
-
-    assert list(read_notes(tmp_path, Note)) == [Witnessed("clock", None, "time.time"), Ended()]
-
-
-def test_a_forked_child_writes_its_own_journal(tmp_path: Path) -> None:
-    """Two processes never share a file."""
-    journal = Journal(tmp_path)
-    journal.note(Started(sys.executable))
-    child = os.fork()
-    if child == 0:
-        journal.note(Ended())
-        os._exit(0)
-    os.waitpid(child, 0)
-
-    assert len(list(tmp_path.glob("journal.*.jsonl"))) == 2
-    assert sorted(note.sort for note in read_notes(tmp_path, Note)) == ["end", "start"]
 
 
 def test_old_folders_are_dropped_and_busy_ones_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

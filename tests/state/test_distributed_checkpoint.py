@@ -7,7 +7,6 @@ import pytest
 import torch
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
-from torch.distributed.checkpoint.stateful import Stateful
 
 from samebits.base.errors import StateError
 from tests.state.trainings import Loop
@@ -20,10 +19,6 @@ def begun(folder: Path, loop: Any = None) -> Loop:
     loop = loop or Loop().run(3)
     dcp.save({"training": loop.training}, checkpoint_id=folder)
     return loop
-
-
-def test_it_is_a_stateful() -> None:
-    assert isinstance(Loop().training, Stateful)
 
 
 def test_a_training_goes_on_with_the_same_bits(tmp_path: Path) -> None:
