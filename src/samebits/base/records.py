@@ -65,7 +65,9 @@ def _read(kind: object, value: object) -> object:
     if is_typeddict(kind):
         return _read_document(cast("type", kind), _mapping(kind, value))
     if kind is float:
-        return float(cast("float", _checked(_is_number(value), kind, value)))
+        # What is larger is no float.
+        is_number = isinstance(value, float) or (type(value) is int and abs(value) < 1 << 1023)
+        return float(cast("float", _checked(is_number, kind, value)))
     if kind in (object, Any):
         return value
     is_flag = isinstance(value, bool)
@@ -118,11 +120,6 @@ def _hints(kind: type) -> dict[str, object]:
 
 def _mapping(kind: object, value: object) -> Mapping[str, object]:
     return cast("Mapping[str, object]", _checked(isinstance(value, dict), kind, value))
-
-
-def _is_number(value: object) -> bool:
-    # What is larger is no float.
-    return isinstance(value, float) or (type(value) is int and abs(value) < 1 << 1023)
 
 
 def _checked(is_right: bool, kind: object, value: object) -> object:

@@ -109,25 +109,20 @@ IMPORTING = "<frozen importlib._bootstrap>"
 def is_user_file(path: str) -> bool:
     """Whether a source file is the user's: not the standard library's, not installed, not ours, not frozen."""
     known = _known.get(path)
-    if known is None:
-        known = _is_user_file(path)
-        if not path.startswith("<"):
-            _known[path] = known
+    if known is not None:
+        return known
+    if path.startswith("<"):
+        # The code of `python -c` and of a pipe; in a script it is text that a library made up, such as a dataclass.
+        return path in ("<string>", "<stdin>") and getattr(sys.modules["__main__"], "__file__", path) == path
+    full = os.path.abspath(path)
+    elsewhere = any(part in full for part in _ELSEWHERE)
+    known = _known[path] = not (elsewhere or full.startswith(_OWN) or full.startswith(_LIBRARIES))
     return known
 
 
 def is_own_file(path: str) -> bool:
     """Whether a source file is samebits' own."""
     return path.startswith(_OWN)
-
-
-def _is_user_file(path: str) -> bool:
-    if path.startswith("<"):
-        # The code of `python -c` and of a pipe; in a script it is text that a library made up, such as a dataclass.
-        return path in ("<string>", "<stdin>") and getattr(sys.modules["__main__"], "__file__", path) == path
-    full = os.path.abspath(path)
-    elsewhere = any(part in full for part in _ELSEWHERE)
-    return not (elsewhere or full.startswith(_OWN) or full.startswith(_LIBRARIES))
 
 
 def user_site(frame: FrameType | None = None) -> Site | None:

@@ -86,7 +86,8 @@ class DataLoader(torch.utils.data.DataLoader[object]):
         self.rank, self.world_size, self.on_error = rank, world_size, on_error
         self.last_batch = self._checked_last_batch(last_batch)
         self._check(on_error)
-        root = derive(self._root_seed(), "loader", next(_made)) >> 1 if self._seed is None else self._seed
+        torchs = (self.generator or torch.default_generator).initial_seed()
+        root = derive(torchs, "loader", next(_made)) >> 1 if self._seed is None else self._seed
         self._epochs = Epochs(dataset, root, self.last_batch, on_error)
 
     def __iter__(self) -> EpochIterator:  # type: ignore[override]
@@ -171,9 +172,6 @@ class DataLoader(torch.utils.data.DataLoader[object]):
                 "a DistributedSampler would share the samples out among the ranks once more",
                 "leave it out and say shuffle=True: each rank gets its part of the global batch of batch_size",
             )
-
-    def _root_seed(self) -> int:
-        return self.generator.initial_seed() if self.generator is not None else torch.initial_seed()
 
     def _ranks(self) -> World:
         ranks = world_of(self.rank, self.world_size)

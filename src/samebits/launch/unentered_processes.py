@@ -59,7 +59,9 @@ class UnenteredProcesses:
         if _LIBRARY not in (PROC / str(pid) / "maps").read_bytes():
             return
         self._settled[pid] = stack
-        if not self._is_entered(pid, stack):
+        # It, or the process it was forked from, has said that samebits started there, or why it could not.
+        failed = (self._folder.path / f"journal.failed.{pid}.jsonl").exists()
+        if not failed and all(note.stack not in (stack, 0) for note in read_notes(self._folder.path, Started)):
             what = f"a process that could not be entered: {_command_of(pid)}"
             Journal(self._folder.path).note(Unseen(what, entered=False))
 
@@ -71,12 +73,6 @@ class UnenteredProcesses:
             return self._mark in plans
         fields = stat_of(pid)
         return len(fields) > SESSION and int(fields[SESSION]) == self._session
-
-    def _is_entered(self, pid: int, stack: int) -> bool:
-        """Whether it, or the process it was forked from, has said that samebits started there, or why it could not."""
-        if (self._folder.path / f"journal.failed.{pid}.jsonl").exists():
-            return True
-        return any(note.stack in (stack, 0) for note in read_notes(self._folder.path, Started))
 
 
 def unentered(folder: RunFolder) -> list[str]:

@@ -255,12 +255,11 @@ class Ops:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._kinds: dict[int, OpKind] = {}
-        has_table = recording.query("SELECT COUNT(*) FROM sqlite_master WHERE name='ops'")[0][0]
         # Numbers of the chunks; they are in the order of time and have no gaps.
-        self.chunks = int(recording.query("SELECT COUNT(*) FROM ops")[0][0]) if has_table else 0
+        self.chunks = int(recording.one("SELECT COUNT(*) FROM ops")[0])
 
     def __len__(self) -> int:
-        return int(self._recording.query("SELECT COALESCE(SUM(count), 0) FROM ops")[0][0]) if self.chunks else 0
+        return int(self._recording.one("SELECT COALESCE(SUM(count), 0) FROM ops")[0])
 
     def root(self, chunk: int) -> bytes:
         """The chained digest of everything up to and including a chunk."""

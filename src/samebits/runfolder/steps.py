@@ -103,8 +103,14 @@ class Writer:
             self._db.execute("PRAGMA journal_mode=PERSIST")
             self._db.execute("PRAGMA synchronous=OFF")
             self._db.executescript(_TABLES)
-            meta = {"schema": SCHEMA, "rank": rank, "sequence": sequence, "complete": 0, "digest": digest}
-            meta |= _meta_of(lane_id)
+            meta: dict[str, object] = {
+                "schema": SCHEMA,
+                "rank": rank,
+                "sequence": sequence,
+                "complete": 0,
+                "digest": digest,
+            }
+            meta |= {**vars(lane_id), "order": json.dumps(lane_id.order)}
             self._db.executemany("INSERT INTO meta VALUES(?, ?)", [(k, str(v)) for k, v in meta.items()])
 
     def write(self, step: int, kind: str, columns: Mapping[str, Column]) -> bytes:
@@ -184,17 +190,6 @@ def _claim(folder: Path, rank: int) -> tuple[Path, int]:
     raise StorageError(f"{folder} already holds 10000 recordings of rank {rank}", "use a fresh --out folder")
 
 
-def _meta_of(lane_id: LaneId) -> dict[str, object]:
-    order = json.dumps(lane_id.order)
-    return {"order": order, "process": lane_id.process, "thread": lane_id.thread, "training": lane_id.training}
-
-
-def _lane_id_from(meta: Mapping[str, str]) -> LaneId:
-    """Where a recording comes from; nothing is known of those of before this was written down."""
-    order = tuple((int(start), int(number)) for start, number in json.loads(meta.get("order", "[]")))
-    return LaneId(order, meta.get("process", ""), meta.get("thread", ""), int(meta.get("training", 0)))
-
-
 @contextmanager
 def _storage_errors(path: Path) -> Iterator[None]:
     """What sqlite and the disk say becomes an error that names the file."""
@@ -238,7 +233,10 @@ class Recording:
                 # Views, triggers and computed columns are not read but run.
                 raise ValueError("it holds other things than the tables of samebits")
             self._schema, self.rank, self.sequence = int(meta["schema"]), int(meta["rank"]), int(meta["sequence"])
-            self.lane_id = _lane_id_from(meta)
+            # Nothing is known of recordings of before this was written down.
+            order = tuple((int(start), int(number)) for start, number in json.loads(meta.get("order", "[]")))
+            training = int(meta.get("training", 0))
+            self.lane_id = LaneId(order, meta.get("process", ""), meta.get("thread", ""), training)
             self.complete = meta["complete"] == "1"
             self._present = meta.get("streams")
             # Schema 1 knew sums alone, on the CPU too.

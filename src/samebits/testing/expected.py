@@ -157,7 +157,9 @@ class ExpectedBits:
         return locked
 
     def _compare(self, name: str, digests: Mapping[str, str], locked: LockedTensors, value: object) -> None:
-        own = {path: one for path, one in locked.tensors.items() if _belongs(path, name)}
+        # The name itself, or with what leads to a tensor behind it.
+        deeper = (f"{name}.", f"{name}[", f"{name}{{")
+        own = {path: one for path, one in locked.tensors.items() if path == name or path.startswith(deeper)}
         missing = [path for path in digests if path not in own]
         if missing and self._writes == "new" and not own:
             self._new += missing
@@ -199,11 +201,6 @@ def _now(name: str, path: str, value: object) -> str:
 
     shown = shown_at(value, f"{_ROOT}{path.removeprefix(name)}")
     return f"\n{path!r} is now {shown}" if shown else ""
-
-
-def _belongs(path: str, name: str) -> bool:
-    """Whether a digest is part of what was named so: the name itself, or with what leads to a tensor behind it."""
-    return path == name or path.startswith((f"{name}.", f"{name}[", f"{name}{{"))
 
 
 def write_named(path: Path, found: Iterable[NamedByTest], only_new: bool) -> int:

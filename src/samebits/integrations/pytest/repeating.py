@@ -35,7 +35,8 @@ def run_repeatedly(item: pytest.Function, request: Repetition) -> None:
     with TemporaryDirectory(prefix="samebits-") as home:
         for number in range(request.runs):
             call = _one_of_several(item, request, calls, Path(home, str(number)))
-            named = _names_of(item)
+            result = known_of(item).result()
+            named = {} if result is None else result.tensors
             try:
                 words = (difference(calls[0], call) or unlike(first, named)) if calls else ""
             except SamebitsError as error:
@@ -52,11 +53,6 @@ def run_repeatedly(item: pytest.Function, request: Repetition) -> None:
         from samebits.base.errors import UnseenWarning
 
         item.warn(UnseenWarning(unseen))
-
-
-def _names_of(item: pytest.Item) -> Mapping[str, str]:
-    named = known_of(item).result()
-    return {} if named is None else dict(named.tensors)
 
 
 def _hint(request: Repetition, number: int, calls: Iterable[RecordedCall]) -> str:
