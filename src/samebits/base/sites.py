@@ -125,19 +125,19 @@ def is_own_file(path: str) -> bool:
     return path.startswith(_OWN)
 
 
-def user_site(frame: FrameType | None = None) -> Site | None:
+def user_site() -> Site | None:
     """The nearest frame that is the user's, walking outwards; None when a library acted on its own.
 
     What a library does while it is being imported is its own: the user's line that imports it asked for nothing else.
     """
-    current = frame or sys._getframe(1)
+    current: FrameType | None = sys._getframe(1)
     while current is not None:
         path = current.f_code.co_filename
         if path == IMPORTING:
             return None
         if is_user_file(path):
             return site_of(current)
-        current = current.f_back  # type: ignore[assignment]
+        current = current.f_back
     return None
 
 

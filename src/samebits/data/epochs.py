@@ -259,8 +259,9 @@ class EpochIterator:
             raise
         except BaseException as error:
             self._let_go(error)
-            if self.pending and self._is_of_a_batch(error):
-                # The next batch is another one; until it comes, the user has got no more than before.
+            if self.pending and (self.working is None or "in DataLoader worker process" in str(error)):
+                # Fetching raised this, not a timeout, an interrupt or a sampler: the next batch is another one. Until
+                # it comes, the user has got no more than before.
                 self.pending.popleft()
             died = self._died(error)
             if died is None:
@@ -270,10 +271,6 @@ class EpochIterator:
         finally:
             # Kept here, it would keep this frame, and this frame the other workers.
             del died
-
-    def _is_of_a_batch(self, error: BaseException) -> bool:
-        """Whether fetching raised this, so that its batch will not come; not a timeout, an interrupt or a sampler."""
-        return self.working is None or "in DataLoader worker process" in str(error)
 
     def _let_go(self, error: BaseException) -> None:
         # What a worker raised is raised again by a frame of torch that keeps it: a cycle, with this iterator in it, so

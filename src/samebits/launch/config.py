@@ -37,25 +37,17 @@ class Config:
     share: tuple[str, ...] = ()
 
 
-def read_config(folder: Path | None = None) -> Config:
-    """The configuration of the nearest pyproject.toml, or the defaults.
-
-    Raises:
-        ConfigError: an unknown key or factor, a value of another type, or a file that cannot be read.
-    """
-    start = folder or _here()
+def read_config() -> Config:
+    """The configuration of the nearest pyproject.toml, or the defaults; ConfigError where something in it is wrong."""
+    try:
+        start = Path.cwd()
+    except OSError as error:
+        raise StorageError("the current folder was deleted", "change into one that exists") from error
     paths = (parent / "pyproject.toml" for parent in (start, *start.parents))
     path = next((path for path in paths if path.is_file()), None)
     if path is None:
         return Config()
     return Config(**{key.replace("-", "_"): _checked(path, key, value) for key, value in _table(path).items()})
-
-
-def _here() -> Path:
-    try:
-        return Path.cwd()
-    except OSError as error:
-        raise StorageError("the current folder was deleted", "change into one that exists") from error
 
 
 def _table(path: Path) -> dict[str, object]:

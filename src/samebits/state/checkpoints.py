@@ -89,8 +89,7 @@ class CheckpointFolder:
         newest, passed = None, list[str]()
         # Those without a manifest come first, so that they are named whatever is used in the end.
         for one in sorted(found, key=lambda one: (not one.damage, -one.number, -one.step)):
-            reason = one.damage or self._reason_against(one)
-            if not reason:
+            if not (reason := one.damage or self._reason_against(one)):
                 newest = one
                 break
             passed.append(f"{one.home}: {reason}")
@@ -188,10 +187,8 @@ def _looked_at(home: Path) -> Checkpoint | None:
         return Checkpoint(
             home.name, content["step"], content["number"], tuple(StateFile(**one) for one in content["files"])
         )
-    except FileNotFoundError:
-        reason = f"{MANIFEST} is missing"
     except OSError as error:
-        reason = f"{MANIFEST} cannot be read: {error.strerror}"
+        reason = _unread(MANIFEST, error)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         reason = f"{MANIFEST} is damaged"
     if not any(_FILE.fullmatch(one.name) for one in home.iterdir()):
@@ -229,11 +226,13 @@ def damage(home: Path, written: StateFile) -> str:
                 return f"{path.name} is truncated: {size} bytes of {written.size}"
             while chunk := file.read(_CHUNK):
                 digest.update(chunk)
-    except FileNotFoundError:
-        return f"{path.name} is missing"
     except OSError as error:
-        return f"{path.name} cannot be read: {error.strerror}"
+        return _unread(path.name, error)
     return "" if digest.hexdigest() == written.digest else f"{path.name} is damaged: its digest differs"
+
+
+def _unread(name: str, error: OSError) -> str:
+    return f"{name} is missing" if isinstance(error, FileNotFoundError) else f"{name} cannot be read: {error.strerror}"
 
 
 class _Digesting:

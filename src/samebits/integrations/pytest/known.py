@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from samebits.integrations.pytest.asked import id_of, requested, seed_of
+from samebits.integrations.pytest.asked import id_of, is_compared, requested, seed_of
 
 if TYPE_CHECKING:
     from samebits.factors.pinning import Treatment
@@ -100,11 +100,11 @@ def treat(item: pytest.Item, words: tuple[str, ...], variant: int) -> None:
 
 def _watch(item: pytest.Item) -> None:
     """Look for what no seed holds, where runs are compared; fixtures of the test's own are looked at, too."""
-    known, is_alone = known_of(item), item.config.getoption("samebits_call") is not None
-    if known.entering is None and (is_alone or requested(item).runs > 1):
+    known = known_of(item)
+    if known.entering is None and is_compared(item):
         from samebits.testing.entering import Entering
 
-        known.entering = Entering(is_alone)
+        known.entering = Entering(is_alone=item.config.getoption("samebits_call") is not None)
         known.treatments.append(known.entering)
 
 
