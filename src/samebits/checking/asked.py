@@ -19,7 +19,7 @@ from samebits.factors.pinning import settings_from
 from samebits.launch.command import parse_command
 from samebits.launch.config import Config
 from samebits.launch.machine import cores
-from samebits.launch.working import working_in
+from samebits.launch.signals import working_in
 from samebits.workspace.trees import MOST_ENTRIES
 from samebits.workspace.workspace import Isolation, volume
 

@@ -25,8 +25,7 @@ from samebits.base.ranks import World
 from samebits.base.seeds import KeyDeriver
 from samebits.base.signals import ends_later
 from samebits.data.fetching import FetchedBatch, Fetcher, Skipped, as_it_is, prepare_worker
-from samebits.data.order import BatchRequest, order_of
-from samebits.data.ranks import LastBatch
+from samebits.data.order import BatchRequest, LastBatch, order_of
 from samebits.data.streams import StreamFetcher
 
 VERSION = 1

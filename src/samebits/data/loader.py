@@ -12,11 +12,11 @@ from torch.utils.data import IterableDataset
 from torch.utils.data.distributed import DistributedSampler
 
 from samebits.base.errors import UsageError
-from samebits.base.ranks import World
+from samebits.base.ranks import World, current_world
 from samebits.base.seeds import derive
 from samebits.data.epochs import EpochIterator, Epochs, OnError
 from samebits.data.fetching import Skipped
-from samebits.data.ranks import LAST_BATCHES, LastBatch, own_part, world_of
+from samebits.data.order import LastBatch, own_part
 from samebits.data.streams import Mapped
 
 _made = itertools.count()
@@ -28,6 +28,16 @@ def whole_number(value: Any, name: str) -> int:
         return index(value)
     except TypeError:
         raise UsageError(f"{name} must be a whole number, got {value!r}") from None
+
+
+def world_of(rank: int | None, world_size: int | None) -> World:
+    """As given; else as `current_world` says. UsageError where only one is known, or the rank is out of range."""
+    if (rank is None) != (world_size is None):
+        raise UsageError(f"rank={rank} and world_size={world_size} go together", "give both, or neither")
+    world = current_world() if rank is None or world_size is None else World(rank, world_size)
+    if not 0 <= world.rank < world.size:
+        raise UsageError(f"rank must be from 0 to {world.size - 1} (world_size={world.size}), got {world.rank}")
+    return world
 
 
 class DataLoader(torch.utils.data.DataLoader[object]):
@@ -143,8 +153,8 @@ class DataLoader(torch.utils.data.DataLoader[object]):
         self._epochs.load(state, may_take_seed=self.seed is None)
 
     def _checked_last_batch(self, last_batch: LastBatch | None) -> LastBatch:
-        if last_batch is not None and last_batch not in LAST_BATCHES:
-            raise UsageError(f"last_batch must be one of {', '.join(LAST_BATCHES)}, got {last_batch!r}")
+        if last_batch is not None and last_batch not in get_args(LastBatch):
+            raise UsageError(f"last_batch must be one of {', '.join(get_args(LastBatch))}, got {last_batch!r}")
         if self.drop_last and last_batch not in (None, "drop"):
             raise UsageError(
                 f"drop_last=True and last_batch={last_batch!r} contradict each other", "give one of the two"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sized
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from torch.utils.data import RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler
 from torch.utils.data.distributed import DistributedSampler
@@ -17,8 +17,9 @@ from samebits.base.errors import UsageError
 from samebits.base.ranks import World
 from samebits.base.seeds import KeyDeriver
 from samebits.data.generators import Generators
-from samebits.data.ranks import LastBatch, own_part, require_one_each
 from samebits.rng.handles import States, restore
+
+LastBatch = Literal["keep", "drop", "pad", "uneven"]
 
 
 class BatchRequest(NamedTuple):
@@ -159,6 +160,22 @@ class _Private:
             taken = list(itertools.islice(self.iterator, count))
             self.states = self.generators.states()
         return taken
+
+
+def own_part(world: World, count: int) -> slice:
+    """This rank's part of `count` samples: contiguous, and as large as everybody's, give or take one."""
+    return slice(world.rank * count // world.size, (world.rank + 1) * count // world.size)
+
+
+def require_one_each(world: World, count: int, last_batch: LastBatch) -> None:
+    """Raise UsageError when a global batch of `count` samples is too small for all, unless that is wanted."""
+    if 0 < count < world.size and last_batch != "uneven":
+        raise UsageError(
+            f"a global batch of {count} samples leaves some of {world.size} ranks without any, and the others "
+            "would wait for them for ever",
+            "give last_batch='drop' or last_batch='pad', or last_batch='uneven' where ranks may take unequal "
+            "numbers of steps",
+        )
 
 
 def index_word(index: object) -> str | int:

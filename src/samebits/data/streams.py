@@ -14,8 +14,7 @@ from samebits.base.errors import UsageError
 from samebits.base.ranks import World
 from samebits.data.fetching import Fetcher, Skipped, note
 from samebits.data.generators import Generators
-from samebits.data.order import BatchRequest
-from samebits.data.ranks import LastBatch, own_part, require_one_each
+from samebits.data.order import BatchRequest, LastBatch, own_part, require_one_each
 
 
 class Mapped(IterableDataset[object]):

@@ -12,8 +12,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
+
+from samebits.base.errors import InterruptError
+from samebits.runfolder.folder import mark_busy, mark_done
 
 _FROM_TERMINAL: tuple[int, ...] = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 # Schedulers announce the end of an allocation with one of the last two.
@@ -41,14 +45,21 @@ _received: list[int] = []
 
 
 @contextlib.contextmanager
-def signals_end_runs() -> Iterator[None]:
-    """Inside, a signal only leaves word; every run that waits looks for it and ends its processes.
+def working_in(home: Path) -> Iterator[None]:
+    """Runs are made in a folder, marked while it is written to; InterruptError where a signal ended all of them.
 
-    Nothing is ever torn in the middle that way, and a second Ctrl-C cannot keep the first from being finished.
+    A signal only leaves word; every run that waits looks for it and ends its processes. Nothing is ever torn in the
+    middle that way, and a second Ctrl-C cannot keep the first from being finished.
     """
+    mark_busy(home)
     _received.clear()
-    with _handled(_ENDS_A_CHECK, lambda number, _: _received.append(number)):
-        yield
+    try:
+        with _handled(_ENDS_A_CHECK, lambda number, _: _received.append(number)):
+            yield
+    except KeyboardInterrupt as interrupt:
+        raise InterruptError.by(interrupt.args[0] if interrupt.args else signal.SIGINT, home) from interrupt
+    finally:
+        mark_done(home)
 
 
 def raise_if_signalled() -> None:

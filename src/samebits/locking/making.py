@@ -19,7 +19,7 @@ from samebits.checking.verdict import CheckVerdict as CheckVerdict
 from samebits.comparison.locate import first_divergence
 from samebits.launch.command import Command, parse_command
 from samebits.launch.config import Config
-from samebits.launch.working import working_in
+from samebits.launch.signals import working_in
 from samebits.locking.code import Code, code_of, files_in
 from samebits.locking.comparing import held_against
 from samebits.locking.digests import expected_of

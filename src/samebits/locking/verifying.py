@@ -25,7 +25,7 @@ from samebits.comparison.locate import first_divergence
 from samebits.factors.context import Setting
 from samebits.factors.pinning import settings_from
 from samebits.launch.command import parse_command
-from samebits.launch.working import working_in
+from samebits.launch.signals import working_in
 from samebits.locking.code import changes_since, code_of, files_in
 from samebits.locking.comparing import HeldAgainst, differing_files, held_against
 from samebits.locking.entries import Locked, RunEntry

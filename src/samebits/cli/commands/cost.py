@@ -21,7 +21,7 @@ from samebits.cli.options import (
 from samebits.factors.catalog import find, in_order
 from samebits.launch.command import parse_command
 from samebits.launch.config import read_config
-from samebits.launch.working import working_in
+from samebits.launch.signals import working_in
 from samebits.pricing.experiments import run_cost
 from samebits.pricing.plan import DEFAULT_BUDGET, DEFAULT_WARM_UP, CostRequest
 from samebits.report.costs import cost_json
