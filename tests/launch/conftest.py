@@ -4,10 +4,13 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from samebits.factors.catalog import CATALOG
 from samebits.factors.context import Setting
@@ -103,21 +106,14 @@ def under_check(words: Sequence[str], cwd: Path, env: Mapping[str, str] | None =
     return Seen(outcome.exit_code, outcome.folder.stdout.read_bytes(), outcome.folder.stderr.read_bytes())
 
 
-class _standing_in:
+@contextmanager
+def _standing_in(cwd: Path, env: Mapping[str, str]) -> Iterator[None]:
     """This process in the user's folder and environment; both come back."""
-
-    def __init__(self, cwd: Path, env: Mapping[str, str]) -> None:
-        self.cwd, self.env = cwd, env
-
-    def __enter__(self) -> None:
-        self.before = os.getcwd(), dict(os.environ)
-        os.chdir(self.cwd)
-        os.environ.update(self.env)
-
-    def __exit__(self, *exception: object) -> None:
-        os.chdir(self.before[0])
-        os.environ.clear()
-        os.environ.update(self.before[1])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(cwd)
+        for name, value in env.items():
+            patch.setenv(name, value)
+        yield
 
 
 def only_run(cwd: Path) -> Path:
