@@ -27,7 +27,7 @@ BUDGET = {
     "integrations": 1340,
     "launch": 1380,
     "lint": 1420,
-    "locking": 2380,
+    "locking": 2200,
     "pricing": 850,
     "replay": 550,
     "report": 4760,

@@ -70,7 +70,7 @@ def _table(path: Path) -> dict[str, object]:
         text = path.read_text(encoding="utf-8")
         if "samebits" not in text:
             return {}
-        table = _toml().loads(text).get("tool", {}).get("samebits", {})
+        table = toml_reader().loads(text).get("tool", {}).get("samebits", {})
     except (OSError, ValueError, AttributeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}", "mend it, or run samebits from another folder") from error
     if not isinstance(table, dict):
@@ -78,7 +78,8 @@ def _table(path: Path) -> dict[str, object]:
     return table
 
 
-def _toml() -> Any:
+def toml_reader() -> Any:
+    """What has `loads` for TOML; ValueError where it is not installed."""
     # Part of Python from 3.11 on; before, a dependency of ours.
     name = "tomllib" if sys.version_info >= (3, 11) else "tomli"
     try:

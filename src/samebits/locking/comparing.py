@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from samebits.base.errors import DigestError
-from samebits.locking.digests import END, TRACE_DIGITS, Digested
-from samebits.locking.entries import Locked, Row
+from samebits.locking.digests import TRACE_DIGITS, Digested
+from samebits.locking.entries import END, Locked, Row
 from samebits.locking.verdict import LockDivergence
 from samebits.runfolder.steps import COMPARED, Recording
 

@@ -11,30 +11,14 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 
-from samebits.locking.entries import Row
+from samebits.locking.entries import END, Locked, Row
 from samebits.runfolder.steps import COMPARED, Column, Recording
 
 # So that an entry stays readable, and below 4 KB.
 MOST_RECORDINGS, MOST_LOSSES, MOST_TRACED = 8, 2, 96
 TRACE_DIGITS = 4
-END = "end"
-
-
-@dataclass(frozen=True)
-class Expected:
-    """What a run gave, as far as it is locked; the fields are those of `entries.Locked`."""
-
-    digest: str
-    steps: int
-    root: str
-    rows: tuple[Row, ...]
-    streams: tuple[str, ...]
-    recordings: tuple[str, ...]
-    stride: int
-    trace: str
 
 
 class Digested:
@@ -114,7 +98,7 @@ class Digested:
         return tuple(_number(bits).hex() for bits in column.digests[:MOST_LOSSES])
 
 
-def expected_of(recordings: Sequence[Recording], most_steps: int = 0) -> Expected:
+def expected_of(recordings: Sequence[Recording], most_steps: int = 0) -> Locked:
     """What is locked of a run.
 
     Args:
@@ -125,7 +109,7 @@ def expected_of(recordings: Sequence[Recording], most_steps: int = 0) -> Expecte
     end = own.end()
     rows = [own.row(step) for step in kept_steps(own.steps)]
     lines, stride = own.lines(), max(1, -(-own.steps // MOST_TRACED))
-    return Expected(
+    return Locked(
         own.definition,
         own.steps,
         own.root,

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from samebits.base.ci import in_ci
 from samebits.base.errors import LockfileError, SamebitsError, UsageError
-from samebits.base.version import __version__
 from samebits.checking.asked import check_in
 from samebits.checking.plan import CheckRequest
 from samebits.checking.pool import Watch
@@ -235,15 +234,14 @@ def _other_than_checked(ran: Ran, check: CheckVerdict | None) -> SamebitsError |
 
 
 def _locked(ran: Ran, repeats: Repeats, code: Code, most_steps: int) -> Locked:
-    return Locked(
-        samebits=__version__,
+    return replace(
+        expected_of(ran.recordings, most_steps),
         repeats=repeats,
         artifacts={path: digest for path, digest in ran.artifacts.items() if digest is not None},
         commit=code.commit,
         uncommitted=code.uncommitted,
         code=code.files,
         variables=_from_outside(ran.variables),
-        **vars(expected_of(ran.recordings, most_steps)),
     )
 
 
