@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -38,6 +39,11 @@ class Config:
     vary: tuple[str, ...] = ()
     isolation: Isolation = "copy"
     share: tuple[str, ...] = ()
+
+    def filling(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Options by name; those that are left open, None or empty, as they are configured."""
+        own = {**vars(self), "pins": self.pin}
+        return {name: own.get(name, value) if value is None or value == () else value for name, value in given.items()}
 
 
 def read_config(folder: Path | None = None) -> Config:

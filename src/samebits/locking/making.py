@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +17,6 @@ from samebits.checking.pool import Watch
 from samebits.checking.verdict import CheckVerdict as CheckVerdict
 from samebits.comparison.locate import first_divergence
 from samebits.launch.command import Command, parse_command
-from samebits.launch.config import Config
 from samebits.launch.working import working_in
 from samebits.locking.code import Code, code_of, files_in
 from samebits.locking.comparing import held_against
@@ -46,7 +45,7 @@ class LockRequest:
         pins, seed, max_steps: as in `checking.plan.Request`.
         data: paths that have to be as they are.
         artifacts: paths of files that the run makes.
-        repeats: how it is made sure that it repeats: a check, a quick one, or not at all.
+        quick, no_check: whether it repeats is made sure by a quick check, or not at all.
         replace: throw away what is locked under that name, whatever it was.
         timeout: seconds for one run; None derives a limit from the first one.
         share, isolation: as in `checking.plan.Request`.
@@ -60,11 +59,20 @@ class LockRequest:
     max_steps: int | None = None
     data: tuple[str, ...] = ()
     artifacts: tuple[str, ...] = ()
-    repeats: Repeats = "checked"
+    quick: bool = False
+    no_check: bool = False
     replace: bool = False
     timeout: float | None = None
     share: tuple[str, ...] = ()
     isolation: Isolation = "copy"
+
+    def __post_init__(self) -> None:
+        if self.quick and self.no_check:
+            raise UsageError("a quick check and none at all contradict one another", "leave one of them out")
+
+    @property
+    def repeats(self) -> Repeats:
+        return "unchecked" if self.no_check else "looked" if self.quick else "checked"
 
 
 @dataclass(frozen=True)
@@ -82,34 +90,13 @@ class Around:
     watching: Callable[[], AbstractContextManager[Watch | None]] = field(default=nullcontext)
 
 
-def may_write(environ: Mapping[str, str], told: bool) -> bool:
-    """Whether lockfiles may be written here: where `CI` is set only if one was told to."""
-    return told or not in_ci(environ)
-
-
 def need_to_write(environ: Mapping[str, str], told: bool) -> None:
-    """Raise UsageError where lockfiles may not be written."""
-    if not may_write(environ, told):
+    """Raise UsageError where `CI` is set and nobody told to write lockfiles all the same."""
+    if in_ci(environ) and not told:
         raise UsageError(
             f"CI={environ['CI']} is set, and a lockfile is not written there unasked: what CI writes nobody reviews",
             "lock where you work and commit the file; or add --write-in-ci",
         )
-
-
-def repeats_of(*, is_quick: bool, is_unchecked: bool) -> Repeats:
-    """How it is made sure that a command repeats.
-
-    Raises:
-        UsageError: both were asked for.
-    """
-    if is_quick and is_unchecked:
-        raise UsageError("a quick check and none at all contradict one another", "leave one of them out")
-    return "unchecked" if is_unchecked else "looked" if is_quick else "checked"
-
-
-def pins_of(pins: Sequence[str], config: Config) -> tuple[str, ...]:
-    """All pins, also those of the configuration: what is locked has to stay the same if that changes."""
-    return tuple(dict.fromkeys(pins or config.pin))
 
 
 def lock(request: LockRequest, around: Around) -> EntryLocked:
@@ -126,34 +113,31 @@ def lock(request: LockRequest, around: Around) -> EntryLocked:
     entry = RunEntry(
         request.words,
         request.seed,
-        request.pins,
+        tuple(dict.fromkeys(request.pins)),
         request.max_steps or 0,
         {path: digest_of_path(Path(path)) for path in request.data},
         request.artifacts,
     )
     _readable(request.lockfile, name, entry, request.replace)
-    found = lock_entry(name, entry, command, request, around)
+    found = EntryLocked(name, shlex.join(entry.command), request.lockfile, "undecided")
+    asked = request_of(entry, command, request.timeout, request.share, request.isolation)
+    found = lock_entry(found, entry, asked, request.repeats, around)
     if found.locked is None:
         return found
     return _written(found, entry, request.replace)
 
 
-def lock_entry(name: str, entry: RunEntry, command: Command, request: LockRequest, around: Around) -> EntryLocked:
+def lock_entry(
+    found: EntryLocked, entry: RunEntry, asked: CheckRequest, repeats: Repeats, around: Around
+) -> EntryLocked:
     """What is to be written for an entry in this environment; nothing is written yet."""
-    asked = request_of(entry, command, request.timeout, request.share, request.isolation)
-    found = EntryLocked(name, shlex.join(entry.command), request.lockfile, "undecided")
-    check = None
-    if request.repeats != "unchecked":
-        check = check_in(
-            around.home,
-            replace(asked, quick=request.repeats == "looked"),
-            around.announce,
-            watching=around.watching(),
-        )
+    if repeats != "unchecked":
+        asked_first = replace(asked, quick=repeats == "looked")
+        check = check_in(around.home, asked_first, around.announce, watching=around.watching())
         found = replace(found, check=check, not_observed=check.not_observed)
         if check.kind != "same":
             return replace(found, kind=check.kind, error=check.error or _undecided(check))
-    return _run(found, entry, asked, request.repeats, around)
+    return _run(found, entry, asked, repeats, around)
 
 
 def _undecided(check: CheckVerdict) -> SamebitsError | None:

@@ -32,9 +32,9 @@ from samebits.locking.entries import Locked, RunEntry
 from samebits.locking.environments import differences, nearest
 from samebits.locking.files import digest_of_path
 from samebits.locking.lockfile import Lockfile, update
-from samebits.locking.making import NO_ENVIRONMENT, Around, LockRequest, changed, lock_entry
+from samebits.locking.making import NO_ENVIRONMENT, Around, changed, lock_entry
 from samebits.locking.running import Ran, read_run, recorded_artifacts, request_of, run_once
-from samebits.locking.verdict import EntriesVerified, LockDivergence, Verified
+from samebits.locking.verdict import EntriesVerified, EntryLocked, LockDivergence, Verified
 from samebits.runfolder.folder import Manifest, RunFolder
 from samebits.workspace.workspace import Isolation
 
@@ -49,8 +49,8 @@ class VerifyRequest:
         lockfile: where.
         names: of entries; empty for all.
         against: a recording that is there already, instead of runs; None runs the commands.
-        updates: write what is other here, and what was never locked for this environment.
-        adds: write only what was never locked for this environment.
+        update: write what is other here, and what was never locked for this environment.
+        update_new_only: write only what was never locked for this environment.
         timeout: seconds for one run; None waits as long as it takes.
         share, isolation: as in `checking.plan.Request`.
     """
@@ -58,18 +58,23 @@ class VerifyRequest:
     lockfile: Path
     names: tuple[str, ...] = ()
     against: RunFolder | None = None
-    updates: bool = False
-    adds: bool = False
+    update: bool = False
+    update_new_only: bool = False
     timeout: float | None = None
     share: tuple[str, ...] = ()
     isolation: Isolation = "copy"
 
     def __post_init__(self) -> None:
-        if self.against is not None and (self.updates or self.adds):
+        if self.against is not None and self.writes:
             raise UsageError(
                 "--against takes a recording as it is, and only what was run here is locked",
                 "leave --against or --update away",
             )
+
+    @property
+    def writes(self) -> bool:
+        """Whether the lockfile may be written."""
+        return self.update or self.update_new_only
 
 
 def verify(request: VerifyRequest, around: Around) -> EntriesVerified:
@@ -109,12 +114,12 @@ def _verified(content: Lockfile, name: str, entry: RunEntry, request: VerifyRequ
         asked = request_of(entry, parse_command(entry.command), request.timeout, *where)
         ran = _run(name, entry, asked, around, "verify")
         found = judged(content, name, entry, ran)
-        if found.kind == "different" and not (request.updates and _is_checked(found)):
+        if found.kind == "different" and not (request.update and _is_checked(found)):
             found = _run_again(found, ran, entry, asked, around)
         if found.is_steady is False:
-            return replace(found, notes=(*found.notes, *((_NOT_WRITTEN,) if request.updates else ())))
-        if (found.kind == "unknown" and request.adds) or (found.kind in ("unknown", "different") and request.updates):
-            return _updated(found, entry, request, around)
+            return replace(found, notes=(*found.notes, *((_NOT_WRITTEN,) if request.update else ())))
+        if (found.kind == "unknown" and request.writes) or (found.kind == "different" and request.update):
+            return _updated(found, entry, asked, request.lockfile, around)
         return found
     except SamebitsError as error:
         if isinstance(error, InterruptError):
@@ -291,18 +296,14 @@ def _folder_name(name: str) -> str:
 # ---- updating --------------------------------------------------------------------------------------------------------
 
 
-def _updated(found: Verified, entry: RunEntry, request: VerifyRequest, around: Around) -> Verified:
+def _updated(found: Verified, entry: RunEntry, asked: CheckRequest, lockfile: Path, around: Around) -> Verified:
     """The entry locked again in this environment, in the way in which it was made sure before that it repeats."""
-    before = found.locked
     own = replace(entry, data={path: digest_of_path(Path(path)) for path in entry.data})
-    repeats = "checked" if before is None else before.repeats
-    asked = LockRequest(
-        entry.command, request.lockfile, found.name, repeats=repeats, timeout=request.timeout, share=request.share,
-        isolation=request.isolation,
-    )  # fmt: skip
     home = around.home / f"{_folder_name(found.name)}-update"
     home.mkdir(parents=True, exist_ok=True)
-    new = lock_entry(found.name, own, parse_command(entry.command), asked, replace(around, home=home))
+    again = EntryLocked(found.name, found.command, lockfile, "undecided")
+    repeats = "checked" if found.locked is None else found.locked.repeats
+    new = lock_entry(again, own, asked, repeats, replace(around, home=home))
     if new.locked is None:
         note = _NOT_WRITTEN if new.error is None else f"not written: {new.error.message}"
         is_steady = False if new.kind == "different" else found.is_steady
@@ -313,7 +314,7 @@ def _updated(found: Verified, entry: RunEntry, request: VerifyRequest, around: A
             raise LockfileError(f"{found.name!r} was locked anew by another process meanwhile", "verify again")
         return changed(now, new, own)
 
-    update(request.lockfile, change)
+    update(lockfile, change)
     how: Literal["added", "changed"] = "added" if found.kind == "unknown" else "changed"
     return replace(found, written=how, kind="same", locked=new.locked, notes=(*found.notes, *new.notes))
 
