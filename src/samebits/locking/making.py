@@ -18,14 +18,14 @@ from samebits.checking.verdict import CheckVerdict as CheckVerdict
 from samebits.comparison.locate import first_divergence
 from samebits.launch.command import Command, parse_command
 from samebits.launch.working import working_in
-from samebits.locking.code import Code, code_of, files_in
-from samebits.locking.comparing import held_against
+from samebits.locking.code import code_of, files_in
+from samebits.locking.comparing import held_if_comparable
 from samebits.locking.digests import expected_of
-from samebits.locking.entries import Locked, Repeats, RunEntry
+from samebits.locking.entries import Repeats, RunEntry
 from samebits.locking.files import digest_of_path
 from samebits.locking.lockfile import Lockfile, update
 from samebits.locking.running import Ran, read_run, request_of, run_once
-from samebits.locking.verdict import EntryLocked, LockDivergence
+from samebits.locking.verdict import EntryLocked
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Variable
 from samebits.workspace.workspace import Isolation
@@ -120,7 +120,7 @@ def lock(request: LockRequest, around: Around) -> EntryLocked:
     )
     _readable(request.lockfile, name, entry, request.replace)
     found = EntryLocked(name, shlex.join(entry.command), request.lockfile, "undecided")
-    asked = request_of(entry, command, request.timeout, request.share, request.isolation)
+    asked = request_of(entry, request.timeout, request.share, request.isolation)
     found = lock_entry(found, entry, asked, request.repeats, around)
     if found.locked is None:
         return found
@@ -155,24 +155,30 @@ def _run(found: EntryLocked, entry: RunEntry, asked: CheckRequest, repeats: Repe
             ran = run_once(asked, entry.artifacts, around.home / "lock", "lock", watch)
         if ran.trouble is None and entry.artifacts and repeats != "unchecked":
             again = run_once(asked, entry.artifacts, around.home / "lock-again", "lock again", watch)
-            ran = _with_trouble(ran, _moving(ran, again))
+            ran = replace(ran, trouble=_moving(ran, again))
     trouble = ran.trouble or _unusable(ran, entry) or _other_than_checked(ran, found.check)
     found = replace(found, environment=ran.environment, folder=ran.folder.path, not_observed=ran.not_observed)
     if trouble is not None:
         return replace(found, error=trouble)
     code = code_of([*ran.files, *files_in(entry.command)], Path.cwd())
-    locked = _locked(ran, repeats, code, entry.max_steps)
-    return replace(found, kind="locked", locked=locked, home=ran.environment.name, notes=_notes(code))
+    locked = replace(
+        expected_of(ran.recordings, entry.max_steps),
+        repeats=repeats,
+        artifacts={path: digest for path, digest in ran.artifacts.items() if digest is not None},
+        commit=code.commit,
+        uncommitted=code.uncommitted,
+        code=code.files,
+        variables=_from_outside(ran.variables),
+    )
+    uncommitted = ", ".join(code.uncommitted)
+    notes = (f"not as committed: {uncommitted}; commit it together with the lockfile",) if uncommitted else ()
+    return replace(found, kind="locked", locked=locked, home=ran.environment.name, notes=notes)
 
 
 def _checked_run(check: CheckVerdict, entry: RunEntry) -> Ran | None:
     """A run of the check in which nothing was treated but what is pinned, and that went as far as is locked."""
     alone = [run for run in check.whole if run.role in _CONTROLS]
     return read_run(RunFolder(alone[-1].folder), entry.max_steps) if alone else None
-
-
-def _with_trouble(ran: Ran, trouble: SamebitsError | None) -> Ran:
-    return replace(ran, trouble=ran.trouble or trouble)
 
 
 def _moving(ran: Ran, again: Ran) -> SamebitsError | None:
@@ -217,28 +223,10 @@ def _other_than_checked(ran: Ran, check: CheckVerdict | None) -> SamebitsError |
     )
 
 
-def _locked(ran: Ran, repeats: Repeats, code: Code, most_steps: int) -> Locked:
-    return replace(
-        expected_of(ran.recordings, most_steps),
-        repeats=repeats,
-        artifacts={path: digest for path, digest in ran.artifacts.items() if digest is not None},
-        commit=code.commit,
-        uncommitted=code.uncommitted,
-        code=code.files,
-        variables=_from_outside(ran.variables),
-    )
-
-
 def _from_outside(variables: Mapping[str, str]) -> dict[str, str]:
     """Those that are as they are here: others were set by the script itself, by what started it, or by us."""
     here = {name: Variable.of(name, os.environ.get(name)).digest for name in variables}
     return {name: digest for name, digest in variables.items() if digest == here[name]}
-
-
-def _notes(code: Code) -> tuple[str, ...]:
-    if not code.uncommitted:
-        return ()
-    return (f"not as committed: {', '.join(code.uncommitted)}; commit it together with the lockfile",)
 
 
 # ---- names and what is there already ---------------------------------------------------------------------------------
@@ -313,13 +301,5 @@ def _with_what_was(found: EntryLocked, before: Lockfile) -> EntryLocked:
     home = None if known is None else before.home_of(found.environment, known.on)
     if known is None or home is None or found.folder is None:
         return found
-    old = known.on[home]
-    return replace(found, is_new=False, changed=_parting(old, found.folder, known.max_steps))
-
-
-def _parting(old: Locked, folder: Path, most_steps: int) -> LockDivergence | None:
-    """Where a run parts from what was locked before; None where it does not, or they cannot be compared."""
-    try:
-        return held_against(old, RunFolder(folder).recordings(), True, most_steps).divergence
-    except SamebitsError:
-        return None
+    held = held_if_comparable(known.on[home], RunFolder(found.folder).recordings(), True, known.max_steps)
+    return replace(found, is_new=False, changed=None if held is None else held.divergence)

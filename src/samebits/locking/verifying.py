@@ -24,13 +24,12 @@ from samebits.checking.plan import CheckRequest
 from samebits.comparison.locate import first_divergence
 from samebits.factors.context import Setting
 from samebits.factors.pinning import settings_from
-from samebits.launch.command import parse_command
 from samebits.launch.working import working_in
 from samebits.locking.code import changes_since, code_of, files_in
-from samebits.locking.comparing import HeldAgainst, differing_files, held_against
+from samebits.locking.comparing import HeldAgainst, differing_files, held_against, held_if_comparable
 from samebits.locking.entries import Locked, RunEntry
 from samebits.locking.environments import differences, nearest
-from samebits.locking.files import digest_of_path
+from samebits.locking.files import digest_at, digest_of_path
 from samebits.locking.lockfile import Lockfile, update
 from samebits.locking.making import NO_ENVIRONMENT, Around, changed, lock_entry
 from samebits.locking.running import Ran, read_run, recorded_artifacts, request_of, run_once
@@ -91,27 +90,22 @@ def verify(request: VerifyRequest, around: Around) -> EntriesVerified:
     if request.against is not None:
         name = _entry_for(content, request.names, request.against)
         return EntriesVerified(request.lockfile, (_recorded(content, name, request.against),))
-    chosen = dict.fromkeys(request.names or sorted(content.runs))
-    entries = {name: content.entry(name) for name in chosen}
-    return EntriesVerified(
-        request.lockfile, tuple(_timed(content, name, entry, request, around) for name, entry in entries.items())
-    )
+    entries = {name: content.entry(name) for name in request.names or sorted(content.runs)}
+    found = []
+    for name, entry in entries.items():
+        began = time.monotonic()
+        verified = _verified(content, name, entry, request, around)
+        found.append(replace(verified, wall_seconds=round(time.monotonic() - began, 3)))
+    return EntriesVerified(request.lockfile, tuple(found))
 
 
 # ---- one entry, run --------------------------------------------------------------------------------------------------
 
 
-def _timed(content: Lockfile, name: str, entry: RunEntry, request: VerifyRequest, around: Around) -> Verified:
-    began = time.monotonic()
-    found = _verified(content, name, entry, request, around)
-    return replace(found, wall_seconds=round(time.monotonic() - began, 3))
-
-
 def _verified(content: Lockfile, name: str, entry: RunEntry, request: VerifyRequest, around: Around) -> Verified:
     found = Verified(name, shlex.join(entry.command), "undecided")
     try:
-        where = request.share, request.isolation
-        asked = request_of(entry, parse_command(entry.command), request.timeout, *where)
+        asked = request_of(entry, request.timeout, request.share, request.isolation)
         ran = _run(name, entry, asked, around, "verify")
         found = judged(content, name, entry, ran)
         if found.kind == "different" and not (request.update and _is_checked(found)):
@@ -169,7 +163,7 @@ def judged(content: Lockfile, name: str, entry: RunEntry, ran: Ran) -> Verified:
     why = _why_unjudgeable(ran)
     if why is not None:
         return replace(found, error=why)
-    data = differing_files(entry.data, _data_now(entry.data), "data")
+    data = differing_files(entry.data, {path: digest_at(Path(path)) for path in entry.data}, "data")
     home = content.home_of(ran.environment, entry.on)
     if home is None:
         return _unknown(content, found, entry, ran, data)
@@ -235,33 +229,23 @@ def _unknown(content: Lockfile, found: Verified, entry: RunEntry, ran: Ran, data
     if not known:
         return replace(found, kind="unknown")
     home = nearest(known, ran.environment)
-    alike = [name for name, locked in entry.on.items() if _agrees(locked, ran, entry.max_steps)]
+    held = {
+        name: held_if_comparable(locked, ran.recordings, ran.is_whole, entry.max_steps)
+        for name, locked in entry.on.items()
+    }
+    alike = [name for name, one in held.items() if one is not None and _is_same(one, entry.on[name], ran)]
+    own = held[home]
     return replace(
         _beside(content, found, home, entry.on[home], ran, entry.command),
         kind="unknown",
-        divergences=_parting(entry.on[home], ran, entry.max_steps),
+        divergences=() if own is None or own.divergence is None else (own.divergence,),
         agrees_with=home if home in alike else next(iter(alike), ""),
     )
 
 
-def _agrees(locked: Locked, ran: Ran, most_steps: int) -> bool:
-    try:
-        held = held_against(locked, ran.recordings, ran.is_whole, most_steps)
-    except SamebitsError:
-        return False
-    return (
-        held.divergence is None
-        and held.reaches_end
-        and not differing_files(locked.artifacts, ran.artifacts, "artifact")
-    )
-
-
-def _parting(locked: Locked, ran: Ran, most_steps: int) -> tuple[LockDivergence, ...]:
-    try:
-        found = held_against(locked, ran.recordings, ran.is_whole, most_steps).divergence
-    except SamebitsError:
-        return ()
-    return () if found is None else (found,)
+def _is_same(held: HeldAgainst, locked: Locked, ran: Ran) -> bool:
+    differing = held.divergence is not None or differing_files(locked.artifacts, ran.artifacts, "artifact")
+    return held.reaches_end and not differing
 
 
 def _cut_off(held: HeldAgainst, locked: Locked) -> SamebitsError:
@@ -277,16 +261,6 @@ def _other_samebits(locked: Locked) -> SamebitsError:
         f"{__version__}, which may record otherwise",
         f"verify with samebits {locked.samebits}, or lock again with this one",
     )
-
-
-def _data_now(data: Mapping[str, str]) -> dict[str, str | None]:
-    found: dict[str, str | None] = {}
-    for path in data:
-        try:
-            found[path] = digest_of_path(Path(path))
-        except LockfileError:
-            found[path] = None
-    return found
 
 
 def _folder_name(name: str) -> str:
