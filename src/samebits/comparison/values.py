@@ -21,7 +21,7 @@ class Distance:
     Attributes:
         elements: how many differ in any bit.
         total: how many there are.
-        max_ulp: the largest distance in units in the last place (`comparison.ulp`); None where that means nothing
+        max_ulp: the largest distance in units in the last place (`bits.ulp`); None where that means nothing
             (integers, NaN against a number, values that have nothing to do with each other).
         max_relative: the largest |a - b| / max(|a|, |b|); None where there is none (integers, NaN).
     """
