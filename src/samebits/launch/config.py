@@ -52,7 +52,8 @@ def read_config(folder: Path | None = None) -> Config:
     Raises:
         ConfigError: an unknown key or factor, a value of another type, or a file that cannot be read.
     """
-    paths = [parent / "pyproject.toml" for parent in _upwards(folder or _here())]
+    here = folder or _here()
+    paths = (parent / "pyproject.toml" for parent in (here, *here.parents))
     path = next((path for path in paths if path.is_file()), None)
     if path is None:
         return Config()
@@ -64,10 +65,6 @@ def _here() -> Path:
         return Path.cwd()
     except OSError as error:
         raise StorageError("the current folder was deleted", "change into one that exists") from error
-
-
-def _upwards(folder: Path) -> list[Path]:
-    return [folder, *folder.parents]
 
 
 def _table(path: Path) -> dict[str, object]:
@@ -91,9 +88,7 @@ def toml_reader() -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise ValueError(
-            f"Python {sys.version_info[0]}.{sys.version_info[1]} needs the package {name} for it"
-        ) from error
+        raise ValueError(f"Python {sys.version_info[0]}.{sys.version_info[1]} lacks the package {name}") from error
 
 
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
@@ -105,6 +100,7 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "isolation": ((str,), '"copy" or "none"'),
     "share": ((list,), "a list of paths"),
 }
+_WORDS = {"jobs": ("auto",), "isolation": ("copy", "none")}
 
 
 def _checked(path: Path, key: str, value: object) -> Any:
@@ -115,11 +111,8 @@ def _checked(path: Path, key: str, value: object) -> Any:
         hint = f"did you mean {near[0]}?" if near else f"known keys are {', '.join(known)}"
         raise ConfigError(f"unknown key {key!r} in {where}", hint)
     kinds, wanted = _KINDS.get(key, ((int,), "a whole number"))
-    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        raise ConfigError(f"{key} = {value!r} in {where} should be {wanted}")
-    if key == "jobs" and isinstance(value, str) and value != "auto":
-        raise ConfigError(f"{key} = {value!r} in {where} should be {wanted}")
-    if key == "isolation" and value not in ("copy", "none"):
+    is_other_word = isinstance(value, str) and value not in _WORDS.get(key, (value,))
+    if not isinstance(value, kinds) or isinstance(value, bool) or is_other_word:
         raise ConfigError(f"{key} = {value!r} in {where} should be {wanted}")
     if key == "keep" and isinstance(value, int) and value < 1:
         raise ConfigError(f"keep = {value!r} in {where} should be at least 1")
