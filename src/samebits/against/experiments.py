@@ -36,7 +36,7 @@ _TORCHS = ("aten", "prims", "prim", "torch", "c10d", "quantized", "mkldnn", "one
 
 
 @dataclass(frozen=True)
-class Side:
+class Setup:
     """An interpreter, and the command under it."""
 
     interpreter: Interpreter
@@ -44,7 +44,7 @@ class Side:
 
 
 SideName = Literal["here", "there"]
-Sides = dict[SideName, Side]
+Sides = dict[SideName, Setup]
 
 
 def sides_of(request: CheckRequest, given: str) -> Sides:
@@ -64,7 +64,7 @@ def sides_of(request: CheckRequest, given: str) -> Sides:
         )
     there = find_interpreter(given)
     other = replace(request.command, argv=(there.path, *argv[1:]))
-    return {"here": Side(find_interpreter(argv[0]), request.command), "there": Side(there, other)}
+    return {"here": Setup(find_interpreter(argv[0]), request.command), "there": Setup(there, other)}
 
 
 def run_against(request: CheckRequest, sides: Sides, pool: RunPool) -> Crossing:

@@ -88,7 +88,8 @@ def toml_reader() -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise ValueError(f"Python {sys.version_info[0]}.{sys.version_info[1]} lacks the package {name}") from error
+        major, minor = sys.version_info[:2]
+        raise ValueError(f"Python {major}.{minor} needs the package {name} for it") from error
 
 
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 
 from samebits.locking.entries import END, Locked, Row
@@ -79,10 +79,6 @@ class Digested:
         """How many rows of a recording count."""
         return min(len(one), self.most_steps) if 0 < self.most_steps <= one.steps else len(one)
 
-    def traced(self, stride: int) -> Iterator[str]:
-        """16 bits of the root at every so many steps."""
-        return (self.root_at(step)[:TRACE_DIGITS] for step in range(0, self.steps, stride))
-
     def _streams(self, here: Sequence[tuple[Recording, dict[str, Column]]]) -> dict[str, str]:
         found: dict[str, str] = {}
         for stream in COMPARED:
@@ -117,7 +113,7 @@ def expected_of(recordings: Sequence[Recording], most_steps: int = 0) -> Locked:
         own.streams(),
         lines if len(lines) <= MOST_RECORDINGS else (),
         stride,
-        "".join(own.traced(stride)),
+        "".join(own.root_at(step)[:TRACE_DIGITS] for step in range(0, own.steps, stride)),
     )
 
 

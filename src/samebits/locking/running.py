@@ -24,7 +24,7 @@ from samebits.locking.entries import RunEntry
 from samebits.locking.files import digest_at, is_written
 from samebits.runfolder.environment import Environment
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.notes import Ended, Files, Observed, Variable, noted_environment, read_notes
+from samebits.runfolder.notes import Ended, Files, Variable, noted_environment, read_notes
 from samebits.runfolder.reading import own
 from samebits.runfolder.steps import Recording
 from samebits.workspace.place import FILES, Place, read_place, with_run_folder
@@ -42,7 +42,6 @@ class Ran:
         artifacts: path as it was given → digest; None where there is no such file. What was not looked at is not there.
         files: the user's, that were imported, or read as text before the first step; absolute.
         variables: of the environment that the user's lines asked for: name → digest of the value.
-        script: path of the script; empty where that is not known.
         is_whole: it ended by itself, or after the step that it was to end after.
         trouble: why it cannot be judged.
         unentered: processes that could not be entered, in words.
@@ -55,7 +54,6 @@ class Ran:
     artifacts: Mapping[str, str | None] = field(default_factory=dict)
     files: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
-    script: str = ""
     is_whole: bool = True
     trouble: SamebitsError | None = None
     unentered: tuple[str, ...] = ()
@@ -145,7 +143,6 @@ def read_run(
         artifacts or {},
         tuple(sorted(files)),
         {name: digest for name, digest in asked if all(other == digest for own, other in asked if own == name)},
-        next((note.script for note in read_notes(folder.path, Observed) if note.script), ""),
         _is_whole(folder, most_steps),
         None,
         tuple(unentered(folder)),

@@ -22,7 +22,7 @@ from samebits.base.errors import (
     ScriptFailedError,
     UsageError,
 )
-from samebits.comparison.locate import Divergence, first_divergence
+from samebits.comparison.locate import first_divergence
 from samebits.launch.machine import free_bytes
 from samebits.launch.process import Outcome, Runner
 from samebits.pricing.decisions import (
@@ -252,7 +252,8 @@ class _Measuring:
         own, beside = arm.seconds[:pairs], plain.seconds[:pairs]
         ending: Ending = "script" if arm.has_ended or plain.has_ended else "rounds" if pairs == ROUNDS else "budget"
         why = "" if arm is plain else why_unmeasured(own, beside, ending, self.request.budget)
-        place = self._divergent(outcome, again)
+        both = outcome.folder.recordings(), again.folder.recordings()
+        place = first_divergence(*both, self.request.warm_up - 1)
         return Price(
             arm.candidate,
             None if arm is plain or why else ratio_of(own, beside),
@@ -263,9 +264,6 @@ class _Measuring:
             "" if place is None else f"step {place.step}, {place.stream}",
             not_measured=why,
         )
-
-    def _divergent(self, run: Outcome, again: Outcome) -> Divergence | None:
-        return first_divergence(run.folder.recordings(), again.folder.recordings(), self.request.warm_up - 1)
 
 
 def _slug(candidate: Candidate) -> str:
