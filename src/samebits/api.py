@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
+from typing import Any, Literal
 
 from samebits.agent.session import path_given
 from samebits.base.errors import DivergenceError, UnseenWarning, UsageError
@@ -20,7 +20,7 @@ from samebits.checking.verdict import CheckVerdict
 from samebits.comparison.runs import RunComparison, compare_runs
 from samebits.launch.config import read_config
 from samebits.locking.lockfile import NAME as LOCKFILE
-from samebits.locking.making import Around, LockRequest, need_to_write, pins_of, repeats_of
+from samebits.locking.making import Around, LockRequest, need_to_write
 from samebits.locking.making import lock as make_lock
 from samebits.locking.verdict import EntriesVerified, EntryLocked
 from samebits.locking.verifying import VerifyRequest
@@ -219,20 +219,18 @@ def lock(
     _need_the_main_thread("lock")
     need_to_write(os.environ, write_in_ci)
     config = read_config()
+    options: dict[str, Any] = {"pins": _words("pins", pins), "seed": seed, "max_steps": max_steps, "timeout": timeout}
+    options |= {"isolation": isolation, "share": _words("share", share)}
     request = LockRequest(
         tuple(_command(command)),
         path_given("lockfile", lockfile),
         name,
-        pins_of(_words("pins", pins), config),
-        config.seed if seed is None else seed,
-        config.max_steps if max_steps is None else max_steps,
-        _words("data", data),
-        _words("artifacts", artifacts),
-        repeats_of(is_quick=quick, is_unchecked=no_check),
-        replace,
-        config.timeout if timeout is None else timeout,
-        _words("share", share) or config.share,
-        isolation or config.isolation,
+        data=_words("data", data),
+        artifacts=_words("artifacts", artifacts),
+        quick=quick,
+        no_check=no_check,
+        replace=replace,
+        **config.filling(options),
     )
     home = new_home(None if out is None else path_given("out", out), config.keep)
     return Locking(**vars(make_lock(request, _around(home, progress))))
@@ -289,15 +287,15 @@ def verify(
         StorageError: the lockfile, or the folder for the runs, cannot be written.
     """
     _need_the_main_thread("verify")
-    if update or update_new_only:
-        need_to_write(os.environ, write_in_ci)
     config = read_config()
     recording = None if against is None else open_run(path_given("against", against))
-    limit = config.timeout if timeout is None else timeout
-    where = _words("share", share) or config.share, isolation or config.isolation
-    request = VerifyRequest(path_given("lockfile", lockfile), names, recording, update, update_new_only, limit, *where)
-    is_run = recording is None
-    home = new_home(None if out is None else path_given("out", out), config.keep) if is_run else Path()
+    options: dict[str, Any] = {"timeout": timeout, "isolation": isolation, "share": _words("share", share)}
+    request = VerifyRequest(
+        path_given("lockfile", lockfile), names, recording, update, update_new_only, **config.filling(options)
+    )
+    if request.writes:
+        need_to_write(os.environ, write_in_ci)
+    home = Path() if recording else new_home(None if out is None else path_given("out", out), config.keep)
     return Verification(**vars(verify_entries(request, _around(home, progress))))
 
 

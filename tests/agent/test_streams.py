@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import samebits
-from samebits.comparison.growth import growth
+from samebits.comparison.timeline import growth
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.steps import COMPARED, Recording
 from tests.agent import styles

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from samebits.bits.ulp import raw_of, ulp_between, ulp_worth_reporting
-from samebits.comparison.growth import loss_difference
+from samebits.comparison.timeline import loss_difference
 from samebits.comparison.values import Distance, distance
 from samebits.report.places import distance_words
 from samebits.runfolder.tensors import Kept

@@ -7,20 +7,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from samebits.base.errors import DigestError
-from samebits.comparison.locate import first_divergence
+from samebits.comparison.locate import Divergence, first_divergence
 from samebits.comparison.ops import op_divergences
 from samebits.comparison.streams import trained_in
 from samebits.report.places import where, which
 from samebits.runfolder.steps import COMPARED, Column, Recording, Writer
 
 STEPS = 20
+Columns = dict[str, Column]
 
 
 def recorded(
     folder: Path,
-    steps: list[dict[str, Column]],
+    steps: list[Columns],
     rank: int = 0,
-    end: dict[str, Column] | None = None,
+    end: Columns | None = None,
     digest: str = "",
 ) -> Recording:
     folder.mkdir(parents=True, exist_ok=True)
@@ -33,7 +34,14 @@ def recorded(
     return Recording(writer.path)
 
 
-def plain(**changes: int) -> dict[str, Column]:
+def parting(tmp_path: Path, a: list[Columns], b: list[Columns], **end: Columns) -> Divergence:
+    """The place at which one run of these steps and another part; there is one."""
+    place = first_divergence([recorded(tmp_path / "a", a, **end)], [recorded(tmp_path / "b", b, **end)])
+    assert place is not None
+    return place
+
+
+def plain(**changes: int) -> Columns:
     values = {"batch": 1, "loss": 2, "grad": 3, "param": 4} | changes
     return {stream: Column((f"{stream}.a", f"{stream}.b"), [value, value + 1]) for stream, value in values.items()}
 
@@ -93,12 +101,9 @@ def test_digests_of_two_definitions_are_not_compared(tmp_path: Path, digest: str
 def test_the_first_step_and_stream_are_found(tmp_path: Path, step: int, stream: str) -> None:
     """Later differences, and later streams of the same step, do not hide the first."""
     changed = [plain()] * step + [plain(**{stream: 99, "param": 77})] + [plain(loss=5)] * (STEPS - step - 1)
-    a = recorded(tmp_path / "a", [plain()] * STEPS)
-    b = recorded(tmp_path / "b", changed)
 
-    place = first_divergence([a], [b])
+    place = parting(tmp_path, [plain()] * STEPS, changed)
 
-    assert place is not None
     assert (place.step, place.stream, place.name) == (step, stream, f"{stream}.a")
     assert (place.differing, place.total) == (2, 2)
 
@@ -109,46 +114,30 @@ def test_looking_up_to_a_step_leaves_out_what_comes_after(tmp_path: Path) -> Non
     b = recorded(tmp_path / "b", [plain()] * 3 + [plain(loss=9)])
 
     assert first_divergence([a], [b], until=2) is None
-    place = first_divergence([a], [b], until=3)
-    assert place is not None
-    assert place.stream == "loss"
+    assert first_divergence([a], [b], until=3) is not None
 
 
 def test_a_run_that_is_longer_is_a_divergence(tmp_path: Path) -> None:
     """Equal as far as both go, and then one goes on."""
-    a = recorded(tmp_path / "a", [plain()] * 5)
-    b = recorded(tmp_path / "b", [plain()] * 7)
+    place = parting(tmp_path, [plain()] * 5, [plain()] * 7)
 
-    place = first_divergence([a], [b])
-
-    assert place is not None
-    assert (place.step, place.stream) == (5, "length")
-    assert place.lengths == (5, 7)
+    assert (place.step, place.stream, place.lengths) == (5, "length", (5, 7))
     assert where(place) == "at step 5: the first run took 5 steps and the second 7"
 
 
 def test_an_end_where_the_other_takes_a_step_is_a_difference_in_length(tmp_path: Path) -> None:
     """What follows the last step is not mistaken for a step."""
-    a = recorded(tmp_path / "a", [plain()] * 5, end=plain())
-    b = recorded(tmp_path / "b", [plain()] * 6, end=plain())
+    place = parting(tmp_path, [plain()] * 5, [plain()] * 6, end=plain())
 
-    place = first_divergence([a], [b])
-
-    assert place is not None
     assert (place.step, place.stream) == (5, "length")
 
 
 def test_a_stream_that_one_run_lacks_is_named(tmp_path: Path) -> None:
     """A missing counterpart is a finding of its own."""
     without = {stream: column for stream, column in plain().items() if stream != "grad"}
-    a = recorded(tmp_path / "a", [plain()])
-    b = recorded(tmp_path / "b", [without])
+    place = parting(tmp_path, [plain()], [without])
 
-    place = first_divergence([a], [b])
-
-    assert place is not None
-    assert place.stream == "grad"
-    assert place.only_in == "first"
+    assert (place.stream, place.only_in) == ("grad", "first")
     assert "only the first run has it" in which(place)
 
 
@@ -161,9 +150,8 @@ def test_other_names_are_named(tmp_path: Path) -> None:
     extra, moved = first_divergence([a], [b]), first_divergence([a], [c])
 
     assert extra is not None
-    assert extra.name == "extra"
     assert moved is not None
-    assert moved.is_reordered
+    assert (extra.name, moved.is_reordered) == ("extra", True)
     assert which(moved) == "w: 2 of 2 tensors differ (the same names come in another order)"
 
 
@@ -213,13 +201,8 @@ def test_a_rank_without_counterpart_is_a_divergence(tmp_path: Path) -> None:
 def test_generators_that_stood_elsewhere_explain(tmp_path: Path) -> None:
     """The state at the end of the step before is reported with the divergence."""
     before = [{**plain(), "rng": Column(("python", "numpy"), [1, state])} for state in (2, 3)]
-    a = recorded(tmp_path / "a", [before[0], plain()])
-    b = recorded(tmp_path / "b", [before[1], plain(batch=7)])
 
-    place = first_divergence([a], [b])
-
-    assert place is not None
-    assert place.generators == ("numpy",)
+    assert parting(tmp_path, [before[0], plain()], [before[1], plain(batch=7)]).generators == ("numpy",)
 
 
 @settings(max_examples=25, deadline=None)
@@ -229,14 +212,10 @@ def test_the_first_difference_is_found_in_any_recording(
 ) -> None:
     """Halving over chained roots finds exactly the first step that was changed."""
     first = data.draw(st.integers(0, steps - 1))
-    folder = tmp_path_factory.mktemp("runs")
-    a = recorded(folder / "a", [plain(loss=step) for step in range(steps)])
-    b = recorded(folder / "b", [plain(loss=step + (1000 if step >= first else 0)) for step in range(steps)])
+    a = [plain(loss=step) for step in range(steps)]
+    b = [plain(loss=step + (1000 if step >= first else 0)) for step in range(steps)]
 
-    place = first_divergence([a], [b])
-
-    assert place is not None
-    assert place.step == first
+    assert parting(tmp_path_factory.mktemp("runs"), a, b).step == first
 
 
 def test_what_a_killed_process_did_not_write_is_no_evidence(tmp_path: Path) -> None:

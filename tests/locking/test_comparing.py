@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from samebits.base.errors import DigestError
 from samebits.locking.comparing import differing_files, held_against
 from samebits.locking.digests import expected_of, kept_steps
-from samebits.locking.entries import Locked
+from samebits.locking.entries import Locked, to_table
+from samebits.locking.toml import block
 from samebits.runfolder.lane_ids import LaneId
 from samebits.runfolder.steps import Column, Recording, Writer
 
@@ -50,7 +51,7 @@ def recorded(
 
 
 def locked(*recordings: Recording, most_steps: int = 0) -> Locked:
-    return Locked(samebits="0.1.0", repeats="checked", **vars(expected_of(recordings, most_steps)))
+    return expected_of(recordings, most_steps)
 
 
 def test_the_steps_that_are_kept() -> None:
@@ -168,13 +169,10 @@ def test_losses_are_locked_as_they_are(tmp_path: Path) -> None:
 
 def test_a_long_training_is_a_small_entry(tmp_path: Path) -> None:
     """Of ten thousand steps: its digests take less than 4 KB."""
-    from samebits.locking.entries import locked_table
-    from samebits.locking.toml import block
-
     code = {f"src/package/module{number}.py": "0123456789ab" for number in range(12)}
     entry = replace(locked(recorded(tmp_path, 10_000)), code=code, commit="c" * 40)
 
-    assert len(block(("run", "train", "on", "cpu-01234567"), locked_table(entry))) < 4096
+    assert len(block(("run", "train", "on", "cpu-01234567"), to_table(entry))) < 4096
 
 
 def test_files_that_differ_or_are_gone() -> None:

@@ -14,8 +14,7 @@ import pytest
 
 from samebits.base.errors import RecordingError
 from samebits.cli.options import keep_answer
-from samebits.comparison.growth import loss_difference
-from samebits.comparison.timeline import StreamShares, Timeline
+from samebits.comparison.timeline import StreamShares, Timeline, loss_difference
 from samebits.report.json import unanswered
 from samebits.report.page import check_page, cost_page
 from samebits.runfolder.folder import newest_in

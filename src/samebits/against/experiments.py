@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
+from typing import Literal
 
 from samebits.against.interpreters import Interpreter, differing_packages, find_interpreter, modules_imported
 from samebits.against.operations import first_mismatch
@@ -20,14 +21,13 @@ from samebits.checking.unjudgeable import why_unjudgeable
 from samebits.checking.verdict import DivergentRuns, Run, VerdictKind
 from samebits.comparison.runs import distance_at
 from samebits.comparison.streams import not_seen, streams_of
-from samebits.comparison.values import Distance, distance
+from samebits.comparison.values import distance_of_results
 from samebits.factors.catalog import CATALOG, find, in_order
 from samebits.factors.context import Setting
 from samebits.launch.command import Command, is_python
-from samebits.replay.runner import Replay, replay
+from samebits.replay.runner import replay
 from samebits.runfolder.ops import OPERANDS, OpRow, Ops, operands_name
 from samebits.runfolder.spec import OpWindow, RunSpec
-from samebits.runfolder.tensors import read_tensors
 
 # Read by samebits in the process of the command: the standard library digests, in both interpreters alike.
 WITHOUT_XXHASH = "SAMEBITS_WITHOUT_XXHASH"
@@ -36,13 +36,15 @@ _TORCHS = ("aten", "prims", "prim", "torch", "c10d", "quantized", "mkldnn", "one
 
 
 @dataclass(frozen=True)
-class Sides:
-    """The two interpreters, and the command under either."""
+class Setup:
+    """An interpreter, and the command under it."""
 
-    here: Interpreter
-    there: Interpreter
+    interpreter: Interpreter
     command: Command
-    other: Command
+
+
+SideName = Literal["here", "there"]
+Sides = dict[SideName, Setup]
 
 
 def sides_of(request: CheckRequest, given: str) -> Sides:
@@ -61,9 +63,8 @@ def sides_of(request: CheckRequest, given: str) -> Sides:
             "give a script, or python -m package: samebits check --against PYTHON train.py",
         )
     there = find_interpreter(given)
-    return Sides(
-        find_interpreter(argv[0]), there, request.command, replace(request.command, argv=(there.path, *argv[1:]))
-    )
+    other = replace(request.command, argv=(there.path, *argv[1:]))
+    return {"here": Setup(find_interpreter(argv[0]), request.command), "there": Setup(there, other)}
 
 
 def run_against(request: CheckRequest, sides: Sides, pool: RunPool) -> Crossing:
@@ -88,7 +89,7 @@ def run_against(request: CheckRequest, sides: Sides, pool: RunPool) -> Crossing:
 @contextmanager
 def _digesting_alike(sides: Sides) -> Iterator[None]:
     """Where one side has no xxhash, neither uses it: digests of two kinds cannot be compared."""
-    if sides.here.has_xxhash and sides.there.has_xxhash:
+    if all(side.interpreter.has_xxhash for side in sides.values()):
         yield
         return
     os.environ[WITHOUT_XXHASH] = "1"
@@ -98,18 +99,14 @@ def _digesting_alike(sides: Sides) -> Iterator[None]:
         del os.environ[WITHOUT_XXHASH]
 
 
-def _pins(request: CheckRequest) -> list[str]:
-    """Everything that `samebits run` holds still, and all that moves by itself."""
-    default = [one.name for one in CATALOG if one.pinned_by_default and one.name not in request.pins]
-    return in_order([*default, *request.pinnable()])
-
-
 class _Crossing:
     """One comparison, run by run."""
 
     def __init__(self, request: CheckRequest, sides: Sides, pool: RunPool) -> None:
         self.request, self.sides, self.pool = request, sides, pool
-        self.pins = _pins(request)
+        # Everything that `samebits run` holds still, and all that moves by itself.
+        default = [one.name for one in CATALOG if one.pinned_by_default and one.name not in request.pins]
+        self.pins = in_order([*default, *request.pinnable()])
         self.there_runs: list[int] = []
         self.divergent: DivergentRuns | None = None
         self.across: Across | None = None
@@ -131,23 +128,26 @@ class _Crossing:
 
     def _first_run(self) -> Run:
         """The first one of this side; without pins that it does not survive."""
-        plan = replace(self._plan("here", self.request.last_step), look_seconds=LOOK_SECONDS, look_steps=LOOK_STEPS)
-        run = self._run("here", plan, must_work=False)
+        run = self._look(must_work=False)
         harsh = [name for name in self.pins if find(name).may_raise]
         if run.succeeded or not harsh:
             self._need_work(run, "here")
             return run
         self.pins = [name for name in self.pins if name not in harsh]
-        again = self._run("here", self._without(plan, harsh))
+        again = self._look()
         self.notes.append(f"left out, because the script fails with it: {', '.join(harsh)}")
         return again
+
+    def _look(self, must_work: bool = True) -> Run:
+        plan = replace(self._plan("here", self.request.last_step), look_seconds=LOOK_SECONDS, look_steps=LOOK_STEPS)
+        return self._run("here", plan, must_work)
 
     def _both(self, first: Run, stop: int | None) -> tuple[Run, Run]:
         """The first run of either side, each of which repeats."""
         again = self._run("here", self._plan("here again", stop))
-        self._need_repeat(first, again, self.sides.here)
+        self._need_repeat(first, again, "here")
         other, once_more = (self._run("there", self._plan(role, stop)) for role in ("there", "there again"))
-        self._need_repeat(other, once_more, self.sides.there)
+        self._need_repeat(other, once_more, "there")
         place = divergence_of(first, other, across=True)
         self.compared = first, other
         self.notes += [one for one in _only_one_keeps(first, other, self.sides) if one not in self.notes]
@@ -156,12 +156,12 @@ class _Crossing:
             self.divergent = DivergentRuns(first.id, other.id, place, apart)
         return first, other
 
-    def _need_repeat(self, a: Run, b: Run, side: Interpreter) -> None:
+    def _need_repeat(self, a: Run, b: Run, side: SideName) -> None:
         place = self.pool.compare(a, b)
         if place is not None:
             raise UndecidedError(
-                f"under {side.path} the script does not repeat even by itself: runs {a.id} and {b.id} diverge at step "
-                f"{place.step}, in {place.stream}, with everything held still",
+                f"under {self._path(side)} the script does not repeat even by itself: runs {a.id} and {b.id} diverge "
+                f"at step {place.step}, in {place.stream}, with everything held still",
                 "first: samebits check, with that interpreter, says why",
             )
 
@@ -169,24 +169,23 @@ class _Crossing:
         held = {name: Setting("pinned") for name in self.pins}
         return RunSpec(role, {**held, **self.request.pins}, self.request.seed, stop_after=stop)
 
-    def _without(self, plan: RunSpec, names: list[str]) -> RunSpec:
-        return replace(plan, settings={name: one for name, one in plan.settings.items() if name not in names})
-
-    def _run(self, side: str, plan: RunSpec, must_work: bool = True) -> Run:
+    def _run(self, side: SideName, plan: RunSpec, must_work: bool = True) -> Run:
         if not self.pool.left:
             raise BudgetSpentError
-        run = self.pool.run(plan, command=self.sides.command if side == "here" else self.sides.other)
+        run = self.pool.run(plan, command=self.sides[side].command)
         if side == "there":
             self.there_runs.append(run.id)
         if must_work:
             self._need_work(run, side)
         return run
 
-    def _need_work(self, run: Run, side: str) -> None:
+    def _need_work(self, run: Run, side: SideName) -> None:
         trouble = why_unjudgeable([run])
         if trouble is not None:
-            path = (self.sides.here if side == "here" else self.sides.there).path
-            raise type(trouble)(f"under {path} {trouble.message}", trouble.hint)
+            raise type(trouble)(f"under {self._path(side)} {trouble.message}", trouble.hint)
+
+    def _path(self, side: SideName) -> str:
+        return self.sides[side].interpreter.path
 
     # ---- the operation
 
@@ -214,25 +213,25 @@ class _Crossing:
         mismatch = across.mismatch
         assert mismatch.a is not None
         assert mismatch.b is not None
-        kept = []
-        for side, row in (("here", mismatch.a), ("there", mismatch.b)):
+        kept: dict[SideName, tuple[Run, Path]] = {}
+        calls: dict[SideName, OpRow] = {"here": mismatch.a, "there": mismatch.b}
+        for side, row in calls.items():
             window = OpWindow(mismatch.step, mismatch.step, keep=((mismatch.step, row.index),), by_value=True)
             run = self._run(side, self._with_ops(f"operands {side} kept", window))
-            kept.append((run, run.path / OPERANDS / f"{operands_name(rank, mismatch.step, row.index)}.json"))
-        (run, operands), (_, others) = kept
+            kept[side] = run, run.path / OPERANDS / f"{operands_name(rank, mismatch.step, row.index)}.json"
+        (run, operands), (_, others) = kept["here"], kept["there"]
         if not operands.exists():
             return across
-        apart = _distance_of(operands, others) if others.exists() else None
-        replays: list[Replay] = [
-            replay(run.outcome.folder, operands, python=side.path) for side in (self.sides.here, self.sides.there)
-        ]
-        return replace(across, distance=apart, here=replays[0], there=replays[1])
+        apart = distance_of_results(operands, others) if others.exists() else None
+        here, there = (replay(run.outcome.folder, operands, python=self._path(side)) for side in kept)
+        return replace(across, distance=apart, here=here, there=there)
 
     # ---- the answer
 
     def found(self, error: SamebitsError | None = None, signal: int | None = None) -> Crossing:
         """What is known by now."""
         runs = self.pool.runs
+        here, there = (side.interpreter for side in self.sides.values())
         streams = streams_of(run.outcome.folder.recordings() for run in self.compared) if self.compared else ()
         steps = 0 if self.compared is None else min(run.steps for run in self.compared)
         kind: VerdictKind = "different" if self.divergent is not None else "undecided" if error is not None else "same"
@@ -240,13 +239,13 @@ class _Crossing:
             kind,
             str(self.request.command),
             self.pool.home,
-            self.sides.here,
-            self.sides.there,
+            here,
+            there,
             tuple(run.record for run in runs),
             tuple(self.there_runs),
             self.divergent,
             self.across,
-            differing_packages(self.sides.here, self.sides.there, self._owners(), self._imported()),
+            differing_packages(here, there, self._owners(), self._imported()),
             tuple(in_order([*self.pins, *self.request.pins])),
             steps,
             streams,
@@ -263,7 +262,7 @@ class _Crossing:
         namespace = self.across.mismatch.row.kind.op.partition("::")[0]
         if namespace in _TORCHS:
             return ("torch",)
-        return tuple(name for side in (self.sides.here, self.sides.there) for name in side.imports.get(namespace, ()))
+        return tuple(name for side in self.sides.values() for name in side.interpreter.imports.get(namespace, ()))
 
     def _imported(self) -> set[str]:
         files = {path for run in self.pool.runs for path in (*run.facts.files, run.facts.script) if path}
@@ -273,10 +272,10 @@ class _Crossing:
 def _only_one_keeps(here: Run, there: Run, sides: Sides) -> Iterator[str]:
     """What one torch alone keeps of an optimizer, as it was first recorded."""
     a, b = _names_in_optimizer(here), _names_in_optimizer(there)
-    for side, own, other in ((sides.here, a, b), (sides.there, b, a)):
+    for side, own, other in ((sides["here"], a, b), (sides["there"], b, a)):
         if other and (extra := [name for name in own if name not in other]):
             more = f" and {len(extra) - 1} more" if len(extra) > 1 else ""
-            yield f"only {side.path} keeps {extra[0]}{more} of an optimizer; that is not compared"
+            yield f"only {side.interpreter.path} keeps {extra[0]}{more} of an optimizer; that is not compared"
 
 
 def _names_in_optimizer(run: Run) -> tuple[str, ...]:
@@ -289,9 +288,3 @@ def _rows(run: Run, rank: int, step: int) -> list[OpRow]:
     if recording is None:
         return []
     return list(takewhile(lambda row: row.step <= step, Ops(recording).rows()))
-
-
-def _distance_of(a: Path, b: Path) -> Distance | None:
-    left, right = (read_tensors(path.with_suffix(".safetensors")) for path in (a, b))
-    pairs = [(left[name], right[name]) for name in left if name.startswith("out.") and name in right]
-    return next((found for x, y in pairs if x.raw != y.raw and (found := distance(x, y)) is not None), None)

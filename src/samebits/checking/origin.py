@@ -23,11 +23,10 @@ from samebits.base.records import from_data
 from samebits.checking.pool import RunPool
 from samebits.checking.verdict import Origin, OriginOnRank, Run
 from samebits.comparison.ops import OpDivergence, is_collective, op_divergences
-from samebits.comparison.values import Distance, distance
+from samebits.comparison.values import distance_of_results
 from samebits.replay.runner import Replay, replay
 from samebits.runfolder.ops import OPERANDS, KeptCall, Producer, operands_name
 from samebits.runfolder.spec import OpWindow, RunSpec
-from samebits.runfolder.tensors import Kept, read_tensors
 
 MAX_PAIRS = 5
 WIDER = 8
@@ -189,7 +188,9 @@ def _measured(origin: Origin, b: Run, a: Run, earlier: dict[int, OpDivergence]) 
         origin = replace(origin, operands=_file(a, key))
         if place.finding == "op" and call_b is not None:
             changed = _changed_inputs(call_a, call_b)
-            origin = replace(origin, distance=_distance_of(_file(a, key), _file(b, key)), unobserved_write=changed)
+            origin = replace(
+                origin, distance=distance_of_results(_file(a, key), _file(b, key)), unobserved_write=changed
+            )
     if place.finding != "op" or call_b is None:
         return origin
     origin = replace(
@@ -214,15 +215,6 @@ def _changed_inputs(a: KeptCall, b: KeptCall) -> tuple[str, ...]:
         for i, name in enumerate(names)
         if labels[i].partition("[")[0] not in write_only and a["digests"].get(name) != b["digests"].get(name)
     )
-
-
-def _distance_of(a: Path, b: Path) -> Distance | None:
-    left, right = (read_tensors(path.with_suffix(".safetensors")) for path in (a, b))
-    pairs: list[tuple[Kept, Kept]] = [
-        (kept, right[name]) for name, kept in left.items() if name.startswith("out.") and name in right
-    ]
-    found = [distance(x, y) for x, y in pairs if x.raw != y.raw]
-    return next((one for one in found if one is not None), None)
 
 
 def _replayed(run: Run, key: Place) -> Replay:

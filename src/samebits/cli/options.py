@@ -34,9 +34,36 @@ def jobs_given(word: str) -> int | str:
         raise click.BadParameter(f"{word!r} is neither a number of runs nor auto") from None
 
 
-def command_argument(function: F) -> F:
-    """The user's command: everything from the first word that is not an option of ours."""
-    return click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND...")(function)
+# The user's command: everything from the first word that is not an option of ours.
+command_argument = click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND...")
+_isolation_option = click.option(
+    "--isolation",
+    type=click.Choice(["copy", "none"]),
+    help="Begin every run in a copy of this folder, or let all share it (default copy).",
+)
+_share_option = click.option(
+    "--share", multiple=True, metavar="PATH", help="Show this in the copies as it is: data (repeatable)."
+)
+strict_option = click.option(
+    "--strict", is_flag=True, help="What else happened counts, too: data, outputs, extra calls, processes."
+)
+out_option = click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Keep the recording there instead of in .samebits/.",
+)
+seed_option = click.option("--seed", type=int, help="Root of all pinned streams (default 0).")
+timeout_option = click.option("--timeout", type=float, metavar="S", help="End a run after so many seconds.")
+lockfile_option = click.option(
+    "--lockfile",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=LOCKFILE,
+    show_default=True,
+    metavar="FILE",
+    help="The lockfile.",
+)
+write_in_ci_option = click.option("--write-in-ci", is_flag=True, help="Write the lockfile although CI is set.")
 
 
 def pin_option(text: str) -> Callable[[F], F]:
@@ -46,54 +73,7 @@ def pin_option(text: str) -> Callable[[F], F]:
 
 def workspace_options(function: F) -> F:
     """`--isolation` and `--share`."""
-    isolation = click.option(
-        "--isolation",
-        type=click.Choice(["copy", "none"]),
-        help="Begin every run in a copy of this folder, or let all share it (default copy).",
-    )
-    share = click.option(
-        "--share", multiple=True, metavar="PATH", help="Show this in the copies as it is: data (repeatable)."
-    )
-    return isolation(share(function))
-
-
-def strict_option(function: F) -> F:
-    """`--strict`."""
-    return click.option(
-        "--strict", is_flag=True, help="What else happened counts, too: data, outputs, extra calls, processes."
-    )(function)
-
-
-def out_option(function: F) -> F:
-    """`--out DIR`."""
-    return click.option(
-        "--out",
-        type=click.Path(path_type=Path),
-        metavar="DIR",
-        help="Keep the recording there instead of in .samebits/.",
-    )(function)
-
-
-def seed_option(function: F) -> F:
-    """`--seed N`."""
-    return click.option("--seed", type=int, help="Root of all pinned streams (default 0).")(function)
-
-
-def lockfile_option(function: F) -> F:
-    """`--lockfile FILE`."""
-    return click.option(
-        "--lockfile",
-        type=click.Path(path_type=Path, dir_okay=False),
-        default=LOCKFILE,
-        show_default=True,
-        metavar="FILE",
-        help="The lockfile.",
-    )(function)
-
-
-def write_in_ci_option(function: F) -> F:
-    """`--write-in-ci`."""
-    return click.option("--write-in-ci", is_flag=True, help="Write the lockfile although CI is set.")(function)
+    return _isolation_option(_share_option(function))
 
 
 def format_option(kind: str) -> Callable[[F], F]:

@@ -32,12 +32,17 @@ class Pair:
     process: str = ""
 
     def __post_init__(self) -> None:
-        if self.a is not None and self.b is not None and self.a.digest != self.b.digest:
+        both = self.both
+        if both is not None and both[0].digest != both[1].digest:
+            a, b = both
             raise DigestError(
-                f"{self.a.path} and {self.b.path} cannot be compared: their digests are {self.a.digest!r} and "
-                f"{self.b.digest!r}",
+                f"{a.path} and {b.path} cannot be compared: their digests are {a.digest!r} and {b.digest!r}",
                 "record both again with one version of samebits, in environments that both have xxhash, or both do not",
             )
+
+    @property
+    def both(self) -> tuple[Recording, Recording] | None:
+        return None if self.a is None or self.b is None else (self.a, self.b)
 
 
 def align(a: Sequence[Recording], b: Sequence[Recording], until: int | None = None) -> list[Pair]:
@@ -54,6 +59,11 @@ def align(a: Sequence[Recording], b: Sequence[Recording], until: int | None = No
     """
     ranks = sorted({recording.rank for recording in (*a, *b)})
     return [pair for rank in ranks for pair in _of_rank(rank, _own(a, rank), _own(b, rank), until)]
+
+
+def first_pair(a: Sequence[Recording], b: Sequence[Recording]) -> tuple[int, Recording, Recording] | None:
+    """The first rank that both recorded, with its recordings; None where there is none."""
+    return next(((pair.rank, *pair.both) for pair in align(a, b) if pair.both is not None), None)
 
 
 def _own(recordings: Sequence[Recording], rank: int) -> list[Recording]:

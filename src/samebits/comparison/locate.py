@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Literal, TypedDict
 
 from samebits.comparison.align import Pair, align, first_unequal, rows_until
@@ -85,13 +86,29 @@ def first_divergence(
     return replace(first, ranks=tuple(sorted(set(beside))))
 
 
+def agreeing(runs: Mapping[int, Sequence[Recording]]) -> dict[int, list[int]]:
+    """For each run, those that have the same bits as far as both went.
+
+    Args:
+        runs: the recordings of each, by its number; a run that took no step agrees with none.
+    """
+    steps = {number: max((one.steps for one in own), default=0) for number, own in runs.items()}
+    found: dict[int, list[int]] = {number: [] for number in runs}
+    for a, b in combinations(runs, 2):
+        until = min(steps[a], steps[b]) - 1
+        if until >= 0 and first_divergence(runs[a], runs[b], until) is None:
+            found[a].append(b)
+            found[b].append(a)
+    return found
+
+
 def _holds_any(pair: Pair, streams: Sequence[Stream]) -> bool:
     return any(one is not None and not set(streams).isdisjoint(one.streams()) for one in (pair.a, pair.b))
 
 
 def _alone(pair: Pair, pairs: Sequence[Pair], until: int | None) -> Divergence | None:
     """Of what only one run recorded; a run that was cut short may not have come to it."""
-    if pair.a is not None and pair.b is not None:
+    if pair.both is not None:
         return None
     there: Which = "second" if pair.a is None else "first"
     if any(_is_cut_short(other, "a" if pair.a is None else "b", until) for other in pairs):
@@ -108,38 +125,36 @@ def _is_cut_short(pair: Pair, which: str, until: int | None) -> bool:
 
 
 def _first_in(pair: Pair, until: int | None, streams: Sequence[Stream], across: bool) -> Divergence | None:
-    if pair.a is None or pair.b is None:
+    if pair.both is None:
         return None
-    rows_a, rows_b = rows_until(pair.a, until), rows_until(pair.b, until)
+    a, b = pair.both
+    rows_a, rows_b = rows_until(a, until), rows_until(b, until)
     common = min(rows_a, rows_b)
-    a, b = pair.a, pair.b
     row = first_unequal(common, lambda number: a.root(number) == b.root(number))
     # A root digests all streams and all rows before it; of some streams, each row from there on has to be read.
     for number in range(row, common):
-        place = _explained(pair, number, streams, across)
+        place = _explained(a, b, number, streams, across)
         if place is not None:
-            return place
+            return replace(place, rank=pair.rank, process=pair.process)
     shorter, longer = (a, b) if rows_a < rows_b else (b, a)
     if rows_a == rows_b or not shorter.complete:
         return None
     is_other = streams is COMPARED or a.steps != b.steps or not longer.columns(common).keys().isdisjoint(streams)
-    return _other_length(pair, common) if is_other else None
+    other = Divergence(common, "length", rank=pair.rank, lengths=(a.steps, b.steps), process=pair.process)
+    return other if is_other else None
 
 
-def _explained(pair: Pair, row: int, streams: Sequence[Stream], across: bool) -> Divergence | None:
-    assert pair.a is not None
-    assert pair.b is not None
-    for recording in (pair.a, pair.b):
+def _explained(a: Recording, b: Recording, row: int, streams: Sequence[Stream], across: bool) -> Divergence | None:
+    for recording in (a, b):
         recording.assert_sound(row)
-    if pair.a.kind(row) != pair.b.kind(row):
-        return _other_length(pair, row)
-    left, right = pair.a.columns(row), pair.b.columns(row)
-    generators = _generators(pair, row)
+    if a.kind(row) != b.kind(row):
+        return Divergence(row, "length", lengths=(a.steps, b.steps))
+    left, right = a.columns(row), b.columns(row)
     for stream in streams:
         columns = left.get(stream), right.get(stream)
         found = in_stream(*(_in_common(*columns) if across and stream == "optimizer" else columns))
         if found is not None:
-            return Divergence(row, stream, rank=pair.rank, generators=generators, process=pair.process, **found)
+            return Divergence(row, stream, generators=_generators(a, b, row), **found)
     assert across or streams is not COMPARED, f"roots differ at row {row}, and no stream does"
     return None
 
@@ -163,11 +178,10 @@ class InStream(TypedDict, total=False):
 
 def in_stream(a: Column | None, b: Column | None) -> InStream | None:
     """What one stream of two rows says of a divergence; None where it is the same in both."""
-    if a is None and b is None:
-        return None
     if a is None or b is None:
         present = b if a is None else a
-        assert present is not None
+        if present is None:
+            return None
         count = len(present.names)
         which: Which = "second" if a is None else "first"
         return {"name": present.names[0], "differing": count, "total": count, "only_in": which}
@@ -189,20 +203,9 @@ def _other_names(a: Column, b: Column) -> InStream:
     return {"name": moved[0], "differing": len(moved), "total": len(union), "is_reordered": True}
 
 
-def _generators(pair: Pair, row: int) -> tuple[str, ...]:
-    assert pair.a is not None
-    assert pair.b is not None
-    if row == 0:
+def _generators(a: Recording, b: Recording, row: int) -> tuple[str, ...]:
+    left, right = (one.columns(row - 1).get("rng") if row else None for one in (a, b))
+    if left is None or right is None:
         return ()
-    a, b = pair.a.columns(row - 1).get("rng"), pair.b.columns(row - 1).get("rng")
-    if a is None or b is None:
-        return ()
-    other = b.as_dict()
-    return tuple(name for name, digest in a.as_dict().items() if other.get(name) != digest)
-
-
-def _other_length(pair: Pair, row: int) -> Divergence:
-    assert pair.a is not None
-    assert pair.b is not None
-    lengths = pair.a.steps, pair.b.steps
-    return Divergence(row, "length", rank=pair.rank, lengths=lengths, process=pair.process)
+    other = right.as_dict()
+    return tuple(name for name, digest in left.as_dict().items() if other.get(name) != digest)

@@ -56,7 +56,7 @@ class OpDivergence:
 
 def op_divergences(a: Sequence[Recording], b: Sequence[Recording]) -> list[OpDivergence]:
     """Where the operations of two runs diverge, for every process that did in both; by rank."""
-    pairs = [first_op_divergence(pair.a, pair.b) for pair in align(a, b) if pair.a is not None and pair.b is not None]
+    pairs = [first_op_divergence(*pair.both) for pair in align(a, b) if pair.both is not None]
     return [place for place in pairs if place is not None]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from samebits.base.errors import RecordingError
-from samebits.comparison.align import Pair, align
+from samebits.comparison.align import align
 from samebits.comparison.locate import Divergence, first_divergence
 from samebits.comparison.ops import OpDivergence, first_op_divergence
 from samebits.comparison.streams import not_seen, streams_of, trained_in
@@ -145,8 +145,8 @@ def compare_recordings(
         right: the other's.
         until: look at steps up to this one only.
     """
-    pairs = [pair for pair in align(left, right) if _comparable_ops(pair)]
-    ops = [op for pair in pairs if (op := _op_in(pair, until)) is not None]
+    pairs = [pair.both for pair in align(left, right) if pair.both is not None and _comparable_ops(*pair.both)]
+    ops = [op for pair in pairs if (op := _op_in(*pair, until)) is not None]
     return RunComparison(
         first_divergence(left, right, until),
         min(ops, key=lambda op: (op.step, op.index, op.rank), default=None),
@@ -161,10 +161,10 @@ def saved_beside(left: Sequence[Recording], right: Sequence[Recording]) -> dict[
     """What two runs have saved beside tensors, by its name without the number of the save: whether it always agrees."""
     found: dict[str, bool] = {}
     for pair in align(left, right):
-        if pair.a is None or pair.b is None or not pair.a.holds("saved"):
+        if pair.both is None or not pair.both[0].holds("saved"):
             continue
-        for row in range(min(len(pair.a), len(pair.b))):
-            a, b = (one.columns(row).get("saved", Column((), [])).as_dict() for one in (pair.a, pair.b))
+        for row in range(min(map(len, pair.both))):
+            a, b = (one.columns(row).get("saved", Column((), [])).as_dict() for one in pair.both)
             for name in a.keys() & b.keys():
                 own = name.lstrip("0123456789")
                 found[own] = found.get(own, True) and a[name] == b[name]
@@ -185,20 +185,16 @@ def _stopped_at(a: RunFolder, b: RunFolder) -> int | None:
     return min((stop for stop in stops if isinstance(stop, int)), default=None)
 
 
-def _comparable_ops(pair: Pair) -> bool:
+def _comparable_ops(a: Recording, b: Recording) -> bool:
     """Whether both recorded operations, from the same step on."""
-    if pair.a is None or pair.b is None:
-        return False
-    first = [next(Ops(recording).rows(), None) for recording in (pair.a, pair.b)]
+    first = [next(Ops(recording).rows(), None) for recording in (a, b)]
     return first[0] is not None and first[1] is not None and first[0].step == first[1].step
 
 
-def _op_in(pair: Pair, until: int | None) -> OpDivergence | None:
-    assert pair.a is not None
-    assert pair.b is not None
-    found = first_op_divergence(pair.a, pair.b)
+def _op_in(a: Recording, b: Recording, until: int | None) -> OpDivergence | None:
+    found = first_op_divergence(a, b)
     if found is None or (until is not None and found.step > until):
         return None
     # A recording whose process was killed says nothing of what it lacks; one that was stopped ends with a whole step.
-    is_cut = (found.a is None and not pair.a.complete) or (found.b is None and not pair.b.complete)
+    is_cut = (found.a is None and not a.complete) or (found.b is None and not b.complete)
     return None if is_cut and until is None else found

@@ -1,12 +1,14 @@
-"""Two recordings side by side, step by step: how many tensors of each stream differ."""
+"""Two recordings side by side, step by step: how many tensors of each stream differ, and how far losses are apart."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import struct
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from samebits.comparison.align import Pair, align
-from samebits.runfolder.steps import COMPARED, Recording
+from samebits.bits.ulp import BITS, raw_of, relative_between, ulp_between, ulp_worth_reporting
+from samebits.comparison.align import first_pair
+from samebits.runfolder.steps import COMPARED, Column, Recording
 
 # So many steps are looked at one by one; of more, every so-manieth.
 STEPS_SHOWN = 400
@@ -45,24 +47,44 @@ class Timeline:
     rank: int = 0
 
 
+@dataclass(frozen=True)
+class LossDifference:
+    """The first loss of one step in two runs.
+
+    Attributes:
+        step: counts from 0.
+        a, b: the losses.
+        relative: |a - b| / max(|a|, |b|), 0 where they are the same; None where one is no finite number.
+        ulp: units in the last place between the two (`bits.ulp`); None where they mean nothing.
+    """
+
+    step: int
+    a: float
+    b: float
+    relative: float | None
+    ulp: int | None
+
+
 def timeline(a: Sequence[Recording], b: Sequence[Recording]) -> Timeline | None:
     """Of the first rank that both recorded; None where there is none."""
-    pair = next((pair for pair in align(a, b) if pair.a is not None and pair.b is not None), None)
-    if pair is None or pair.a is None or pair.b is None:
+    pair = first_pair(a, b)
+    if pair is None:
         return None
-    count = min(len(pair.a), len(pair.b))
-    stride = max(1, -(-count // STEPS_SHOWN))
-    steps = tuple(range(0, count, stride))
-    shares = [_shares(pair, step) for step in steps]
+    rank, left, right = pair
+    steps = steps_shown(left, right)
+    shares = [_shares(left.columns(step), right.columns(step)) for step in steps]
     recorded = {stream for share in shares for stream in share}
     lanes = [StreamShares(name, tuple(share.get(name) for share in shares)) for name in COMPARED if name in recorded]
-    return Timeline(steps, tuple(lanes), pair.rank)
+    return Timeline(steps, tuple(lanes), rank)
 
 
-def _shares(pair: Pair, step: int) -> dict[str, float]:
-    assert pair.a is not None
-    assert pair.b is not None
-    left, right = pair.a.columns(step), pair.b.columns(step)
+def steps_shown(a: Recording, b: Recording) -> tuple[int, ...]:
+    """Steps that both took: all of them, or every so-manieth."""
+    count = min(len(a), len(b))
+    return tuple(range(0, count, max(1, -(-count // STEPS_SHOWN))))
+
+
+def _shares(left: Mapping[str, Column], right: Mapping[str, Column]) -> dict[str, float]:
     found: dict[str, float] = {}
     for stream in COMPARED:
         if stream in left or stream in right:
@@ -70,3 +92,30 @@ def _shares(pair: Pair, step: int) -> dict[str, float]:
             names = a.keys() | b.keys()
             found[stream] = sum(a.get(name) != b.get(name) for name in names) / len(names) if names else 0.0
     return found
+
+
+def growth(a: Sequence[Recording], b: Sequence[Recording]) -> tuple[LossDifference, ...]:
+    """Of the first rank that both recorded; empty where there are no losses."""
+    pair = first_pair(a, b)
+    if pair is None:
+        return ()
+    found = []
+    for step in steps_shown(*pair[1:]):
+        left, right = (_first(recording.columns(step).get("number")) for recording in pair[1:])
+        if left is not None and right is not None and left[1] == right[1]:
+            found.append(loss_difference(step, left[0], right[0], left[1]))
+    return tuple(found)
+
+
+def loss_difference(step: int, a: float, b: float, dtype: str) -> LossDifference:
+    """Two losses of one dtype, measured."""
+    relative = relative_between(a, b)
+    ulp = ulp_between(raw_of(a, dtype), raw_of(b, dtype), dtype) if dtype in BITS else None
+    return LossDifference(step, a, b, relative, ulp_worth_reporting(ulp, relative))
+
+
+def _first(column: Column | None) -> tuple[float, str] | None:
+    if column is None or not column.names:
+        return None
+    (value,) = struct.unpack("<d", struct.pack("<Q", column.digests[0]))
+    return float(value), column.names[0].rpartition(" ")[2]

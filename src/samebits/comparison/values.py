@@ -6,11 +6,12 @@ import importlib
 import importlib.util
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from samebits.bits.ulp import BITS, ulp_between, ulp_worth_reporting
-from samebits.runfolder.tensors import Kept
+from samebits.runfolder.tensors import Kept, read_tensors
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Distance:
     Attributes:
         elements: how many differ in any bit.
         total: how many there are.
-        max_ulp: the largest distance in units in the last place (`comparison.ulp`); None where that means nothing
+        max_ulp: the largest distance in units in the last place (`bits.ulp`); None where that means nothing
             (integers, NaN against a number, values that have nothing to do with each other).
         max_relative: the largest |a - b| / max(|a|, |b|); None where there is none (integers, NaN).
     """
@@ -57,6 +58,14 @@ def distance(a: Kept, b: Kept) -> Distance | None:
     at = _farthest(np, left, right, BITS[a.dtype])
     ulp = ulp_between(int(left[at]), int(right[at]), a.dtype)
     return Distance(count, total, ulp_worth_reporting(ulp, relative), relative)
+
+
+def distance_of_results(a: Path, b: Path) -> Distance | None:
+    """How far apart the first results of two kept calls that differ are, by the files of their operands."""
+    left, right = (read_tensors(path.with_suffix(".safetensors")) for path in (a, b))
+    pairs = ((left[name], right[name]) for name in left if name.startswith("out.") and name in right)
+    found = (distance(x, y) for x, y in pairs if x.raw != y.raw)
+    return next((one for one in found if one is not None), None)
 
 
 def _counted(np: ModuleType, a: Kept, b: Kept) -> Distance:

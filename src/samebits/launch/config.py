@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -36,6 +37,11 @@ class Config:
     isolation: Isolation = "copy"
     share: tuple[str, ...] = ()
 
+    def filling(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Options by name; those that are left open, None or empty, as they are configured."""
+        own = {**vars(self), "pins": self.pin}
+        return {name: own.get(name, value) if value is None or value == () else value for name, value in given.items()}
+
 
 def read_config() -> Config:
     """The configuration of the nearest pyproject.toml, or the defaults; ConfigError where something in it is wrong."""
@@ -56,7 +62,7 @@ def _table(path: Path) -> dict[str, object]:
         text = path.read_text(encoding="utf-8")
         if "samebits" not in text:
             return {}
-        table = _toml().loads(text).get("tool", {}).get("samebits", {})
+        table = toml_reader().loads(text).get("tool", {}).get("samebits", {})
     except (OSError, ValueError, AttributeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}", "mend it, or run samebits from another folder") from error
     if not isinstance(table, dict):
@@ -64,15 +70,15 @@ def _table(path: Path) -> dict[str, object]:
     return table
 
 
-def _toml() -> Any:
+def toml_reader() -> Any:
+    """What has `loads` for TOML; ValueError where it is not installed."""
     # Part of Python from 3.11 on; before, a dependency of ours.
     name = "tomllib" if sys.version_info >= (3, 11) else "tomli"
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise ValueError(
-            f"Python {sys.version_info[0]}.{sys.version_info[1]} needs the package {name} for it"
-        ) from error
+        major, minor = sys.version_info[:2]
+        raise ValueError(f"Python {major}.{minor} needs the package {name} for it") from error
 
 
 _WANTED = {

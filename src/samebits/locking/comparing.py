@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from samebits.base.errors import DigestError
-from samebits.locking.digests import END, TRACE_DIGITS, Digested
-from samebits.locking.entries import Locked, Row
+from samebits.base.errors import DigestError, SamebitsError
+from samebits.locking.digests import TRACE_DIGITS, Digested
+from samebits.locking.entries import END, Locked, Row
 from samebits.locking.verdict import LockDivergence
 from samebits.runfolder.steps import COMPARED, Recording
 
@@ -64,6 +64,16 @@ def held_against(locked: Locked, recordings: Sequence[Recording], is_whole: bool
         )
         return HeldAgainst(place, True, common)
     return HeldAgainst(_at_end(locked, own, last), True, common)
+
+
+def held_if_comparable(
+    locked: Locked, recordings: Sequence[Recording], is_whole: bool, most_steps: int
+) -> HeldAgainst | None:
+    """The same; None where the two cannot be compared."""
+    try:
+        return held_against(locked, recordings, is_whole, most_steps)
+    except SamebitsError:
+        return None
 
 
 def _first_that_differs(locked: Locked, own: Digested, common: int) -> tuple[int | None, int | None]:

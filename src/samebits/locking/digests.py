@@ -10,31 +10,15 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from hashlib import blake2b
 
-from samebits.locking.entries import Row
+from samebits.locking.entries import END, Locked, Row
 from samebits.runfolder.steps import COMPARED, Column, Recording
 
 # So that an entry stays readable, and below 4 KB.
 MOST_RECORDINGS, MOST_LOSSES, MOST_TRACED = 8, 2, 96
 TRACE_DIGITS = 4
-END = "end"
-
-
-@dataclass(frozen=True)
-class Expected:
-    """What a run gave, as far as it is locked; the fields are those of `entries.Locked`."""
-
-    digest: str
-    steps: int
-    root: str
-    rows: tuple[Row, ...]
-    streams: tuple[str, ...]
-    recordings: tuple[str, ...]
-    stride: int
-    trace: str
 
 
 class Digested:
@@ -95,10 +79,6 @@ class Digested:
         """How many rows of a recording count."""
         return min(len(one), self.most_steps) if 0 < self.most_steps <= one.steps else len(one)
 
-    def traced(self, stride: int) -> Iterator[str]:
-        """16 bits of the root at every so many steps."""
-        return (self.root_at(step)[:TRACE_DIGITS] for step in range(0, self.steps, stride))
-
     def _streams(self, here: Sequence[tuple[Recording, dict[str, Column]]]) -> dict[str, str]:
         found: dict[str, str] = {}
         for stream in COMPARED:
@@ -114,7 +94,7 @@ class Digested:
         return tuple(_number(bits).hex() for bits in column.digests[:MOST_LOSSES])
 
 
-def expected_of(recordings: Sequence[Recording], most_steps: int = 0) -> Expected:
+def expected_of(recordings: Sequence[Recording], most_steps: int = 0) -> Locked:
     """What is locked of a run.
 
     Args:
@@ -125,7 +105,7 @@ def expected_of(recordings: Sequence[Recording], most_steps: int = 0) -> Expecte
     end = own.end()
     rows = [own.row(step) for step in kept_steps(own.steps)]
     lines, stride = own.lines(), max(1, -(-own.steps // MOST_TRACED))
-    return Expected(
+    return Locked(
         own.definition,
         own.steps,
         own.root,
@@ -133,7 +113,7 @@ def expected_of(recordings: Sequence[Recording], most_steps: int = 0) -> Expecte
         own.streams(),
         lines if len(lines) <= MOST_RECORDINGS else (),
         stride,
-        "".join(own.traced(stride)),
+        "".join(own.root_at(step)[:TRACE_DIGITS] for step in range(0, own.steps, stride)),
     )
 
 

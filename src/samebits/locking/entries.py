@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal, TypeVar, cast, get_args
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar, get_type_hints
 
-from samebits.locking.toml import Table, Value
+from samebits.base.records import from_data, to_data
+from samebits.base.version import __version__
+from samebits.locking.toml import Value
 from samebits.runfolder.environment import Environment
 
+END = "end"
 # How it is known that what was locked repeats: by a check, by a quick one, or not at all.
 Repeats = Literal["checked", "looked", "unchecked"]
 T = TypeVar("T")
@@ -31,20 +34,19 @@ class Row:
     losses: tuple[str, ...] = ()
 
     def as_line(self) -> str:
-        """`8 root=… batch=… loss=0x1.8p+0`."""
-        known = [f"root={self.root}", *(f"{name}={digest}" for name, digest in self.streams.items())]
-        return " ".join([self.at, *known, *(f"value={loss}" for loss in self.losses)])
+        """`8 root=… batch=… value=0x1.8p+0`."""
+        streams = (f"{name}={digest}" for name, digest in self.streams.items())
+        return " ".join([self.at, f"root={self.root}", *streams, *(f"value={loss}" for loss in self.losses)])
 
     @classmethod
     def from_line(cls, line: str) -> Row:
-        """What `as_line` made; ValueError where it is something else."""
-        at, *words = line.split(" ")
-        pairs = [cast("tuple[str, str]", tuple(word.split("=", 1))) for word in words]
-        is_step = at.isdecimal() and len(at) < 19
-        if not (at == "end" or is_step) or any(len(pair) != 2 for pair in pairs) or pairs[0][0] != "root":
+        """What `as_line` made; ValueError where it names no step."""
+        at, root, *words = line.split(" ")
+        if at != END and not (at.isdecimal() and len(at) < 19):
             raise ValueError(f"{line!r} is no step")
-        streams = {name: value for name, value in pairs[1:] if name != "value"}
-        return cls(at, pairs[0][1], streams, tuple(value for name, value in pairs if name == "value"))
+        pairs = [(name, value) for name, _, value in (word.partition("=") for word in words)]
+        streams = {name: value for name, value in pairs if name != "value"}
+        return cls(at, root.removeprefix("root="), streams, tuple(value for name, value in pairs if name == "value"))
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,6 @@ class Locked:
 
     Attributes:
         digest: the definition by which tensors were digested; digests of two definitions are never compared.
-        samebits: the version that recorded it.
-        repeats: how it is known that this repeats.
         steps: it took.
         streams: that were recorded.
         recordings: rank, rows and last root of each training, as text; empty where there are very many.
@@ -62,6 +62,8 @@ class Locked:
         rows: the steps 0, 1, 2, 4, 8 … and the last one, and the end.
         stride: of the trace, in steps.
         trace: 16 bits, in hex, of the root at every so many steps: between two rows they say where runs part.
+        samebits: the version that recorded it.
+        repeats: how it is known that this repeats.
         artifacts: path → digest of the file.
         commit: that was checked out; empty without git.
         uncommitted: files of the code that were not as committed.
@@ -70,8 +72,6 @@ class Locked:
     """
 
     digest: str
-    samebits: str
-    repeats: Repeats
     steps: int
     root: str
     rows: tuple[Row, ...]
@@ -79,6 +79,8 @@ class Locked:
     recordings: tuple[str, ...] = ()
     stride: int = 1
     trace: str = ""
+    samebits: str = __version__
+    repeats: Repeats = "unchecked"
     artifacts: Mapping[str, str] = field(default_factory=dict)
     commit: str = ""
     uncommitted: tuple[str, ...] = ()
@@ -133,152 +135,33 @@ class TestEntry:
     on: Mapping[str, LockedTensors] = field(default_factory=dict)
 
 
-# ---- as tables -------------------------------------------------------------------------------------------------------
+def to_table(record: RunEntry | Locked | LockedTensors | Environment) -> dict[str, Value]:
+    """Its fields, each as a text, a number or lines; without what a command gave in environments."""
+    return {name: _plain(value) for name, value in vars(record).items() if name != "on"}
 
 
-def environment_table(environment: Environment) -> Table:
-    """Without what is empty."""
-    return {one.name: value for one in fields(environment) if (value := getattr(environment, one.name))}
-
-
-def environment_from(table: Mapping[str, object]) -> Environment:
-    """What `environment_table` made; ValueError where it is something else."""
-    known = {one.name: _taken(dict(table), one.name, _text, "") for one in fields(Environment)}
-    _need_no_more(set(table) - set(known))
-    return Environment(**known)
-
-
-def run_table(entry: RunEntry) -> Table:
-    """Without what belongs to an environment."""
-    table: dict[str, Value] = {"command": entry.command, "seed": entry.seed, "pins": entry.pins}
-    table |= {"data": _lines(entry.data), "artifacts": entry.artifacts}
-    return table | ({"max_steps": entry.max_steps} if entry.max_steps else {})
-
-
-def run_from(table: Mapping[str, object], on: Mapping[str, Locked]) -> RunEntry:
-    """What `run_table` made; ValueError where it is something else."""
-    rest = dict(table)
-    entry = RunEntry(
-        _taken(rest, "command", _texts),
-        _taken(rest, "seed", _number),
-        _taken(rest, "pins", _texts),
-        _taken(rest, "max_steps", _number, 0),
-        _taken(rest, "data", _pairs),
-        _taken(rest, "artifacts", _texts),
-        on,
-    )
-    _need_no_more(rest)
-    return entry
-
-
-def locked_table(locked: Locked) -> Table:
-    """Everything."""
-    return {
-        "digest": locked.digest,
-        "samebits": locked.samebits,
-        "repeats": locked.repeats,
-        "steps": locked.steps,
-        "streams": locked.streams,
-        "recordings": locked.recordings,
-        "root": locked.root,
-        "rows": [row.as_line() for row in locked.rows],
-        "stride": locked.stride,
-        "trace": locked.trace,
-        "artifacts": _lines(locked.artifacts),
-        "commit": locked.commit,
-        "uncommitted": locked.uncommitted,
-        "code": _lines(locked.code),
-        "variables": _lines(locked.variables),
-    }
-
-
-def locked_from(table: Mapping[str, object]) -> Locked:
-    """What `locked_table` made; ValueError where it is something else."""
-    rest = dict(table)
-    repeats = _taken(rest, "repeats", _text)
-    if repeats not in get_args(Repeats):
-        raise ValueError(f"repeats = {repeats!r} is none of {', '.join(get_args(Repeats))}")
-    locked = Locked(
-        _taken(rest, "digest", _text),
-        _taken(rest, "samebits", _text),
-        cast("Repeats", repeats),
-        _taken(rest, "steps", _number),
-        _taken(rest, "root", _text),
-        tuple(Row.from_line(line) for line in _taken(rest, "rows", _texts)),
-        _taken(rest, "streams", _texts),
-        _taken(rest, "recordings", _texts),
-        _taken(rest, "stride", _number),
-        _taken(rest, "trace", _text),
-        _taken(rest, "artifacts", _pairs),
-        _taken(rest, "commit", _text),
-        _taken(rest, "uncommitted", _texts),
-        _taken(rest, "code", _pairs),
-        _taken(rest, "variables", _pairs, {}),
-    )
-    _need_no_more(rest)
-    return locked
-
-
-def tensors_table(locked: LockedTensors) -> Table:
-    """Everything."""
-    return {"digest": locked.digest, "seed": locked.seed, "tensors": _lines(locked.tensors)}
-
-
-def tensors_from(table: Mapping[str, object]) -> LockedTensors:
-    """What `tensors_table` made; ValueError where it is something else."""
-    rest = dict(table)
-    locked = LockedTensors(
-        _taken(rest, "digest", _text), _taken(rest, "tensors", _pairs), _taken(rest, "seed", _number)
-    )
-    _need_no_more(rest)
-    return locked
-
-
-def _lines(pairs: Mapping[str, str]) -> tuple[str, ...]:
-    """`DIGEST NAME`, by name: a line for each, so that two branches that add one each can be merged."""
-    return tuple(f"{digest} {name}" for name, digest in sorted(pairs.items()))
-
-
-def _pairs(value: object) -> Mapping[str, str]:
-    parted = [line.partition(" ") for line in _texts(value)]
-    if not all(digest and space for digest, space, _ in parted):
-        raise ValueError(f"{value!r} is no list of digests and names")
-    return {name: digest for digest, _, name in parted}
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    if not isinstance(value, Sequence) or isinstance(value, str):
-        raise ValueError(f"{value!r} is no list")
-    return tuple(_text(one) for one in value)
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r} is no text")
+def _plain(value: Mapping[str, str] | tuple[str | Row, ...] | str | int) -> Value:
+    if isinstance(value, Mapping):
+        # A line for each, by name, so that two branches that add one each can be merged.
+        return [f"{digest} {name}" for name, digest in sorted(value.items())]
+    if isinstance(value, tuple):
+        return [one.as_line() if isinstance(one, Row) else one for one in value]
     return value
 
 
-def _number(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"{value!r} is no whole number")
-    return value
+def from_table(kind: type[T], table: Mapping[str, Any]) -> T:
+    """What `to_table` made, without what a command gave in environments.
+
+    What more there is, is passed over: that a table has another text than what is read shows in its text.
+
+    Raises:
+        ValueError, TypeError or AttributeError: it is something else.
+    """
+    hints = get_type_hints(kind)
+    return from_data(kind, {name: _data(hints.get(name), value) for name, value in table.items() if name != "on"})
 
 
-_MISSING: Any = object()
-
-
-def _taken(rest: dict[str, object], name: str, read: Callable[[object], T], default: T = _MISSING) -> T:
-    """The value of a key, which is then done with."""
-    if name not in rest:
-        if default is _MISSING:
-            raise ValueError(f"{name} is missing")
-        return default
-    try:
-        return read(rest.pop(name))
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
-
-
-def _need_no_more(rest: set[str] | dict[str, object]) -> None:
-    if rest:
-        raise ValueError(f"{min(rest)} is no key that belongs there")
+def _data(hint: object, value: Any) -> object:
+    if hint == Mapping[str, str]:
+        return {name: digest for digest, _, name in (line.partition(" ") for line in value)}
+    return [to_data(Row.from_line(line)) for line in value] if hint == tuple[Row, ...] else value

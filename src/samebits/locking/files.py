@@ -30,6 +30,14 @@ def digest_of_path(path: Path) -> str:
         raise LockfileError(f"{lost} cannot be read: {error.strerror}", hint) from error
 
 
+def digest_at(path: Path) -> str | None:
+    """The same; None where there is nothing that has one."""
+    try:
+        return digest_of_path(path)
+    except LockfileError:
+        return None
+
+
 def is_written(path: Path, since: float) -> bool:
     """Whether there is something, and all of it was written later.
 

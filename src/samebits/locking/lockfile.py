@@ -26,21 +26,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from samebits.base.errors import LockfileError, NewerLockfileError, StorageError
+from samebits.launch.config import toml_reader
 from samebits.locking.entries import (
     Locked,
     LockedTensors,
     RunEntry,
     TestEntry,
-    environment_from,
-    environment_table,
-    locked_from,
-    locked_table,
-    run_from,
-    run_table,
-    tensors_from,
-    tensors_table,
+    from_table,
+    to_table,
 )
-from samebits.locking.toml import Table, block, parsed
+from samebits.locking.toml import Table, block
 from samebits.runfolder.environment import Environment
 from samebits.runfolder.folder import write_whole
 
@@ -54,11 +49,9 @@ SCHEMA = 1
 LONGEST_WAIT_SECONDS = 60.0
 T = TypeVar("T")
 _COMMENT = "# Expected bits. Written by `samebits lock`, held against later runs by `samebits verify`.\n"
-_SEAL = "seal"
 _END = "[end]\n"
 _LATER = "something comes after [end], be it an empty line"
 _CONFLICT = re.compile(r"^(<{7}|\|{7}|={7}|>{7})( |$)")
-_RESTORE = "take it from version control again (git checkout -- FILE), or remove it and lock again"
 
 
 @dataclass(frozen=True)
@@ -89,14 +82,15 @@ class Lockfile:
             raise LockfileError(f"there is no lockfile {path}", "first: samebits lock train.py") from error
         except OSError as error:
             raise LockfileError(f"{path} cannot be read: {error.strerror}") from error
+        restore = f"take it from version control again (git checkout -- {path}), or remove it and lock again"
         try:
             return _read(raw.decode("utf-8").replace("\r\n", "\n"))
         except NewerLockfileError as error:
             raise NewerLockfileError(f"{path} {error.message}", error.hint) from error
         except UnicodeDecodeError as error:
-            raise LockfileError(f"{path} is damaged: byte {error.start} is no UTF-8", _hint(path)) from error
+            raise LockfileError(f"{path} is damaged: byte {error.start} is no UTF-8", restore) from error
         except LockfileError as error:
-            raise LockfileError(f"{path} {error.message}", error.hint or _hint(path)) from error
+            raise LockfileError(f"{path} {error.message}", error.hint or restore) from error
 
     def entry(self, name: str) -> RunEntry:
         """The run of that name.
@@ -165,14 +159,15 @@ class Lockfile:
 
     def _tables(self) -> Iterator[tuple[tuple[str, ...], Table]]:
         for name, environment in self.environments.items():
-            yield ("environment", name), environment_table(environment)
+            yield ("environment", name), {key: value for key, value in to_table(environment).items() if value}
         for name, entry in self.runs.items():
-            yield ("run", name), run_table(entry)
+            table = to_table(entry)
+            yield ("run", name), {key: table[key] for key in table if key != "max_steps" or entry.max_steps}
             for home, locked in entry.on.items():
-                yield ("run", name, "on", home), locked_table(locked)
+                yield ("run", name, "on", home), to_table(locked)
         for test, named in self.tests.items():
             for home, tensors in named.on.items():
-                yield ("test", test, "on", home), tensors_table(tensors)
+                yield ("test", test, "on", home), to_table(tensors)
 
 
 _HEAD = _COMMENT + block((), {"schema": f"samebits.lockfile/{SCHEMA}"})
@@ -213,9 +208,11 @@ def _read(text: str) -> Lockfile:
         raise LockfileError("begins with a byte order mark", "save it as UTF-8 without one")
     _refuse_conflicts(text)
     try:
-        content = parsed(text)
-    except LockfileError:
-        raise
+        toml = toml_reader()
+    except ValueError as error:
+        raise LockfileError(f"cannot be read: {error}", "pip install tomli") from error
+    try:
+        content = toml.loads(text)
     except ValueError as error:
         why = "is cut off, or damaged" if not text.endswith(_END) else "is damaged, or was edited"
         raise LockfileError(f"{why}: {error}") from error
@@ -253,35 +250,20 @@ def _check_schema(content: Mapping[str, object]) -> None:
 
 
 def _from_tables(content: Mapping[str, Any]) -> Lockfile:
-    _need_only(content, {"schema", "environment", "run", "test", "end"})
-    environments = {name: environment_from(_unsealed(one)) for name, one in content.get("environment", {}).items()}
-    runs = {name: _run(one) for name, one in content.get("run", {}).items()}
-    tests = {name: _test(one) for name, one in content.get("test", {}).items()}
-    found = Lockfile(environments, runs, tests)
-    missing = {home for on in found._used() for home in on} - set(environments)
+    """What `Lockfile._tables` made; whether there is anything more shows when it is written again."""
+    found = Lockfile(
+        {name: from_table(Environment, one) for name, one in content.get("environment", {}).items()},
+        {name: replace(from_table(RunEntry, one), on=_on(Locked, one)) for name, one in content.get("run", {}).items()},
+        {name: TestEntry(_on(LockedTensors, one)) for name, one in content.get("test", {}).items()},
+    )
+    missing = {home for on in found._used() for home in on} - set(found.environments)
     if missing:
         raise ValueError(f"the environment {min(missing)} is missing")
     return found
 
 
-def _run(table: Mapping[str, Any]) -> RunEntry:
-    on = {home: locked_from(_unsealed(one)) for home, one in table.get("on", {}).items()}
-    return run_from({name: value for name, value in _unsealed(table).items() if name != "on"}, on)
-
-
-def _test(table: Mapping[str, Any]) -> TestEntry:
-    _need_only(table, {"on"})
-    return TestEntry({home: tensors_from(_unsealed(one)) for home, one in table["on"].items()})
-
-
-def _unsealed(table: Mapping[str, object]) -> dict[str, Any]:
-    return {name: value for name, value in table.items() if name != _SEAL}
-
-
-def _need_only(table: Mapping[str, object], known: set[str]) -> None:
-    more = set(table) - known
-    if more:
-        raise ValueError(f"{min(more)} is no key that belongs there")
+def _on(kind: type[T], table: Mapping[str, Any]) -> dict[str, T]:
+    return {home: from_table(kind, one) for home, one in table.get("on", {}).items()}
 
 
 def _compare(text: str, expected: str) -> None:
@@ -295,10 +277,6 @@ def _compare(text: str, expected: str) -> None:
     raise LockfileError(f"was edited, or is damaged: the table that begins in line {line}, {head!r}, is not as written")
 
 
-def _hint(path: Path) -> str:
-    return _RESTORE.replace("FILE", str(path))
-
-
 # ---- writing ---------------------------------------------------------------------------------------------------------
 
 
@@ -306,7 +284,7 @@ def _sealed(path: tuple[str, ...], table: Table) -> str:
     own = block(path, table)
     digest = hashlib.blake2b(own.encode("utf-8"), digest_size=8).hexdigest()
     # Sorted among the other keys, like any of them: the text has one form.
-    return block(path, {**table, _SEAL: digest})
+    return block(path, {**table, "seal": digest})
 
 
 @contextlib.contextmanager

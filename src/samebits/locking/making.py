@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from samebits.base.ci import in_ci
 from samebits.base.errors import LockfileError, SamebitsError, UsageError
-from samebits.base.version import __version__
 from samebits.checking.asked import check_in
 from samebits.checking.plan import CheckRequest
 from samebits.checking.pool import Watch
 from samebits.checking.verdict import CheckVerdict as CheckVerdict
 from samebits.comparison.locate import first_divergence
 from samebits.launch.command import Command, parse_command
-from samebits.launch.config import Config
 from samebits.launch.signals import working_in
-from samebits.locking.code import Code, code_of, files_in
-from samebits.locking.comparing import held_against
+from samebits.locking.code import code_of, files_in
+from samebits.locking.comparing import held_if_comparable
 from samebits.locking.digests import expected_of
-from samebits.locking.entries import Locked, Repeats, RunEntry
+from samebits.locking.entries import Repeats, RunEntry
 from samebits.locking.files import digest_of_path
 from samebits.locking.lockfile import Lockfile, update
 from samebits.locking.running import Ran, read_run, request_of, run_once
-from samebits.locking.verdict import EntryLocked, LockDivergence
+from samebits.locking.verdict import EntryLocked
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Variable
 from samebits.workspace.workspace import Isolation
@@ -47,7 +45,7 @@ class LockRequest:
         pins, seed, max_steps: as in `checking.plan.Request`.
         data: paths that have to be as they are.
         artifacts: paths of files that the run makes.
-        repeats: how it is made sure that it repeats: a check, a quick one, or not at all.
+        quick, no_check: whether it repeats is made sure by a quick check, or not at all.
         replace: throw away what is locked under that name, whatever it was.
         timeout: seconds for one run; None derives a limit from the first one.
         share, isolation: as in `checking.plan.Request`.
@@ -61,11 +59,20 @@ class LockRequest:
     max_steps: int | None = None
     data: tuple[str, ...] = ()
     artifacts: tuple[str, ...] = ()
-    repeats: Repeats = "checked"
+    quick: bool = False
+    no_check: bool = False
     replace: bool = False
     timeout: float | None = None
     share: tuple[str, ...] = ()
     isolation: Isolation = "copy"
+
+    def __post_init__(self) -> None:
+        if self.quick and self.no_check:
+            raise UsageError("a quick check and none at all contradict one another", "leave one of them out")
+
+    @property
+    def repeats(self) -> Repeats:
+        return "unchecked" if self.no_check else "looked" if self.quick else "checked"
 
 
 @dataclass(frozen=True)
@@ -83,34 +90,13 @@ class Around:
     watching: Callable[[], AbstractContextManager[Watch | None]] = field(default=nullcontext)
 
 
-def may_write(environ: Mapping[str, str], told: bool) -> bool:
-    """Whether lockfiles may be written here: where `CI` is set only if one was told to."""
-    return told or not in_ci(environ)
-
-
 def need_to_write(environ: Mapping[str, str], told: bool) -> None:
-    """Raise UsageError where lockfiles may not be written."""
-    if not may_write(environ, told):
+    """Raise UsageError where `CI` is set and nobody told to write lockfiles all the same."""
+    if in_ci(environ) and not told:
         raise UsageError(
             f"CI={environ['CI']} is set, and a lockfile is not written there unasked: what CI writes nobody reviews",
             "lock where you work and commit the file; or add --write-in-ci",
         )
-
-
-def repeats_of(*, is_quick: bool, is_unchecked: bool) -> Repeats:
-    """How it is made sure that a command repeats.
-
-    Raises:
-        UsageError: both were asked for.
-    """
-    if is_quick and is_unchecked:
-        raise UsageError("a quick check and none at all contradict one another", "leave one of them out")
-    return "unchecked" if is_unchecked else "looked" if is_quick else "checked"
-
-
-def pins_of(pins: Sequence[str], config: Config) -> tuple[str, ...]:
-    """All pins, also those of the configuration: what is locked has to stay the same if that changes."""
-    return tuple(dict.fromkeys(pins or config.pin))
 
 
 def lock(request: LockRequest, around: Around) -> EntryLocked:
@@ -127,34 +113,31 @@ def lock(request: LockRequest, around: Around) -> EntryLocked:
     entry = RunEntry(
         request.words,
         request.seed,
-        request.pins,
+        tuple(dict.fromkeys(request.pins)),
         request.max_steps or 0,
         {path: digest_of_path(Path(path)) for path in request.data},
         request.artifacts,
     )
     _readable(request.lockfile, name, entry, request.replace)
-    found = lock_entry(name, entry, command, request, around)
+    found = EntryLocked(name, shlex.join(entry.command), request.lockfile, "undecided")
+    asked = request_of(entry, request.timeout, request.share, request.isolation)
+    found = lock_entry(found, entry, asked, request.repeats, around)
     if found.locked is None:
         return found
     return _written(found, entry, request.replace)
 
 
-def lock_entry(name: str, entry: RunEntry, command: Command, request: LockRequest, around: Around) -> EntryLocked:
+def lock_entry(
+    found: EntryLocked, entry: RunEntry, asked: CheckRequest, repeats: Repeats, around: Around
+) -> EntryLocked:
     """What is to be written for an entry in this environment; nothing is written yet."""
-    asked = request_of(entry, command, request.timeout, request.share, request.isolation)
-    found = EntryLocked(name, shlex.join(entry.command), request.lockfile, "undecided")
-    check = None
-    if request.repeats != "unchecked":
-        check = check_in(
-            around.home,
-            replace(asked, quick=request.repeats == "looked"),
-            around.announce,
-            watching=around.watching(),
-        )
+    if repeats != "unchecked":
+        asked_first = replace(asked, quick=repeats == "looked")
+        check = check_in(around.home, asked_first, around.announce, watching=around.watching())
         found = replace(found, check=check, not_observed=check.not_observed)
         if check.kind != "same":
             return replace(found, kind=check.kind, error=check.error or _undecided(check))
-    return _run(found, entry, asked, request.repeats, around)
+    return _run(found, entry, asked, repeats, around)
 
 
 def _undecided(check: CheckVerdict) -> SamebitsError | None:
@@ -172,24 +155,30 @@ def _run(found: EntryLocked, entry: RunEntry, asked: CheckRequest, repeats: Repe
             ran = run_once(asked, entry.artifacts, around.home / "lock", "lock", watch)
         if ran.trouble is None and entry.artifacts and repeats != "unchecked":
             again = run_once(asked, entry.artifacts, around.home / "lock-again", "lock again", watch)
-            ran = _with_trouble(ran, _moving(ran, again))
+            ran = replace(ran, trouble=_moving(ran, again))
     trouble = ran.trouble or _unusable(ran, entry) or _other_than_checked(ran, found.check)
     found = replace(found, environment=ran.environment, folder=ran.folder.path, not_observed=ran.not_observed)
     if trouble is not None:
         return replace(found, error=trouble)
     code = code_of([*ran.files, *files_in(entry.command)], Path.cwd())
-    locked = _locked(ran, repeats, code, entry.max_steps)
-    return replace(found, kind="locked", locked=locked, home=ran.environment.name, notes=_notes(code))
+    locked = replace(
+        expected_of(ran.recordings, entry.max_steps),
+        repeats=repeats,
+        artifacts={path: digest for path, digest in ran.artifacts.items() if digest is not None},
+        commit=code.commit,
+        uncommitted=code.uncommitted,
+        code=code.files,
+        variables=_from_outside(ran.variables),
+    )
+    uncommitted = ", ".join(code.uncommitted)
+    notes = (f"not as committed: {uncommitted}; commit it together with the lockfile",) if uncommitted else ()
+    return replace(found, kind="locked", locked=locked, home=ran.environment.name, notes=notes)
 
 
 def _checked_run(check: CheckVerdict, entry: RunEntry) -> Ran | None:
     """A run of the check in which nothing was treated but what is pinned, and that went as far as is locked."""
     alone = [run for run in check.whole if run.role in _CONTROLS]
     return read_run(RunFolder(alone[-1].folder), entry.max_steps) if alone else None
-
-
-def _with_trouble(ran: Ran, trouble: SamebitsError | None) -> Ran:
-    return replace(ran, trouble=ran.trouble or trouble)
 
 
 def _moving(ran: Ran, again: Ran) -> SamebitsError | None:
@@ -234,29 +223,10 @@ def _other_than_checked(ran: Ran, check: CheckVerdict | None) -> SamebitsError |
     )
 
 
-def _locked(ran: Ran, repeats: Repeats, code: Code, most_steps: int) -> Locked:
-    return Locked(
-        samebits=__version__,
-        repeats=repeats,
-        artifacts={path: digest for path, digest in ran.artifacts.items() if digest is not None},
-        commit=code.commit,
-        uncommitted=code.uncommitted,
-        code=code.files,
-        variables=_from_outside(ran.variables),
-        **vars(expected_of(ran.recordings, most_steps)),
-    )
-
-
 def _from_outside(variables: Mapping[str, str]) -> dict[str, str]:
     """Those that are as they are here: others were set by the script itself, by what started it, or by us."""
     here = {name: Variable.of(name, os.environ.get(name)).digest for name in variables}
     return {name: digest for name, digest in variables.items() if digest == here[name]}
-
-
-def _notes(code: Code) -> tuple[str, ...]:
-    if not code.uncommitted:
-        return ()
-    return (f"not as committed: {', '.join(code.uncommitted)}; commit it together with the lockfile",)
 
 
 # ---- names and what is there already ---------------------------------------------------------------------------------
@@ -331,13 +301,5 @@ def _with_what_was(found: EntryLocked, before: Lockfile) -> EntryLocked:
     home = None if known is None else before.home_of(found.environment, known.on)
     if known is None or home is None or found.folder is None:
         return found
-    old = known.on[home]
-    return replace(found, is_new=False, changed=_parting(old, found.folder, known.max_steps))
-
-
-def _parting(old: Locked, folder: Path, most_steps: int) -> LockDivergence | None:
-    """Where a run parts from what was locked before; None where it does not, or they cannot be compared."""
-    try:
-        return held_against(old, RunFolder(folder).recordings(), True, most_steps).divergence
-    except SamebitsError:
-        return None
+    held = held_if_comparable(known.on[home], RunFolder(found.folder).recordings(), True, known.max_steps)
+    return replace(found, is_new=False, changed=None if held is None else held.divergence)

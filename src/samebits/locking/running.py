@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from signal import SIGINT
 
-from samebits.base.errors import LockfileError, SamebitsError, ScriptFailedError
+from samebits.base.errors import SamebitsError, ScriptFailedError
 from samebits.checking.asking import BudgetSpentError
 from samebits.checking.plan import CheckRequest
 from samebits.checking.pool import RunPool, Watch
@@ -17,14 +17,14 @@ from samebits.checking.unjudgeable import why_unjudgeable
 from samebits.checking.verdict import Run
 from samebits.comparison.streams import not_seen, streams_of
 from samebits.factors.pinning import settings_from
-from samebits.launch.command import Command
+from samebits.launch.command import parse_command
 from samebits.launch.process import Outcome
 from samebits.launch.unentered_processes import unentered
 from samebits.locking.entries import RunEntry
-from samebits.locking.files import digest_of_path, is_written
+from samebits.locking.files import digest_at, is_written
 from samebits.runfolder.environment import Environment
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.notes import Ended, Files, Observed, Variable, noted_environment, read_notes
+from samebits.runfolder.notes import Ended, Files, Variable, noted_environment, read_notes
 from samebits.runfolder.reading import own
 from samebits.runfolder.steps import Recording
 from samebits.workspace.place import FILES, Place, read_place, with_run_folder
@@ -42,7 +42,6 @@ class Ran:
         artifacts: path as it was given → digest; None where there is no such file. What was not looked at is not there.
         files: the user's, that were imported, or read as text before the first step; absolute.
         variables: of the environment that the user's lines asked for: name → digest of the value.
-        script: path of the script; empty where that is not known.
         is_whole: it ended by itself, or after the step that it was to end after.
         trouble: why it cannot be judged.
         unentered: processes that could not be entered, in words.
@@ -55,26 +54,23 @@ class Ran:
     artifacts: Mapping[str, str | None] = field(default_factory=dict)
     files: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
-    script: str = ""
     is_whole: bool = True
     trouble: SamebitsError | None = None
     unentered: tuple[str, ...] = ()
     not_observed: tuple[str, ...] = ()
 
 
-def request_of(
-    entry: RunEntry,
-    command: Command,
-    timeout: float | None = None,
-    share: tuple[str, ...] = (),
-    isolation: Isolation = "copy",
-) -> CheckRequest:
+def request_of(entry: RunEntry, timeout: float | None, share: tuple[str, ...], isolation: Isolation) -> CheckRequest:
     """The runs that an entry stands for."""
-    pins = settings_from(entry.pins)
-    last = entry.max_steps or None
-    # What is locked is all that is recorded.
     return CheckRequest(
-        command, pins, seed=entry.seed, max_steps=last, timeout=timeout, share=share, isolation=isolation, strict=True
+        parse_command(entry.command),
+        settings_from(entry.pins),
+        seed=entry.seed,
+        max_steps=entry.max_steps or None,
+        timeout=timeout,
+        share=share,
+        isolation=isolation,
+        strict=True,  # what is locked is all that is recorded
     )
 
 
@@ -104,7 +100,7 @@ def run_once(request: CheckRequest, artifacts: Iterable[str], home: Path, role: 
             compared.add(os.path.normpath(seen))
             file = Path(pool.workspace.outside(place, os.path.normpath(seen)))
             # What lay there before is no work of this run.
-            made[path] = _digest_at(file) if is_written(file, began) else None
+            made[path] = digest_at(file) if is_written(file, began) else None
 
     try:
         run = pool.run(request.base(role), digest)
@@ -147,7 +143,6 @@ def read_run(
         artifacts or {},
         tuple(sorted(files)),
         {name: digest for name, digest in asked if all(other == digest for own, other in asked if own == name)},
-        next((note.script for note in read_notes(folder.path, Observed) if note.script), ""),
         _is_whole(folder, most_steps),
         None,
         tuple(unentered(folder)),
@@ -170,7 +165,7 @@ def recorded_artifacts(folder: RunFolder, artifacts: Iterable[str]) -> dict[str,
     files = str(folder.path / FILES)
     led = {path: with_run_folder([path], files)[0] for path in artifacts}
     inside = {path: there for path, there in led.items() if there != path and Path(files).exists()}
-    return {path: _digest_at(own(Path(there), folder.path)) for path, there in inside.items()}
+    return {path: digest_at(own(Path(there), folder.path)) for path, there in inside.items()}
 
 
 def _trouble(run: Run) -> SamebitsError | None:
@@ -179,10 +174,3 @@ def _trouble(run: Run) -> SamebitsError | None:
     if not isinstance(found, ScriptFailedError):
         return found
     return ScriptFailedError(found.message.replace("in 1 of 1 runs ", ""), found.hint)
-
-
-def _digest_at(path: Path) -> str | None:
-    try:
-        return digest_of_path(path)
-    except LockfileError:
-        return None

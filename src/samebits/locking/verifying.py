@@ -24,17 +24,16 @@ from samebits.checking.plan import CheckRequest
 from samebits.comparison.locate import first_divergence
 from samebits.factors.context import Setting
 from samebits.factors.pinning import settings_from
-from samebits.launch.command import parse_command
 from samebits.launch.signals import working_in
 from samebits.locking.code import changes_since, code_of, files_in
-from samebits.locking.comparing import HeldAgainst, differing_files, held_against
+from samebits.locking.comparing import HeldAgainst, differing_files, held_against, held_if_comparable
 from samebits.locking.entries import Locked, RunEntry
 from samebits.locking.environments import differences, nearest
-from samebits.locking.files import digest_of_path
+from samebits.locking.files import digest_at, digest_of_path
 from samebits.locking.lockfile import Lockfile, update
-from samebits.locking.making import NO_ENVIRONMENT, Around, LockRequest, changed, lock_entry
+from samebits.locking.making import NO_ENVIRONMENT, Around, changed, lock_entry
 from samebits.locking.running import Ran, read_run, recorded_artifacts, request_of, run_once
-from samebits.locking.verdict import EntriesVerified, LockDivergence, Verified
+from samebits.locking.verdict import EntriesVerified, EntryLocked, LockDivergence, Verified
 from samebits.runfolder.folder import Manifest, RunFolder
 from samebits.workspace.workspace import Isolation
 
@@ -49,8 +48,8 @@ class VerifyRequest:
         lockfile: where.
         names: of entries; empty for all.
         against: a recording that is there already, instead of runs; None runs the commands.
-        updates: write what is other here, and what was never locked for this environment.
-        adds: write only what was never locked for this environment.
+        update: write what is other here, and what was never locked for this environment.
+        update_new_only: write only what was never locked for this environment.
         timeout: seconds for one run; None waits as long as it takes.
         share, isolation: as in `checking.plan.Request`.
     """
@@ -58,18 +57,23 @@ class VerifyRequest:
     lockfile: Path
     names: tuple[str, ...] = ()
     against: RunFolder | None = None
-    updates: bool = False
-    adds: bool = False
+    update: bool = False
+    update_new_only: bool = False
     timeout: float | None = None
     share: tuple[str, ...] = ()
     isolation: Isolation = "copy"
 
     def __post_init__(self) -> None:
-        if self.against is not None and (self.updates or self.adds):
+        if self.against is not None and self.writes:
             raise UsageError(
                 "--against takes a recording as it is, and only what was run here is locked",
                 "leave --against or --update away",
             )
+
+    @property
+    def writes(self) -> bool:
+        """Whether the lockfile may be written."""
+        return self.update or self.update_new_only
 
 
 def verify(request: VerifyRequest, around: Around) -> EntriesVerified:
@@ -86,35 +90,30 @@ def verify(request: VerifyRequest, around: Around) -> EntriesVerified:
     if request.against is not None:
         name = _entry_for(content, request.names, request.against)
         return EntriesVerified(request.lockfile, (_recorded(content, name, request.against),))
-    chosen = dict.fromkeys(request.names or sorted(content.runs))
-    entries = {name: content.entry(name) for name in chosen}
-    return EntriesVerified(
-        request.lockfile, tuple(_timed(content, name, entry, request, around) for name, entry in entries.items())
-    )
+    entries = {name: content.entry(name) for name in request.names or sorted(content.runs)}
+    found = []
+    for name, entry in entries.items():
+        began = time.monotonic()
+        verified = _verified(content, name, entry, request, around)
+        found.append(replace(verified, wall_seconds=round(time.monotonic() - began, 3)))
+    return EntriesVerified(request.lockfile, tuple(found))
 
 
 # ---- one entry, run --------------------------------------------------------------------------------------------------
 
 
-def _timed(content: Lockfile, name: str, entry: RunEntry, request: VerifyRequest, around: Around) -> Verified:
-    began = time.monotonic()
-    found = _verified(content, name, entry, request, around)
-    return replace(found, wall_seconds=round(time.monotonic() - began, 3))
-
-
 def _verified(content: Lockfile, name: str, entry: RunEntry, request: VerifyRequest, around: Around) -> Verified:
     found = Verified(name, shlex.join(entry.command), "undecided")
     try:
-        where = request.share, request.isolation
-        asked = request_of(entry, parse_command(entry.command), request.timeout, *where)
+        asked = request_of(entry, request.timeout, request.share, request.isolation)
         ran = _run(name, entry, asked, around, "verify")
         found = judged(content, name, entry, ran)
-        if found.kind == "different" and not (request.updates and _is_checked(found)):
+        if found.kind == "different" and not (request.update and _is_checked(found)):
             found = _run_again(found, ran, entry, asked, around)
         if found.is_steady is False:
-            return replace(found, notes=(*found.notes, *((_NOT_WRITTEN,) if request.updates else ())))
-        if (found.kind == "unknown" and request.adds) or (found.kind in ("unknown", "different") and request.updates):
-            return _updated(found, entry, request, around)
+            return replace(found, notes=(*found.notes, *((_NOT_WRITTEN,) if request.update else ())))
+        if (found.kind == "unknown" and request.writes) or (found.kind == "different" and request.update):
+            return _updated(found, entry, asked, request.lockfile, around)
         return found
     except SamebitsError as error:
         if isinstance(error, InterruptError):
@@ -164,7 +163,7 @@ def judged(content: Lockfile, name: str, entry: RunEntry, ran: Ran) -> Verified:
     why = _why_unjudgeable(ran)
     if why is not None:
         return replace(found, error=why)
-    data = differing_files(entry.data, _data_now(entry.data), "data")
+    data = differing_files(entry.data, {path: digest_at(Path(path)) for path in entry.data}, "data")
     home = content.home_of(ran.environment, entry.on)
     if home is None:
         return _unknown(content, found, entry, ran, data)
@@ -230,33 +229,23 @@ def _unknown(content: Lockfile, found: Verified, entry: RunEntry, ran: Ran, data
     if not known:
         return replace(found, kind="unknown")
     home = nearest(known, ran.environment)
-    alike = [name for name, locked in entry.on.items() if _agrees(locked, ran, entry.max_steps)]
+    held = {
+        name: held_if_comparable(locked, ran.recordings, ran.is_whole, entry.max_steps)
+        for name, locked in entry.on.items()
+    }
+    alike = [name for name, one in held.items() if one is not None and _is_same(one, entry.on[name], ran)]
+    own = held[home]
     return replace(
         _beside(content, found, home, entry.on[home], ran, entry.command),
         kind="unknown",
-        divergences=_parting(entry.on[home], ran, entry.max_steps),
+        divergences=() if own is None or own.divergence is None else (own.divergence,),
         agrees_with=home if home in alike else next(iter(alike), ""),
     )
 
 
-def _agrees(locked: Locked, ran: Ran, most_steps: int) -> bool:
-    try:
-        held = held_against(locked, ran.recordings, ran.is_whole, most_steps)
-    except SamebitsError:
-        return False
-    return (
-        held.divergence is None
-        and held.reaches_end
-        and not differing_files(locked.artifacts, ran.artifacts, "artifact")
-    )
-
-
-def _parting(locked: Locked, ran: Ran, most_steps: int) -> tuple[LockDivergence, ...]:
-    try:
-        found = held_against(locked, ran.recordings, ran.is_whole, most_steps).divergence
-    except SamebitsError:
-        return ()
-    return () if found is None else (found,)
+def _is_same(held: HeldAgainst, locked: Locked, ran: Ran) -> bool:
+    differing = held.divergence is not None or differing_files(locked.artifacts, ran.artifacts, "artifact")
+    return held.reaches_end and not differing
 
 
 def _cut_off(held: HeldAgainst, locked: Locked) -> SamebitsError:
@@ -274,16 +263,6 @@ def _other_samebits(locked: Locked) -> SamebitsError:
     )
 
 
-def _data_now(data: Mapping[str, str]) -> dict[str, str | None]:
-    found: dict[str, str | None] = {}
-    for path in data:
-        try:
-            found[path] = digest_of_path(Path(path))
-        except LockfileError:
-            found[path] = None
-    return found
-
-
 def _folder_name(name: str) -> str:
     return "".join(one if one.isalnum() or one in "-_." else "-" for one in name).strip(".") or "run"
 
@@ -291,18 +270,14 @@ def _folder_name(name: str) -> str:
 # ---- updating --------------------------------------------------------------------------------------------------------
 
 
-def _updated(found: Verified, entry: RunEntry, request: VerifyRequest, around: Around) -> Verified:
+def _updated(found: Verified, entry: RunEntry, asked: CheckRequest, lockfile: Path, around: Around) -> Verified:
     """The entry locked again in this environment, in the way in which it was made sure before that it repeats."""
-    before = found.locked
     own = replace(entry, data={path: digest_of_path(Path(path)) for path in entry.data})
-    repeats = "checked" if before is None else before.repeats
-    asked = LockRequest(
-        entry.command, request.lockfile, found.name, repeats=repeats, timeout=request.timeout, share=request.share,
-        isolation=request.isolation,
-    )  # fmt: skip
     home = around.home / f"{_folder_name(found.name)}-update"
     home.mkdir(parents=True, exist_ok=True)
-    new = lock_entry(found.name, own, parse_command(entry.command), asked, replace(around, home=home))
+    again = EntryLocked(found.name, found.command, lockfile, "undecided")
+    repeats = "checked" if found.locked is None else found.locked.repeats
+    new = lock_entry(again, own, asked, repeats, replace(around, home=home))
     if new.locked is None:
         note = _NOT_WRITTEN if new.error is None else f"not written: {new.error.message}"
         is_steady = False if new.kind == "different" else found.is_steady
@@ -313,7 +288,7 @@ def _updated(found: Verified, entry: RunEntry, request: VerifyRequest, around: A
             raise LockfileError(f"{found.name!r} was locked anew by another process meanwhile", "verify again")
         return changed(now, new, own)
 
-    update(request.lockfile, change)
+    update(lockfile, change)
     how: Literal["added", "changed"] = "added" if found.kind == "unknown" else "changed"
     return replace(found, written=how, kind="same", locked=new.locked, notes=(*found.notes, *new.notes))
 

@@ -22,7 +22,7 @@ from samebits.base.errors import (
     ScriptFailedError,
     UsageError,
 )
-from samebits.comparison.locate import Divergence, first_divergence
+from samebits.comparison.locate import first_divergence
 from samebits.launch.machine import free_bytes
 from samebits.launch.process import Outcome, Runner
 from samebits.pricing.decisions import (
@@ -76,6 +76,7 @@ class _Measuring:
         self.shapes = 0
         self.baseline: Price | None = None
         self.prices: list[Price] = []
+        self.impossible: tuple[tuple[str, str], ...] = ()
         # Wall time from one run's start to its readiness, alone on the machine.
         self.start_seconds = 0.0
 
@@ -89,20 +90,21 @@ class _Measuring:
                     arm.give_up()
                 self.runner.workspace.close()
 
-    def so_far(self, number: int) -> Costs:
-        """What is known when a signal ended it: the prices of those that had all their turns."""
+    def so_far(self, number: int | None = None) -> Costs:
+        """What is known: of a measurement that a signal ended, the prices of those that had all their turns."""
         return Costs(
             str(self.request.command),
             self.home,
             self.baseline,
             tuple(self.prices),
-            recorded_steps=self.request.warm_up,
-            block_steps=self.block,
-            shapes=self.shapes,
-            wall_seconds=time.monotonic() - self.began,
-            error=InterruptError.by(number, self.home),
-            signal=number,
-            ran=tuple(arm.candidate.label for arm in self.arms),
+            self.impossible,
+            self.request.warm_up,
+            self.block,
+            self.shapes,
+            time.monotonic() - self.began,
+            None if number is None else InterruptError.by(number, self.home),
+            number,
+            () if number is None else tuple(arm.candidate.label for arm in self.arms),
         )
 
     def _costs(self, pool: ThreadPoolExecutor) -> Costs:
@@ -124,32 +126,22 @@ class _Measuring:
         wanted, left_out = affordable(wanted, self._left(), self.start_seconds, self._at_once())
         # Time is kept for looking whether the default set can do without what costs most.
         until = max(time.monotonic(), self.deadline - 5 * self.start_seconds)
-        prices, baseline = self._measured(wanted, plain, pool, until)
-        more = cheaper(prices) if self._left() >= 3 * self.start_seconds else []
-        if more:
-            others, _ = self._measured(more, None, pool, self.deadline)
-            prices += others
+        self._measure(wanted, plain, pool, until)
+        if self._left() >= 3 * self.start_seconds:
+            self._measure(cheaper(self.prices), None, pool, self.deadline)
         if plain.has_ended and not plain.seconds:
             raise NothingTrainedError(
                 "the script ended before a block of steps could be timed",
                 f"let it take more steps than {self.request.warm_up} to warm up and {self.block} to time",
             )
-        if baseline is None or baseline.failure or not plain.seconds:
+        if self.baseline is None or self.baseline.failure or not plain.seconds:
             raise BudgetError(
                 f"the budget of {self.request.budget:g} s was over before a block of steps could be timed",
                 f"give --budget {math.ceil(2 * self.request.budget)} or more, or fewer factors with --factor",
             )
-        return Costs(
-            str(self.request.command),
-            self.home,
-            baseline,
-            (*prices, *left_out),
-            tuple(impossible),
-            self.request.warm_up,
-            self.block,
-            ready["shapes"],
-            time.monotonic() - self.began,
-        )
+        self.prices += left_out
+        self.impossible = tuple(impossible)
+        return self.so_far()
 
     # ---- runs
 
@@ -190,27 +182,22 @@ class _Measuring:
 
     # ---- turns
 
-    def _measured(
+    def _measure(
         self, wanted: Sequence[Candidate], plain: Arm | None, pool: ThreadPoolExecutor, deadline: float
-    ) -> tuple[list[Price], Price | None]:
+    ) -> None:
         """The prices of some candidates, as many at a time as fit, each group beside a run with nothing pinned."""
-        prices: list[Price] = []
-        baseline: Price | None = None
         groups = in_groups(wanted, _fitting(plain))
         for number, group in enumerate(groups):
             until = time.monotonic() + (deadline - time.monotonic()) / (len(groups) - number)
             first = plain if number == 0 and plain is not None else self._started([NATURAL], pool)[0]
             arms = [first, *self._started(group, pool)]
-            second = self._again([*([] if baseline else [NATURAL]), *group])
+            second = self._again([*([] if self.baseline else [NATURAL]), *group])
             self._take_turns([arm for arm in arms if arm.ready is not None], until)
             for arm, outcome in zip(arms, [arm.end() for arm in arms], strict=True):
                 if arm is not first:
-                    prices.append(self._price(arm, first, outcome, second[arm.candidate.label]))
-                    self.prices.append(prices[-1])
-                elif baseline is None:
-                    baseline = self._price(arm, first, outcome, second[arm.candidate.label])
-                    self.baseline = self.baseline or baseline
-        return prices, baseline
+                    self.prices.append(self._price(arm, first, outcome, second[arm.candidate.label]))
+                elif self.baseline is None:
+                    self.baseline = self._price(arm, first, outcome, second[arm.candidate.label])
 
     def _started(self, group: Sequence[Candidate], pool: ThreadPoolExecutor) -> list[Arm]:
         """Paced runs that have taken their first steps, or failed; each alone, since the first step is timed."""
@@ -265,7 +252,8 @@ class _Measuring:
         own, beside = arm.seconds[:pairs], plain.seconds[:pairs]
         ending: Ending = "script" if arm.has_ended or plain.has_ended else "rounds" if pairs == ROUNDS else "budget"
         why = "" if arm is plain else why_unmeasured(own, beside, ending, self.request.budget)
-        place = self._divergent(outcome, again)
+        both = outcome.folder.recordings(), again.folder.recordings()
+        place = first_divergence(*both, self.request.warm_up - 1)
         return Price(
             arm.candidate,
             None if arm is plain or why else ratio_of(own, beside),
@@ -276,9 +264,6 @@ class _Measuring:
             "" if place is None else f"step {place.step}, {place.stream}",
             not_measured=why,
         )
-
-    def _divergent(self, run: Outcome, again: Outcome) -> Divergence | None:
-        return first_divergence(run.folder.recordings(), again.folder.recordings(), self.request.warm_up - 1)
 
 
 def _slug(candidate: Candidate) -> str:

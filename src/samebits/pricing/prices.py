@@ -108,7 +108,7 @@ class Price:
         first_seconds: the first step, from the first forward call to its end.
         peak_bytes: the most memory, of the accelerator where one is used, else of the process.
         repeats: whether a second run had the same bits in all recorded steps; None where that could not be seen.
-        parts_at: where it had not, in words.
+        diverges_at: where it had not, in words.
         failure: why it could not be run, in one line.
         not_measured: why there is no ratio although it could be run, in one line.
     """
@@ -145,7 +145,7 @@ class Costs:
         plain: nothing pinned.
         prices: every candidate.
         impossible: factors that cannot matter here, with the reason.
-        steps: how many were recorded, and how many a block had.
+        recorded_steps, block_steps: how many were recorded, and how many a block had.
         shapes: how many different input shapes the recorded steps had.
         wall_seconds: how long all of it took.
         error: why there is no answer, if there is none.

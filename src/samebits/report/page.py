@@ -11,8 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from samebits.base.version import __version__
-from samebits.comparison.growth import LossDifference
-from samebits.comparison.timeline import Timeline
+from samebits.comparison.timeline import LossDifference, Timeline
 from samebits.report.costs import SAFER
 from samebits.report.documents.checks import CauseDocument, CheckDocument
 from samebits.report.documents.costs import CostDocument, PriceDocument, RatioDocument

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -29,7 +30,6 @@ from samebits.report.forms import Form
 from samebits.report.json import dumped
 from samebits.report.progress import progress_line
 from samebits.runfolder.folder import new_home
-from samebits.workspace.workspace import Isolation
 
 
 @click.command(context_settings=COMMAND_LINE)
@@ -48,17 +48,7 @@ from samebits.workspace.workspace import Isolation
 @out_option
 @format_option("cost")
 @command_argument
-def command(
-    budget: float,
-    warm_up: int,
-    factors: tuple[str, ...],
-    share: tuple[str, ...],
-    isolation: Isolation | None,
-    seed: int | None,
-    out: Path | None,
-    form: Form,
-    command: tuple[str, ...],
-) -> None:
+def command(form: Form, command: tuple[str, ...], factors: tuple[str, ...], out: Path | None, **options: Any) -> None:
     """What does each pin cost COMMAND's own steps, and which is the cheapest set of pins under which it repeats?
 
     \b
@@ -75,9 +65,7 @@ def command(
     unpriced = [name for name in chosen if not find(name).priced]
     if unpriced:
         raise UsageError(f"{unpriced[0]} makes no step slower or quicker", "`samebits factors` says what each does")
-    root = config.seed if seed is None else seed
-    where = share or config.share, isolation or config.isolation
-    request = CostRequest(parse_command(command), root, budget, warm_up, tuple(chosen), *where)
+    request = CostRequest(parse_command(command), factors=tuple(chosen), **config.filling(options))
     home = new_home(out, config.keep)
     with working_in(home), progress_line() as announce:
         costs = run_cost(request, home, announce)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -19,16 +20,16 @@ from samebits.cli.options import (
     pin_option,
     say,
     seed_option,
+    timeout_option,
     workspace_options,
     write_in_ci_option,
 )
 from samebits.launch.config import read_config
-from samebits.locking.making import Around, LockRequest, lock, need_to_write, pins_of, repeats_of
+from samebits.locking.making import Around, LockRequest, lock, need_to_write
 from samebits.report.forms import Form
 from samebits.report.json import check_json, dumped
 from samebits.report.progress import progress
 from samebits.runfolder.folder import new_home
-from samebits.workspace.workspace import Isolation
 
 
 @click.command(context_settings=COMMAND_LINE)
@@ -47,7 +48,7 @@ from samebits.workspace.workspace import Isolation
 @click.option("--no-check", is_flag=True, help="Do not look whether it repeats; that is written down.")
 @workspace_options
 @click.option("--replace", is_flag=True, help="Throw away what is locked under that name, on every machine.")
-@click.option("--timeout", type=float, metavar="S", help="End a run after so many seconds.")
+@timeout_option
 @seed_option
 @lockfile_option
 @write_in_ci_option
@@ -55,23 +56,7 @@ from samebits.workspace.workspace import Isolation
 @format_option("lock")
 @command_argument
 def command(
-    name: str,
-    pins: tuple[str, ...],
-    data: tuple[str, ...],
-    artifacts: tuple[str, ...],
-    max_steps: int | None,
-    quick: bool,
-    no_check: bool,
-    share: tuple[str, ...],
-    isolation: Isolation | None,
-    replace: bool,
-    timeout: float | None,
-    seed: int | None,
-    lockfile: Path,
-    write_in_ci: bool,
-    out: Path | None,
-    form: Form,
-    command: tuple[str, ...],
+    form: Form, command: tuple[str, ...], lockfile: Path, write_in_ci: bool, out: Path | None, **options: Any
 ) -> None:
     """Write the bits that COMMAND gives into samebits.lock, for `samebits verify` to hold later runs against.
 
@@ -86,21 +71,7 @@ def command(
     """  # noqa: D301 - click wants the character itself
     need_to_write(os.environ, write_in_ci)
     config = read_config()
-    request = LockRequest(
-        command,
-        lockfile,
-        name,
-        pins_of(pins, config),
-        config.seed if seed is None else seed,
-        config.max_steps if max_steps is None else max_steps,
-        data,
-        artifacts,
-        repeats_of(is_quick=quick, is_unchecked=no_check),
-        replace,
-        config.timeout if timeout is None else timeout,
-        share or config.share,
-        isolation or config.isolation,
-    )
+    request = LockRequest(command, lockfile, **config.filling(options))
     home = new_home(out, config.keep)
     found = lock(request, Around(home, say, progress))
     if found.check is not None:

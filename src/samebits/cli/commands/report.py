@@ -9,9 +9,8 @@ import click
 
 from samebits.base.errors import RecordingError, SamebitsError, StorageError
 from samebits.cli.options import answer
-from samebits.comparison.agreement import agreeing
-from samebits.comparison.growth import growth
-from samebits.comparison.timeline import timeline
+from samebits.comparison.locate import agreeing
+from samebits.comparison.timeline import growth, timeline
 from samebits.report.answers import read_answer
 from samebits.report.documents.checks import CheckDocument
 from samebits.report.page import against_page, check_page, cost_page, resume_page, run_page

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -20,6 +21,7 @@ from samebits.cli.options import (
     pin_option,
     say,
     seed_option,
+    timeout_option,
     workspace_options,
 )
 from samebits.factors.pinning import settings_from
@@ -32,8 +34,6 @@ from samebits.report.resumes import resume_json
 from samebits.resuming.experiments import run_resume
 from samebits.resuming.plan import ResumeRequest
 from samebits.runfolder.folder import new_home
-from samebits.runfolder.spec import StopSignal
-from samebits.workspace.workspace import Isolation
 
 
 @click.command(context_settings=COMMAND_LINE)
@@ -46,7 +46,6 @@ from samebits.workspace.workspace import Isolation
 )
 @click.option(
     "--signal",
-    "stop",
     type=click.Choice(["KILL", "TERM"]),
     default="KILL",
     show_default=True,
@@ -57,27 +56,14 @@ from samebits.workspace.workspace import Isolation
 )
 @click.option("--during-save", is_flag=True, help="Kill within a save, and leave half of its file.")
 @workspace_options
-@click.option("--timeout", type=float, metavar="S", help="End a run after so many seconds.")
+@timeout_option
 @pin_option("Hold this factor still, too (repeatable).")
 @seed_option
 @out_option
 @format_option("resume")
 @command_argument
 def command(
-    at: tuple[int, ...],
-    kills: int,
-    more: str,
-    stop: StopSignal,
-    saved_at: tuple[int, ...],
-    during_save: bool,
-    share: tuple[str, ...],
-    isolation: Isolation | None,
-    timeout: float | None,
-    pins: tuple[str, ...],
-    seed: int | None,
-    out: Path | None,
-    form: Form,
-    command: tuple[str, ...],
+    form: Form, command: tuple[str, ...], more: str, pins: tuple[str, ...], out: Path | None, **options: Any
 ) -> None:
     """Does COMMAND, killed and started again, go on with the same bits? If not: which state does it not restore?
 
@@ -92,20 +78,8 @@ def command(
     {run} in COMMAND is a folder of the run's own. Exit status: 0 same bits, 1 different bits, 2 undecided.
     """  # noqa: D301 - click wants the character itself
     config = read_config()
-    request = ResumeRequest(
-        parse_command(command),
-        _again(command, more),
-        at,
-        kills,
-        stop,
-        during_save,
-        settings_from([*(pins or config.pin)]),
-        config.seed if seed is None else seed,
-        config.timeout if timeout is None else timeout,
-        share or config.share,
-        isolation or config.isolation,
-        saved_at,
-    )
+    held = settings_from([*(pins or config.pin)])
+    request = ResumeRequest(parse_command(command), _again(command, more), pins=held, **config.filling(options))
     home = new_home(out, config.keep)
     with pool_in(home, request.check, say, progress()) as pool:
         found = run_resume(request, pool)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -52,66 +51,62 @@ def command(command: tuple[str, ...], verbose: bool, out: Path | None, **options
 
     Exit status: the command's own; 125 when samebits itself failed.
     """  # noqa: D301 - click wants the character itself
-    outcome = _run(_Asked(**options), out, command)
+    config = read_config()
+    plan, understood = _plan(config, **options), parse_command(command)
+    home = new_home(out, config.keep)
+    mark_busy(home)
+    try:
+        outcome = run_transparent(understood, plan, home)
+    finally:
+        mark_done(home)
     with contextlib.suppress(OSError):  # the other end is gone; the status counts all the same
         _say_afterwards(outcome, verbose)
     end_like(outcome.exit_code)
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """What one run was asked for, as the options are called."""
+def _plan(
+    config: Config,
+    *,
+    pins: tuple[str, ...],
+    no_pin: bool,
+    seed: int | None,
+    per_rank: bool,
+    no_record: bool,
+    keep_values: int | None,
+    level: str,
+    steps: str | None,
+) -> RunSpec:
+    """One run, as the options are called."""
+    if no_pin and pins:
+        raise UsageError("--no-pin and --pin contradict one another", "leave one of them out")
+    chosen = pins or config.pin
+    # The final state belongs to no step.
+    kept = () if keep_values is None else tuple(one for one in COMPARED if one not in ("artifact", "end"))
+    return RunSpec(
+        "run",
+        {} if no_pin else settings_from(chosen) if chosen else settings_for(None),
+        config.seed if seed is None else seed,
+        record=not no_record,
+        per_rank=per_rank,
+        keep_step=keep_values,
+        keep_streams=kept,
+        ops=_window(level, steps),
+        as_run=True,
+    )
 
-    pins: tuple[str, ...]
-    no_pin: bool
-    seed: int | None
-    per_rank: bool
-    no_record: bool
-    keep_values: int | None
-    level: str
-    steps: str | None
 
-    def plan(self, config: Config) -> RunSpec:
-        if self.no_pin and self.pins:
-            raise UsageError("--no-pin and --pin contradict one another", "leave one of them out")
-        chosen = self.pins or config.pin
-        # The final state belongs to no step.
-        kept = () if self.keep_values is None else tuple(one for one in COMPARED if one not in ("artifact", "end"))
-        return RunSpec(
-            "run",
-            {} if self.no_pin else settings_from(chosen) if chosen else settings_for(None),
-            config.seed if self.seed is None else self.seed,
-            record=not self.no_record,
-            per_rank=self.per_rank,
-            keep_step=self.keep_values,
-            keep_streams=kept,
-            ops=self.window(),
-            as_run=True,
+def _window(level: str, steps: str | None) -> OpWindow | None:
+    """The steps whose operations are recorded."""
+    if steps is None:
+        return OpWindow() if level == "op" else None
+    first, _, last = steps.partition(":")
+    if level != "op":
+        raise UsageError("--steps chooses the steps whose operations are recorded", "add --level op")
+    if not first.isdecimal() or (last and not last.isdecimal()) or int(last or first) < int(first):
+        raise UsageError(
+            f"--steps takes a step or FIRST:LAST, counted from 0, got {steps!r}", "for example --steps 3:5"
         )
-
-    def window(self) -> OpWindow | None:
-        """The steps whose operations are recorded."""
-        if self.steps is None:
-            return OpWindow() if self.level == "op" else None
-        first, _, last = self.steps.partition(":")
-        if self.level != "op":
-            raise UsageError("--steps chooses the steps whose operations are recorded", "add --level op")
-        if not first.isdecimal() or (last and not last.isdecimal()) or int(last or first) < int(first):
-            raise UsageError(
-                f"--steps takes a step or FIRST:LAST, counted from 0, got {self.steps!r}", "for example --steps 3:5"
-            )
-        return OpWindow(int(first), int(last or first))
-
-
-def _run(asked: _Asked, out: Path | None, words: tuple[str, ...]) -> Outcome:
-    config = read_config()
-    plan, understood = asked.plan(config), parse_command(words)
-    home = new_home(out, config.keep)
-    mark_busy(home)
-    try:
-        return run_transparent(understood, plan, home)
-    finally:
-        mark_done(home)
+    return OpWindow(int(first), int(last or first))
 
 
 def _say_afterwards(outcome: Outcome, verbose: bool) -> None:

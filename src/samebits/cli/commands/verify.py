@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,6 +15,7 @@ from samebits.cli.options import (
     lockfile_option,
     out_option,
     say,
+    timeout_option,
     workspace_options,
     write_in_ci_option,
 )
@@ -23,7 +25,6 @@ from samebits.locking.verifying import VerifyRequest, verify
 from samebits.report.forms import Form
 from samebits.report.progress import progress
 from samebits.runfolder.folder import new_home, open_run
-from samebits.workspace.workspace import Isolation
 
 
 @click.command()
@@ -31,7 +32,7 @@ from samebits.workspace.workspace import Isolation
 @click.option("--update", is_flag=True, help="Write the bits of this run where they differ or are new.")
 @click.option("--update-new-only", is_flag=True, help="Write only what was never locked for this environment.")
 @click.option("--allow-unknown", is_flag=True, help="End with 0, not 2, where this environment was never locked.")
-@click.option("--timeout", type=float, metavar="S", help="End a run after so many seconds.")
+@timeout_option
 @workspace_options
 @lockfile_option
 @write_in_ci_option
@@ -39,18 +40,14 @@ from samebits.workspace.workspace import Isolation
 @format_option("verify")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 def command(
+    form: Form,
+    names: tuple[str, ...],
     against: Path | None,
-    update: bool,
-    update_new_only: bool,
     allow_unknown: bool,
-    timeout: float | None,
-    share: tuple[str, ...],
-    isolation: Isolation | None,
     lockfile: Path,
     write_in_ci: bool,
     out: Path | None,
-    form: Form,
-    names: tuple[str, ...],
+    **options: Any,
 ) -> None:
     """Run locked commands again: the same bits? Without a NAME, all of them.
 
@@ -63,13 +60,11 @@ def command(
     An environment that was never locked is unknown here, and no failure of the code. Exit status: 0 same bits, 1
     different bits, 2 unknown here, or undecided.
     """  # noqa: D301 - click wants the character itself
-    if update or update_new_only:
-        need_to_write(os.environ, write_in_ci)
     config = read_config()
     recording = None if against is None else open_run(against)
-    limit = config.timeout if timeout is None else timeout
-    where = share or config.share, isolation or config.isolation
-    request = VerifyRequest(lockfile, names, recording, update, update_new_only, limit, *where)
+    request = VerifyRequest(lockfile, names, recording, **config.filling(options))
+    if request.writes:
+        need_to_write(os.environ, write_in_ci)
     home = Path() if recording is not None else new_home(out, config.keep)
     found = verify(request, Around(home, say, progress))
     alone = found.entries[0].error if len(found.entries) == 1 else None
