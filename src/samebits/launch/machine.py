@@ -25,12 +25,7 @@ SHARED = frozenset({"accelerator", "ranks"})
 
 @dataclass(frozen=True)
 class Need:
-    """What the processes took that have ended below this one.
-
-    Attributes:
-        cpu_seconds: all together.
-        peak_bytes: of memory, the largest of them.
-    """
+    """What the processes took that have ended below this one: all together, and the largest of them of memory."""
 
     cpu_seconds: float
     peak_bytes: int
