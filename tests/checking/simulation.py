@@ -65,6 +65,7 @@ class Script:
         orders_by_address: there is none in runs that begin as `samebits run` begins them.
         breaks: treatments (factor, mode) under which it fails.
         look: how many steps fit into a first look.
+        cached: the line that reads a file outside the folder, which the first run has to write; 0 where there is none.
         cut: runs that are ended after the look, and that of which they differed is made again.
         luck: bias of a leaf of what the run makes that has one of two values; None where there is none.
         has_lottery: untreated runs fail now and then, with this chance.
@@ -81,6 +82,7 @@ class Script:
     luck: float | None = None
     look: int = 1000
     cut: tuple[int, ...] = ()
+    cached: int = 0
     orders_by_address: bool = False
 
 
@@ -163,6 +165,7 @@ class Simulation:
                 ),
                 tuple(side for at, side in coins if at <= step),
                 tuple(side for at, side in noise if at <= step),
+                self.script.cached > 0 and number == 1,
             )
             for step in range(steps)
         ]
@@ -221,6 +224,8 @@ class Simulation:
         """What a run reads before it writes it, its files named after the lines that read them."""
         own = [one.line for one in self.script.effects if find(one.factor).by_folder]
         paths = [f"{FOLDER}/{line}" for line in own]
+        if self.script.cached:
+            own, paths = [*own, self.script.cached], [*paths, "/home/cache"]
         return tuple(
             Carried("read", path, path, Site(SCRIPT, line), Site(SCRIPT, 99))
             for path, line in zip(paths, own, strict=True)

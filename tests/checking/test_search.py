@@ -151,6 +151,17 @@ def test_the_experiment_is_made_where_something_may_be_carried(effects: tuple[Ef
     assert [run.plan.begins for run in simulation.runs].count("left") == runs
 
 
+def test_what_only_the_first_run_did_not_find_outside_the_folder_is_suspected() -> None:
+    """No copy keeps runs from it, so no experiment could show it, and none is made; beside it others are found."""
+    found, simulation, _ = simulated(Script(effects=HARMLESS, cached=70), random.Random(0))
+    other, _, _ = simulated(Script(effects=(Effect("torch-rng", 7, 0),), cached=70), random.Random(0))
+
+    assert places(found.causes) == [(LEFT, 70)]
+    assert not found.causes[0].confirmed
+    assert len(simulation.runs) <= 5
+    assert places(other.causes) == [("torch-rng", 7)]
+
+
 @pytest.mark.parametrize("mode", ["varied", "pinned"])
 def test_a_treatment_that_breaks_the_script_is_left_out(mode: str) -> None:
     """The clock breaks an import: said, and the search goes on without it."""
