@@ -220,6 +220,19 @@ def test_a_run_begins_in_what_another_one_left(folder: Path) -> None:
     assert runs.space.left_by == 1
 
 
+def test_what_a_run_has_made_is_found_whoever_wrote_it(folder: Path, mode: str) -> None:
+    """By another program or in C, where Python hears nothing of it; what it has only read is not among it."""
+    write(folder, {"read": "1", "changed": "2"})
+    runs = Runs(folder)
+    runs.run(
+        "import sys\nopen('read').read()\n"
+        "os.system(f'mkdir d; echo 3 > d/new; echo 4 >> changed; echo 5 > {sys.argv[1]}/own')",
+        words=["{run}"],
+    )
+
+    assert runs.made == {f"{folder}/d/new", f"{folder}/changed", "{run}/own"}
+
+
 # Every way in which a script asks for what it writes later; the others are harmless.
 WAYS = """
 import os, sqlite3
