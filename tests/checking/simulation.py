@@ -9,6 +9,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Literal
 
+from samebits.base.errors import SamebitsError
 from samebits.base.sites import Site
 from samebits.checking.asking import BudgetSpentError, answered
 from samebits.checking.facts import Entry, Facts, NotedSeed
@@ -62,6 +63,7 @@ class Script:
         drifts: (step, first, last): a coin whose bias goes from one to the other within forty runs.
         turns: (step, period): from that step on runs have as many values in turns.
         noise: (step, share): from that step on so many runs have a value of their own.
+        troubled: the run whose recording fails; 0 where none does.
         orders_by_address: there is none in runs that begin as `samebits run` begins them.
         breaks: treatments (factor, mode) under which it fails.
         look: how many steps fit into a first look.
@@ -83,6 +85,7 @@ class Script:
     look: int = 1000
     cut: tuple[int, ...] = ()
     cached: int = 0
+    troubled: int = 0
     orders_by_address: bool = False
 
 
@@ -103,6 +106,8 @@ class Simulation:
         paths = [f"/runs/{number}" for number in range(first, first + len(plans))]
         for number, plan in enumerate(plans):
             self._run(plan if plan.along is None else replace(plan, along=tuple(paths[:number])))
+        if first <= self.script.troubled <= len(self.runs):
+            raise BudgetSpentError(trouble=SamebitsError("samebits' mistake"))
         return self._ended_together(self.runs[first - 1 :])
 
     @property

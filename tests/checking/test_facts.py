@@ -6,12 +6,29 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 import samebits
+from samebits.base.errors import SamebitsError
 from samebits.base.sites import Site
-from samebits.checking.experiments import _kept_by_program, reseeded
-from samebits.checking.facts import read_facts
+from samebits.checking.asking import BudgetSpentError
+from samebits.checking.experiments import _kept_by_program, _running, reseeded
+from samebits.checking.facts import apart, read_facts
+from samebits.checking.plan import CheckRequest
+from samebits.checking.search import Found
 from samebits.checking.verdict import RunRecord, whole_runs
-from samebits.runfolder.notes import InEffect, Journal, Note, Observed, Seeded, Started, SteppedShared, Witnessed
+from samebits.launch.command import Command
+from samebits.runfolder.notes import (
+    InEffect,
+    Journal,
+    Note,
+    Observed,
+    Reached,
+    Seeded,
+    Started,
+    SteppedShared,
+    Witnessed,
+)
 from samebits.runfolder.spec import RunSpec
 
 DRAWN, SEEDED = Site("/train.py", 4), Site("/train.py", 6)
@@ -67,6 +84,28 @@ def test_seeds_are_compared_process_by_process(tmp_path: Path) -> None:
 
     assert reseeded(runs[0], runs[1]) == ()
     assert [(one.a, one.b) for one in reseeded(runs[0], runs[2])] == [("2", "9")]
+
+
+def test_what_only_one_of_two_runs_started_or_met_is_told(tmp_path: Path) -> None:
+    """As where a wrapper hands `$RANDOM` on; what both did is not."""
+    runs = []
+    for seed in ("1", "2"):
+        folder = tmp_path / seed
+        folder.mkdir()
+        noted(folder, 0, Started("/bin/python", argv=("python", "train.py", "--seed", seed)), Reached("port 80"))
+        runs.append(read_facts(folder))
+
+    assert apart(*runs) == [f"only one run started `python train.py --seed {seed}`" for seed in (1, 2)]
+
+
+def test_a_recording_that_failed_ends_the_search() -> None:
+    """It is no evidence: why it failed is all that is told."""
+    trouble = SamebitsError("samebits' mistake")
+    pool: Any = SimpleNamespace(causes=0, run_all=lambda _: [SimpleNamespace(trouble=trouble)])
+
+    with pytest.raises(BudgetSpentError) as spent:
+        _running(CheckRequest(Command(("python",), ())), pool, Found(), lambda _: None)([])
+    assert spent.value.trouble is trouble
 
 
 def test_a_race_is_where_two_processes_step_on_the_same_memory(tmp_path: Path) -> None:

@@ -185,6 +185,16 @@ def test_watching_that_breaks_the_script_is_left_out() -> None:
     assert [(one.factor, one.mode) for one in inquiry.left_out] == [("watching", "witnessed")]
 
 
+@pytest.mark.parametrize("number", [1, 3, 5])
+def test_a_run_whose_recording_fails_is_the_end_of_it(number: int) -> None:
+    """It is told, and not that the runs were used up; whichever run it is."""
+    script = Script(effects=(Effect("torch-rng", 70, 0),), troubled=number)
+    found, simulation, _ = simulated(script, random.Random(0))
+
+    assert found.error is not None
+    assert (found.stopped, found.error.message, len(simulation.runs)) == (False, "samebits' mistake", number)
+
+
 def test_a_script_that_fails_by_itself_now_and_then_is_different() -> None:
     """Two runs treated alike, of which one fails: no treatment is to blame, but by luck, and within the bound."""
     blamed = 0
