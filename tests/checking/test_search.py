@@ -394,16 +394,20 @@ def test_a_failure_after_the_look_is_the_scripts() -> None:
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_one_cause_takes_fourteen_runs_and_four_take_twenty_eight(jobs: int) -> None:
-    """What is drawn for one speaks about all; also where the second one shows only when the rest is varied."""
+    """What is drawn for one speaks about all; also where the second one shows only when the rest is varied.
+
+    Of two that are let go together, the one that is not guilty is not tried again and again.
+    """
     factors = ("torch-rng", "numpy-rng", "clock", "python-rng")
     four = tuple(Effect(name, 70 + line, 1) for line, name in enumerate(factors))
     latent = (Effect("torch-rng", 70, 1), Effect("file-order", 80, 1))
-    for effects, most in ((four[:1], 14), (four[:2], 20), (latent, 23), (four, 28)):
+    sets = (Effect("hash-seed", 70, 1), Effect("memory-addresses", 80, None))
+    for effects, most in ((four[:1], 14), (sets, 15), (four[:2], 20), (latent, 23), (four, 28)):
         for seed in range(40):
             found, simulation, _ = simulated(Script(effects=effects), random.Random(seed), jobs=jobs)
 
             assert all(cause.confirmed for cause in found.causes)
-            assert {cause.factor for cause in found.causes} == {one.factor for one in effects}
+            assert {cause.factor for cause in found.causes} == {one.factor for one in effects if one.step is not None}
             assert found.remedy is not None
             assert found.remedy.verified
             assert len(simulation.runs) <= most
