@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -21,8 +23,9 @@ class Samples(torch.utils.data.Dataset[torch.Tensor]):
         return torch.full((2,), float(index))
 
 
-def fetched(folder: Path, work: Callable[[], object]) -> list[tuple[int, int, int]]:
-    """Loader, epoch and place of every batch."""
+def fetched(folder: Path, work: Callable[[], object], *, indices: bool = False) -> list[Any]:
+    """Loader, epoch and place of every batch, or what it is made of."""
+    folder.mkdir(exist_ok=True)
     recorder = Recorder(folder, RunSpec(resume=ResumeSpec()), Journal(folder))
     recorder.install()
     try:
@@ -30,7 +33,8 @@ def fetched(folder: Path, work: Callable[[], object]) -> list[tuple[int, int, in
     finally:
         recorder.finish()
         recorder.uninstall()
-    return [(note.loader, note.epoch, note.position) for note in read_seen(folder).fetched]
+    notes = read_seen(folder).fetched
+    return [note.indices if indices else (note.loader, note.epoch, note.position) for note in notes]
 
 
 def iterated(*loaders: object) -> Iterator[object]:
@@ -72,3 +76,17 @@ def test_a_loader_made_anew_for_every_epoch_is_one(kind: str, tmp_path: Path) ->
             list(iterated(torch.utils.data.DataLoader(samples, batch_size=4)))  # type: ignore[arg-type]
 
     assert fetched(tmp_path, train) == [(0, 0, 0), (0, 1, 0), (0, 2, 0)]
+
+
+@pytest.mark.parametrize("indices", [list, torch.tensor, np.array], ids=["list", "tensor", "array"])
+def test_the_rest_of_an_epoch_is_known_by_its_samples(indices: Callable[[list[int]], Any], tmp_path: Path) -> None:
+    """A subset counts from 0, also one of a subset; its first batch is no batch of the beginning."""
+
+    def batches(start: int) -> list[Any]:
+        subset = torch.utils.data.Subset(torch.utils.data.Subset(Samples(), range(4)), indices([2, 0, 3, 1][start:]))
+        loader = torch.utils.data.DataLoader(subset, batch_size=2)
+        return fetched(tmp_path / str(start), lambda: list(loader), indices=True)
+
+    whole, rest = batches(0), batches(2)
+    assert len({*whole}) == 2
+    assert rest == whole[1:]

@@ -123,3 +123,18 @@ def test_what_a_program_holds_is_found_and_put(monkeypatch: pytest.MonkeyPatch) 
         assert put is not None
         put(new)
     assert (trainer.best, list(trainer.memory), trainer.hidden.tolist()) == (2.0, [7], [1.0, 1.0])
+
+
+def test_every_network_that_is_trained_has_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also the second one of a GAN, whose optimizer is another one."""
+    networks = {name: torch.nn.Linear(2, 1) for name in ("generator", "critic", "average")}
+    held = [
+        SimpleNamespace(tensors=list(networks[name].parameters()), has_stepped=True, state={}, groups=[])
+        for name in ("generator", "critic")
+    ]
+    recorder: Any = SimpleNamespace(optimizers=SimpleNamespace(all=lambda: held))
+    monkeypatch.setitem(giving_back.sys.modules, "__main__", SimpleNamespace(**networks))
+    slots = slots_of(recorder, None)
+
+    found = [slots[f"{name}.weight"].state for name in networks]
+    assert found == ["parameters", "parameters", "averaged"]

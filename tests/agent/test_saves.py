@@ -1,8 +1,15 @@
 """What is looked at in what a program saves."""
 
+import threading
+from pathlib import Path
+
 import torch
 
+from samebits.agent.recorder import Recorder
 from samebits.agent.saves import content
+from samebits.resuming.seen import read_seen
+from samebits.runfolder.notes import Journal
+from samebits.runfolder.spec import ResumeSpec, RunSpec
 
 
 def names(thing: object) -> list[str]:
@@ -24,3 +31,22 @@ def test_a_key_that_is_a_path_is_known_by_its_file() -> None:
 def test_a_name_with_slashes_stays() -> None:
     """Weights are called so, too."""
     assert names({"bert/layer_0/kernel": 1.0}) == ["0.bert/layer_0/kernel"]
+
+
+def test_what_another_thread_saves_is_known(tmp_path: Path) -> None:
+    """The training may go on meanwhile, and write to what is saved."""
+    recorder = Recorder(tmp_path, RunSpec(resume=ResumeSpec()), Journal(tmp_path))
+    recorder.install()
+    try:
+        torch.save(torch.ones(1), tmp_path / "here.pt")
+        aside = threading.Thread(target=torch.save, args=(torch.ones(1), tmp_path / "aside.pt"))
+        aside.start()
+        aside.join()
+    finally:
+        recorder.finish()
+        recorder.uninstall()
+
+    assert [(Path(one.path).name, one.is_aside) for one in read_seen(tmp_path).saves] == [
+        ("here.pt", False),
+        ("aside.pt", True),
+    ]

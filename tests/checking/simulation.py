@@ -9,6 +9,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Literal
 
+from samebits.base.errors import SamebitsError
 from samebits.base.sites import Site
 from samebits.checking.asking import BudgetSpentError, answered
 from samebits.checking.facts import Entry, Facts, NotedSeed
@@ -62,9 +63,11 @@ class Script:
         drifts: (step, first, last): a coin whose bias goes from one to the other within forty runs.
         turns: (step, period): from that step on runs have as many values in turns.
         noise: (step, share): from that step on so many runs have a value of their own.
+        troubled: the run whose recording fails; 0 where none does.
         orders_by_address: there is none in runs that begin as `samebits run` begins them.
         breaks: treatments (factor, mode) under which it fails.
         look: how many steps fit into a first look.
+        cached: the line that reads a file outside the folder, which the first run has to write; 0 where there is none.
         cut: runs that are ended after the look, and that of which they differed is made again.
         luck: bias of a leaf of what the run makes that has one of two values; None where there is none.
         has_lottery: untreated runs fail now and then, with this chance.
@@ -81,6 +84,8 @@ class Script:
     luck: float | None = None
     look: int = 1000
     cut: tuple[int, ...] = ()
+    cached: int = 0
+    troubled: int = 0
     orders_by_address: bool = False
 
 
@@ -101,6 +106,8 @@ class Simulation:
         paths = [f"/runs/{number}" for number in range(first, first + len(plans))]
         for number, plan in enumerate(plans):
             self._run(plan if plan.along is None else replace(plan, along=tuple(paths[:number])))
+        if first <= self.script.troubled <= len(self.runs):
+            raise BudgetSpentError(trouble=SamebitsError("samebits' mistake"))
         return self._ended_together(self.runs[first - 1 :])
 
     @property
@@ -163,6 +170,7 @@ class Simulation:
                 ),
                 tuple(side for at, side in coins if at <= step),
                 tuple(side for at, side in noise if at <= step),
+                self.script.cached > 0 and number == 1,
             )
             for step in range(steps)
         ]
@@ -221,6 +229,8 @@ class Simulation:
         """What a run reads before it writes it, its files named after the lines that read them."""
         own = [one.line for one in self.script.effects if find(one.factor).by_folder]
         paths = [f"{FOLDER}/{line}" for line in own]
+        if self.script.cached:
+            own, paths = [*own, self.script.cached], [*paths, "/home/cache"]
         return tuple(
             Carried("read", path, path, Site(SCRIPT, line), Site(SCRIPT, 99))
             for path, line in zip(paths, own, strict=True)

@@ -1,13 +1,35 @@
 """What is made of the notes of a run."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 
 import samebits
+from samebits.base.errors import SamebitsError
 from samebits.base.sites import Site
-from samebits.checking.experiments import reseeded
-from samebits.checking.facts import read_facts
-from samebits.runfolder.notes import Journal, Note, Seeded, Started, SteppedShared, Witnessed
+from samebits.checking.asking import BudgetSpentError
+from samebits.checking.experiments import _kept_by_program, _running, reseeded
+from samebits.checking.facts import apart, read_facts
+from samebits.checking.plan import CheckRequest
+from samebits.checking.search import Found
+from samebits.checking.verdict import RunRecord, whole_runs
+from samebits.launch.command import Command
+from samebits.runfolder.notes import (
+    InEffect,
+    Journal,
+    Note,
+    Observed,
+    Reached,
+    Seeded,
+    Started,
+    SteppedShared,
+    Witnessed,
+)
+from samebits.runfolder.spec import RunSpec
 
 DRAWN, SEEDED = Site("/train.py", 4), Site("/train.py", 6)
 
@@ -64,6 +86,28 @@ def test_seeds_are_compared_process_by_process(tmp_path: Path) -> None:
     assert [(one.a, one.b) for one in reseeded(runs[0], runs[2])] == [("2", "9")]
 
 
+def test_what_only_one_of_two_runs_started_or_met_is_told(tmp_path: Path) -> None:
+    """As where a wrapper hands `$RANDOM` on; what both did is not."""
+    runs = []
+    for seed in ("1", "2"):
+        folder = tmp_path / seed
+        folder.mkdir()
+        noted(folder, 0, Started("/bin/python", argv=("python", "train.py", "--seed", seed)), Reached("port 80"))
+        runs.append(read_facts(folder))
+
+    assert apart(*runs) == [f"only one run started `python train.py --seed {seed}`" for seed in (1, 2)]
+
+
+def test_a_recording_that_failed_ends_the_search() -> None:
+    """It is no evidence: why it failed is all that is told."""
+    trouble = SamebitsError("samebits' mistake")
+    pool: Any = SimpleNamespace(causes=0, run_all=lambda _: [SimpleNamespace(trouble=trouble)])
+
+    with pytest.raises(BudgetSpentError) as spent:
+        _running(CheckRequest(Command(("python",), ())), pool, Found(), lambda _: None)([])
+    assert spent.value.trouble is trouble
+
+
 def test_a_race_is_where_two_processes_step_on_the_same_memory(tmp_path: Path) -> None:
     """Not where one of them steps twice, and not where each has its own."""
     a, b, own = (SteppedShared((memory,), Site("/train.py", line)) for memory, line in (("1", 4), ("1", 9), ("2", 9)))
@@ -76,6 +120,35 @@ def test_a_race_is_where_two_processes_step_on_the_same_memory(tmp_path: Path) -
         found.append(read_facts(folder).races)
 
     assert found == [(a.site, b.site), (), ()]
+
+
+def test_what_the_script_sets_itself_is_not_said_to_be_varied(tmp_path: Path) -> None:
+    """Where a varied run had the value that runs left alone have; that one of its processes kept it is not enough."""
+
+    def kept(*varied: str) -> list[str]:
+        runs: list[Any] = []
+        for role, mode, values in (("control", "natural", ("fixed: 7",)), ("varied", "varied", varied)):
+            folder = tmp_path / f"{role}{len(varied)}{varied[0][-1]}"
+            folder.mkdir()
+            for number, value in enumerate(values):
+                noted(folder, number, Observed({}, {"hash-seed": InEffect(mode, value), "clock": InEffect(mode, "1")}))
+            runs.append(SimpleNamespace(path=folder, plan=RunSpec(role)))
+        return _kept_by_program(runs)
+
+    assert kept("fixed: 7") == ["hash-seed"]
+    assert kept("fixed: 8") == kept("fixed: 7", "fixed: 8") == []
+
+
+def test_runs_that_were_ended_are_not_whole() -> None:
+    """Not even where the whole ones take no more steps; nor those that begin in what another one left, or fail."""
+    look, whole, left, failed = (
+        RunRecord(number, "control", Path(), 1, 1.0, stopped=number == 1, **more)
+        for number, more in enumerate([{}, {}, {"begins": "left"}, {"exit_code": 1}], 1)
+    )
+
+    assert whole_runs([look, whole, left, failed]) == (whole,)
+    assert whole_runs([look, left, failed]) == (look,)
+    assert whole_runs([look, replace(whole, steps=3), failed])[0].steps == 3
 
 
 def test_commands_that_libraries_make_up_are_not_told(tmp_path: Path) -> None:

@@ -164,6 +164,18 @@ def test_a_mistake_of_ours_is_not_mistaken_for_an_answer(tmp_path: Path) -> None
     assert done.stderr.endswith("\n\nhint: please report the lines above\n")
 
 
+def test_where_no_runs_can_be_made_that_is_said(tmp_path: Path) -> None:
+    """Windows has none of these modules."""
+    without = "import sys; sys.modules |= dict.fromkeys(('fcntl', 'resource', 'termios'))"
+    windows = f"{without}; from samebits.cli import main; sys.platform = 'win32'; main.main(sys.argv[1:])"
+
+    for command, status in FAILURE.items():
+        words = [PYTHON, "-c", windows, command, "train.py"]
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (status, "")
+        assert done.stderr.startswith("error: samebits makes its runs on Linux, and this is Windows\n\nhint: start it")
+
+
 CONFIGS = {
     "runz = 3": ("unknown key 'runz' in [tool.samebits] of {}", "did you mean runs?"),
     "max_runs = 3": ("unknown key 'max_runs' in [tool.samebits] of {}", "did you mean max-runs?"),

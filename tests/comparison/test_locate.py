@@ -108,6 +108,25 @@ def test_the_first_step_and_stream_are_found(tmp_path: Path, step: int, stream: 
     assert (place.differing, place.total) == (2, 2)
 
 
+def test_what_one_torch_alone_keeps_of_an_optimizer_is_no_difference(tmp_path: Path) -> None:
+    """Across two versions the first difference in bits is named; within one, a key more is one like any other."""
+
+    def step(loss: int, **names: int) -> dict[str, Column]:
+        return plain(loss=loss) | {"optimizer": Column(tuple(names), [*names.values()])}
+
+    a = recorded(tmp_path / "a", [step(2, lr=1), step(2, lr=1)])
+    same = recorded(tmp_path / "b", [step(2, lr=1, decoupled=0), step(2, lr=1, decoupled=0)])
+    other = recorded(tmp_path / "c", [step(2, lr=1, decoupled=0), step(3, lr=1, decoupled=0)])
+    rate = recorded(tmp_path / "d", [step(2, lr=9, decoupled=0), step(2, lr=9, decoupled=0)])
+
+    def place(b: Recording, across: bool) -> tuple[int, str, str] | None:
+        found = first_divergence([a], [b], across=across)
+        return None if found is None else (found.step, found.stream, found.name)
+
+    assert [place(b, across=True) for b in (same, other, rate)] == [None, (1, "loss", "loss.a"), (0, "optimizer", "lr")]
+    assert [place(b, across=False) for b in (same, other)] == [(0, "optimizer", "decoupled")] * 2
+
+
 def test_looking_up_to_a_step_leaves_out_what_comes_after(tmp_path: Path) -> None:
     """Runs that were stopped are compared as far as both went on purpose."""
     a = recorded(tmp_path / "a", [plain()] * 5)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.locking.code import MOST_NAMED, changes_since, code_of
+from samebits.locking.code import MOST_NAMED, changes_since, code_of, files_in
 from samebits.locking.files import digest_of_path
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 21))
@@ -100,6 +100,16 @@ def test_of_many_files_the_rest_is_one(tmp_path: Path) -> None:
 
     assert len(before) == MOST_NAMED + 1
     assert [one.path for one in changes_since(before, after, project)] == ["(28 more files)"]
+
+
+def test_files_that_a_command_names_are_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its script and its configurations, however they are given; no folder, and nothing that is not there."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("train.py", "a.yaml", "b.yaml"):
+        (tmp_path / name).touch()
+    command = ["python", "train.py", "--config=a.yaml", "--more", "b.yaml", "data.folder=.", "--lr=3", "c.yaml"]
+
+    assert files_in(command) == [str(tmp_path / name) for name in ("train.py", "a.yaml", "b.yaml")]
 
 
 def test_a_folder_has_a_digest(tmp_path: Path) -> None:

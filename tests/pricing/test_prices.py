@@ -160,6 +160,8 @@ UNMEASURED = Price(
         (costs(price(WHOLE, 0.99, 1.01), price(ALONE, 0.98, 1.02), plain_repeats=True), NATURAL, WHOLE),
         # Quicker than nothing is cheaper than nothing.
         (costs(price(ALONE, 0.8, 0.9), plain_repeats=True), ALONE, None),
+        # One that costs nothing and makes it repeat is named, however much more others pin.
+        (costs(price(ALONE, 0.98, 1.02), price(WHOLE, 1.2, 1.3)), ALONE, None),
         # It lies level with the quickest, and is slower than nothing all the same: no second line.
         (costs(price(ALONE, 0.9, 1.07), price(WHOLE, 1.05, 1.2), plain_repeats=True), NATURAL, ALONE),
         (costs(price(WHOLE, 1.0, 1.1, repeats=False), price(OTHER, 0.8, 0.9)), None, None),
@@ -182,21 +184,21 @@ def test_the_recommendation(measured: Costs, cheapest: Candidate | None, fullest
     assert (document["recommended"] or {}).get("label") == (cheapest and cheapest.label)
     assert (document["pins_most"] or {}).get("label") == (fullest and fullest.label)
     assert ("safer" in text) == (fullest is not None)
+    # What can be pasted into a shell, also where nothing is pinned.
+    assert cheapest != NATURAL or "  run       python train.py --lr 3" in text.splitlines()
 
 
 def test_the_headline_says_what_is_known() -> None:
-    """Nothing pinned is named like any other; what repeats at an unknown price is no recommendation."""
-    headlines = [
-        cost_text(measured).splitlines()[0]
-        for measured in (
-            costs(price(WHOLE, 0.99, 1.01), plain_repeats=True),
-            costs(UNMEASURED),
-            costs(UNMEASURED, price(WHOLE, 1.2, 1.3)),
-            costs(price(WHOLE, 1.0, 1.1, repeats=False)),
-        )
-    ]
+    """Nothing pinned is named like any other; what repeats at an unknown price is no recommendation, and no success."""
+    answers = (
+        costs(price(WHOLE, 0.99, 1.01), plain_repeats=True),
+        costs(UNMEASURED),
+        costs(UNMEASURED, price(WHOLE, 1.2, 1.3)),
+        costs(price(WHOLE, 1.0, 1.1, repeats=False)),
+    )
 
-    assert headlines == [
+    assert [measured.exit_code for measured in answers] == [0, 2, 0, 0]
+    assert [cost_text(measured).splitlines()[0] for measured in answers] == [
         "the cheapest that repeats: nothing pinned, for its first 20 steps",
         "not measured: all but torch-algorithms repeats, and what it costs is not known",
         "the cheapest that repeats, of those measured: default set, 1.250 (1.200 to 1.300) of the time",

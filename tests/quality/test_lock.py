@@ -399,6 +399,15 @@ def test_lockfiles_that_cannot_be_used(folder: Path) -> None:
     assert "locked are train" in samebits(folder, "verify", "trian").stderr
 
 
+def test_what_is_shared_may_stand_in_the_configuration(folder: Path) -> None:
+    """For every command that makes runs."""
+    (folder / "pyproject.toml").write_text("[tool.samebits]\nshare = ['nowhere']\n")
+    for command in (["verify"], *([name, "train.py"] for name in ("lock", "check", "cost", "resume"))):
+        done = samebits(folder, *command)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "nowhere: there is no such file" in done.stderr
+
+
 def test_nothing_is_written_where_ci_is_set(folder: Path) -> None:
     """Neither by `lock` nor by `--update`, and nothing is run first; a CI that is switched off is none."""
     before = (folder / "samebits.lock").read_bytes()

@@ -122,6 +122,16 @@ def test_different_bits_name_place_cause_and_remedy(script: Path) -> None:
     ]
 
 
+def test_a_seed_that_comes_too_late_is_told_with_its_line(script: Path) -> None:
+    """Of a generator, and of hashes, for which nothing within the script is early enough."""
+    causes = tuple(replace(cause, seeded_late=Site(str(script), 1)) for cause in different(script).causes)
+    hashes = replace(causes[0], factor="hash-seed")
+    lines = check_text(replace(different(script), causes=(causes[0], hashes))).splitlines()
+
+    assert "            seeded too late at train.py:1" in lines
+    assert "            seeded too late at train.py:1, after the interpreter's start" in lines
+
+
 def test_an_unknown_cause_is_admitted(script: Path) -> None:
     """Everything pinned and still different: said so, with the place and by how much."""
     unknown = Unknown(

@@ -1,6 +1,7 @@
 """What is said of a resume, in words, as data and on a page, from one verdict."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -14,6 +15,7 @@ from samebits.report.json import dumped
 from samebits.report.page import resume_page
 from samebits.report.resumes import remedy, resume_json, resume_text
 from samebits.resuming.verdict import Missing, Resumption, SavedCheckpoint, State, Trial
+from samebits.runfolder.notes import Lacks
 from tests.schemas import assert_valid
 
 SAVED = Site("/work/train.py", 31, "save", 'torch.save(state, "last.pt")')
@@ -89,6 +91,21 @@ def test_a_missing_state_comes_with_its_lines_and_its_cure() -> None:
         assert line in text.splitlines()
     assert "cure: save optimizer.state_dict(), and load it" in text
     assert "train.py:31, when 20 steps were done" in text
+
+
+def test_what_an_answer_rests_on_and_what_is_not_known_is_said() -> None:
+    """Each kill with its files and their steps; where nobody knows what is missing, what was tried and what to do."""
+    unknown = replace(WRONG, missing=(), lacks=(Lacks("best", "counter", "0.9", "inf"),))
+    ended = replace(RIGHT, loaded=(("best.pt", 5), ("last.pt", 10)), is_to_the_end=True)
+    text = resume_text(resumption(ended, unknown))
+
+    assert (
+        "killed after step 12, loaded best.pt of 5 steps, last.pt of 10 steps: 30 steps compared, and what was" in text
+    )
+    assert (
+        "not known: given back, it is no cure: best is inf in the first resumed step, and was 0.9 there; "
+        "look at what the script does between the load and that step"
+    ) in text
 
 
 def test_the_page_shows_the_same() -> None:

@@ -52,13 +52,14 @@ def rows(first: int, last: int, change: Change = lambda row, columns: None) -> l
     return found
 
 
-def track(folder: Path, content: Sequence[Row], rank: int = 0) -> Track:
-    """The rows as a recording."""
+def track(folder: Path, content: Sequence[Row], rank: int = 0, end: Row | None = None) -> Track:
+    """The rows as a recording, which is complete where it has an `end`."""
     folder.mkdir(parents=True, exist_ok=True)
     writer = Writer(folder, rank)
-    for step, row in enumerate(content):
-        writer.write(step, "step", {name: Column(tuple(own), [*own.values()]) for name, own in row.items()})
-    writer.close(complete=False)
+    for step, row in enumerate([*content, *([] if end is None else [end])]):
+        columns = {name: Column(tuple(own), [*own.values()]) for name, own in row.items()}
+        writer.write(step, "step" if step < len(content) else "end", columns)
+    writer.close(complete=end is not None)
     return Track(Recording(writer.path))
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from samebits.resuming.experiments import _Looked, _Trying
 from samebits.resuming.missing import likely, not_resumed, suspected, told
-from samebits.resuming.tracks import Side, first_divergence
-from samebits.resuming.verdict import Missing
+from samebits.resuming.tracks import Side, first_divergence, start_of
+from samebits.resuming.verdict import Missing, SavedCheckpoint
 from samebits.runfolder.notes import BatchFetched, Lacks
-from tests.resuming.by_hand import SAVED, STEPS, Change, Row, begun_after, digest, fetched, row_of, side
+from tests.resuming.by_hand import SAVED, STEPS, Change, Row, begun_after, digest, fetched, row_of, rows, side, track
 
 
 def found(one: Side, *others: Side) -> list[Missing]:
@@ -59,6 +62,56 @@ def test_parameters_that_are_no_steps_own(tmp_path: Path) -> None:
 
     assert not one.start.has_parameters
     assert states(one) == ["parameters"]
+
+
+@pytest.mark.parametrize("change", [begun_with(fc_weight=1), spoiled("batch"), spoiled("loss", "rng"), spoiled("loss")])
+@pytest.mark.parametrize("is_aside", [True, False])
+def test_a_checkpoint_that_was_written_while_the_training_went_on(
+    tmp_path: Path, change: Change, is_aside: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever differs first where it is loaded, and nothing that is given back explains it: the file is torn."""
+
+    def helps(_: _Trying, restored: object, what: str, *__: object) -> bool:
+        # Its parameters are of later steps, so the data of these would fit them.
+        assert not (is_aside and what == "position")
+        return False
+
+    monkeypatch.setattr(_Trying, "_helps", helps)
+    data = fetched(SAVED, STEPS, {row: SAVED + row - 4 for row in range(STEPS)})
+    looked = _Looked([side(tmp_path, change, b_fetched=data)], SavedCheckpoint(), True, [], is_aside=is_aside)
+    stopped: Any = SimpleNamespace(run=SimpleNamespace(path=tmp_path))
+    missing = _Trying(None, stopped, None, looked).all()  # type: ignore[arg-type]
+
+    assert looked.sides[0].start.step == SAVED
+    assert any("saved in another thread" in one.evidence for one in missing) == is_aside
+    assert not is_aside or [(one.state, one.confirmed) for one in missing] == [("parameters", False)]
+
+
+def test_networks_that_are_trained_in_turns(tmp_path: Path) -> None:
+    """As those of a GAN, of which each step trains one: both are parameters, at the save and where one is lost."""
+
+    def turns(folder: str, first: int, other: int = 0) -> Any:
+        found = rows(first, STEPS)
+        for step, row in enumerate(found, first):
+            row["param"] = {("g.weight", "d.weight")[step % 2]: digest(step)}
+        found[0]["init"] = {f"{name}.weight": digest(first - 1 - age) + other * age for age, name in enumerate("dg")}
+        return track(tmp_path / folder, found)
+
+    whole = turns("a", 0)
+
+    assert start_of(whole, turns("b", SAVED), SAVED, SAVED + 3).has_parameters
+    assert not start_of(whole, turns("c", SAVED, other=1), SAVED, SAVED + 3).has_parameters
+
+
+def test_what_is_saved_once_at_the_end_counts(tmp_path: Path) -> None:
+    """As an average of the weights is: where every step agrees, it is compared."""
+    a = track(tmp_path / "a", rows(0, STEPS), end={"artifact": {"0.average": 1}})
+    same, other = (
+        track(tmp_path / f"b{value}", rows(SAVED, STEPS), end={"artifact": {"0.average": value}}) for value in (1, 2)
+    )
+
+    assert Side(a, same, start_of(a, same, SAVED, SAVED + 3)).first() is None
+    assert Side(a, other, start_of(a, other, SAVED, SAVED + 3)).first() is not None
 
 
 def test_initial_parameters_are_no_resume(tmp_path: Path) -> None:

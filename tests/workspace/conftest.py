@@ -47,6 +47,8 @@ class Runs:
         self.home.mkdir(parents=True)
         self.space = Workspace(self.home, share=share)
         self.count = 0
+        # By the last one, as the user calls it.
+        self.made: set[str] = set()
 
     def run(self, code: str, *, spec: RunSpec | None = None, keep: bool = False, words: Sequence[str] = ()) -> Any:
         """What the script printed."""
@@ -54,6 +56,7 @@ class Runs:
         number = self.count
 
         def finish(outcome: Outcome, place: Any) -> None:
+            self.made = {*self.space.products(place, [])}
             if keep:
                 self.space.keep(place, number)
 

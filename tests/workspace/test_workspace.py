@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from samebits.base.errors import StorageError
-from samebits.runfolder.notes import Carried, Reached, Witnessed, read_notes
+from samebits.runfolder.notes import Carried, Files, Reached, Variable, Witnessed, read_notes
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace import trees
 from samebits.workspace.workspace import Workspace, clear, clear_others, temporary_of, volume
@@ -220,6 +220,19 @@ def test_a_run_begins_in_what_another_one_left(folder: Path) -> None:
     assert runs.space.left_by == 1
 
 
+def test_what_a_run_has_made_is_found_whoever_wrote_it(folder: Path, mode: str) -> None:
+    """By another program or in C, where Python hears nothing of it; what it has only read is not among it."""
+    write(folder, {"read": "1", "changed": "2"})
+    runs = Runs(folder)
+    runs.run(
+        "import sys\nopen('read').read()\n"
+        "os.system(f'mkdir d; echo 3 > d/new; echo 4 >> changed; echo 5 > {sys.argv[1]}/own')",
+        words=["{run}"],
+    )
+
+    assert runs.made == {f"{folder}/d/new", f"{folder}/changed", "{run}/own"}
+
+
 # Every way in which a script asks for what it writes later; the others are harmless.
 WAYS = """
 import os, sqlite3
@@ -264,6 +277,23 @@ def test_what_is_asked_for_and_written_later_is_noted_with_its_line(folder: Path
     }
     assert {(note.how, Path(note.path).name, note.asked.line) for note in notes} == marks
     assert {note.asked.path for note in notes} == {str(folder / "ways.py")}
+
+
+def test_what_a_script_asks_of_its_environment_is_noted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of variables without values, and texts, such as code; not data, what it writes, or all variables."""
+    code = (
+        "import os\nos.environ.get('LR'), os.getenv('NONE'), {**os.environ}\n"
+        "exec(open('c.py').read()); open('data', 'rb').read(); open('own', 'w').write('1'); open('own').read()"
+    )
+    write(folder, {"it.py": code, "c.py": "lr = 1", "data": "\0"})
+    monkeypatch.setenv("LR", "0.123")
+    runs = Runs(folder)
+    runs.run("import runpy; runpy.run_path('it.py')")
+    run = runs.home / "1-run"
+
+    assert {note.name for note in read_notes(run, Variable)} == {"LR", "NONE"}
+    assert [note.texts for note in read_notes(run, Files)] == [(f"{folder}/it.py", f"{folder}/c.py")]
+    assert not any("0.123" in path.read_text() for path in run.glob("journal*"))
 
 
 def test_what_no_copy_keeps_apart_is_noted(folder: Path) -> None:

@@ -40,15 +40,12 @@ class _Epoch:
 
 
 class _Loader:
-    """A loader that was iterated.
+    """A loader that was iterated so many `times`.
 
     Args:
         number: in the order in which they were first iterated.
         kind: the same for those that are known by the same.
         data: what it loads.
-
-    Attributes:
-        times: how often it was iterated.
     """
 
     def __init__(self, number: int, kind: int, data: object) -> None:
@@ -116,9 +113,9 @@ class Fetches:
         if self._epochs.setdefault(iterator, _Epoch()).draws is None:
             self._states = generator_states()
 
-    def drawn(self, indices: object, iterator: object) -> None:
+    def drawn(self, indices: object, iterator: Any) -> None:
         epoch = self._epochs.setdefault(iterator, _Epoch())
-        epoch.waiting.append(_digest(indices))
+        epoch.waiting.append(_digest(_meant(iterator._dataset, indices)))
         if epoch.draws is None:
             epoch.draws = generator_states() != self._states
 
@@ -162,6 +159,19 @@ def _size(dataset: Any) -> int:
         return 0 if isinstance(dataset, torch.utils.data.IterableDataset) else len(dataset)
     except Exception:  # it is the user's, and need not have one
         return 0
+
+
+def _meant(dataset: Any, indices: object) -> object:
+    """The samples that those of a subset stand for: the rest of an epoch counts from 0, and is not its beginning."""
+    while type(dataset) is torch.utils.data.Subset and isinstance(indices, list):
+        own, dataset = dataset.indices, dataset.dataset
+        if torch.is_tensor(own) or type(own).__module__ == "numpy":
+            indices = [int(own[one]) for one in indices]
+        elif isinstance(own, list | tuple | range):
+            indices = [own[one] for one in indices]
+        else:
+            break  # of the user's own, which is not asked
+    return indices
 
 
 def _digest(indices: object) -> str:

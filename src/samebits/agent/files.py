@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -113,7 +114,7 @@ class FilesWatched:
     def texts(self) -> list[str]:
         """Files of the working folder that were there already and were read as text before the first step."""
         found = [path for path in self._texts if path not in self._written and is_in(path, self._place.start)]
-        return [self._place.home_of(path) for path in found]
+        return [self._place.home_of(path) for path in found if os.path.isfile(path) and _is_text(path)]
 
     def heard(self, event: str, arguments: tuple[object, ...]) -> None:
         """Whatever Python says it is about to do.
@@ -143,8 +144,8 @@ class FilesWatched:
             return
         if not flags & (_ANEW | os.O_WRONLY):
             self._ask("listed" if os.path.isdir(full) else "read", full)
-            is_text = isinstance(mode, str) and "b" not in mode and full in self._asked
-            if is_text and len(self._texts) < MOST_NOTES and not self.steps():
+            # `open` says that it reads, and not that it reads text: the content tells.
+            if isinstance(mode, str) and full in self._asked and len(self._texts) < MOST_NOTES and not self.steps():
                 self._texts[full] = None
         if flags & os.O_EXCL and flags & os.O_CREAT:
             self._ask("made", full)
@@ -371,6 +372,13 @@ class FilesWatched:
             return original(path, *args, **kwargs)
 
         return opening
+
+
+def _is_text(path: str) -> bool:
+    """As git takes it: data have a zero among their first bytes."""
+    with suppress(OSError), open(path, "rb") as file:
+        return b"\0" not in file.read(8000)
+    return False
 
 
 class _NoRoomError(Exception):

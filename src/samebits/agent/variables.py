@@ -21,18 +21,11 @@ def watch_variables(journal: Journal) -> None:
     kind, known = type(os.environ), set[str]()
     original = kind.__getitem__
 
-    def note(variables: os._Environ[str], name: str) -> None:
-        known.add(name)
-        try:
-            value: str | None = original(variables, name)
-        except KeyError:
-            value = None
-        journal.note(Variable.of(name, value))
-
     def asked(variables: os._Environ[str], name: str) -> str:
         with suppress(Exception):
             if name not in known and _is_asked_for(sys._getframe(1)):
-                note(variables, name)
+                known.add(name)
+                journal.note(Variable.of(name, variables.get(name)))
         try:
             return original(variables, name)
         except BaseException as error:

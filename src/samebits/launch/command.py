@@ -34,7 +34,7 @@ def parse_command(words: Sequence[str]) -> Command:
     """The command behind what was typed; `train.py --lr 3` is short for `python train.py --lr 3`.
 
     Raises:
-        UsageError: nothing was typed.
+        UsageError: nothing was typed, or this is no system on which runs can be made.
         CommandNotFoundError: the script or the program does not exist.
         InjectionError: Python is started so that it ignores the way samebits comes in (-I, -E, -S).
     """
@@ -56,6 +56,8 @@ _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 def _refuse_unsupported(words: Sequence[str]) -> None:
     """What people type who mean a command that could be run: said with the words that would run it."""
     name, rest = words[0], shlex.join(words[1:])
+    if sys.platform == "win32":
+        raise UsageError("samebits makes its runs on Linux, and this is Windows", "start it in WSL, or in a container")
     if os.path.exists(name) or shutil.which(name) is not None:
         if name.endswith(".ipynb"):
             hint = f"turn it into a script: jupyter nbconvert --to script {shlex.quote(name)}"

@@ -167,9 +167,10 @@ class _Measuring:
         if not outcome.succeeded:
             raise ScriptFailedError(f"the script failed with nothing pinned: {arm.failure()}", "run it by itself first")
         steps = max((one.steps for one in outcome.folder.recordings()), default=0)
-        fewer = f", or give --warm-up {max(2, steps // 2)}" if 3 < steps <= 2 * self.request.warm_up else ""
+        warm_up, fewer = self.request.warm_up, max(2, steps // 2)
+        other = f", or a few more than {fewer} with --warm-up {fewer}" if fewer < warm_up else ""
         raise NothingTrainedError(
-            f"with nothing pinned {arm.failure()}", f"let it take more than {self.request.warm_up} steps{fewer}"
+            f"with nothing pinned {arm.failure()}", f"let it take more than {warm_up} steps{other}"
         )
 
     def _left(self) -> float:

@@ -280,11 +280,13 @@ class _Trying:
         found: dict[State, Missing] = {}
         while (first := self.looked.first()) is not None:
             said = suspected(*first, {one.a.rank: one for one in self.looked.sides})
-            if self.looked.is_aside and first[1] == 0 and {"position", "parameters"} & {one.state for one in said}:
+            torn = [Missing("parameters", _ASIDE, first[0].a.rank)] if self.looked.is_aside and first[1] == 0 else []
+            if {"position", "parameters"} & {one.state for one in said}:
                 # What is older than the parameters is right, and these were still trained.
-                said = [replace(said[0], state="parameters", evidence=_ASIDE)]
+                said = torn or said
             confirmed = self._next(first, said)
             if not confirmed:
+                said = torn or said
                 # What is only suspected is told of where nothing is known, not of what may follow from what is.
                 found |= {} if found else {one.state: one for one in said}
                 break

@@ -7,7 +7,6 @@ are copied, too: that takes neither time nor space (ioctl_ficlone(2)).
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from collections import deque
@@ -17,6 +16,9 @@ from dataclasses import dataclass, field
 
 from samebits.runfolder.removal import remove
 from samebits.workspace.place import is_in
+
+with suppress(ImportError):  # on Windows, where answers can be read, and no runs be made
+    import fcntl
 
 # What comes after so many files or bytes is linked.
 MOST_FILES, MOST_BYTES = 10_000, 10**9
