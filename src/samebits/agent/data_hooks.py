@@ -22,11 +22,12 @@ class DataHooks:
 
     def __init__(self, recorder: Rows) -> None:
         self.recorder = recorder
-        self.saves = Saves(recorder.safely(self.saved))
 
     def install(self, stack: ExitStack) -> None:
         """Be called around every batch that a loader makes, and when something is saved."""
-        self.saves.install(stack)
+        watching = self.recorder.interruption
+        passed = None if watching is None else watching.passed
+        Saves(self.recorder.safely(self.saved), passed).install(stack)
         iterator = torch.utils.data.dataloader._BaseDataLoaderIter
         made, failed = self.recorder.safely(self.batch_made), self.batch_failed
         stack.callback(listen(iterator, "__next__", before=self.before_batch, after=made, failed=failed))

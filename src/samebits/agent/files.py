@@ -37,8 +37,31 @@ _NOT_DATA = ("__pycache__", "torchinductor_", f"{os.sep}.triton{os.sep}", f"{os.
 # Of more paths nobody remembers whether they were asked for; and of more of either sort nothing is noted.
 _MOST_ASKED, MOST_NOTES = 10_000, 1_000
 
-_busy = threading.local()
+# Files whose content was looked into as it was saved.
+looked_into: set[str] = set()
 _watching: list[FilesWatched] = []
+
+
+class _Here(threading.local):
+    """What a thread is doing.
+
+    Attributes:
+        is_busy: it notes what it saw, and opens files of samebits' own.
+        calls: of functions that save or load, each with whether its content is looked into, and what is told of it.
+    """
+
+    is_busy = False
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[bool, Any]] = []
+
+    @property
+    def is_saving(self) -> bool:
+        """Whether it is in a function that saves, which opens files of its own."""
+        return any(is_saving for is_saving, _ in self.calls)
+
+
+here = _Here()
 
 
 def writes_unseen(path: str) -> None:
@@ -55,17 +78,12 @@ def is_preparation(path: str) -> bool:
     return bool(path) and any(watched.is_preparing() for watched in _watching)
 
 
-def is_looking() -> bool:
-    """Whether this thread is noting what it saw, and opens files of samebits' own."""
-    return bool(getattr(_busy, "is_busy", False))
-
-
 class FilesWatched:
     """Watches what this process does with files, from now on until it ends.
 
     Args:
         journal: of the process.
-        place: of the run.
+        place: of the run; without a home no other run looks, and only files count that nobody looks into.
         is_later: it begins in what an earlier run has left, so whatever it reads is noted.
     """
 
@@ -75,14 +93,22 @@ class FilesWatched:
         own = (place.seen_home or place.home, place.temporary, place.files)
         self._own = tuple(one + os.sep for one in own if one)
         self._exists = os.path.lexists
-        # How many steps were done, as soon as anybody counts them.
+        # How many steps were done; 0 before anybody counts them.
         self.steps: Callable[[], int] = lambda: 0
+        # Files that the program's own lines opened to write to since somebody counts.
+        self._opened_to_write: dict[str, None] | None = None
+        self._unnamed = (str(journal.folder) + os.sep, "/dev/", "/proc/")
         self._asked: dict[str, tuple[str, Site | None, int]] = {}
         # Path → the line that wrote there first; and those whose content is all this run's own.
         self._written: dict[str, Site | None] = {}
         self._missed, self._anew, self._noted = set[str](), set[str](), set[str]()
         self._texts: dict[str, None] = {}
-        self._acts: dict[str, Callable[..., None]] = {
+        self._acts: dict[str, Callable[..., None]] = {"open": self._opens_to_write}
+        if place.home:
+            self._acts = self._all_acts()
+
+    def _all_acts(self) -> dict[str, Callable[..., None]]:
+        return {
             "open": self._opened,
             "os.listdir": self._listed,
             "os.scandir": self._listed,
@@ -102,6 +128,8 @@ class FilesWatched:
     def install(self) -> None:
         """Begin."""
         sys.addaudithook(self.heard)
+        if not self._place.home:
+            return
         _watching.append(self)
         when_loaded("h5py.h5f", self._watch_hdf5)
         for name in ("stat", "lstat"):
@@ -110,6 +138,15 @@ class FilesWatched:
     def is_preparing(self) -> bool:
         """Whether something was asked for and not there, and no step is done."""
         return bool(self._missed) and self.steps() == 0
+
+    def begin_recording(self, steps: Callable[[], int]) -> None:
+        """From now on steps are counted, and files count that nobody looks into."""
+        self.steps, self._opened_to_write = steps, {}
+
+    def unseen(self) -> list[str]:
+        """Files that were written and not looked into, as one would type them; those that are gone again are not."""
+        found = [path for path in self._opened_to_write or () if path not in looked_into and os.path.isfile(path)]
+        return [os.path.relpath(path) if path.startswith(os.getcwd() + os.sep) else path for path in found]
 
     def texts(self) -> list[str]:
         """Files of the working folder that were there already and were read as text before the first step."""
@@ -123,9 +160,9 @@ class FilesWatched:
             OSError: it would write to the user's own file, and there is no room for a copy of it.
         """
         act = self._acts.get(event)
-        if act is None or getattr(_busy, "is_busy", False):
+        if act is None or here.is_busy:
             return
-        _busy.is_busy = True
+        here.is_busy = True
         try:
             act(*arguments)
         except _NoRoomError as error:
@@ -133,12 +170,13 @@ class FilesWatched:
         except Exception:  # what we cannot make sense of is the program's business, and goes on
             return
         finally:
-            _busy.is_busy = False
+            here.is_busy = False
 
     # ---- what happens to files
 
     def _opened(self, path: object, mode: object = None, flags: Any = 0, *_: object) -> None:
         full, is_writing = self._full(path), bool(flags & _WRITING)
+        self._opens_to_write(path, mode, flags)
         # A file without a name is opened by its folder.
         if full is None or (is_writing and os.path.isdir(full)):
             return
@@ -151,6 +189,14 @@ class FilesWatched:
             self._ask("made", full)
         if is_writing:
             self._change(full, is_anew=bool(flags & _ANEW))
+
+    def _opens_to_write(self, path: object, mode: object = None, flags: Any = 0, *_: object) -> None:
+        known = self._opened_to_write
+        if known is None or not flags & _WRITING or not isinstance(path, str | os.PathLike) or here.is_saving:
+            return
+        name = os.path.abspath(os.fsdecode(path))
+        if not name.startswith(self._unnamed) and name not in known and user_site() is not None:
+            known[name] = None
 
     def _listed(self, path: object = None, *_: object) -> None:
         full = self._full("." if path is None or path == "" else path)
@@ -337,8 +383,8 @@ class FilesWatched:
 
     def _asking(self, original: Callable[..., object]) -> Callable[..., object]:
         def asked(path: object, *args: object, **kwargs: Any) -> Any:
-            if not getattr(_busy, "is_busy", False):
-                _busy.is_busy = True
+            if not here.is_busy:
+                here.is_busy = True
                 try:
                     full = self._full(path, kwargs.get("dir_fd") or -1)
                     if full is not None:
@@ -346,7 +392,7 @@ class FilesWatched:
                 except Exception:
                     pass  # as in `heard`
                 finally:
-                    _busy.is_busy = False
+                    here.is_busy = False
             return original(path, *args, **kwargs)
 
         return asked

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 from weakref import ref
 
@@ -10,9 +10,14 @@ Value = TypeVar("Value")
 
 
 class Identities(Generic[Value]):
-    """A dictionary whose keys are objects themselves, however they compare, and are not held alive by it."""
+    """A dictionary whose keys are objects themselves, however they compare, and are not held alive by it.
 
-    def __init__(self) -> None:
+    Args:
+        died: called with the value of one that has died, in whatever thread and place it died.
+    """
+
+    def __init__(self, died: Callable[[Value], None] = lambda _: None) -> None:
+        self._died = died
         self._known: dict[int, tuple[ref[object], Value]] = {}
 
     def get(self, thing: object) -> Value | None:
@@ -32,13 +37,18 @@ class Identities(Generic[Value]):
             if thing is not None:
                 yield thing, value
 
+    def values(self) -> list[Value]:
+        """In the order in which they came."""
+        return [value for _, value in list(self._known.values())]
+
     def _dropper(self, number: int) -> Any:
-        known = self._known
+        known, died = self._known, self._died
 
         def drop(dead: object) -> None:
             found = known.get(number)
             if found is not None and found[0] is dead:
                 del known[number]
+                died(found[1])
 
         return drop
 

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from torch.nn.parameter import is_lazy
 
-from samebits.agent.checkpoints import Checkpoints, Passage
 from samebits.agent.fetches import Fetches
 from samebits.agent.giving_back import GivingBack, Keeping
 from samebits.agent.lanes import Lane
 from samebits.agent.listening import Named
 from samebits.agent.log import Log
 from samebits.agent.models import CALLED
+from samebits.agent.saves import Passage
 from samebits.base.errors import SamebitsError
 from samebits.base.ranks import current_world
 from samebits.base.sites import at_home
-from samebits.runfolder.notes import Interrupted
+from samebits.runfolder.notes import Interrupted, Loaded, Saved
 from samebits.runfolder.spec import AVERAGED, ResumeSpec
 
 if TYPE_CHECKING:
@@ -42,32 +42,44 @@ class Interruption:
     def __init__(self, recorder: Rows, spec: ResumeSpec) -> None:
         self.recorder, self.spec = recorder, spec
         self.fetches = Fetches(recorder)
-        self.checkpoints = Checkpoints(recorder, self.saved, self.loaded)
         self._asked = 0.0
         self.giving_back: GivingBack | None = None
         self.keeping = None if spec.keep_at is None else Keeping(recorder)
 
     def install(self, stack: ExitStack) -> None:
-        """Watch what is saved, loaded and fetched."""
-        self.checkpoints.install(stack)
+        """Watch what is fetched."""
         self.fetches.install(stack)
         if self.spec.restored is not None:
             self.giving_back = GivingBack(self.recorder, self.spec.restored, self.fetches)
             self.giving_back.install(stack)
 
-    def saved(self, passage: Passage, steps: int) -> None:
+    def passed(self, passage: Passage) -> None:
+        """Something was saved or loaded."""
+        if self.recorder.is_active():
+            self.recorder.safely(self._note)(passage)
+
+    def _note(self, passage: Passage) -> None:
         log = self.recorder.main.log
+        path = at_home(passage.path) if passage.path else ""
+        about = path, log.step, passage.what, passage.site, log.rank, _identity(passage.path)
+        if passage.direction == "saved":
+            is_aside = threading.get_ident() != self.recorder.thread
+            self._saved(Saved(*about, log.counts, is_aside), passage.path)
+            return
+        self.recorder.journal.note(Loaded(*about))
+        if self.giving_back is not None:
+            self.giving_back.loaded()
+
+    def _saved(self, note: Saved, path: str) -> None:
+        self.recorder.journal.note(note)
+        log, steps = self.recorder.main.log, note.steps
         if log.ending is not None:
             log.ending.saved(steps)
         self._keep(steps)
         torn = self.spec.torn_save
-        if torn is not None and steps >= torn and os.path.isfile(passage.path):
-            os.truncate(passage.path, os.path.getsize(passage.path) // 2)
-            self._kill(log, torn=at_home(passage.path))
-
-    def loaded(self, passage: Passage) -> None:
-        if self.giving_back is not None:
-            self.giving_back.loaded()
+        if torn is not None and steps >= torn and os.path.isfile(path):
+            os.truncate(path, os.path.getsize(path) // 2)
+            self._kill(log, torn=note.path)
 
     def called(self) -> None:
         """A model is called that is not called by another one."""
@@ -104,7 +116,8 @@ class Interruption:
         """Called when the row of a step was closed."""
         self._keep(log.step)
         if log.step in self.spec.saved_at:
-            self.checkpoints.saved_unseen(log.step)
+            # The program is said to have saved by now.
+            self._saved(Saved("", log.step, "--saved-at", None, log.rank, "", log.counts), "")
         if self.giving_back is not None:
             self.giving_back.close()
         last, asked = log.step - 1, self.spec.stop_after
@@ -144,3 +157,12 @@ class Interruption:
                 end = time.monotonic() + WAIT_SECONDS
                 while len(list(self.recorder.folder.glob("stopped.*"))) < world_size and time.monotonic() < end:
                     time.sleep(0.01)
+
+
+def _identity(path: str) -> str:
+    """What stays the same when a file is moved: its number, and when it was written to."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return ""
+    return f"{found.st_ino}:{found.st_mtime_ns}"

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from weakref import ref
 
 from torch.nn.parameter import is_lazy
 
@@ -91,9 +90,8 @@ class Models:
     """
 
     def __init__(self, last_look: Callable[[Holder], None]) -> None:
-        self.last_look = last_look
         self._tops: Identities[str] = Identities()
-        self._holders: dict[int, tuple[Any, Holder]] = {}
+        self._holders: Identities[Holder] = Identities(last_look)
         self._names: Identities[tuple[str, int]] = Identities()
         self._counts: Counter[str] = Counter()
         self._order = itertools.count()
@@ -112,7 +110,7 @@ class Models:
         if module in self._tops:
             return False
         holding = [inner for _, inner in inner_modules(module) if _holds_tensors(inner)]
-        return bool(holding) and all(self._known(inner) is None for inner in holding)
+        return bool(holding) and all(inner not in self._holders for inner in holding)
 
     def meet(self, module: torch.nn.Module) -> list[Named]:
         """Name the tensors of a module that is called for the first time; its parameters that are new.
@@ -143,7 +141,7 @@ class Models:
         for module, prefix in self._tops.alive():
             inner = [(path, one) for path, one in inner_modules(module) if _holds_tensors(one)]
             found += self._take([one for one in inner if self._stage(one[1]) < CALLED], prefix, CALLED)
-            found += self._named([holder for _, one in inner if (holder := self._known(one)) is not None], CALLED)
+            found += self._named([holder for _, one in inner if (holder := self._holders.get(one)) is not None], CALLED)
         return found
 
     def _prefix(self, module: torch.nn.Module) -> str:
@@ -157,12 +155,8 @@ class Models:
         self._counts[what] += 1
         return number
 
-    def _known(self, module: torch.nn.Module) -> Holder | None:
-        found = self._holders.get(id(module))
-        return found[1] if found is not None and found[0]() is module else None
-
     def _stage(self, module: torch.nn.Module) -> int:
-        known = self._known(module)
+        known = self._holders.get(module)
         return -1 if known is None else known.stage
 
     def _take(self, modules: Iterable[tuple[str, torch.nn.Module]], prefix: str, stage: int) -> list[Named]:
@@ -170,11 +164,11 @@ class Models:
         held = []
         for path, module in modules:
             name = self._free(f"{prefix}{path}." if path else prefix)
-            holder = self._known(module)
+            holder = self._holders.get(module)
             if holder is None:
                 passing = vars(module).get("_non_persistent_buffers_set", ())
                 holder = Holder(name, next(self._order), module._parameters, module._buffers, passing, stage)
-                self._holders[id(module)] = (ref(module, self._ender(id(module))), holder)
+                self._holders.set(module, holder)
             holder.name, holder.stage = name, stage
             self._has_new_copies |= stage == COPIED
             held.append(holder)
@@ -200,15 +194,6 @@ class Models:
 
     # ---- what became of them
 
-    def _ender(self, number: int) -> Callable[[object], None]:
-        def end(dead: object) -> None:
-            found = self._holders.get(number)
-            if found is not None and found[0] is dead:
-                del self._holders[number]
-                self.last_look(found[1])
-
-        return end
-
     def parameters(self) -> list[Named]:
         """Those of modules that were called, each once."""
         found: dict[int, Named] = {}
@@ -220,13 +205,13 @@ class Models:
 
     def holders(self) -> list[Holder]:
         """Those whose modules live, in the order in which they were met."""
-        return sorted((holder for _, holder in list(self._holders.values())), key=lambda holder: holder.order)
+        return sorted(self._holders.values(), key=lambda holder: holder.order)
 
     def changed_buffers(self) -> list[Named]:
         """Buffers of modules that were called, where they changed."""
         return [
             named
-            for _, holder in list(self._holders.values())
+            for holder in self._holders.values()
             if holder.buffers and holder.stage == CALLED
             for named in holder.changed_buffers()
         ]
@@ -236,7 +221,7 @@ class Models:
         if not self._has_new_copies:
             return []
         self._has_new_copies = False
-        return [one for _, one in list(self._holders.values()) if one.stage == COPIED and one.at_first is None]
+        return [one for one in self._holders.values() if one.stage == COPIED and one.at_first is None]
 
 
 def holds_any(module: torch.nn.Module) -> bool:

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
-from weakref import ref
 
 import torch
 
@@ -68,19 +67,19 @@ class Optimizers:
     """
 
     def __init__(self, models: Models, last_look: Callable[[HeldOptimizer], None]) -> None:
-        self.models, self.last_look = models, last_look
-        self._held: dict[int, tuple[Any, HeldOptimizer]] = {}
+        self.models = models
+        self._held: Identities[HeldOptimizer] = Identities(last_look)
         self._names: Identities[str] = Identities()
         self._numbers = itertools.count()
 
     def meet(self, optimizer: torch.optim.Optimizer) -> HeldOptimizer:
         """What is held of it, as it is now."""
-        found = self._held.get(id(optimizer))
-        if found is None or found[0]() is not optimizer:
+        held = self._held.get(optimizer)
+        if held is None:
             held = HeldOptimizer(optimizer.state, optimizer.param_groups)
-            self._held[id(optimizer)] = found = (ref(optimizer, self._ender(id(optimizer))), held)
-        found[1].state, found[1].groups = optimizer.state, optimizer.param_groups
-        return found[1]
+            self._held.set(optimizer, held)
+        held.state, held.groups = optimizer.state, optimizer.param_groups
+        return held
 
     def named(self, held: HeldOptimizer) -> tuple[list[Named], list[Named]]:
         """Its parameters with their names; and all tensors that were named for the first time on that occasion."""
@@ -108,14 +107,4 @@ class Optimizers:
 
     def all(self) -> list[HeldOptimizer]:
         """Those that live; the unused ones last."""
-        held = [one for _, one in list(self._held.values())]
-        return sorted(held, key=lambda one: len(self._held) if one.number is None else one.number)
-
-    def _ender(self, number: int) -> Callable[[object], None]:
-        def end(dead: object) -> None:
-            found = self._held.get(number)
-            if found is not None and found[0] is dead:
-                del self._held[number]
-                self.last_look(found[1])
-
-        return end
+        return sorted(self._held.values(), key=lambda one: (one.number is None, one.number or 0))

@@ -69,7 +69,7 @@ def start(plan_path: str) -> None:
     if place is not None and place.home and plan.record:
         from samebits.agent.files import FilesWatched
 
-        agent.files = FilesWatched(journal, place, is_later=plan.begins == "left")
+        agent.files = FilesWatched(journal, place, plan.begins == "left")
         agent.files.install()
         watch_variables(journal)
     atexit.register(agent.safely(agent.at_end))
@@ -126,7 +126,6 @@ class _Agent:
         self.plan, self.journal, self.treatment = plan, journal, treatment
         self.pid = os.getpid()
         self.has_met_torch = False
-        self.written: Any = None
         self.files: Any = None
 
     def safely(self, action: Callable[..., None]) -> Callable[..., None]:
@@ -156,15 +155,16 @@ class _Agent:
         factors = {one.name: InEffect(one.mode, one.observation.value) for one in status()}
         self.journal.note(Observed(versions, factors, current_rank(), user_script()))
         if self.plan.record:
+            from samebits.agent.files import FilesWatched
             from samebits.agent.recorder import Recorder
-            from samebits.agent.written import WrittenFiles
 
             recorder = Recorder(self.journal.folder, self.plan, self.journal)
             recorder.install()
             recorder.stay_to_the_end()
-            if self.files is not None:
-                self.files.steps = lambda: recorder.main.log.step
-            self.written = WrittenFiles(self.journal.folder)
+            if self.files is None:
+                self.files = FilesWatched(self.journal, Place("", ""))
+                self.files.install()
+            self.files.begin_recording(lambda: recorder.main.log.step)
             if self.plan.paced_from is not None and current_rank() in (None, 0):
                 from samebits.agent.pacer import Pacer
 
@@ -213,7 +213,7 @@ class _Agent:
             self.journal.note(Overridden(name, why))
 
     def _note_written(self) -> None:
-        names = [] if self.written is None else self.written.names()
+        names = [] if self.files is None else self.files.unseen()
         if names:
             self.journal.note(Unseen.written(names))
 

@@ -26,6 +26,7 @@ from samebits.agent.listening import Named
 from samebits.agent.log import Log
 from samebits.agent.models import Holder, Models
 from samebits.agent.optimizers import HeldOptimizer, Optimizers
+from samebits.agent.saves import Passage
 from samebits.agent.training import RecordedTraining
 from samebits.agent.used import what_was_used
 from samebits.factors import imports
@@ -63,6 +64,8 @@ class Interrupts(Protocol):
     """What a run does that is stopped and goes on: told when a model is called and when a step has ended."""
 
     def called(self) -> None: ...
+
+    def passed(self, passage: Passage) -> None: ...
 
     def step_ended(self, log: Log) -> None: ...
 

@@ -1,147 +1,177 @@
-"""What a program saves: tensors, arrays, numbers and texts."""
+"""What a program saves: tensors, arrays, numbers and texts; and where checkpoints are watched, every save and load."""
 
 from __future__ import annotations
 
 import os
 import re
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from typing import Any
+from typing import Literal, NamedTuple
 
 import torch
 
-from samebits.agent.files import is_preparation, writes_unseen
+from samebits.agent.files import here, is_preparation, looked_into, writes_unseen
 from samebits.agent.listening import listen
 from samebits.agent.trees import attributes_of, leaves
-from samebits.base.sites import is_own_file, is_user_file
+from samebits.base.sites import Site, is_own_file, is_user_file, user_site
 from samebits.base.versions import without_version
 from samebits.factors.imports import forget, when_loaded
 
-# Files whose content was looked into as it was saved.
-looked_into: set[str] = set()
-# torch.save pickles, and np.savez calls np.save: what is saved counts once.
-_inside = threading.local()
+Direction = Literal["saved", "loaded"]
+# An argument of a function: its position and its name.
+Argument = tuple[int, str]
 
-Saved = Callable[[object], None]
-# From the arguments of a function that saves: what is saved, and to which file.
-Arguments = Callable[..., tuple[object, object]]
+
+class _Function(NamedTuple):
+    """A function that saves or loads.
+
+    Attributes:
+        file: where to, or from.
+        thing: what is saved; None where nothing of it is looked into.
+        direction: what is noted where checkpoints are watched; None for what saves none.
+    """
+
+    name: str
+    file: Argument
+    thing: Argument | None = None
+    direction: Direction | None = "saved"
+
+
+class Passage(NamedTuple):
+    """One call of such a function where checkpoints are watched.
+
+    Attributes:
+        direction: which way.
+        what: was called.
+        path: of the file, as the process sees it; empty where it has none.
+        site: the user's line.
+    """
+
+    direction: Direction
+    what: str
+    path: str
+    site: Site | None
+
+
+_FUNCTIONS: dict[str, tuple[_Function, ...]] = {
+    "torch": (_Function("save", (1, "f"), (0, "obj")), _Function("load", (0, "f"), None, "loaded")),
+    # What else goes through these is told apart where the notes are read.
+    "pickle": (_Function("dump", (1, "file"), (0, "obj")), _Function("load", (0, "file"), None, "loaded")),
+    "joblib": (_Function("dump", (1, "filename")), _Function("load", (0, "filename"), None, "loaded")),
+    "numpy": (
+        *(_Function(name, (0, "file"), (1, "arr")) for name in ("save", "savez", "savez_compressed")),
+        _Function("savetxt", (0, "fname"), (1, "X"), None),
+        _Function("load", (0, "file"), None, "loaded"),
+    ),
+    "safetensors.torch": (
+        _Function("save_file", (1, "filename"), (0, "tensors")),
+        _Function("save_model", (1, "filename"), (0, "model")),
+        _Function("load_file", (0, "filename"), None, "loaded"),
+        _Function("load_model", (1, "filename"), None, "loaded"),
+    ),
+    "safetensors.numpy": (_Function("save_file", (1, "filename"), (0, "tensor_dict"), None),),
+    "torch.distributed.checkpoint": (
+        _Function("save", (1, "checkpoint_id")),
+        _Function("async_save", (1, "checkpoint_id")),
+        _Function("load", (1, "checkpoint_id"), None, "loaded"),
+    ),
+}
 
 
 class Saves:
-    """Listens to the functions that save.
+    """Listens to functions that save and load: np.savez calls np.save, and the outermost counts.
 
     Args:
-        saved: called with what is saved.
+        saved: called with what is about to be saved.
+        passed: called after something was saved or loaded; None where checkpoints are not watched.
     """
 
-    def __init__(self, saved: Saved) -> None:
-        self.saved = saved
+    def __init__(self, saved: Callable[[object], None], passed: Callable[[Passage], None] | None) -> None:
+        self.saved, self.passed = saved, passed
 
     def install(self, undo: ExitStack) -> None:
         """Hook the functions of modules that are there, and of others as soon as they are."""
-        for module, functions in _FUNCTIONS.items():
-            action = self._hooker(functions, undo)
+        for module in _FUNCTIONS:
+            action = self._hooker(module, undo)
             when_loaded(module, action)
             undo.callback(forget, module, action)
 
-    def _hooker(
-        self, functions: Mapping[str, Callable[..., tuple[object, object]]], undo: ExitStack
-    ) -> Callable[[object], None]:
+    def _hooker(self, name: str, undo: ExitStack) -> Callable[[object], None]:
         def hook(module: object) -> None:
-            for name, arguments in functions.items():
-                if hasattr(module, name):
-                    undo.callback(listen(module, name, self._before(arguments), self._after, self._after))
+            for function in _FUNCTIONS[name]:
+                is_watched = self.passed is not None and function.direction is not None
+                if (function.thing or is_watched) and hasattr(module, function.name):
+                    before = self._before(f"{name}.{function.name}", function, is_watched)
+                    undo.callback(listen(module, function.name, before, self._after, self._failed))
 
         return hook
 
-    def _before(self, arguments: Arguments) -> Callable[..., None]:
+    def _before(self, what: str, function: _Function, is_watched: bool) -> Callable[..., None]:
         def before(*args: object, **kwargs: object) -> None:
-            depth = getattr(_inside, "depth", 0)
-            _inside.depth = depth + 1
-            if depth == 0:
-                try:
-                    thing, file = arguments(*args, **kwargs)
-                except TypeError:
-                    return  # The function itself will say what is wrong with its arguments.
-                if thing is not None:
-                    is_prepared = is_preparation(_path_of(file))
-                    _note_file(file)
-                    if not is_prepared:
-                        self.saved(thing)
+            file = _given(function.file, args, kwargs)
+            path = path_of(file)
+            is_inner = here.is_saving
+            direction = function.direction if is_watched else None
+            here.calls.append((function.thing is not None, direction and Passage(direction, what, path, user_site())))
+            thing = None if is_inner or function.thing is None else _saved_by(what, function.thing, args, kwargs)
+            if thing is not None:
+                is_prepared = is_preparation(path)
+                if path:
+                    looked_into.add(path)
+                    # torch.save and safetensors open files in C++ and Rust, where Python hears nothing of it.
+                    if isinstance(file, str | os.PathLike):
+                        writes_unseen(path)
+                if not is_prepared:
+                    self.saved(thing)
 
         return before
 
+    def _failed(self, *_: object) -> None:
+        here.calls.pop()
+
     def _after(self, *_: object) -> None:
-        _inside.depth = max(0, getattr(_inside, "depth", 0) - 1)
+        passage = here.calls.pop()[1]
+        if passage is not None and self.passed is not None and not any(outer for _, outer in here.calls):
+            self.passed(passage)
 
 
-def is_saving() -> bool:
-    """Whether this thread is in a function that saves, which opens files of its own."""
-    return getattr(_inside, "depth", 0) > 0
+def _given(argument: Argument, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
+    position, name = argument
+    return args[position] if len(args) > position else kwargs.get(name)
 
 
-def _path_of(file: object) -> str:
-    """Empty for what has no name."""
-    name = file if isinstance(file, str | os.PathLike) else getattr(file, "name", None)
-    return os.path.abspath(os.fsdecode(name)) if isinstance(name, str | os.PathLike) else ""
+def _saved_by(what: str, thing: Argument, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
+    """What a function was told to save; None where that is nothing of the program's own."""
+    if what.startswith("numpy.savez"):
+        named = {name: array for name, array in kwargs.items() if name != "file"}
+        return {f"arr_{number}": array for number, array in enumerate(args[1:])} | named
+    if what == "pickle.dump" and not _is_called_by_user():
+        return None
+    return _given(thing, args, kwargs)
 
 
-def _note_file(file: object) -> None:
-    name = _path_of(file)
-    if name:
-        looked_into.add(name)
-        # torch.save and safetensors open files in C++ and Rust, where Python hears nothing of it.
-        if isinstance(file, str | os.PathLike):
-            writes_unseen(name)
-
-
-def _first_then_file(obj: object, f: object = None, *_: object, **__: object) -> tuple[object, object]:
-    return obj, f
-
-
-def _file_then_array(
-    file: object = None, arr: object = None, *_: object, fname: object = None, X: object = None, **__: object
-) -> Any:
-    return (arr if X is None else X), (file if fname is None else fname)
-
-
-def _file_then_arrays(file: object = None, *arrays: object, **named: object) -> tuple[object, object]:
-    return {**{f"arr_{number}": array for number, array in enumerate(arrays)}, **named}, file
-
-
-def _tensors_then_file(
-    tensor_dict: object = None, filename: object = None, *_: object, model: object = None, **__: object
-) -> Any:
-    return (tensor_dict if model is None else model), filename
-
-
-def _pickled_by_user(obj: object, file: object = None, *_: object, **__: object) -> tuple[object, object]:
+def _is_called_by_user() -> bool:
     """Libraries pickle for themselves, to caches and to other processes; a program's own line saves."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and is_own_file(frame.f_code.co_filename):  # whoever listens to `pickle.dump`
+    while frame.f_back is not None and is_own_file(frame.f_code.co_filename):
         frame = frame.f_back
-    return (obj if is_user_file(frame.f_code.co_filename) else None), getattr(file, "name", None)
+    return is_user_file(frame.f_code.co_filename)
+
+
+def path_of(file: object) -> str:
+    """The absolute path of a file that was named or opened; empty where it has none."""
+    name = file if isinstance(file, str | os.PathLike) else getattr(file, "name", None)
+    if not isinstance(name, str | bytes | os.PathLike):
+        return ""
+    try:
+        return os.path.abspath(os.fsdecode(name))
+    except (OSError, ValueError):  # the current folder is gone
+        return ""
 
 
 # A key that begins with a separator: `.best./home/me/logs/version_3/epoch=1.ckpt`.
 _FOLDER = re.compile(r"\./(?:[^/]+/)*")
-
-_FUNCTIONS: dict[str, dict[str, Arguments]] = {
-    "torch": {"save": _first_then_file},
-    "pickle": {"dump": _pickled_by_user},
-    "numpy": {
-        "save": _file_then_array,
-        "savetxt": _file_then_array,
-        "savez": _file_then_arrays,
-        "savez_compressed": _file_then_arrays,
-    },
-    "safetensors.torch": {"save_file": _tensors_then_file, "save_model": _tensors_then_file},
-    "safetensors.numpy": {"save_file": _tensors_then_file},
-}
-
-
 _DECIDING = ("__getstate__", "__reduce__", "__reduce_ex__")
 
 

@@ -10,11 +10,11 @@ from functools import lru_cache
 from threading import get_ident
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
-from weakref import ref
 
 import torch
 from torch.autograd import graph
 
+from samebits.agent.identity import Identities
 from samebits.base.sites import is_user_file
 from samebits.runfolder.ops import Pass
 
@@ -73,8 +73,8 @@ class Places:
     def __init__(self) -> None:
         self._optimizer: _Called | None = None
         self._stack: list[_Called] = []
-        self._names: dict[int, tuple[Any, str]] = {}
-        self._parameters: dict[int, tuple[Any, str]] = {}
+        self._names: Identities[str] = Identities()
+        self._parameters: Identities[str] = Identities()
         # Every thread numbers the nodes that it makes from 0 (c10/core: SequenceNumber).
         self._forward: dict[tuple[int, int], _Forward] = {}
         self._thread = get_ident()
@@ -102,18 +102,18 @@ class Places:
                 pass
 
     def _name_of(self, module: object) -> str:
-        found = self._names.get(id(module))
-        if found is None or found[0]() is not module:
+        name = self._names.get(module)
+        if name is None:
             self._meet(module)
-            found = self._names[id(module)]
-        return found[1]
+            name = self._names.get(module)
+        return name or ""
 
     def _meet(self, module: Any) -> None:
         root, name = _as_the_user_calls_it(module) or (module, type(module).__name__)
         for path, inner in root.named_modules(prefix=name):
-            self._names[id(inner)] = (ref(inner), path)
+            self._names.set(inner, path)
         for path, parameter in root.named_parameters(prefix=name):
-            self._parameters[id(parameter)] = (ref(parameter), path)
+            self._parameters.set(parameter, path)
 
     # ---- operations
 
@@ -152,8 +152,7 @@ class Places:
         variable = getattr(node, "variable", None)
         if variable is None:
             return OpPlace("backward", module, line, node.name())
-        known = self._parameters.get(id(variable))
-        name = known[1] if known is not None and known[0]() is variable else ""
+        name = self._parameters.get(variable) or ""
         return OpPlace("backward", name.rpartition(".")[0], line, f"gradient of {name or 'a leaf'}")
 
     def _in_forward(self, short: str, writes: bool, caller: FrameType | None) -> OpPlace:
