@@ -62,6 +62,7 @@ class Factor(ABC):
             compared with another released run, not with a pinned one.
         has_sites: it enters through calls that can be witnessed.
         may_raise: pinned, it makes operations raise that cannot repeat.
+        found_statically: it leaves no call to witness, and its lines are found by reading the user's code.
         held_in_part: pinned, some of what it does still moves, so its lines are reported where the cause is unknown.
         needs: it can matter only where the program uses all of these: `cuda` (any accelerator that torch calls so),
             `ranks`, `compiled` (torch.compile), `loader` (a DataLoader that fetches).
@@ -87,6 +88,7 @@ class Factor(ABC):
     selects_algorithm: bool = False
     has_sites: bool = False
     may_raise: bool = False
+    found_statically: bool = False
     held_in_part: bool = False
     needs: tuple[str, ...] = ()
     by_folder: bool = False
@@ -136,12 +138,11 @@ class Factor(ABC):
 
     def find_lines(self, files: Sequence[str]) -> list[Finding]:
         """Lines at which it may enter, found by reading code. Other values of it may by luck change nothing."""
-        return []
+        if not self.found_statically:
+            return []
+        from samebits.lint.hash_order import find_hash_order
 
-    @property
-    def found_statically(self) -> bool:
-        """Whether it leaves no call to witness, and its lines are found by reading the user's code."""
-        return type(self).find_lines is not Factor.find_lines
+        return [one for one in find_hash_order(files) if self.name in one.depends_on]
 
     def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
         """What to change in the code, as a sentence without its full stop.
