@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import ModuleType
@@ -133,7 +133,7 @@ class Factor(ABC):
         return ""
 
     def kernel_settings(self, torch: ModuleType) -> dict[str, object]:
-        """What is in effect and chooses kernels, for a replay of one operation; see `factors.kernel_settings`."""
+        """What is in effect and chooses kernels, for a replay of one operation; see `factors.switches`."""
         return {}
 
     def find_lines(self, files: Sequence[str]) -> list[Finding]:
@@ -162,6 +162,28 @@ class Factor(ABC):
             self.vary(context)
         elif context.watches_sites:
             self.witness(context)
+
+
+class Seeding:
+    """Whether a program has seeded a generator, so that only the draws before it are witnessed.
+
+    Going back to a state from before the first seeding undoes the seeding.
+
+    `with numpy_seed(0): …` of many libraries is that: it saves the state, seeds, and puts the state back.
+    """
+
+    def __init__(self) -> None:
+        self.is_done = False
+        self._unseeded: set[int] = set()
+
+    def saved(self, state: Hashable) -> None:
+        """The program asked for the state."""
+        if not self.is_done:
+            self._unseeded.add(hash(state))
+
+    def restored(self, state: Hashable) -> None:
+        """The program set the state."""
+        self.is_done = hash(state) not in self._unseeded
 
 
 class GeneratorFactor(Factor):
