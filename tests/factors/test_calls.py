@@ -57,6 +57,9 @@ CALLS: list[tuple[str, str, Callable[[], Any]]] = [
     ("process-id", "threading.get_native_id", lambda: threading.get_native_id()),
     ("process-id", "uuid.getnode", lambda: uuid.getnode()),
     ("process-id", "uuid.uuid1", lambda: uuid.uuid1()),
+    ("python-rng", "random.random", lambda: random.random()),
+    ("numpy-rng", "numpy.random.rand", lambda: np.random.rand()),
+    ("torch-rng", "torch.rand", lambda: torch.rand(1, dtype=torch.float64).item()),
 ]
 
 

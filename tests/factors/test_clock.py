@@ -287,28 +287,6 @@ def test_a_method_that_was_taken_along_tells_the_real_time_afterwards() -> None:
     assert isinstance(now(), datetime.datetime)
 
 
-def test_a_stand_in_is_no_method() -> None:
-    """`class A: t = time.time` reads the clock; a plain function in its place would be handed the instance."""
-    with samebits.pinned(factors=["clock"]):
-
-        class Timer:
-            read = time.time
-            ns = time.time_ns
-
-            def __init__(self, clock: Callable[[], float] = time.time) -> None:
-                self.clock = clock
-
-        timer = Timer()
-        moments = [timer.read(), timer.clock(), functools.partial(time.time)(), *(f() for f in [time.time])]
-        assert timer.ns() > 0
-
-    def planted(*args: object) -> int:
-        return len(args)
-
-    assert moments == sorted(moments)
-    assert type("Planted", (), {"read": planted})().read() == 1
-
-
 def test_the_deprecation_of_utcnow_is_told_where_python_tells_it() -> None:
     """A script prints the same bytes on stderr: the warning appears at its own line, once."""
     code = (
