@@ -32,7 +32,7 @@ BUDGET = {
     "replay": 540,
     "report": 4740,
     "resuming": 1660,
-    "rng": 780,
+    "rng": 770,
     "runfolder": 2020,
     "state": 1450,
     "testing": 720,
