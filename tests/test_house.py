@@ -23,7 +23,7 @@ BUDGET = {
     "cli": 1160,
     "comparison": 1630,
     "data": 1840,
-    "factors": 3805,
+    "factors": 3795,
     "integrations": 1310,
     "launch": 1270,
     "lint": 1300,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -170,16 +170,12 @@ class FactorContext:
 
     def set_environment(self, name: str, value: str) -> None:
         """Set an environment variable for this process and its children; put back when the context ends."""
-        self.put(os.environ, name, value)
-
-    def put(self, table: MutableMapping[Any, Any], key: object, value: object) -> None:
-        """Change one entry of a table; put back when the context ends."""
-        before = table.get(key)
-        table[key] = value
+        before = os.environ.get(name)
+        os.environ[name] = value
         if before is None:
-            self.undo.callback(table.pop, key, None)
+            self.undo.callback(os.environ.pop, name, None)
         else:
-            self.undo.callback(table.__setitem__, key, before)
+            self.undo.callback(os.environ.__setitem__, name, before)
 
     def when_loaded(self, module: str, action: Callable[[Any], None]) -> None:
         """Act on a module once it is there; by `awaited`, `samebits.pin` knows to import it."""
