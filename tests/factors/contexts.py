@@ -5,9 +5,11 @@ import copyreg
 import datetime
 import glob
 import io
+import json
 import os
 import pathlib
 import random
+import subprocess
 import sys
 import threading
 import time
@@ -21,6 +23,7 @@ import torch
 import torch._inductor.config
 from torch.utils.data import DataLoader
 
+from samebits.factors.catalog import CATALOG
 from samebits.factors.context import Mode, Setting, Witness
 from samebits.factors.pinning import treat
 
@@ -147,3 +150,17 @@ def _apart(before: Any, after: Any) -> Any:
     if isinstance(before, dict):
         return {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
     return (before, after)
+
+
+# What factors set before the interpreter starts, and where a launcher says which rank this is.
+VARIABLES = {name for factor in CATALOG for name in factor.environment(Setting("varied"), 0, {})}
+VARIABLES |= {"RANK", "LOCAL_RANK"}
+
+
+def python(code: str, *options: str, **variables: str) -> Any:
+    """What a fresh Python says, as JSON; none of our variables is set but those given."""
+    environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    command = [sys.executable, *options, "-c", f"import json, os, sys\n{code}"]
+    result = subprocess.run(command, env={**environment, **variables}, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)

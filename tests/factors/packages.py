@@ -9,6 +9,7 @@ import dataclasses
 import datetime
 import enum
 import functools
+import inspect
 import io
 import json
 import logging
@@ -109,6 +110,13 @@ def with_classes() -> None:
     print(Row(LONG_AGO).when, typing.get_type_hints(Row), Model(when="2020-01-02T03:04:05", day="2020-01-02").when)
     print(copy.deepcopy(LONG_AGO), pickle.dumps(LONG_AGO), pickle.loads(pickle.dumps([Moment, Moment.now]))[0])
     print({Moment: "moment", date: "day"}[type(now)], issubclass(Moment, date), Moment.strptime("2020", "%Y"))
+    print(inspect.isclass(Moment), list(inspect.signature(Moment.now).parameters), Moment.min, Moment.max)
+    made = [Moment.today(), Moment.combine(date(2020, 1, 1), datetime.time(3)), now + datetime.timedelta(1)]
+    print({type(one) for one in made}, type(now.date()), type(Moment.now(datetime.timezone.utc).astimezone()))
+    print(isinstance(now, Stamp), issubclass(Stamp, date), issubclass(Moment, Stamp), Stamp != Moment)
+    values = [LONG_AGO, date(2020, 1, 2), LONG_AGO.astimezone(datetime.timezone.utc), Moment(2020, 10, 25, fold=1)]
+    print([pickle.dumps(values, protocol) for protocol in range(pickle.HIGHEST_PROTOCOL + 1)])
+    print(copy.deepcopy(values), [one.fold for one in pickle.loads(pickle.dumps(values[3:]))], copy.copy(LONG_AGO))
     print(
         Moment.now.__name__,
         Moment.now.__qualname__,

@@ -1,12 +1,9 @@
 """clock: a logical clock when pinned, another day when varied, and dates that remain dates."""
 
-import copy
 import datetime
 import functools
-import inspect
 import io
 import itertools
-import pickle
 import queue
 import subprocess
 import sys
@@ -16,7 +13,6 @@ import timeit
 import types
 import uuid
 from collections.abc import Callable
-from enum import Enum
 from typing import Any
 
 import pytest
@@ -29,45 +25,6 @@ from tests.factors.contexts import here, lines, treated, watched
 PLAIN = types.SimpleNamespace(datetime=datetime.datetime, date=datetime.date)
 TAKEN = datetime.datetime
 TIMES = types.SimpleNamespace(**{name: getattr(time, name) for name in dir(time) if not name.startswith("__")})
-
-READERS: list[Callable[[], Any]] = [
-    lambda: time.time(),
-    lambda: time.time_ns(),
-    lambda: time.localtime(),
-    lambda: time.gmtime(),
-    lambda: time.ctime(),
-    lambda: time.asctime(),
-    lambda: time.strftime("%Y %m %d %H %M %S"),
-    lambda: time.clock_gettime(time.CLOCK_REALTIME),
-    lambda: time.clock_gettime_ns(time.CLOCK_REALTIME),
-    lambda: datetime.datetime.now(),
-    lambda: datetime.datetime.now(datetime.timezone.utc),
-    lambda: datetime.datetime.now(tz=datetime.timezone.utc),
-    lambda: datetime.datetime.today(),
-    lambda: datetime.date.today(),
-]
-NAMES = ["time", "time_ns", "localtime", "gmtime", "ctime", "asctime", "strftime", "clock_gettime", "clock_gettime_ns"]
-NAMES = [f"time.{name}" for name in NAMES]
-NAMES += ["datetime.now", "datetime.now", "datetime.now", "datetime.today", "date.today"]
-
-
-@pytest.mark.parametrize(("read", "name"), list(zip(READERS, NAMES, strict=True)))
-def test_every_reader_is_pinned_varied_and_witnessed(read: Callable[[], Any], name: str) -> None:
-    """Pinned it repeats, varied it is another day in each variant, and the user's line is named with what it called."""
-    natural = read()
-    with watched("clock", "pinned") as seen:
-        pinned = read()
-    with treated("clock"):
-        again = read()
-    found = []
-    for variant in (1, 2):
-        with treated("clock", "varied", variant=variant):
-            found.append(read())
-
-    assert again == pinned
-    assert type(natural) is type(pinned) is type(found[0])
-    assert len({str(value) for value in (natural, pinned, *found)}) == 4
-    assert [(w.what, w.site and w.site.line) for w in seen] == [(name, read.__code__.co_firstlineno)]
 
 
 def test_a_pinned_clock_starts_fixed_and_advances_with_every_call() -> None:
@@ -134,17 +91,6 @@ def test_a_varied_stopwatch_goes_on_at_another_pace_and_never_back() -> None:
     assert real <= spent < 2.6 * real
 
 
-def test_a_varied_clock_still_runs() -> None:
-    """Shifted by more than a day, and still as fast as the real one."""
-    with treated("clock", "varied"):
-        first = time.time()
-        time.sleep(0.01)
-        second = time.time()
-
-    assert 0.01 <= second - first < 5
-    assert first - time.time() > 86_000
-
-
 def test_given_times_are_left_alone() -> None:
     """Times that are given, and what a clock of the system's that is named says, are what they are."""
     given = [time.gmtime(0), time.strftime("%Y", time.gmtime(0)), time.asctime(time.gmtime(0)), time.ctime(0)]
@@ -159,26 +105,6 @@ def test_given_times_are_left_alone() -> None:
     assert made == (PLAIN.datetime(2020, 1, 2), PLAIN.date(2020, 1, 2), PLAIN.datetime.fromtimestamp(0))
     assert parsed == (PLAIN.datetime(2020, 1, 1), PLAIN.datetime(2020, 1, 2))
     assert seen == []
-
-
-DURATIONS = ["perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time", "process_time_ns"]
-
-
-@pytest.mark.parametrize("name", DURATIONS)
-def test_durations_that_the_script_reads_are_treated(name: str) -> None:
-    """Pinned they repeat, varied they are days away, and the line is named."""
-    read = getattr(TIMES, name)  # taken before: the original
-    with watched("clock", "pinned") as seen:
-        pinned, line = getattr(time, name)(), here()
-    with treated("clock"):
-        again = getattr(time, name)()
-    with treated("clock", "varied"):
-        varied = getattr(time, name)()
-
-    assert again == pinned
-    assert type(pinned) is type(varied) is type(read())
-    assert (varied - read()) / (1e9 if name.endswith("_ns") else 1) > 86_000
-    assert [(w.what, w.site and w.site.line) for w in seen] == [(f"time.{name}", line)]
 
 
 def test_libraries_measure_real_durations() -> None:
@@ -267,28 +193,6 @@ def test_wrong_arguments_fail_as_ever() -> None:
                 wrong()
 
 
-def test_releasing_a_line_leaves_the_clock_of_the_others() -> None:
-    """The released line tells another time, the same in every run; the calls after it tell theirs."""
-
-    def program() -> list[float]:
-        first = time.time()
-        second = time.time()
-        return [first, second, time.time()]
-
-    line = program.__code__.co_firstlineno + 2
-    with treated("clock"):
-        pinned = program()
-    with treated("clock", released=((__file__, line),)):
-        released = program()
-    with treated("clock", released=((__file__, line),)):
-        again = program()
-
-    assert released[0] == pinned[0]
-    assert abs(released[1] - pinned[1]) >= 86_400
-    assert released[2] == pinned[2]
-    assert again == released
-
-
 def test_another_thread_does_not_move_this_ones_clock() -> None:
     """A progress bar that looks at the time in the background has no say in what a pinned run reads."""
     times: queue.Queue[float] = queue.Queue()
@@ -317,60 +221,7 @@ def test_what_formats_the_present_inside_the_library_is_witnessed() -> None:
     assert not_seen == []
 
 
-# datetime.datetime and datetime.date are classes, and stay classes.
-
-
-def test_the_class_stays_the_class() -> None:
-    """Identity, isinstance, issubclass, equality, hashing, representation, annotations, dispatch tables."""
-    earlier = datetime.datetime.now()
-    table = {PLAIN.datetime: "moment", PLAIN.date: "day"}
-    with samebits.pinned(factors=["clock"]):
-        now, today = datetime.datetime.now(), datetime.date.today()
-        assert isinstance(now, datetime.datetime)
-        assert isinstance(now, datetime.date)
-        assert isinstance(earlier, datetime.datetime)
-        assert not isinstance(today, datetime.datetime)
-        assert not isinstance(3, datetime.datetime)
-        assert issubclass(datetime.datetime, datetime.date)
-        assert issubclass(PLAIN.datetime, datetime.datetime)
-        assert not issubclass(int, datetime.date)
-        assert type(now) == datetime.datetime == PLAIN.datetime  # noqa: E721
-        assert datetime.datetime != datetime.date
-        assert table[datetime.datetime] == "moment"
-        assert {datetime.datetime: 1}[type(now)] == 1
-        assert repr(datetime.datetime) == "<class 'datetime.datetime'>"
-        assert inspect.isclass(datetime.datetime)
-        assert list(inspect.signature(datetime.datetime.now).parameters) == ["tz"]
-        assert (datetime.datetime.min, datetime.datetime.max) == (PLAIN.datetime.min, PLAIN.datetime.max)
-
-        @functools.singledispatch
-        def name(value: object) -> str:
-            return "object"
-
-        name.register(datetime.datetime, lambda value: "moment")
-        assert (name(now), name(3)) == ("moment", "object")
-        match now:
-            case datetime.datetime(year=year):
-                assert year == 2001
-        assert type(now) is datetime.datetime is PLAIN.datetime
-
-
-def test_instances_are_plain_ones() -> None:
-    """Whatever makes them, so C code that looks for dates (NumPy, pandas, sqlite3) finds dates."""
-    with samebits.pinned(factors=["clock"]):
-        patched = datetime.datetime
-        made = [
-            patched.now(),
-            patched.today(),
-            patched(2020, 1, 1),
-            patched.fromtimestamp(0),
-            patched.combine(datetime.date(2020, 1, 1), datetime.time(3)),
-            patched.now() + datetime.timedelta(1),
-            patched.now(datetime.timezone.utc).astimezone(),
-        ]
-        assert type(patched.now().date()) is PLAIN.date
-
-    assert {type(moment) for moment in made} == {PLAIN.datetime}
+# datetime.datetime and datetime.date are classes, and stay classes: `packages.py` shows it.
 
 
 @pytest.mark.filterwarnings("ignore:datetime.datetime.utcnow")
@@ -397,41 +248,6 @@ class Moment(datetime.datetime):
 
     def label(self) -> str:
         return f"m{self.year}"
-
-
-def test_subclasses_of_datetime_are_their_own() -> None:
-    """A subclass made while the clock is pinned has instances of its own, and others are not taken for them."""
-    with samebits.pinned(factors=["clock"]):
-
-        class Stamp(datetime.datetime):
-            def label(self) -> str:
-                return f"s{self.year}"
-
-        stamp = Stamp.now()
-        assert type(stamp) is Stamp
-        assert stamp.label() == "s2001"
-        assert isinstance(stamp, Stamp)
-        assert isinstance(stamp, datetime.datetime)
-        assert not isinstance(datetime.datetime.now(), Stamp)
-        assert issubclass(Stamp, datetime.datetime)
-        assert issubclass(Stamp, datetime.date)
-        assert not issubclass(PLAIN.datetime, Stamp)
-        assert Stamp != datetime.datetime
-        assert type(Stamp(2020, 1, 1)) is type(Stamp.today()) is Stamp
-        assert isinstance(Moment(2020, 1, 1), datetime.datetime)
-    assert type(Stamp.now()) is Stamp
-    assert Stamp.now().year > 2001
-
-
-def test_an_enum_of_dates_can_be_made() -> None:
-    """Another metaclass beside a date, which a class of ours in its place would not allow."""
-    with samebits.pinned(factors=["clock"]):
-
-        class Day(datetime.date, Enum):
-            first = 2020, 1, 1
-
-    assert Day.first.year == 2020
-    assert isinstance(Day.first, datetime.date)
 
 
 def test_classes_that_were_taken_before_tell_the_pinned_time_too() -> None:
@@ -469,56 +285,6 @@ def test_a_method_that_was_taken_along_tells_the_real_time_afterwards() -> None:
         assert now().year == 2001
     assert now().year > 2001
     assert isinstance(now(), datetime.datetime)
-
-
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_dates_are_pickled_to_the_same_bytes(protocol: int) -> None:
-    """While the clock is pinned and afterwards, nested too; what is read back is plain."""
-    utc = datetime.timezone.utc
-    values = [PLAIN.datetime(2020, 1, 2, 3, 4, 5, 6), PLAIN.date(2020, 1, 2), PLAIN.datetime(2020, 1, 2, tzinfo=utc)]
-    expected = pickle.dumps(values, protocol)
-    with samebits.pinned(factors=["clock"]):
-        pinned = pickle.dumps(values, protocol)
-        with samebits.pinned(factors=["clock"]):
-            nested = pickle.dumps(values, protocol)
-        loaded = pickle.loads(pinned)
-        copied = copy.deepcopy(values), copy.copy(values[0])
-        classes = pickle.loads(pickle.dumps([datetime.datetime, time.time], protocol))
-
-    assert pinned == nested == expected == pickle.dumps(values, protocol)
-    assert loaded == values == copied[0]
-    assert {type(value) for value in (*loaded, *copied[0], copied[1])} == {PLAIN.datetime, PLAIN.date}
-    assert classes[0] == PLAIN.datetime
-
-
-def test_folded_times_survive_pickling() -> None:
-    """The hour that comes twice in autumn keeps which of the two it was."""
-    with samebits.pinned(factors=["clock"]):
-        twice = pickle.loads(pickle.dumps(datetime.datetime(2020, 10, 25, 2, 30, fold=1)))
-
-    assert twice.fold == 1
-
-
-def test_a_stand_in_is_no_method() -> None:
-    """`class A: t = time.time` reads the clock; a plain function in its place would be handed the instance."""
-    with samebits.pinned(factors=["clock"]):
-
-        class Timer:
-            read = time.time
-            ns = time.time_ns
-
-            def __init__(self, clock: Callable[[], float] = time.time) -> None:
-                self.clock = clock
-
-        timer = Timer()
-        moments = [timer.read(), timer.clock(), functools.partial(time.time)(), *(f() for f in [time.time])]
-        assert timer.ns() > 0
-
-    def planted(*args: object) -> int:
-        return len(args)
-
-    assert moments == sorted(moments)
-    assert type("Planted", (), {"read": planted})().read() == 1
 
 
 def test_the_deprecation_of_utcnow_is_told_where_python_tells_it() -> None:

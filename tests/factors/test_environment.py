@@ -1,9 +1,6 @@
 """hash-seed, cpu-threads, cpu-isa, cublas-workspace: what must be said before the interpreter starts."""
 
-import json
 import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -15,42 +12,17 @@ from samebits.factors import hash_seed
 from samebits.factors.catalog import find
 from samebits.factors.context import Setting
 from samebits.factors.pinning import treat
-from tests.factors.contexts import treated
-
-VARIABLES = (
-    "PYTHONHASHSEED",
-    "CUBLAS_WORKSPACE_CONFIG",
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_DYNAMIC",
-    "ATEN_CPU_CAPABILITY",
-    "MKL_CBWR",
-    "ONEDNN_MAX_CPU_ISA",
-)
+from tests.factors.contexts import python, treated
 
 
 def asked(factor: str, environ: dict[str, str] | None = None, mode: Any = "pinned", **setting: Any) -> dict[str, str]:
     return find(factor).environment(Setting(mode, **setting), 0, environ or {})
 
 
-def python(code: str, *options: str, **variables: str) -> Any:
-    """What a fresh Python says, as JSON; none of our variables is set but those given."""
-    environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
-    result = subprocess.run(
-        [sys.executable, *options, "-c", f"import json, os, samebits\n{code}"],
-        env={**environment, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout)
-
-
 # hash-seed
 
 OBSERVE = """
+import samebits
 o = samebits.status()["hash-seed"].observation
 print(json.dumps([o.value, o.held, o.can_pin, o.reason]))
 """
@@ -78,7 +50,7 @@ def test_the_hash_seed_in_effect_is_told(variables: dict[str, str], options: tup
 def test_a_hash_seed_set_inside_is_too_late() -> None:
     """The classic mistake: os.environ["PYTHONHASHSEED"] = "0" at the top of the script."""
     code = """
-import warnings
+import samebits, warnings
 os.environ["PYTHONHASHSEED"] = "7"
 with warnings.catch_warnings(record=True) as told:
     warnings.simplefilter("always")
@@ -101,7 +73,7 @@ print(json.dumps([str(told[0].message), told[0].filename, told[0].lineno, error]
 def test_a_hash_seed_set_in_time_is_no_reason_to_complain() -> None:
     """Any number will do, also in strict mode; another number than the one asked for will not."""
     code = """
-import warnings
+import samebits, warnings
 warnings.simplefilter("error")
 samebits.pin(factors=["hash-seed"], strict=True)
 try:
@@ -253,6 +225,7 @@ def test_varied_instructions_arrive_in_the_child() -> None:
 def test_pinned_before_torch_is_imported_it_takes() -> None:
     """Also when another pinned factor imports torch: variables are set first, whatever the order of the catalogue."""
     code = """
+import samebits
 with samebits.pinned(factors=["torch-rng", "cpu-threads", "cpu-isa"], strict=True) as status:
     import torch
     inside = [os.environ["ATEN_CPU_CAPABILITY"], torch.backends.cpu.get_cpu_capability(), status["cpu-isa"].is_pinned]

@@ -2,7 +2,6 @@
 
 import glob
 import os
-import pickle
 import random
 import sys
 from collections.abc import Callable
@@ -13,7 +12,7 @@ import pytest
 
 import samebits
 from samebits.factors import catalog
-from tests.factors.contexts import here, lines, treated, watched
+from tests.factors.contexts import here, lines, watched
 
 # Every way to list a folder, pinned and varied, is in `stdlib_probe.py`.
 NAMES = [f"{name}.txt" for name in random.Random(1).sample(["a", "b", "c", "d", "e", "ü", "z10", "z9"], 8)]
@@ -146,21 +145,6 @@ def test_a_listing_is_named_by_what_the_line_called(folder: Path) -> None:
     assert described == "glob.iglob listed a directory as the file system gives it"
 
 
-def test_releasing_a_line_leaves_the_others(folder: Path) -> None:
-    """One listing is reversed, the next ones stay sorted."""
-
-    def program() -> list[list[str]]:
-        first = os.listdir(folder)
-        second = os.listdir(folder)
-        return [first, second, [path.name for path in folder.iterdir()]]
-
-    line = program.__code__.co_firstlineno + 2
-    with treated("file-order", released=((__file__, line),), variant=2):
-        found = program()
-
-    assert found == [sorted(NAMES), sorted(NAMES, reverse=True), sorted(NAMES)]
-
-
 def test_a_class_that_only_shares_the_name_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Python 3.14's glob has a scandir of another kind in the same place, and asks os.scandir itself."""
 
@@ -172,12 +156,3 @@ def test_a_class_that_only_shares_the_name_is_left_alone(monkeypatch: pytest.Mon
     monkeypatch.setattr(glob, "_StringGlobber", Globber, raising=False)
     with samebits.pinned(factors=["file-order"]):
         assert Globber.scandir("x") == "mine x"
-
-
-def test_the_functions_can_be_pickled_and_found_in_tables() -> None:
-    """The standard library asks `os.scandir in os.supports_fd`; a pickled function comes back as one."""
-    with samebits.pinned(factors=["file-order"]):
-        copied = pickle.loads(pickle.dumps([os.listdir, os.scandir]))
-        assert os.scandir in os.supports_fd
-        assert copied == [os.listdir, os.scandir]
-    assert os.listdir in copied

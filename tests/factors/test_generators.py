@@ -36,17 +36,6 @@ def drawn(factor: str, mode: Any = "pinned", **setting: Any) -> Any:
 
 
 @each_generator
-def test_pinned_repeats_and_varied_does_not(factor: str) -> None:
-    """Pinned twice: the same numbers. Another seed, another variant: others, and never the pinned ones."""
-    pinned = drawn(factor)
-    others = [drawn(factor, seed=1), drawn(factor, "varied"), drawn(factor, "varied", variant=2)]
-
-    assert drawn(factor) == pinned
-    assert drawn(factor, "varied", variant=2) == others[2]
-    assert all(a != b for i, a in enumerate([pinned, *others]) for b in others[i:])
-
-
-@each_generator
 def test_a_program_that_seeds_first_sees_nothing(factor: str) -> None:
     """Whatever is done to a generator before it is seeded, the numbers after seeding are the seed's."""
     SEEDS[factor](7)

@@ -24,42 +24,6 @@ from samebits.factors.catalog import find
 from samebits.factors.lineage import Lineage
 from tests.factors.contexts import here, lines, treated, watched
 
-SOURCES: list[Callable[[], Any]] = [
-    lambda: os.urandom(16),
-    lambda: os.getrandom(16),
-    lambda: uuid.uuid4(),
-    lambda: secrets.token_hex(),
-    lambda: secrets.randbits(64),
-    lambda: secrets.choice(range(10**9)),
-    lambda: random.SystemRandom().random(),
-    lambda: random.SystemRandom().randint(0, 10**12),
-    lambda: random.Random().random(),
-    lambda: random.Random(None).random(),
-    lambda: np.random.default_rng().random(),
-    lambda: np.random.Generator(np.random.PCG64()).random(),
-    lambda: np.random.RandomState().rand(),
-    lambda: np.random.SeedSequence().entropy,
-]
-
-
-@pytest.mark.parametrize("ask", SOURCES)
-def test_every_source_is_pinned_varied_and_witnessed(ask: Callable[[], Any]) -> None:
-    """Natural: never the same twice. Pinned: the same. Varied: another in each variant. The user's line is named."""
-    assert ask() != ask()
-    with watched("os-entropy", "pinned") as seen:
-        pinned = ask()
-    with treated("os-entropy"):
-        again, other = ask(), ask()
-    varied = []
-    for variant in (1, 2):
-        with treated("os-entropy", "varied", variant=variant):
-            varied.append(ask())
-
-    assert again == pinned
-    assert len({str(value) for value in (pinned, other, *varied)}) == 4
-    assert lines(seen) == [ask.__code__.co_firstlineno]
-    assert ask() != ask()
-
 
 def seeded_python() -> float:
     random.seed()
@@ -227,23 +191,6 @@ def test_pinned_bytes_look_random() -> None:
     ones = sum(byte.bit_count() for byte in chunk)
     assert len(blocks) == 1 << 10
     assert abs(ones - (1 << 18)) < 5 * (1 << 9)
-
-
-def test_releasing_a_line_leaves_the_others() -> None:
-    """The released line gets other bytes; everybody else gets the bytes of the pinned run."""
-
-    def program() -> list[Any]:
-        first = os.urandom(8)
-        second = random.Random().random()
-        return [first, second, np.random.default_rng().random(), uuid.uuid4()]
-
-    line = program.__code__.co_firstlineno + 2
-    with treated("os-entropy"):
-        pinned = program()
-    with treated("os-entropy", released=((__file__, line),)):
-        released = program()
-
-    assert [a == b for a, b in zip(pinned, released, strict=True)] == [True, False, True, True]
 
 
 def test_background_threads_do_not_shift_what_this_one_gets() -> None:

@@ -1,10 +1,7 @@
 """pin(), pinned(), status(): what they promise whatever the factor is."""
 
-import json
 import os
 import random
-import subprocess
-import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -18,6 +15,7 @@ from samebits.base.errors import TooLateError, TooLateWarning, UnknownFactorErro
 from samebits.factors.catalog import CATALOG, names
 from samebits.factors.context import Setting
 from samebits.factors.pinning import _active, adopt, line_of_refusal, settings_for, treat
+from tests.factors.contexts import python
 
 SOURCE = Path(samebits.__file__).parents[1]
 
@@ -31,15 +29,6 @@ def nothing_is_left() -> Iterator[None]:
         _active.pop().undo()
     assert (random.getstate(), time.time, os.listdir) == before
     assert isinstance(time.time, type(len))
-
-
-def python(code: str, *options: str, **variables: str) -> Any:
-    """What a fresh Python says, as JSON, in an environment without our variables."""
-    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONHASHSEED", "RANK")}
-    command = [sys.executable, *options, "-c", f"import json, os, sys\n{code}"]
-    result = subprocess.run(command, env={**environment, **variables}, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout)
 
 
 # What is asked for

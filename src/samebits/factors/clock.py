@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from samebits.base.sites import is_own_file, is_user_file
-from samebits.factors.base import CallFactor, Observation
+from samebits.factors.base import CallFactor
 from samebits.factors.context import FactorContext
 from samebits.factors.datetimes import report_another_now
 
@@ -47,6 +47,7 @@ class Clock(CallFactor):
     fix_unplaced = "do not let the time into seeds, data, settings, choices or the number of steps"
     pinned_by_default = False
     varied_by_default = True
+    effects = ("the time of day", "a logical clock", "shifted by days, at another pace")
 
     def install(self, context: FactorContext) -> None:
         clock = _Clock(context)
@@ -68,11 +69,6 @@ class Clock(CallFactor):
             report_another_now(context, clock.reading, clock.time_ns)
         except (ImportError, RuntimeError) as error:
             context.failed = f"datetime is left as it is: {error}"
-
-    def observe(self, context: FactorContext | None = None) -> Observation:
-        if context is None or context.mode == "natural":
-            return Observation("the time of day", False)
-        return Observation("a logical clock" if context.mode == "pinned" else "shifted by days, at another pace", True)
 
 
 class _Clock:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -11,7 +12,6 @@ from typing import Any, Literal
 
 from samebits.base.seeds import derive
 from samebits.base.sites import Site, called_by_user, user_modules, user_site
-from samebits.factors.c_classes import exchange_method
 from samebits.factors.imports import forget, when_loaded
 from samebits.factors.patching import PatchedFunction
 
@@ -170,16 +170,12 @@ class FactorContext:
 
     def set_environment(self, name: str, value: str) -> None:
         """Set an environment variable for this process and its children; put back when the context ends."""
-        self.put(os.environ, name, value)
-
-    def put(self, table: MutableMapping[Any, Any], key: object, value: object) -> None:
-        """Change one entry of a table; put back when the context ends."""
-        before = table.get(key)
-        table[key] = value
+        before = os.environ.get(name)
+        os.environ[name] = value
         if before is None:
-            self.undo.callback(table.pop, key, None)
+            self.undo.callback(os.environ.pop, name, None)
         else:
-            self.undo.callback(table.__setitem__, key, before)
+            self.undo.callback(os.environ.__setitem__, name, before)
 
     def when_loaded(self, module: str, action: Callable[[Any], None]) -> None:
         """Act on a module once it is there; by `awaited`, `samebits.pin` knows to import it."""
@@ -213,3 +209,25 @@ def import_if_installed(name: str) -> ModuleType | None:
     if importlib.util.find_spec(name.partition(".")[0]) is None:
         return None
     return importlib.import_module(name)
+
+
+def exchange_method(owner: type, name: str, method: object) -> object:
+    """Put `method` into a class written in C, whose attributes nobody can set, and return what was there.
+
+    The class stays the class it is: C code, subclasses, pickles and annotations see no other one.
+
+    Raises:
+        RuntimeError: this Python does not show the table of a class's methods.
+    """
+    # Not at the top: processes without such a class do not pay for it.
+    import ctypes
+
+    # `vars` gives a read-only view; the one object that the view refers to is the table itself.
+    tables = gc.get_referents(vars(owner))
+    if len(tables) != 1 or not isinstance(tables[0], dict):
+        raise RuntimeError(f"this Python does not let methods of {owner.__name__} be changed")
+    before = tables[0][name]
+    tables[0][name] = method
+    # Python remembers where it found a method, without holding it; `before` lives until it has forgotten.
+    ctypes.pythonapi.PyType_Modified(ctypes.py_object(owner))
+    return before

@@ -36,6 +36,7 @@ class DataWorkers(CallFactor):
     varies_between_runs = False
     priced = ("pinned",)
     needs = ("loader",)
+    effects = ("as each DataLoader asks", "each sample keyed by its index", "another number of workers")
 
     def install(self, context: FactorContext) -> None:
         context.when_loaded("torch.utils.data", lambda data: _Loaders(context).install(data.DataLoader))
@@ -43,10 +44,7 @@ class DataWorkers(CallFactor):
     def observe(self, context: FactorContext | None = None) -> Observation:
         if "torch" not in sys.modules:
             return Observation("torch is not loaded", True if context else None)
-        if context is None or context.mode == "natural":
-            return Observation("as each DataLoader asks", False)
-        value = "each sample keyed by its index" if context.mode == "pinned" else "another number of workers"
-        return Observation(value, True)
+        return super().observe(context)
 
 
 _PINNED = "_pinned_by_samebits"

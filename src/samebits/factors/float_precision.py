@@ -6,8 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from samebits.factors.context import FactorContext
-from samebits.factors.kernel_settings import answer, attributes
-from samebits.factors.switches import TorchSetting
+from samebits.factors.switches import TorchSetting, answer, attributes
 
 # Where torch ≥ 2.9 keeps a precision of its own for one kind of operation.
 _PARTICULAR = ("cuda.matmul", "cudnn.conv", "cudnn.rnn", "mkldnn.matmul", "mkldnn.conv", "mkldnn.rnn")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from samebits.base.errors import UsageError
 from samebits.base.seeds import derive
 from samebits.base.sites import Site
 from samebits.factors.base import Factor, Observation
 from samebits.factors.context import FactorContext, Setting
-from samebits.lint.findings import Finding
 
 VARIABLE = "PYTHONHASHSEED"
 
@@ -32,6 +31,7 @@ class HashSeed(Factor):
     fix = "sort before ordering: sorted(set(...), key=str) at {place}, or use dict.fromkeys(...)"
     fix_unplaced = "sort sets of strings before their order counts: sorted(set(...), key=str)"
     varied_by_default = True
+    found_statically = True
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
         if setting.mode == "varied":
@@ -44,11 +44,6 @@ class HashSeed(Factor):
     def check_value(self, value: str) -> None:
         if not _is_valid(value):
             raise UsageError(f"hash-seed takes a number from 0 to 4294967295, got {value!r}")
-
-    def find_lines(self, files: Sequence[str]) -> list[Finding]:
-        from samebits.lint.rules.hash_order import find_hash_order
-
-        return [one for one in find_hash_order(files) if self.name in one.depends_on]
 
     def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
         if site is not None and "hash()" in what:

@@ -6,7 +6,7 @@ import ctypes
 import itertools
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import ModuleType
 from typing import Any
@@ -14,7 +14,6 @@ from typing import Any
 from samebits.base.sites import Site
 from samebits.factors.base import Factor, Observation
 from samebits.factors.context import FactorContext, Setting
-from samebits.lint.findings import Finding
 
 # <sys/personality.h>: what is asked with this number is only reported.
 ADDR_NO_RANDOMIZE, ASK = 0x0040000, 0xFFFFFFFF
@@ -42,13 +41,9 @@ class MemoryAddresses(Factor):
     fix = "make the set whose order counts at {place} with dict.fromkeys(...), which keeps one, or use a list"
     fix_unplaced = "keep parameters and modules in a list, or in dict.fromkeys(...), where their order counts"
     varied_by_default = True
+    found_statically = True
     held_in_part = True
     priced = ("pinned",)
-
-    def find_lines(self, files: Sequence[str]) -> list[Finding]:
-        from samebits.lint.rules.hash_order import find_hash_order
-
-        return [one for one in find_hash_order(files) if self.name in one.depends_on]
 
     def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
         if site is not None and "id()" in what:

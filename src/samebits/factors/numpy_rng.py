@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from samebits.factors.base import GeneratorFactor
+from samebits.factors.base import GeneratorFactor, Seeding
 from samebits.factors.context import FactorContext
-from samebits.factors.seeding import Seeding
 
 
 class NumpyRng(GeneratorFactor):

@@ -12,7 +12,7 @@ from typing import Any
 
 from samebits.base.seeds import derive
 from samebits.base.sites import Site, user_site
-from samebits.factors.base import CallFactor, Observation
+from samebits.factors.base import CallFactor
 from samebits.factors.context import FactorContext, Mode
 from samebits.factors.lineage import Lineage
 from samebits.factors.random_devices import watch_devices
@@ -41,9 +41,9 @@ class OsEntropy(CallFactor):
     without an argument (also that of a `torch.Generator`) all ask the operating system, and so does code that opens
     `/dev/urandom` or `/dev/random` as a file. Pinned, every process gets derived streams of its own; that takes away
     the unpredictability that keys and tokens need, so it is pinned only when asked for. A temporary file or folder that
-    stays keeps its name, so the next run gives another one there; the names of all others repeat. Not seen: C
-    extensions that ask the kernel themselves, programs such as `od` that read a device, and what is read by `os.readv`
-    or `mmap`. Witnessed although harmless: `np.random.RandomState(3)` asks first and throws the answer away.
+    stays keeps its name, so the next run gives another one there; the names of all others repeat. A pinned device
+    ends after a megabyte. Not seen: C extensions that ask the kernel themselves, and programs such as `od` that read a
+    device. Witnessed although harmless: `np.random.RandomState(3)` asks first and throws the answer away.
     """
 
     name = "os-entropy"
@@ -53,6 +53,7 @@ class OsEntropy(CallFactor):
     fix_unplaced = "seed every generator, and let nothing that the operating system hands out into seeds or data"
     pinned_by_default = False
     varied_by_default = True
+    effects = ("the operating system's", "a derived stream", "another derived stream")
 
     def install(self, context: FactorContext) -> None:
         entropy = _Entropy(context)
@@ -64,11 +65,6 @@ class OsEntropy(CallFactor):
         context.when_loaded("tempfile", lambda module: _install_tempfile(module, context, entropy))
         context.when_loaded("numpy.random.bit_generator", lambda module: _install_numpy(module, context, entropy))
         context.when_loaded("torch", lambda torch: _install_torch(torch, context, entropy))
-
-    def observe(self, context: FactorContext | None = None) -> Observation:
-        if context is None or context.mode == "natural":
-            return Observation("the operating system's", False)
-        return Observation("a derived stream" if context.mode == "pinned" else "another derived stream", True)
 
     def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
         if site is None:

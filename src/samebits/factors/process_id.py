@@ -7,7 +7,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from types import ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -54,7 +54,9 @@ class ProcessId(CallFactor):
             what = f"threading.{function}"
             context.replace(threading, function, ids.reporting(what, getattr(threading, function), ids.thread))
             # Programs compare the two with one another.
-            context.set(threading.Thread, attribute, ids.reported_of_thread(what, getattr(threading.Thread, attribute)))
+            real = getattr(threading.Thread, attribute)
+            report = ids.reporting(what, real.__get__, partial(ids.of_thread, real), depth=1)
+            context.set(threading.Thread, attribute, property(report, doc=real.__doc__))
         context.when_loaded("uuid", lambda module: _install_uuid(module, context, ids))
         for name in TAKES_PID:
             if hasattr(os, name):
@@ -75,17 +77,23 @@ class _Ids:
         self.threads: dict[str, WeakKeyDictionary[threading.Thread, int]] = {}
 
     def reporting(
-        self, what: str, original: Callable[[], int], derived: Callable[[Mode], int | None]
-    ) -> Callable[[], int]:
-        """A patched function that returns a number: the user's own lines get a derived one."""
+        self, what: str, original: Callable[..., Any], derived: Callable[..., Any], depth: int = 2
+    ) -> Callable[..., Any]:
+        """A patched function: the user's own lines get what is derived, where that is not None.
 
-        def report() -> int:
-            # Its own frame, the patched function's, and then the caller.
-            if not is_user_file(sys._getframe(2).f_code.co_filename):
-                return original()
-            mode = self.context.enter(what)
-            number = None if mode == "natural" else derived(mode)
-            return original() if number is None else number
+        Args:
+            what: is called.
+            original: what libraries get.
+            derived: takes the mode, and what was given.
+            depth: how far above it the caller stands; behind the patched function's own frame, as a rule.
+        """
+
+        def report(*args: object, **kwargs: object) -> object:
+            found = None
+            if is_user_file(sys._getframe(depth).f_code.co_filename):
+                mode = self.context.enter(what)
+                found = None if mode == "natural" else derived(mode, *args, **kwargs)
+            return original(*args, **kwargs) if found is None else found
 
         return report
 
@@ -97,24 +105,16 @@ class _Ids:
         path = self.lineage.parent_path
         return None if path is None else self._process(mode, path)
 
-    def reported_of_thread(self, what: str, original: property) -> property:
-        """The same for an attribute of `threading.Thread`."""
-
-        def report(thread: threading.Thread) -> int | None:
-            real: int | None = original.__get__(thread)
-            if real is None or not is_user_file(sys._getframe(1).f_code.co_filename):
-                return real
-            mode = self.context.enter(what)
-            return real if mode == "natural" else self.thread(mode, thread)
-
-        return property(report, doc=original.__doc__)
-
     def thread(self, mode: Mode, thread: threading.Thread | None = None) -> int:
         """One number for each thread; those of one name are numbered by who asked first."""
         thread = thread or threading.current_thread()
         namesakes = self.threads.setdefault(thread.name, WeakKeyDictionary())
         which = namesakes.setdefault(thread, len(namesakes))
         return self.number(mode, *self.lineage.path, "thread", thread.name, which)
+
+    def of_thread(self, real: property, mode: Mode, thread: threading.Thread) -> int | None:
+        """None before it has started."""
+        return None if real.__get__(thread) is None else self.thread(mode, thread)
 
     def _process(self, mode: Mode, path: tuple[str | int, ...]) -> int:
         return self.number(mode, *path, "process")
@@ -124,7 +124,7 @@ class _Ids:
         root = self.context.other(*words, bits=30) if mode == "varied" else self.context.derive(*words, bits=30)
         return MOST_PROCESSES + 1 + root % (2**31 - MOST_PROCESSES - 1)
 
-    def next_uuid(self, mode: Mode) -> uuid.UUID:
+    def next_uuid(self, mode: Mode, *_: object, **__: object) -> uuid.UUID:
         """The next one of version 1 in this process, for the line that asks."""
         self.count += 1
         site = user_site()
@@ -154,14 +154,8 @@ def _install_uuid(module: ModuleType, context: FactorContext, ids: _Ids) -> None
         # With the bit that distinguishes a made-up address from a card's.
         return ids.number(mode, "node") | (1 << 40)
 
-    def report_uuid1(node: int | None = None, clock_seq: int | None = None) -> object:
-        if not is_user_file(sys._getframe(2).f_code.co_filename):
-            return uuid1(node, clock_seq)
-        mode = context.enter("uuid.uuid1")
-        return uuid1(node, clock_seq) if mode == "natural" else ids.next_uuid(mode)
-
     context.replace(module, "getnode", ids.reporting("uuid.getnode", node, derived_node))
-    context.replace(module, "uuid1", report_uuid1)
+    context.replace(module, "uuid1", ids.reporting("uuid.uuid1", uuid1, ids.next_uuid))
 
 
 def _install_psutil(psutil: Any, context: FactorContext, ids: _Ids) -> None:

@@ -6,9 +6,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from samebits.factors.base import GeneratorFactor
+from samebits.factors.base import GeneratorFactor, Seeding
 from samebits.factors.context import FactorContext
-from samebits.factors.seeding import Seeding
 
 STATE = ("seed", "getstate", "setstate")
 

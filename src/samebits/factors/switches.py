@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 from types import ModuleType
 from typing import ClassVar
 
 from samebits.factors.base import Factor, Observation
 from samebits.factors.context import FactorContext, Setting
-from samebits.factors.kernel_settings import attributes
 
 
 class TorchSetting(Factor):
@@ -101,3 +100,24 @@ def change(context: FactorContext, owner: object, name: str, value: object) -> N
     """Set an attribute that may be computed, as torch's are; what it gives now comes back when the context ends."""
     context.undo.callback(setattr, owner, name, getattr(owner, name))
     setattr(owner, name, value)
+
+
+# Settings that choose kernels are read where this version of torch has them: a replay of one operation needs them
+# again. A setting is known by its place below `torch`. Its value is what the attribute holds; of a function it is what
+# it was called with, as a list of arguments or as a dictionary of keywords.
+
+
+def attributes(torch: ModuleType, *places: str) -> dict[str, object]:
+    """Place (`backends.cudnn.benchmark`) → value; without those that this torch does not have or refuses to tell."""
+    found = {place: answer(lambda place=place: attrgetter(place)(torch)) for place in places}  # type: ignore[misc]
+    return {place: value for place, value in found.items() if value is not None}
+
+
+def answer(ask: Callable[[], object]) -> object:
+    """What `ask` returns, None where this torch cannot say; older switches refuse to answer beside newer ones."""
+    try:
+        found = ask()
+    except (RuntimeError, AttributeError, TypeError):
+        return None
+    # Older switches may answer with a pair: on, and with splitting allowed.
+    return found if isinstance(found, bool | int | str) else None

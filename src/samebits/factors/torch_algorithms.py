@@ -10,8 +10,7 @@ from typing import Any
 from samebits.base.errors import UsageError
 from samebits.factors.context import FactorContext
 from samebits.factors.cublas_workspace import give_fixed_workspace
-from samebits.factors.kernel_settings import attributes
-from samebits.factors.switches import TorchSetting, change
+from samebits.factors.switches import TorchSetting, attributes, change
 
 NO_DETERMINISTIC_KERNEL = "does not have a deterministic implementation"
 # What torch up to 2.9 says at the first product on a GPU; the check went with pytorch/pytorch#161749.

@@ -8,9 +8,8 @@ from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from samebits.factors.base import GeneratorFactor, Observation
+from samebits.factors.base import GeneratorFactor, Observation, Seeding
 from samebits.factors.context import FactorContext, import_if_installed
-from samebits.factors.seeding import Seeding
 from samebits.rng.handles import States, accelerators, restore, torch_states
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import torch
 from samebits.agent.ops.call import tensors_in
 from samebits.bits.digest import digests, is_evidence, unobserved
 from samebits.factors.catalog import CATALOG
-from samebits.factors.kernel_settings import attributes
+from samebits.factors.switches import attributes
 from samebits.runfolder.ops import operands_name
 from samebits.runfolder.tensors import Kept, bytes_of, read_tensors, write_tensors
 

@@ -51,7 +51,7 @@ from torch import Tensor
 
 from samebits.bits.digest.host import host_digests
 from samebits.bits.digest.keys import salt
-from samebits.bits.digest.packs import Plan, Sum, on_host, plan_of
+from samebits.bits.digest.packs import Sum, on_host, plans_of
 from samebits.bits.digest.parts import LOW_ADDRESS, Index, NotEvidenceError, flattened
 from samebits.bits.digest.unseen import unobserved
 from samebits.bits.raw import RAW_DIGEST
@@ -117,14 +117,20 @@ def pending(tensors: Sequence[Tensor], found: Sequence[int | None] | None = None
         if None not in found:
             return Pending(cast("list[int]", found), [], None)
         elsewhere = [number for number, known in enumerate(found) if known is None]
-        plan = plan_of([tensors[number] for number in elsewhere])
-        if plan:
-            return _started(plan, tensors, found, elsewhere, None)
-        tensors, found, tree = _leaves(tensors, found)
-        elsewhere = [number for number, known in enumerate(found) if known is None]
-        plan = plan_of([tensors[number] for number in elsewhere])
-        assert plan, "leaves are plain"
-        return _started(plan, tensors, found, elsewhere, tree)
+        plans, tree = plans_of([tensors[number] for number in elsewhere]), None
+        if plans is None:
+            tensors, found, tree = _leaves(tensors, found)
+            elsewhere = [number for number, known in enumerate(found) if known is None]
+            plans = plans_of([tensors[number] for number in elsewhere])
+            assert plans is not None, "leaves are plain"
+        found, sums = list(found), list[Sum]()
+        for numbers, plan in plans:
+            there = [elsewhere[number] for number in numbers]
+            for number, its_salt in zip(there, plan.salts, strict=True):
+                found[number] = its_salt
+            values = plan.sums([tensors[number] for number in there])
+            sums.append(([there[position] for position in plan.positions], values))
+        return Pending(cast("list[int]", found), sums, tree, _events(sums))
 
 
 def found_at_once(things: Sequence[object]) -> list[int | None]:
@@ -203,17 +209,6 @@ def _leaves(
         parts = leaves[len(found_of_leaves) :]
         found_of_leaves.extend(host_digests(parts) if known is None else [known])
     return leaves, found_of_leaves, tree
-
-
-def _started(
-    plan: Plan, tensors: Sequence[Tensor], found: Sequence[int | None], elsewhere: list[int], tree: list[Index] | None
-) -> Pending:
-    salts = iter(plan.salts)
-    sums: list[Sum] = [
-        ([elsewhere[position] for position in positions], value)
-        for positions, value in plan.sums([tensors[number] for number in elsewhere])
-    ]
-    return Pending([next(salts) if known is None else known for known in found], sums, tree, _events(sums))
 
 
 def _events(sums: list[Sum]) -> list[object]:

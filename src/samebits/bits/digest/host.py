@@ -58,8 +58,9 @@ def _salt_and_size(
 def _copied_blocks(tensor: Tensor) -> Iterator[object]:
     """The row-major bytes, one block after the other."""
     most = BLOCK_BYTES // tensor.itemsize
-    room = torch.empty(min(most, tensor.numel()), dtype=tensor.dtype)
+    # In words of 16 bytes, which every dtype fills.
+    room = torch.empty(2 * -(-min(BLOCK_BYTES, tensor.nbytes) // 16), dtype=torch.int64)
     for start in range(0, tensor.numel(), most):
-        block = room[: min(most, tensor.numel() - start)]
-        copy_elements(tensor, start, block)
-        yield memory(block.data_ptr(), block.nbytes)
+        count = min(most, tensor.numel() - start)
+        copy_elements(tensor, start, count, room)
+        yield memory(room.data_ptr(), count * tensor.itemsize)

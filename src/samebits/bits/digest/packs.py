@@ -11,8 +11,9 @@ from __future__ import annotations
 import operator
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from threading import get_ident
 from typing import NamedTuple, TypeAlias
@@ -20,7 +21,7 @@ from typing import NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from samebits.bits.digest.bits import as_bits, bits_dtype, bits_shape
+from samebits.bits.digest.blocks import as_bits, bits_dtype, bits_shape
 from samebits.bits.digest.keys import ROW_WORDS, row_keys, rows_for, salt_of, uploaded, words_for
 from samebits.bits.digest.parts import LOW_ADDRESS, holds_bits, is_plain, not_evidence
 from samebits.bits.digest.sums import sum_rows, sum_words
@@ -32,17 +33,21 @@ _PACK_ROWS = 1 << 10
 _MOST_PLANS = 1024
 _MOST_BYTES = 64 << 20
 # Each has a buffer of 16 MB.
-_MOST_SHELVES = 8
+_MOST_SHELVES = 16
 Sum: TypeAlias = "tuple[Sequence[int], Tensor]"
-Signature: TypeAlias = "tuple[torch.dtype, torch.Size, torch.device, tuple[int, ...]]"
+Signature: TypeAlias = "tuple[torch.dtype, torch.Size, tuple[int, ...]]"
 
 
-def plan_of(tensors: Sequence[Tensor]) -> Plan | None:
-    """How to sum these tensors; None if one of them is made of several."""
+def plans_of(tensors: Sequence[Tensor]) -> list[tuple[list[int], Plan]] | None:
+    """How to sum these tensors, device by device: which of them, and their plan; None if one is made of several."""
+    there: dict[torch.device, tuple[list[int], list[Signature]]] = {}
     try:
-        if not all(is_plain(tensor.__class__, tensor.dtype, tensor.layout) for tensor in tensors):
-            return None
-        signatures = tuple(map(signature, tensors))
+        for number, tensor in enumerate(tensors):
+            if not is_plain(tensor.__class__, tensor.dtype, tensor.layout):
+                return None
+            numbers, signatures = there.setdefault(tensor.device, ([], []))
+            numbers.append(number)
+            signatures.append(signature(tensor))
         lowest = min(map(Tensor.data_ptr, tensors), default=LOW_ADDRESS)
     except (RuntimeError, TypeError):  # nested and uninitialized tensors have no shape, wrappers no address
         return None
@@ -50,54 +55,41 @@ def plan_of(tensors: Sequence[Tensor]) -> Plan | None:
         for tensor in tensors:
             if not holds_bits(tensor):
                 raise not_evidence(tensor)
-    return plans.plan(signatures)
+    return [(numbers, plans.plan(device, tuple(signatures))) for device, (numbers, signatures) in there.items()]
 
 
 def signature(tensor: Tensor) -> Signature:
-    """What distinguishes tensors that are summed in different ways."""
-    return tensor.dtype, tensor.shape, tensor.device, tensor.stride()
+    """What distinguishes tensors of one device that are summed in different ways."""
+    return tensor.dtype, tensor.shape, tensor.stride()
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How the tensors of one list of shapes are summed.
+    """How tensors of one device and one list of shapes are summed; their rows stand one after the other, packs first.
 
     Attributes:
         salts: of all of them, in order.
-        there: what is to be done on each device.
-    """
-
-    salts: list[int]
-    there: list[_OnDevice]
-
-    @property
-    def nbytes(self) -> int:
-        """On devices, and a kilobyte or so for every look at the buffer."""
-        return sum(one.keys.nbytes + one.ends.nbytes + 1024 * len(one.positions) for one in self.there)
-
-    def sums(self, tensors: Sequence[Tensor]) -> list[Sum]:
-        return [(one.positions, one.sums(tensors)) for one in self.there]
-
-
-@dataclass(frozen=True)
-class _OnDevice:
-    """Some tensors' rows, one after the other: those of packs first.
-
-    Attributes:
-        positions: which of the plan's tensors, in the order of their rows.
+        positions: which of them have rows, in the order of these.
         packs: the small ones.
         large: the others, each with where its rows begin and end.
         keys: of all rows; 0 for a row before the first, which is never written.
         ends: the last row of each tensor, and the row before the first.
     """
 
+    salts: list[int]
     positions: tuple[int, ...]
     packs: list[_Pack]
     large: list[tuple[int, int, int]]
     keys: Tensor
     ends: Tensor
 
+    @property
+    def nbytes(self) -> int:
+        """On the device, and a kilobyte or so for every look at the buffer."""
+        return self.keys.nbytes + self.ends.nbytes + 1024 * len(self.positions)
+
     def sums(self, tensors: Sequence[Tensor]) -> Tensor:
+        """Of those that have rows, left where they lie."""
         rows = torch.empty_like(self.keys)
         for pack in self.packs:
             pack.sum_rows(tensors, rows)
@@ -116,9 +108,13 @@ class _Buffer:
     """Where packs are filled, one after the other; `holder` is the last that was."""
 
     def __init__(self, device: torch.device) -> None:
-        with torch.inference_mode(False):
-            self.words = torch.empty(_PACK_ROWS * ROW_WORDS, dtype=torch.int32, device=device)
+        self._device = device
         self.holder: _Pack | None = None
+
+    @cached_property
+    def words(self) -> Tensor:
+        with torch.inference_mode(False):
+            return torch.empty(_PACK_ROWS * ROW_WORDS, dtype=torch.int32, device=self._device)
 
 
 class _Pack:
@@ -194,10 +190,10 @@ def _how_it_lies(shape: torch.Size, strides: tuple[int, ...]) -> str:
 
 
 class _Shelf:
-    """The plans of one thread and stream, which share a buffer on each device; those not used for longest go first."""
+    """The plans of one thread and stream, which share a buffer; those not used for longest go first."""
 
-    def __init__(self) -> None:
-        self._buffers: dict[torch.device, _Buffer] = {}
+    def __init__(self, device: torch.device) -> None:
+        self._device, self._buffer = device, _Buffer(device)
         self._plans: OrderedDict[tuple[Signature, ...], Plan] = OrderedDict()
         self._bytes = 0
 
@@ -206,30 +202,25 @@ class _Shelf:
         if plan is not None:
             self._plans.move_to_end(signatures)
             return plan
-        plan = self._plans[signatures] = _plan(signatures, self._buffer)
+        plan = self._plans[signatures] = _plan(signatures, self._device, self._buffer)
         self._bytes += plan.nbytes
         while len(self._plans) > 1 and (len(self._plans) > _MOST_PLANS or self._bytes > _MOST_BYTES):
             self._bytes -= self._plans.popitem(last=False)[1].nbytes
         return plan
 
-    def _buffer(self, device: torch.device) -> _Buffer:
-        if device not in self._buffers:
-            self._buffers[device] = _Buffer(device)
-        return self._buffers[device]
-
 
 class _Shelves:
-    """By who works there: what runs at the same time must not share a buffer."""
+    """By who works where: what runs at the same time must not share a buffer."""
 
     def __init__(self) -> None:
-        self._shelves: OrderedDict[tuple[int, ...], _Shelf] = OrderedDict()
+        self._shelves: OrderedDict[tuple[object, ...], _Shelf] = OrderedDict()
         # Autograd calls from a thread for each device.
         self._lock = threading.Lock()
 
-    def plan(self, signatures: tuple[Signature, ...]) -> Plan:
-        whose = get_ident(), *(_stream_of(device) for device in dict.fromkeys(one[2] for one in signatures))
+    def plan(self, device: torch.device, signatures: tuple[Signature, ...]) -> Plan:
+        whose = get_ident(), device, _stream_of(device)
         with self._lock:
-            shelf = self._shelves.get(whose) or self._shelves.setdefault(whose, _Shelf())
+            shelf = self._shelves.get(whose) or self._shelves.setdefault(whose, _Shelf(device))
             self._shelves.move_to_end(whose)
             if len(self._shelves) > _MOST_SHELVES:
                 self._shelves.popitem(last=False)
@@ -247,30 +238,25 @@ def _stream_of(device: torch.device) -> int:
     return int(torch.cuda.current_stream(device).cuda_stream) if device.type == "cuda" else 0
 
 
-def _plan(signatures: tuple[Signature, ...], buffer: Callable[[torch.device], _Buffer]) -> Plan:
-    salts = [salt_of(dtype, shape) for dtype, shape, _, _ in signatures]
-    spots: dict[torch.device, list[_Spot]] = {}
-    for position, (dtype, shape, device, strides) in enumerate(signatures):
+def _plan(signatures: tuple[Signature, ...], device: torch.device, buffer: _Buffer) -> Plan:
+    spots = []
+    for position, (dtype, shape, strides) in enumerate(signatures):
         rows = rows_for(words_for(dtype, shape))
         if rows:
-            spot = _Spot(position, dtype, shape, rows, _how_it_lies(shape, strides))
-            spots.setdefault(device, []).append(spot)
-    return Plan(salts, [_on_device(device, own, buffer) for device, own in spots.items()])
-
-
-def _on_device(device: torch.device, spots: list[_Spot], buffer: Callable[[torch.device], _Buffer]) -> _OnDevice:
+            spots.append(_Spot(position, dtype, shape, rows, _how_it_lies(shape, strides)))
     small = [spot for spot in spots if spot.rows <= _SMALL_ROWS and len(spots) > 1]
     large = [spot for spot in spots if spot not in small]
     # The row before the first belongs to no tensor.
     starts = list(accumulate((spot.rows for spot in small + large), initial=1))
     packs, start = [], 1
     for held in _groups(small):
-        packs.append(_Pack(held, start, buffer(device)))
+        packs.append(_Pack(held, start, buffer))
         start += sum(spot.rows for spot in held)
     keys = torch.cat([torch.zeros(1, dtype=torch.int64), *(row_keys(spot.rows) for spot in small + large)])
     ends = torch.tensor([start - 1 for start in starts])
     both = uploaded(torch.cat([keys, ends]), device)
-    return _OnDevice(
+    return Plan(
+        [salt_of(dtype, shape) for dtype, shape, _ in signatures],
         tuple(spot.position for spot in small + large),
         packs,
         [(spot.position, at, at + spot.rows) for spot, at in zip(large, starts[len(small) :], strict=False)],

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from samebits.bits.digest.bits import as_bits, bits_dtype
-from samebits.bits.digest.blocks import pieces
+from samebits.bits.digest.blocks import copy_elements
 from samebits.bits.digest.keys import ROW_WORDS, WORD_BYTES, rows_for, table
 
 # What one launch works on: 16 MB, whose products take 32 MB. No more is alive, however large the tensor is; and in the
@@ -51,14 +50,8 @@ def _slabs(tensor: Tensor) -> Iterator[Tensor]:
 
 def _copied(tensor: Tensor, start: int, count: int) -> Tensor:
     """So many elements of the row-major order as words, the last one filled up with zeros."""
-    dtype = bits_dtype(tensor.dtype)
     size = count * tensor.itemsize
     make = torch.zeros if size % WORD_BYTES else torch.empty
     words = make(-(-size // WORD_BYTES), dtype=torch.int32, device=tensor.device)
-    elements = words.view(dtype)[: size // dtype.itemsize]
-    at = 0
-    for piece in pieces(tensor, start, start + count):
-        numbers = as_bits(piece)
-        elements[at : at + numbers.numel()].view(numbers.shape).copy_(numbers)
-        at += numbers.numel()
+    copy_elements(tensor, start, count, words)
     return words

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from samebits.lint.flow.source import Function, Source, last_name, parameters, read_source, with_defaults
+from samebits.lint.source import Function, Source, last_name, parameters, read_sources, with_defaults
 
 Kind = Literal["unused", "default-none"]
 
@@ -64,7 +64,7 @@ def find_seed_arguments(paths: Iterable[str | Path]) -> list[SeedFinding]:
         paths: Python source files; those that cannot be read or parsed are skipped. A program's files are best given
             together: an argument may be read in another file than the one that declares it.
     """
-    sources = [source for path in dict.fromkeys(map(str, paths)) if (source := read_source(path)) is not None]
+    sources = read_sources(paths)
     program = _Program(sources)
     found = [program.judge(argument) for source in sources for argument in _arguments(source)]
     return sorted(filter(None, found), key=lambda finding: (finding.path, finding.line))

@@ -7,8 +7,7 @@ import tokenize
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from pathlib import PurePath
+from pathlib import Path
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -23,12 +22,6 @@ class Source:
     parents: dict[ast.AST, ast.AST]
     mentions: dict[str, list[ast.expr]]
 
-    @cached_property
-    def parts(self) -> tuple[str, ...]:
-        """`pkg/data.py` and `pkg/data/__init__.py` are imported as `pkg.data`."""
-        parts = PurePath(self.path).with_suffix("").parts
-        return parts[:-1] if parts[-1:] == ("__init__",) else parts
-
     def function_of(self, node: ast.AST) -> ast.AST:
         """The innermost function around a node, else the module."""
         while node in self.parents:
@@ -37,17 +30,13 @@ class Source:
                 break
         return node
 
-    def path_of(self, name: str, sources: Iterable[Source]) -> str:
-        """The one of `sources` that an import in this file means; nothing when none or several could be meant."""
-        parts = tuple(name.split("."))
-        fitting = [source for source in sources if source.parts[-len(parts) :] == parts]
-        if len(fitting) > 1:
-            fitting = [source for source in fitting if source.parts[: -len(parts)] == self.parts[:-1]]
-        return fitting[0].path if len(fitting) == 1 else ""
+
+def read_sources(paths: Iterable[str | Path]) -> list[Source]:
+    """The files, each once, without those that cannot be read or are no Python."""
+    return [source for path in dict.fromkeys(map(str, paths)) if (source := _read(path)) is not None]
 
 
-def read_source(path: str) -> Source | None:
-    """The file at `path`; nothing if it cannot be read or is no Python."""
+def _read(path: str) -> Source | None:
     try:
         with tokenize.open(path) as file:
             text = file.read()

@@ -1,1 +1,0 @@
-"""One file per rule: what is looked for in source code."""
