@@ -108,6 +108,21 @@ def test_the_first_step_and_stream_are_found(tmp_path: Path, step: int, stream: 
     assert (place.differing, place.total) == (2, 2)
 
 
+def test_a_process_that_trains_is_named_before_one_that_only_calls(tmp_path: Path) -> None:
+    """Of a model in shared memory that others have trained, what its first call finds is no beginning."""
+
+    def run(name: str, found: int, trained: int) -> list[Recording]:
+        called = {"init": Column(("w",), [found]), "output": Column(("0",), [found])}
+        training = [plain()] * 3 + [plain(grad=trained)] * 2
+        return [recorded(tmp_path / name, [called]), recorded(tmp_path / name / "other", training)]
+
+    def place(found: int, trained: int) -> tuple[int, str] | None:
+        differs = first_divergence(run("a", 1, 3), run(f"b{found}{trained}", found, trained))
+        return None if differs is None else (differs.step, differs.stream)
+
+    assert [place(1, 3), place(2, 3), place(1, 9), place(2, 9)] == [None, (0, "init"), (3, "grad"), (3, "grad")]
+
+
 def test_what_one_torch_alone_keeps_of_an_optimizer_is_no_difference(tmp_path: Path) -> None:
     """Across two versions the first difference in bits is named; within one, a key more is one like any other."""
 

@@ -77,12 +77,17 @@ def first_divergence(
     """
     pairs = align(a, b, until)
     counted = [pair for pair in pairs if _holds_any(pair, streams)]
-    found = [place for pair in counted if (place := _first_in(pair, until, streams, across)) is not None]
-    lone = [place for pair in counted if (place := _alone(pair, pairs, until)) is not None]
-    first = min(found + lone, key=lambda place: (*place.position, place.rank), default=None)
+    found = [
+        (place, _trains(pair))
+        for pair in counted
+        for place in (_first_in(pair, until, streams, across), _alone(pair, pairs, until))
+        if place is not None
+    ]
+    # Steps of two processes are no one time: a model that is only called may have been trained by another one.
+    first, _ = min(found, key=lambda one: (not one[1], *one[0].position, one[0].rank), default=(None, False))
     if first is None or len({pair.rank for pair in pairs}) < 2:
         return first
-    beside = (place.rank for place in found + lone if place.position == first.position)
+    beside = (place.rank for place, _ in found if place.position == first.position)
     return replace(first, ranks=tuple(sorted(set(beside))))
 
 
@@ -104,6 +109,10 @@ def agreeing(runs: Mapping[int, Sequence[Recording]]) -> dict[int, list[int]]:
 
 def _holds_any(pair: Pair, streams: Sequence[Stream]) -> bool:
     return any(one is not None and not set(streams).isdisjoint(one.streams()) for one in (pair.a, pair.b))
+
+
+def _trains(pair: Pair) -> bool:
+    return _holds_any(pair, ("grad", "param"))
 
 
 def _alone(pair: Pair, pairs: Sequence[Pair], until: int | None) -> Divergence | None:
