@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from samebits.locking.code import MOST_NAMED, changes_since, code_of
-from samebits.locking.files import digest_of_path
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 21))
 
@@ -100,17 +99,3 @@ def test_of_many_files_the_rest_is_one(tmp_path: Path) -> None:
 
     assert len(before) == MOST_NAMED + 1
     assert [one.path for one in changes_since(before, after, project)] == ["(28 more files)"]
-
-
-def test_a_folder_has_a_digest(tmp_path: Path) -> None:
-    """Of the names and the bytes of all files in it."""
-    (tmp_path / "a" / "b").mkdir(parents=True)
-    (tmp_path / "a" / "b" / "x").write_bytes(b"1")
-    first = digest_of_path(tmp_path / "a")
-    (tmp_path / "a" / "b" / "x").rename(tmp_path / "a" / "b" / "y")
-    second = digest_of_path(tmp_path / "a")
-    (tmp_path / "a" / "b" / "y").write_bytes(b"2")
-
-    assert len({first, second, digest_of_path(tmp_path / "a")}) == 3
-    (tmp_path / "a" / "b" / "y").write_bytes(b"1")
-    assert digest_of_path(tmp_path / "a") == second
