@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samebits.against.operations import first_mismatch
+from samebits.against.operations import OpMismatch, first_mismatch
 from samebits.runfolder.ops import OpKind, OpRow
 
 
@@ -43,6 +43,13 @@ def with_out(rows: list[OpRow], index: int, out: int) -> list[OpRow]:
     return changed
 
 
+def mismatch(a: list[OpRow], b: list[OpRow]) -> OpMismatch:
+    """Where two programs part; they do."""
+    found, _ = first_mismatch(a, b)
+    assert found is not None
+    return found
+
+
 def test_what_is_the_same_is_no_mismatch() -> None:
     """Also where one version does in one operation what the other does in two."""
     assert first_mismatch(WHOLE, WHOLE)[0] is None
@@ -53,18 +60,16 @@ def test_what_is_the_same_is_no_mismatch() -> None:
 
 def test_equal_inputs_and_other_results_accuse_the_operation() -> None:
     """The first one, and not those to which the difference goes on."""
-    found, aligned = first_mismatch(WHOLE, with_out(WHOLE, 1, 60))
+    found = mismatch(WHOLE, with_out(WHOLE, 1, 60))
 
-    assert found is not None
     assert (found.finding, found.row.kind.op, found.names) == ("op", "aten::relu", ("out",))
-    assert aligned.is_exact
+    assert first_mismatch(WHOLE, with_out(WHOLE, 1, 60))[1].is_exact
 
 
 def test_other_operations_with_another_result_are_named_on_both_sides() -> None:
     """Not the operation that they hand on to."""
-    found, _ = first_mismatch(WHOLE, with_out(APART, 1, 50))
+    found = mismatch(WHOLE, with_out(APART, 1, 50))
 
-    assert found is not None
     assert found.finding == "otherwise"
     assert [one.kind.op for one in found.instead_a] == ["aten::addmm"]
     assert [one.kind.op for one in found.instead_b] == ["aten::mm", "aten::add"]
@@ -73,9 +78,8 @@ def test_other_operations_with_another_result_are_named_on_both_sides() -> None:
 def test_what_arrives_different_accuses_no_operation() -> None:
     """Data are not made by operations."""
     other = [replace(WHOLE[0], evidence=(1, 20, 3, 55)), *WHOLE[1:]]
-    found, _ = first_mismatch(WHOLE, other)
+    found = mismatch(WHOLE, other)
 
-    assert found is not None
     assert (found.finding, found.names) == ("input", ("x",))
 
 
@@ -84,12 +88,9 @@ def test_a_generator_and_an_argument_are_no_fault_of_the_operation() -> None:
     drawn = row(0, "rand", {"generator": 1}, {"out": 5})
     other = row(0, "rand", {"generator": 2}, {"out": 6})
     scaled, more = (row(0, "mul", {"self": 1}, {"out": out}, arguments=f"(float32[2], {out})") for out in (2, 3))
-    found, _ = first_mismatch([drawn], [other])
-    told, _ = first_mismatch([scaled], [more])
 
-    assert found is not None
-    assert told is not None
-    assert (found.finding, told.finding) == ("generator", "argument")
+    assert mismatch([drawn], [other]).finding == "generator"
+    assert mismatch([scaled], [more]).finding == "argument"
 
 
 @given(st.permutations(range(6)))

@@ -13,6 +13,7 @@ from samebits.locking.comparing import differing_files, held_against
 from samebits.locking.digests import expected_of, kept_steps
 from samebits.locking.entries import Locked, to_table
 from samebits.locking.toml import block
+from samebits.locking.verdict import LockDivergence
 from samebits.runfolder.lane_ids import LaneId
 from samebits.runfolder.steps import Column, Recording, Writer
 
@@ -54,6 +55,13 @@ def locked(*recordings: Recording, most_steps: int = 0) -> Locked:
     return expected_of(recordings, most_steps)
 
 
+def parting(expected: Locked, *recordings: Recording) -> LockDivergence:
+    """Where a whole run parts from what is locked; it does."""
+    place = held_against(expected, recordings, is_whole=True).divergence
+    assert place is not None
+    return place
+
+
 def test_the_steps_that_are_kept() -> None:
     """0, the powers of two, and the last one."""
     assert kept_steps(1) == [0]
@@ -75,21 +83,20 @@ def test_one_bit_anywhere_is_found_at_its_step(tmp_path: Path, steps: int, data:
     step = data.draw(st.integers(0, steps - 1))
     stream = data.draw(st.sampled_from(["batch", "loss", "grad", "param"]))
     held = held_against(locked(recorded(tmp_path, steps)), [recorded(tmp_path, steps, (step, stream))], is_whole=True)
+    place = held.divergence
 
-    assert held.divergence is not None
-    assert (held.divergence.step, held.divergence.is_exact, held.agreed) == (step, True, step)
+    assert place is not None
+    assert (place.step, place.is_exact, held.agreed) == (step, True, step)
     if step in kept_steps(steps):
-        assert (held.divergence.streams, held.divergence.seen) == ((stream,), str(step))
+        assert (place.streams, place.seen) == ((stream,), str(step))
 
 
 @pytest.mark.parametrize("step", [0, 1, 3, 500, 511, 512, 900, 998, 999])
 def test_in_a_long_training_the_steps_between_are_named(tmp_path: Path, step: int) -> None:
     """Of a thousand steps the first that differs lies in the range that is named, and the range is short."""
     expected = locked(recorded(tmp_path, 1000))
-    held = held_against(expected, [recorded(tmp_path, 1000, (step, "param"))], is_whole=True)
-    place = held.divergence
+    place = parting(expected, recorded(tmp_path, 1000, (step, "param")))
 
-    assert place is not None
     assert place.step is not None
     first = 0 if place.agreed is None else place.agreed + 1
     assert first <= step <= place.step
@@ -98,19 +105,17 @@ def test_in_a_long_training_the_steps_between_are_named(tmp_path: Path, step: in
 
 def test_the_final_state_counts(tmp_path: Path) -> None:
     """All steps agree, and what the models hold at the end does not."""
-    held = held_against(locked(recorded(tmp_path, 9)), [recorded(tmp_path, 9, (9, "end"))], is_whole=True)
+    place = parting(locked(recorded(tmp_path, 9)), recorded(tmp_path, 9, (9, "end")))
 
-    assert held.divergence is not None
-    assert (held.divergence.seen, held.divergence.streams, held.divergence.agreed) == ("end", ("end",), 8)
+    assert (place.seen, place.streams, place.agreed) == ("end", ("end",), 8)
 
 
 @pytest.mark.parametrize(("taken", "agreed"), [(12, 8), (5, 4)])
 def test_more_and_fewer_steps_than_locked(tmp_path: Path, taken: int, agreed: int) -> None:
     """A training that ends elsewhere is another one, though all that both did agrees."""
-    held = held_against(locked(recorded(tmp_path, 9)), [recorded(tmp_path, taken)], is_whole=True)
+    place = parting(locked(recorded(tmp_path, 9)), recorded(tmp_path, taken))
 
-    assert held.divergence is not None
-    assert (held.divergence.what, held.divergence.lengths, held.divergence.agreed) == ("length", (9, taken), agreed)
+    assert (place.what, place.lengths, place.agreed) == ("length", (9, taken), agreed)
 
 
 def test_what_was_cut_off_says_nothing_of_what_it_lacks(tmp_path: Path) -> None:
@@ -148,13 +153,12 @@ def test_ranks_and_trainings_come_in_any_order(tmp_path: Path) -> None:
     several = [recorded(tmp_path, 5 + seed, seed=seed) for seed in range(3)]
     for own in (ranks, several):
         assert held_against(locked(*own), own[::-1], is_whole=True).divergence is None
-    held = held_against(locked(*ranks), [ranks[0], recorded(tmp_path, 9, (6, "grad"), rank=1, seed=1)], is_whole=True)
-    assert held.divergence is not None
-    assert (held.divergence.step, held.divergence.recordings) == (6, (1, 2))
+    place = parting(locked(*ranks), ranks[0], recorded(tmp_path, 9, (6, "grad"), rank=1, seed=1))
+    assert (place.step, place.recordings) == (6, (1, 2))
     # The same bits on the other ranks are other bits.
     swapped = [recorded(tmp_path, 9, rank=1), recorded(tmp_path, 9, seed=1)]
-    assert held_against(locked(*ranks), swapped, is_whole=True).divergence is not None
-    assert held_against(locked(*ranks), ranks[:1], is_whole=True).divergence is not None
+    assert parting(locked(*ranks), *swapped)
+    assert parting(locked(*ranks), ranks[0])
 
 
 def test_losses_are_locked_as_they_are(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def _verified(content: Lockfile, name: str, entry: RunEntry, request: VerifyRequ
     try:
         asked = request_of(entry, request.timeout, request.share, request.isolation)
         ran = _run(name, entry, asked, around, "verify")
-        found = judged(content, name, entry, ran)
+        found = _judged(content, name, entry, ran)
         if found.kind == "different" and not (request.update and _is_checked(found)):
             found = _run_again(found, ran, entry, asked, around)
         if found.is_steady is False:
@@ -145,20 +145,18 @@ def _run_again(found: Verified, ran: Ran, entry: RunEntry, asked: CheckRequest, 
     return replace(found, is_steady=same)
 
 
-def judged(content: Lockfile, name: str, entry: RunEntry, ran: Ran) -> Verified:
-    """What a run says of an entry; nothing is run here.
-
-    Args:
-        content: of the lockfile.
-        name: of the entry.
-        entry: that is verified.
-        ran: a run of its command.
-    """
-    words, folder = shlex.join(entry.command), ran.folder.path
+def _judged(content: Lockfile, name: str, entry: RunEntry, ran: Ran) -> Verified:
+    """What a run says of an entry; nothing is run here."""
     outside = [path for path in entry.data if not Path(path).resolve().is_relative_to(Path.cwd())]
     notes = tuple(f"{path} was read, which lies outside of this folder" for path in outside)
     found = Verified(
-        name, words, "undecided", ran.environment, folder=folder, notes=notes, not_observed=ran.not_observed
+        name,
+        shlex.join(entry.command),
+        "undecided",
+        ran.environment,
+        folder=ran.folder.path,
+        notes=notes,
+        not_observed=ran.not_observed,
     )
     why = _why_unjudgeable(ran)
     if why is not None:
@@ -167,7 +165,7 @@ def judged(content: Lockfile, name: str, entry: RunEntry, ran: Ran) -> Verified:
     home = content.home_of(ran.environment, entry.on)
     if home is None:
         return _unknown(content, found, entry, ran, data)
-    found = _beside(content, found, home, entry.on[home], ran, entry.command)
+    found = _beside(content, found, home, entry, ran)
     try:
         held = held_against(entry.on[home], ran.recordings, ran.is_whole, entry.max_steps)
     except SamebitsError as error:
@@ -182,11 +180,9 @@ def _why_unjudgeable(ran: Ran) -> SamebitsError | None:
     return None if isinstance(ran.trouble, (ScriptFailedError, ScriptHangsError)) else ran.trouble
 
 
-def _beside(
-    content: Lockfile, found: Verified, home: str, locked: Locked, ran: Ran, command: Sequence[str]
-) -> Verified:
+def _beside(content: Lockfile, found: Verified, home: str, entry: RunEntry, ran: Ran) -> Verified:
     """With what a run is held against, and what has changed around it."""
-    code = code_of([*ran.files, *files_in(command)], Path.cwd())
+    locked, code = entry.on[home], code_of([*ran.files, *files_in(entry.command)], Path.cwd())
     # What a run did not ask for, it may have come to no more.
     odd = [name for name, digest in locked.variables.items() if ran.variables.get(name, digest) != digest]
     return replace(
@@ -236,7 +232,7 @@ def _unknown(content: Lockfile, found: Verified, entry: RunEntry, ran: Ran, data
     alike = [name for name, one in held.items() if one is not None and _is_same(one, entry.on[name], ran)]
     own = held[home]
     return replace(
-        _beside(content, found, home, entry.on[home], ran, entry.command),
+        _beside(content, found, home, entry, ran),
         kind="unknown",
         divergences=() if own is None or own.divergence is None else (own.divergence,),
         agrees_with=home if home in alike else next(iter(alike), ""),
@@ -315,7 +311,7 @@ def _recorded(content: Lockfile, name: str, folder: RunFolder) -> Verified:
     entry = content.entry(name)
     manifest = folder.manifest()
     _need_the_same_run(name, entry, manifest, folder.path)
-    return judged(content, name, entry, read_run(folder, entry.max_steps, recorded_artifacts(folder, entry.artifacts)))
+    return _judged(content, name, entry, read_run(folder, entry.max_steps, recorded_artifacts(folder, entry.artifacts)))
 
 
 def _need_the_same_run(name: str, entry: RunEntry, manifest: Manifest, path: Path) -> None:
