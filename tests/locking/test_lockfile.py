@@ -1,5 +1,6 @@
 """The lockfile: read whole or not at all, whatever happened to it; and written by one process at a time."""
 
+import fcntl
 import random
 import re
 import subprocess
@@ -235,6 +236,15 @@ def test_a_writer_that_was_killed_blocks_nobody(path: Path) -> None:
     update(path, lambda now: now.without_test("tests/test_a.py::test_b[x]"))
 
     assert Lockfile.load(path).tests == {}
+
+
+def test_a_writer_that_goes_on_for_long_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who holds the mark is waited for, and not for ever."""
+    monkeypatch.setattr("samebits.locking.lockfile.LONGEST_WAIT_SECONDS", 0.05)
+    with path.with_name(".samebits.lock.writing").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(StorageError, match=r"another process has been writing beside .* for 0.05 s"):
+            update(path, lambda now: now)
 
 
 def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:

@@ -293,6 +293,8 @@ def _alone(path: Path) -> Iterator[None]:
     beside = path.with_name(f".{path.name}.writing")
     try:
         handle = _locked(beside)
+    except StorageError:
+        raise
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror}", "choose another place with --lockfile") from error
     try:
