@@ -15,13 +15,13 @@ SOURCE = Path(__file__).parent.parent / "src"
 SHARED = {"Loader", "SamebitsCallback"}
 # Lines of each room, docstrings, comments and blanks among them.
 BUDGET = {
-    "against": 720,
+    "against": 712,
     "agent": 6700,
     "base": 810,
     "bits": 1090,
     "checking": 4490,
     "cli": 1160,
-    "comparison": 1630,
+    "comparison": 1640,
     "data": 1840,
     "factors": 3800,
     "integrations": 1310,

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from samebits.locking.code import MOST_NAMED, changes_since, code_of, files_in
-from samebits.locking.files import digest_of_path
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 21))
 
@@ -110,17 +109,3 @@ def test_files_that_a_command_names_are_code(tmp_path: Path, monkeypatch: pytest
     command = ["python", "train.py", "--config=a.yaml", "--more", "b.yaml", "data.folder=.", "--lr=3", "c.yaml"]
 
     assert files_in(command) == [str(tmp_path / name) for name in ("train.py", "a.yaml", "b.yaml")]
-
-
-def test_a_folder_has_a_digest(tmp_path: Path) -> None:
-    """Of the names and the bytes of all files in it."""
-    (tmp_path / "a" / "b").mkdir(parents=True)
-    (tmp_path / "a" / "b" / "x").write_bytes(b"1")
-    first = digest_of_path(tmp_path / "a")
-    (tmp_path / "a" / "b" / "x").rename(tmp_path / "a" / "b" / "y")
-    second = digest_of_path(tmp_path / "a")
-    (tmp_path / "a" / "b" / "y").write_bytes(b"2")
-
-    assert len({first, second, digest_of_path(tmp_path / "a")}) == 3
-    (tmp_path / "a" / "b" / "y").write_bytes(b"1")
-    assert digest_of_path(tmp_path / "a") == second

@@ -30,8 +30,13 @@ def test_links_are_followed(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_plain_folder_has_the_digest_that_it_always_had(folder: Path) -> None:
-    """What was locked stays comparable."""
+    """What was locked stays comparable; another name or another content is another digest."""
     assert digest_of_path(folder) == "dfebc6dbd2223769"
+    (folder / "inner" / "a.bin").rename(folder / "inner" / "b.bin")
+    renamed = digest_of_path(folder)
+    (folder / "inner" / "b.bin").write_bytes(b"b")
+
+    assert len({"dfebc6dbd2223769", renamed, digest_of_path(folder)}) == 3
 
 
 def test_what_cannot_be_digested_is_named(folder: Path) -> None:
