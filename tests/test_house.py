@@ -15,8 +15,8 @@ SOURCE = Path(__file__).parent.parent / "src"
 SHARED = {"Loader", "SamebitsCallback"}
 # Lines of each room, docstrings, comments and blanks among them.
 BUDGET = {
-    "against": 712,
-    "agent": 6700,
+    "against": 720,
+    "agent": 6640,
     "base": 810,
     "bits": 1090,
     "checking": 4490,

@@ -88,7 +88,7 @@ def test_what_a_program_holds_is_found_and_put(monkeypatch: pytest.MonkeyPatch) 
     held = SimpleNamespace(
         tensors=list(net.parameters()), has_stepped=True, state=optimizer.state, groups=optimizer.param_groups
     )
-    recorder: Any = SimpleNamespace(optimizers=SimpleNamespace(all=lambda: [held]))
+    recorder: Any = SimpleNamespace(lane=SimpleNamespace(optimizers=SimpleNamespace(all=lambda: [held])))
 
     class Trainer:
         def __init__(self) -> None:
@@ -132,7 +132,7 @@ def test_every_network_that_is_trained_has_parameters(monkeypatch: pytest.Monkey
         SimpleNamespace(tensors=list(networks[name].parameters()), has_stepped=True, state={}, groups=[])
         for name in ("generator", "critic")
     ]
-    recorder: Any = SimpleNamespace(optimizers=SimpleNamespace(all=lambda: held))
+    recorder: Any = SimpleNamespace(lane=SimpleNamespace(optimizers=SimpleNamespace(all=lambda: held)))
     monkeypatch.setitem(giving_back.sys.modules, "__main__", SimpleNamespace(**networks))
     slots = slots_of(recorder, None)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import torch
 
-from samebits.agent.last_looks import look_at_copies
+from samebits.agent.lanes import Lane, look_at_copies
 from samebits.agent.listening import Named, as_tensor, listen, unwrapped
 from samebits.agent.models import COPIED
 from samebits.agent.saves import Saves, content
@@ -40,19 +41,20 @@ class DataHooks:
 
     def batch_made(self, batch: object, *_: object) -> None:
         self.recorder.inside.loading = False
-        if self.recorder.is_active():
-            log = self.recorder.log
-            closed = log.add_tree("batch", batch, f"{log.count('batch')}")
+        lane = self.recorder.active_lane()
+        if lane is not None:
+            closed = lane.log.add_tree("batch", batch, f"{lane.log.count('batch')}")
             # What a model is given stands for what cannot be looked into.
-            self.recorder.training.has_loader = not closed
+            lane.training.has_loader = not closed
             for kind in closed:
                 self.recorder.note_once(f"what is in a {kind} of a batch")
 
     def saved(self, thing: object) -> None:
         """Tensors are the state of a training; what else is saved may be a time, and only says more."""
-        if not self.recorder.is_active():
+        lane = self.recorder.active_lane()
+        if lane is None:
             return
-        log = self.recorder.log
+        log = lane.log
         number = log.count("artifact")
         found = list(content(thing, f"{number}"))
         log.add("artifact", [(path, unwrapped(leaf)) for path, leaf in found if torch.is_tensor(leaf)])
@@ -61,16 +63,14 @@ class DataHooks:
         plain = [(path, digest) for path, leaf in others if (digest := plain_digest(leaf)) is not None]
         if plain:
             log.add_digests("saved", [path for path, _ in plain], [digest for _, digest in plain])
-        log.add("artifact", self._changed_states(f"{number}.state."))
-        look_at_copies(self.recorder.lane)
+        log.add("artifact", [(f"{number}.state.{name}", tensor) for name, tensor in _changed_states(lane)])
+        look_at_copies(lane)
 
-    def _changed_states(self, prefix: str) -> list[Named]:
-        """Of modules, what was written to since the last step digested it: it may be what is saved."""
-        held = self.recorder.optimizers.all()
-        versions = {id(p): version for one in held for p, version in zip(one.tensors, one.versions, strict=False)}
-        return [
-            (f"{prefix}{name}", tensor)
-            for holder in self.recorder.models.holders()
-            if holder.stage != COPIED
-            for name, tensor in holder.changed_at_save(versions)
-        ]
+
+def _changed_states(lane: Lane) -> Iterator[Named]:
+    """Of modules, what was written to since the last step digested it: it may be what is saved."""
+    held = lane.optimizers.all()
+    versions = {id(p): version for one in held for p, version in zip(one.tensors, one.versions, strict=False)}
+    for holder in lane.models.holders():
+        if holder.stage != COPIED:
+            yield from holder.changed_at_save(versions)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from samebits.agent.listening import Named, gradients, graph_leaves, listen, unwrapped
+from samebits.agent.listening import gradients, graph_leaves, listen, unwrapped
 
 if TYPE_CHECKING:
     from samebits.agent.lanes import Lane
@@ -65,69 +65,58 @@ class GradientHooks:
         return losses
 
     def backward_failed(self, *_: object) -> None:
-        self.recorder.training.in_backward = False
+        self.recorder.lane.training.in_backward = False
         self.recorder.inside.inputs = []
 
     def after_backward(self, *_: object, **__: object) -> None:
-        self.recorder.training.in_backward = False
+        lane = self.recorder.lane
+        training, optimizers = lane.training, lane.optimizers
+        training.in_backward = False
         if not self.recorder.is_active():
             return
-        if self.recorder.training.is_cut_at_steps:
-            self._note_versions()
+        if training.is_cut_at_steps:
+            # Until an optimizer is seen to step: how its parameters stand after a backward.
+            for held in optimizers.all() if not training.has_stepped else ():
+                held.note_versions()
             return
-        named = [
-            *self.recorder.models.parameters(),
-            *self._parameters_of_unseen_steps(),
-            *self.recorder.training.last_leaves(),
-        ]
-        self.recorder.log.add("grad", gradients(named))
-        self.recorder.log.add("param", named)
+        named = lane.models.parameters()
+        for held in optimizers.all() if training.is_cut_at_backward else ():
+            lane.log.add("init", optimizers.named(held)[1])
+            named += optimizers.own(held)
+        named += training.last_leaves()
+        lane.log.add("grad", gradients(named))
+        lane.log.add("param", named)
         self.recorder.end_step("backward")
 
-    def _note_versions(self) -> None:
-        """Until an optimizer is seen to step: how its parameters stand after a backward."""
-        if not self.recorder.training.has_stepped:
-            for held in self.recorder.optimizers.all():
-                held.note_versions()
-
-    def _parameters_of_unseen_steps(self) -> list[Named]:
-        found: list[Named] = []
-        for held in self.recorder.optimizers.all() if self.recorder.training.is_cut_at_backward else ():
-            self.recorder.log.add("init", self.recorder.optimizers.named(held)[1])
-            found += self.recorder.optimizers.own(held)
-        return found
-
     def after_grad(self, result: Any, *_: object) -> None:
-        training = self.recorder.training
+        lane = self.recorder.lane
+        training, name_of = lane.training, lane.optimizers.name_of
         training.in_backward = False
         inputs, self.recorder.inside.inputs = self.recorder.inside.inputs, []
         if not self.recorder.is_active():
             return
-        named = [(self.recorder.optimizers.name_of(one) or f"leaf{i}", one) for i, one in enumerate(inputs)]
-        number = self.recorder.log.count("autograd.grad")
+        named = [(name_of(one) or f"leaf{i}", one) for i, one in enumerate(inputs)]
+        number = lane.log.count("autograd.grad")
         prefix = f"{number}." if number else ""
-        found = [
-            (f"{prefix}{name}", unwrapped(g)) for (name, _), g in zip(named, result, strict=False) if g is not None
-        ]
-        self.recorder.log.add("grad", found)
-        training.note_leaves(
-            [(name, one) for name, one in named if one.is_leaf and self.recorder.optimizers.name_of(one) is None]
-        )
+        pairs = zip(named, result, strict=False)
+        lane.log.add("grad", [(f"{prefix}{name}", unwrapped(g)) for (name, _), g in pairs if g is not None])
+        training.note_leaves([(name, one) for name, one in named if one.is_leaf and name_of(one) is None])
         if not training.is_cut_at_steps:
-            self.recorder.log.add("param", named)
+            lane.log.add("param", named)
             self.recorder.end_step("backward")
 
     def after_jvp(self, result: Any, function: object, primals: object, *_: object) -> None:
         """Forward-mode derivatives: the value is the loss, the tangents are the gradients."""
-        if not self.recorder.is_active():
+        lane = self.recorder.active_lane()
+        if lane is None:
             return
-        training = self.recorder.training
+        training, log = lane.training, lane.log
         training.has_backward, training.forward_open = True, False
-        number = self.recorder.log.count("jvp")
-        self.recorder.log.add_tree("loss", result[0], f"jvp{number}.value")
-        self.recorder.log.add_tree("grad", result[1], f"jvp{number}")
+        number = log.count("jvp")
+        log.add_tree("loss", result[0], f"jvp{number}.value")
+        log.add_tree("grad", result[1], f"jvp{number}")
         if not training.is_cut_at_steps:
-            self.recorder.log.add_tree("param", primals, f"jvp{number}.primal")
+            log.add_tree("param", primals, f"jvp{number}.primal")
             self.recorder.end_step("backward")
 
 

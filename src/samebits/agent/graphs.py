@@ -1,4 +1,4 @@
-"""CUDA graphs: what is captured must be left alone, and what is replayed calls no hook.
+"""CUDA graphs: what is captured must be left alone, and what is replayed calls no hook; compilers' are no training.
 
 While a graph is captured nothing may be copied to the host, and no event may be waited for, on any thread: the capture
 fails, and with it the program. What is queued meanwhile becomes part of the graph. So hooks do nothing then. A replay
@@ -7,6 +7,7 @@ computes without calling anything; where an optimizer's step was captured, a rep
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from types import ModuleType
@@ -74,3 +75,11 @@ def is_captured() -> bool:
     except RuntimeError:
         # A device that has failed answers nothing any more, and captures nothing.
         return False
+
+
+def is_tracing() -> bool:
+    """Whether a compiler is at work in this thread: what it does with modules is not training."""
+    guards: Any = sys.modules.get("torch._guards")
+    if guards is None:
+        return False
+    return guards.TracingContext.try_get() is not None or guards.CompileContext.try_get() is not None

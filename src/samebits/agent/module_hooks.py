@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from samebits.agent.compilers import is_tracing
+from samebits.agent.graphs import is_tracing
 from samebits.agent.identity import Weak
-from samebits.agent.last_looks import look_at_copies
+from samebits.agent.lanes import look_at_copies
 from samebits.agent.listening import listen
 from samebits.agent.models import COPIED, LOADED, holds_any
 from samebits.agent.trees import leaves
@@ -86,7 +86,7 @@ class ModuleHooks:
             training.forward_open, training.opened_by = True, Weak(module)
 
     def _outermost_returned(self, module: torch.nn.Module, result: object) -> None:
-        training = self.recorder.training
+        training = self.recorder.lane.training
         if not training.in_backward:
             training.returned(module, result)
 
@@ -94,12 +94,12 @@ class ModuleHooks:
         # Compilers copy and unpickle graphs of their own, more or fewer of them as their caches are filled.
         if self.recorder.is_active() and not isinstance(module, torch.fx.GraphModule) and not is_tracing():
             self.recorder.begin_if_over(module)
-            self.recorder.models.notice(module, COPIED)
+            self.recorder.lane.models.notice(module, COPIED)
 
     def module_loaded(self, result: object, module: torch.nn.Module, *_: object) -> None:
         if self.recorder.is_active() and not is_tracing():
             self.recorder.begin_if_over(module)
-            self.recorder.models.notice(module, LOADED)
+            self.recorder.lane.models.notice(module, LOADED)
 
     def _watch_modules(self) -> None:
         hooks = torch.nn.modules.module

@@ -1,11 +1,17 @@
-"""Steps of optimizers: gradients before, parameters after, and where a row of the recording ends."""
+"""Steps of optimizers: gradients before, parameters after, and where a row of the recording ends.
+
+Also, who steps on parameters that lie in memory which processes share, and in which memory.
+"""
 
 from __future__ import annotations
 
 import gc
 import sys
 import threading
+from bisect import bisect_right
+from collections.abc import Iterable
 from contextlib import ExitStack
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +21,8 @@ from torch.utils.data import get_worker_info
 
 from samebits.agent.graphs import UNSEEN
 from samebits.agent.listening import gradients, listen
-from samebits.agent.shared_parameters import note_shared
+from samebits.base.sites import user_site
+from samebits.runfolder.notes import Journal, SteppedShared
 
 if TYPE_CHECKING:
     from samebits.agent.log import Log
@@ -26,6 +33,7 @@ if TYPE_CHECKING:
 STATE_FIRST_STEPS = 3
 STATE_EVERY = 10
 
+_MAPS = Path("/proc/self/maps")
 _OPTIMIZERS = register_optimizer_step_pre_hook.__code__.co_filename
 # Hooks around steps of optimizers that are to be taken away.
 _left_over: list[Any] = []
@@ -56,9 +64,9 @@ class OptimizerHooks:
     def optimizer_made(self, result: object, optimizer: torch.optim.Optimizer, *_: object) -> None:
         if self.recorder.lane.is_over and get_worker_info() is None:
             self.recorder.begin_training()
-        self.recorder.training.has_optimizer = True
+        self.recorder.lane.training.has_optimizer = True
         if self.recorder.is_active():
-            self.recorder.optimizers.meet(optimizer)
+            self.recorder.lane.optimizers.meet(optimizer)
 
     def before_step(self, optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
         lane = self.recorder.active_lane()
@@ -94,7 +102,7 @@ class OptimizerHooks:
         held.note_versions()
         if not held.has_stepped:
             held.has_stepped = True
-            note_shared(self.recorder.journal, held.tensors)
+            _note_shared(self.recorder.journal, held.tensors)
         is_resume = log.spec.resume is not None
         if is_resume or log.step < STATE_FIRST_STEPS or log.step % STATE_EVERY == 0:
             log.add_all("optimizer", held.tree())
@@ -109,18 +117,38 @@ class OptimizerHooks:
 
     def graph_replayed(self, optimizers: list[Any]) -> None:
         """A CUDA graph ran, and the steps of these optimizers with it."""
-        if not self.recorder.is_active():
+        lane = self.recorder.active_lane()
+        if lane is None:
             return
         self.recorder.note_once(UNSEEN)
+        training = lane.training
         for optimizer in optimizers:
-            training = self.recorder.training
             training.has_stepped = training.has_optimizer = training.has_backward = True
-            named, fresh = self.recorder.optimizers.named(self.recorder.optimizers.meet(optimizer))
-            self.recorder.log.add("init", fresh)
-            self.recorder.log.add("grad", gradients(named))
-            self.recorder.log.add("param", named)
+            named, fresh = lane.optimizers.named(lane.optimizers.meet(optimizer))
+            lane.log.add("init", fresh)
+            lane.log.add("grad", gradients(named))
+            lane.log.add("param", named)
         if optimizers:
             self.recorder.end_step("optimizer")
+
+
+def _note_shared(journal: Journal, parameters: Iterable[Any]) -> None:
+    """Note the user's line that steps, and the memory that it changes; nothing where no other process can see it."""
+    shared = [one for one in parameters if one.device.type == "cpu" and one.is_shared()]
+    site = user_site() if shared else None
+    if site is not None:
+        journal.note(SteppedShared(tuple(sorted(_memory_of(shared))), site))
+
+
+def _memory_of(tensors: Iterable[torch.Tensor]) -> set[str]:
+    """The files behind some tensors, by device and number: the same in all processes that share them (proc(5))."""
+    mapped = sorted(
+        (int(first, 16), int(last, 16), f"{device} {number}")
+        for span, _, _, device, number in (line.split()[:5] for line in _MAPS.read_text().splitlines())
+        for first, last in [span.split("-")]
+    )
+    places = (bisect_right(mapped, (one.data_ptr(), 2**64, "")) - 1 for one in tensors)
+    return {mapped[place][2] for place in places if place >= 0}
 
 
 def _only_fills_in(optimizer: torch.optim.Optimizer, log: Log) -> bool:

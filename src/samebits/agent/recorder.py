@@ -41,8 +41,8 @@ class Recorder(Rows):
     def __init__(self, folder: Path, spec: RunSpec, journal: Journal, thread: threading.Thread | None = None) -> None:
         super().__init__(folder, spec, journal, thread)
         self.module_hooks = ModuleHooks(self)
-        self.stops = None if spec.resume is None else Interruption(self, spec.resume)
-        self.interruption = self.stops
+        if spec.resume is not None:
+            self.interruption = Interruption(self, spec.resume)
         # Of the process that this one was forked from.
         self.inherited: list[Lane] = []
 
@@ -58,12 +58,12 @@ class Recorder(Rows):
                 hooks.install(self.installed)
         if MISSING:
             self.note_once(f"whether samebits shows in the program's own modes: this torch has no {', '.join(MISSING)}")
-        if self.stops is not None:
-            self.stops.install(self.installed)
+        if self.interruption is not None:
+            self.interruption.install(self.installed)
         if hasattr(threading.Thread, "_delete"):
             self.installed.callback(listen(threading.Thread, "_delete", before=self.safely(self.thread_ended)))
-        if self.ops is not None:
-            self.ops.begin_step(0)
+        if self.lane.ops is not None:
+            self.lane.ops.begin_step(0)
 
     def uninstall(self) -> None:
         """Leave torch as it was."""

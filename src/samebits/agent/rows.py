@@ -12,30 +12,24 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch.utils.data import get_worker_info
 
-from samebits.agent.compilers import is_tracing
 from samebits.agent.ending import Ending
-from samebits.agent.graphs import Graphs
-from samebits.agent.lanes import Lane, new_lane
-from samebits.agent.last_looks import look_at_all, look_at_copies, look_at_last
+from samebits.agent.graphs import Graphs, is_tracing
+from samebits.agent.lanes import Lane, look_at_all, look_at_copies, look_at_last, new_lane
 from samebits.agent.listening import Named
 from samebits.agent.log import Log
-from samebits.agent.models import Holder, Models
-from samebits.agent.optimizers import HeldOptimizer, Optimizers
+from samebits.agent.models import Holder
+from samebits.agent.optimizers import HeldOptimizer
 from samebits.agent.saves import Passage
-from samebits.agent.training import RecordedTraining
 from samebits.agent.used import what_was_used
 from samebits.factors import imports
 from samebits.runfolder.lane_ids import current_lane_id
 from samebits.runfolder.notes import Ended, Journal, Stopped, Unseen, Used
 from samebits.runfolder.spec import OpWindow, RunSpec
-
-if TYPE_CHECKING:
-    from samebits.agent.ops.mode import OpRecorder
 
 
 def _nothing() -> None:
@@ -62,6 +56,8 @@ class _Inside(threading.local):
 
 class Interrupts(Protocol):
     """What a run does that is stopped and goes on: told when a model is called and when a step has ended."""
+
+    def install(self, stack: ExitStack) -> None: ...
 
     def called(self) -> None: ...
 
@@ -136,29 +132,9 @@ class Rows:
             self.lanes.append(lane)
         return lane
 
-    @property
-    def log(self) -> Log:
-        return self.lane.log
-
-    @property
-    def training(self) -> RecordedTraining:
-        return self.lane.training
-
-    @property
-    def models(self) -> Models:
-        return self.lane.models
-
-    @property
-    def optimizers(self) -> Optimizers:
-        return self.lane.optimizers
-
-    @property
-    def ops(self) -> OpRecorder | None:
-        return self.lane.ops
-
     def begin_if_over(self, module: object) -> None:
         """A worker whose training has stepped, and that turns to a model of which nothing was met, has another job."""
-        if self.lane.is_over and get_worker_info() is None and self.models.is_new(module):
+        if self.lane.is_over and get_worker_info() is None and self.lane.models.is_new(module):
             self.begin_training()
 
     def begin_training(self) -> None:
@@ -199,7 +175,7 @@ class Rows:
                 try:
                     hook(*args, **kwargs)
                 except Exception as error:
-                    self.log.failed(error)
+                    self.lane.log.failed(error)
                 finally:
                     self.inside_hooks -= 1
                 if self._dead:
@@ -231,7 +207,7 @@ class Rows:
                 if not lane.log.broken and get_worker_info() is None:
                     look_at_last(lane, thing)
         except Exception as error:
-            self.log.failed(error)
+            self.lane.log.failed(error)
         finally:
             self.inside_hooks -= 1
 

@@ -85,7 +85,7 @@ class _Walk:
     def __init__(self, recorder: Rows) -> None:
         self.found: dict[str, Slot] = {}
         self.known: set[int] = set()
-        self.held = recorder.optimizers.all()
+        self.held = recorder.lane.optimizers.all()
         self.trained = {id(tensor): tensor for held in self.held for tensor in held.tensors}
         self.shapes = [tuple(tensor.shape) for tensor in self.trained.values()]  # type: ignore[attr-defined]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,14 +14,14 @@ import torch
 from samebits.agent.log import Log
 from samebits.agent.ops.call import Call, tensors_in
 from samebits.agent.ops.evidence import evidence_of
-from samebits.agent.ops.follow import Follower
 from samebits.agent.ops.memory import Memory, lies_in_shared_memory
 from samebits.agent.ops.operands import Operands, keep_operands, read_kept_tensors
 from samebits.bits.digest import digests, is_evidence, unobserved
 from samebits.rng.digests import default_generator
 from samebits.runfolder.notes import OpDiverged
-from samebits.runfolder.ops import OPERANDS, OpRow, place_in
+from samebits.runfolder.ops import OPERANDS, OpKind, OpRow, Ops, place_in
 from samebits.runfolder.spec import OpWindow
+from samebits.runfolder.steps import Recording, file_name
 from samebits.runfolder.tensors import bytes_of
 
 # How often a custom operation is called again.
@@ -47,6 +47,47 @@ class Taken:
     before: dict[str, int]
     again: Callable[[], object] | None
     drawn_on: str = ""
+
+
+class Follower:
+    """Reads along in another run's operations, one by one.
+
+    Args:
+        folder: the other run's.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._rank = -1
+        self._rows: Iterator[OpRow] = iter(())
+        self._followed = 0
+        self._same: set[tuple[int, int]] = set()
+
+    def agrees(self, row: OpRow, rank: int) -> bool:
+        """Whether the other run's next operation is this one, with the same evidence."""
+        if rank != self._rank:
+            self._turn_to(rank)
+        self._followed += 1
+        other = next(self._rows, None)
+        if other is None or other.evidence != row.evidence or (other.step, other.index) != (row.step, row.index):
+            return False
+        return self._is_same(other.kind, row.kind)
+
+    def _turn_to(self, rank: int) -> None:
+        # The rank may become known only after some operations; by then all ranks have done the same ones.
+        self._rank = rank
+        self._rows = Ops(Recording(self.folder / file_name(rank, 0))).rows()
+        for _ in range(self._followed):
+            next(self._rows, None)
+
+    def _is_same(self, a: OpKind, b: OpKind) -> bool:
+        pair = (id(a), id(b))
+        if pair in self._same:
+            return True
+        if a != b:
+            return False
+        self._same.add(pair)
+        return True
 
 
 class OpCapture:
