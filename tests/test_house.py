@@ -23,7 +23,7 @@ BUDGET = {
     "cli": 1160,
     "comparison": 1640,
     "data": 1840,
-    "factors": 3800,
+    "factors": 3880,
     "integrations": 1310,
     "launch": 1270,
     "lint": 1290,

@@ -6,59 +6,141 @@ import builtins
 import io
 import os
 from collections.abc import Callable
-from hashlib import shake_256
+from contextlib import suppress
+from types import ModuleType
 from typing import Any
 
 from samebits.factors.context import FactorContext, Mode
 
 DEVICES = ("/dev/urandom", "/dev/random")
-# How much one opened device holds: far more than any generator takes as its seed.
-HELD_BYTES = 1 << 20
+
+Bytes = Callable[[int, Mode], bytes]
 
 
-def watch_devices(context: FactorContext, derived: Callable[[int, Mode], bytes]) -> None:
-    """Witness who opens them; pinned or varied, a file in memory is opened instead, with derived bytes.
+class DerivedFile(io.RawIOBase):
+    """Endless bytes under the name of a device."""
 
-    It is a file of the system's, so whatever reads it, also by its number or in C, as `numpy.fromfile` does, may.
-    """
+    def __init__(self, name: object, mode: Mode, derived: Bytes, descriptor: int | None = None) -> None:
+        self.name, self.mode = name, "rb"
+        self._mode, self._derived, self._descriptor = mode, derived, descriptor
 
-    def instead_of(file: object) -> int | None:
-        name = _device(file)
-        mode = context.enter(name) if name else "natural"
-        if mode == "natural" or not hasattr(os, "memfd_create"):  # which only Linux has
-            return None
-        descriptor = os.memfd_create(name)
-        os.write(descriptor, shake_256(derived(64, mode)).digest(HELD_BYTES))
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        return descriptor
+    def readable(self) -> bool:
+        return True
 
-    def file_opening(original: Callable[..., object]) -> Callable[..., object]:
-        def open_(file: object, mode: str = "r", *args: object, **kwargs: object) -> object:
-            descriptor = None if set("wax+") & set(mode) else instead_of(file)
-            return original(file if descriptor is None else descriptor, mode, *args, **kwargs)
+    def readinto(self, buffer: Any) -> int:
+        memory = memoryview(buffer).cast("B")
+        memory[:] = self.taken(len(memory))
+        return len(memory)
 
-        return open_
+    def taken(self, size: int) -> bytes:
+        """The next bytes."""
+        return self._derived(size, self._mode)
 
-    def descriptor_opening(original: Callable[..., int]) -> Callable[..., int]:
-        def open_(path: object, flags: int, *args: object, **kwargs: object) -> int:
-            descriptor = instead_of(path)
-            return original(path, flags, *args, **kwargs) if descriptor is None else descriptor
+    def close(self) -> None:
+        if not self.closed and self._descriptor is not None:
+            os.close(self._descriptor)
+        super().close()
 
-        return open_
 
-    opened = file_opening(builtins.open)
+def watch_devices(context: FactorContext, derived: Bytes) -> None:
+    """Witness who opens them; pinned or varied, hand out derived bytes."""
+    devices = _Devices(context, derived)
+    opened = devices.opening(builtins.open)
     for owner in (builtins, io):
         context.replace(owner, "open", opened)
-    context.replace(os, "open", descriptor_opening(os.open))
+    context.replace(os, "open", devices.descriptor_opening(os.open))
+    context.replace(os, "read", devices.reading(os.read))
+    context.when_loaded("numpy", devices.install_numpy)
+
+
+class _Devices:
+    def __init__(self, context: FactorContext, derived: Bytes) -> None:
+        self.context, self.derived = context, derived
+        # Descriptors opened by number: how they are treated, as long as they still stand for such a device.
+        self.descriptors: dict[int, Mode] = {}
+
+    def opening(self, original: Callable[..., object]) -> Callable[..., object]:
+        """A patched `open`."""
+
+        def open_(file: object, mode: str = "r", buffering: int = -1, *args: Any, **kwargs: Any) -> object:
+            found = None if set("wax+") & set(mode) else self._treated(file)
+            if found is None:
+                return original(file, mode, buffering, *args, **kwargs)
+            raw = DerivedFile(file, found, self.derived, file if isinstance(file, int) else None)
+            if "b" not in mode:
+                return io.TextIOWrapper(io.BufferedReader(raw), *args, **kwargs)
+            return raw if buffering == 0 else io.BufferedReader(raw)
+
+        return open_
+
+    def _treated(self, file: object) -> Mode | None:
+        """How to treat what is opened; None for what is no such device, and for what is left alone."""
+        if isinstance(file, int):
+            return self._of_descriptor(file)
+        name = _device(file)
+        mode = self.context.enter(name) if name else "natural"
+        return None if mode == "natural" else mode
+
+    def _of_descriptor(self, descriptor: int) -> Mode | None:
+        if descriptor not in self.descriptors:
+            return None
+        # It may have been closed, and its number given to another file.
+        if _is_random(descriptor):
+            return self.descriptors[descriptor]
+        del self.descriptors[descriptor]
+        return None
+
+    def descriptor_opening(self, original: Callable[..., int]) -> Callable[..., int]:
+        """A patched `os.open`: the device is opened, and what is read from its number is watched."""
+
+        def open_(path: object, flags: int, *args: object, **kwargs: object) -> int:
+            descriptor = original(path, flags, *args, **kwargs)
+            mode = self._treated(path)
+            if mode is not None:
+                self.descriptors[descriptor] = mode
+            return descriptor
+
+        return open_
+
+    def reading(self, original: Callable[[int, int], bytes]) -> Callable[[int, int], bytes]:
+        """A patched `os.read`."""
+
+        def read(fd: int, length: int, /) -> bytes:
+            mode = self._of_descriptor(fd) if self.descriptors else None
+            return original(fd, length) if mode is None else self.derived(length, mode)
+
+        return read
+
+    def install_numpy(self, numpy: ModuleType) -> None:
+        self.context.replace(numpy, "fromfile", self.array(numpy, numpy.fromfile))
+
+    def array(self, numpy: ModuleType, original: Callable[..., object]) -> Callable[..., object]:
+        """A patched `numpy.fromfile`, which reads in C."""
+
+        def fromfile(file: object, dtype: object = float, count: int = -1, *args: object, **kwargs: object) -> object:
+            raw = getattr(file, "raw", file)
+            if not isinstance(raw, DerivedFile):
+                mode = self._treated(file) if count >= 0 else None
+                if mode is None:
+                    return original(file, dtype, count, *args, **kwargs)
+                raw = DerivedFile(file, mode, self.derived)
+            size = numpy.dtype(dtype).itemsize * max(count, 0)
+            return numpy.frombuffer(bytearray(raw.taken(size)), dtype)
+
+        return fromfile
 
 
 def _device(file: Any) -> str:
     """The device that a path names; empty for other paths, and for what is none."""
-    if isinstance(file, int):
-        return ""
     if not isinstance(file, str):
         try:
             file = os.fsdecode(file)
         except (TypeError, ValueError):
             return ""
     return file if file in DEVICES else ""
+
+
+def _is_random(descriptor: int) -> bool:
+    with suppress(OSError):
+        return os.fstat(descriptor).st_rdev in [os.stat(name).st_rdev for name in DEVICES]
+    return False
