@@ -43,6 +43,15 @@ def likely(lacks: Sequence[Lacks], stream: Stream) -> dict[State, list[Lacks]]:
     return dict(sorted(found.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)))
 
 
+def in_one_object(groups: Mapping[State, Sequence[Lacks]]) -> list[list[Lacks]]:
+    """What one object holds otherwise of several of these states, such as the arrays of a buffer and how full it is."""
+    found: dict[str, list[Lacks]] = {}
+    for state, group in groups.items():
+        for one in group if state in SEVERAL else ():
+            found.setdefault(one.path.rpartition(".")[0], []).append(one)
+    return [held for name, held in found.items() if name and len({one.state for one in held}) > 1]
+
+
 def told(lacks: Sequence[Lacks]) -> str:
     """What is held otherwise, as a clause.
 
