@@ -33,7 +33,8 @@ def likely(lacks: Sequence[Lacks], stream: Stream) -> dict[State, list[Lacks]]:
     """State → what the resumed run holds of it otherwise, and can be given back; what is likely first."""
     found: dict[State, list[Lacks]] = {}
     states = {one.path: one.state for one in lacks}
-    for one in lacks:
+    # What a library holds lies deeper than what is the script's own, and is much.
+    for one in sorted(lacks, key=lambda one: one.path.count(".")):
         if one.can_put:
             # A rate follows from the schedule; beside an optimizer whose state is lost it is lost with that.
             owner = one.path.partition(".param_groups[")[0]
