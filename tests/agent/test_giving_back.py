@@ -3,6 +3,7 @@
 import pickle
 import random
 from collections import deque, namedtuple
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,7 @@ import torch
 
 from samebits.agent import giving_back
 from samebits.agent.giving_back import GivingBack, as_plain, read, write
-from samebits.agent.slots import Slot, slots_of
+from samebits.agent.slots import MOST_DATA_BYTES, Slot, slots_of
 from samebits.rng.handles import handle_of
 
 Move = namedtuple("Move", "state reward")
@@ -97,12 +98,26 @@ def test_what_a_program_holds_is_found_and_put(monkeypatch: pytest.MonkeyPatch) 
         def __getattr__(self, name: str) -> object:
             raise AssertionError(name)
 
-    trainer = Trainer()
+    class Labels(torch.utils.data.Dataset[int]):
+        def __init__(self) -> None:
+            self.targets, self.pictures = torch.zeros(2), torch.zeros(MOST_DATA_BYTES)
+
+    def counting() -> Callable[[], int]:
+        calls = 0
+
+        def tick() -> int:
+            nonlocal calls
+            calls += 1
+            return calls
+
+        return tick
+
+    trainer, tick = Trainer(), counting()
     shadow = {name: one.detach().clone() for name, one in net.named_parameters()}
     parts = {
         "net": net, "average": average, "optimizer": optimizer, "trainer": trainer, "shadow": shadow,
         "schedule": torch.optim.lr_scheduler.StepLR(optimizer, 3),
-        "g": torch.Generator(), "scaler": torch.amp.GradScaler("cpu"),
+        "tick": tick, "data": Labels(), "g": torch.Generator(), "scaler": torch.amp.GradScaler("cpu"),
     }  # fmt: skip
     main = SimpleNamespace(**parts)
     monkeypatch.setitem(giving_back.sys.modules, "__main__", main)
@@ -118,11 +133,19 @@ def test_what_a_program_holds_is_found_and_put(monkeypatch: pytest.MonkeyPatch) 
     assert states["schedule.last_epoch"] == "scheduler"
     assert states["scaler._init_growth_tracker"] == "scaler"
     assert (states["trainer.best"], states["trainer.hidden"], states["g"]) == ("counter", "carried", "generators")
-    for path, new in (("trainer.best", 2.0), ("trainer.memory", deque([7])), ("trainer.hidden", torch.ones(2))):
+    assert (states["tick.calls"], states["data.targets"]) == ("counter", "carried")
+    assert "data.pictures" not in states
+    for path, new in (
+        ("tick.calls", 4),
+        ("trainer.best", 2.0),
+        ("trainer.memory", deque([7])),
+        ("trainer.hidden", torch.ones(2)),
+    ):
         put = slots[path].put
         assert put is not None
         put(new)
     assert (trainer.best, list(trainer.memory), trainer.hidden.tolist()) == (2.0, [7], [1.0, 1.0])
+    assert tick() == 5
 
 
 def test_every_network_that_is_trained_has_parameters(monkeypatch: pytest.MonkeyPatch) -> None:

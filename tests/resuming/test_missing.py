@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from samebits.resuming.experiments import _Looked, _Trying
-from samebits.resuming.missing import likely, not_resumed, suspected, told
+from samebits.resuming.missing import in_one_object, likely, not_resumed, suspected, told
 from samebits.resuming.tracks import Side, first_divergence, start_of
 from samebits.resuming.verdict import Missing, SavedCheckpoint
 from samebits.runfolder.notes import BatchFetched, Lacks
@@ -174,6 +174,30 @@ def test_models_that_are_called_in_another_order(tmp_path: Path) -> None:
     assert (one.start.step, one.start.has_parameters, one.first()) == (SAVED, True, None)
 
 
+def test_models_of_which_fewer_were_made_before(tmp_path: Path) -> None:
+    """The next fold's model has a lower number in a run that began with a later fold; nothing differs."""
+
+    def called(before: str, after: str, change_at: int) -> Change:
+        def change(row: int, columns: Row) -> None:
+            prefix = before if row < change_at else after
+            for stream in {"init", "grad", "param", "optimizer"} & columns.keys():
+                own = columns[stream]
+                columns[stream] = {f"{prefix}{name}" if name[0] == "f" else name: one for name, one in own.items()}
+
+        return change
+
+    right = called("", "Net1.", 4)
+
+    def wrong(row: int, columns: Row) -> None:
+        if row == 6:
+            spoiled("param")(row, columns)
+        right(row, columns)
+
+    there = called("Net3.", "Net4.", SAVED + 4)
+    assert side(tmp_path / "right", right, of_a=there).first() is None
+    assert (side(tmp_path / "wrong", wrong, of_a=there).first() or (0,))[0] == 6
+
+
 def lacks(path: str, state: str, then: str = "", now: str = "", can_put: bool = True) -> Lacks:
     return Lacks(path, state, then, now, can_put)
 
@@ -181,6 +205,7 @@ def lacks(path: str, state: str, then: str = "", now: str = "", can_put: bool = 
 def test_what_is_likely_is_tried_first() -> None:
     """After equal gradients the optimizer, with its rates where its state is lost; what cannot be put is not tried."""
     known = [
+        lacks("model.trainer.loop.is_resumed", "counter", "False", "True"),
         lacks("best", "counter", "0.9", "inf"),
         lacks("opt.param_groups[0]", "scheduler"),
         lacks("opt.state[0]", "optimizer"),
@@ -192,8 +217,17 @@ def test_what_is_likely_is_tried_first() -> None:
     assert [(state, [one.path for one in group]) for state, group in tried.items()] == [
         ("optimizer", ["opt.param_groups[0]", "opt.state[0]"]),
         ("scheduler", ["other.param_groups[0]"]),
-        ("counter", ["best"]),
+        ("counter", ["best", "model.trainer.loop.is_resumed"]),
     ]
+
+
+def test_what_one_object_holds_is_tried_together() -> None:
+    """The arrays of a buffer with the place to which it is filled; what is of one state alone was tried already."""
+    known = [lacks("buffer.rows", "carried"), lacks("buffer.size", "counter"), lacks("best", "counter")]
+
+    held = in_one_object(likely(known, "batch"))
+    assert [[one.path for one in group] for group in held] == [["buffer.rows", "buffer.size"]]
+    assert not in_one_object(likely(known[1:], "batch"))
 
 
 def test_what_differs_is_told_by_its_values() -> None:

@@ -136,7 +136,7 @@ class GivingBack(_Moments):
         super().__init__(recorder)
         self.restored, self.fetches = restored, fetches
         self.is_done = self.is_compared = False
-        self.times = 0
+        self.times, self.passed = 0, set[str]()
         self.lacks: dict[str, Lacks] | None = None
         path = kept_at(Path(restored.folder), recorder.main.log.rank)
         self.moments, self.tensors = read(path) if path.exists() else ({}, {})
@@ -153,6 +153,7 @@ class GivingBack(_Moments):
         """Something was loaded: what comes now is compared."""
         if self.recorder.main.log.step == 0:
             self.is_compared, self.lacks = False, None
+            self.passed.clear()
             self.times += 1
             self.open()
 
@@ -163,8 +164,10 @@ class GivingBack(_Moments):
 
     def came(self, moment: str, frame: FrameType | None) -> None:
         kept = self.moments.get(moment)
-        if kept is None or self.is_compared:
+        if kept is None or self.is_compared or moment in self.passed:
             return
+        # What is kept is of the first time; a line of a loop may come a thousand times before the first step.
+        self.passed.add(moment)
         slots = slots_of(self.recorder, frame)
         if not self.restored.slots:
             # What a script restores on its way is right by the last moment.

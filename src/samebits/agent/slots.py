@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import random
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import suppress
 from enum import Enum
 from functools import partial
-from types import FrameType, WrapperDescriptorType
+from types import FrameType, FunctionType, WrapperDescriptorType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from samebits.agent.rows import Rows
 
 # So much is looked at: a program may refer to a whole library.
-MOST_SLOTS, MOST_DEPTH = 20_000, 10
+MOST_SLOTS, MOST_DEPTH, MOST_DATA_BYTES = 20_000, 10, 2**22
 Put = Callable[[Any], object]
 
 
@@ -94,9 +96,12 @@ class _Walk:
 
     def visit(self, path: str, value: Any, within: str, put: Put | None, depth: int) -> None:
         """Take what is there up; `within` is the state that all of it belongs to, where that is known."""
-        if isinstance(value, BY_NAME) or depth > MOST_DEPTH or len(self.found) > MOST_SLOTS:
+        if depth > MOST_DEPTH or len(self.found) > MOST_SLOTS:
             return
-        if value is None or isinstance(value, bool | int | float | complex | str | Enum):
+        if isinstance(value, BY_NAME):
+            if isinstance(value, FunctionType) and is_user_file(value.__code__.co_filename):
+                self._closure(path, value, within, depth)
+        elif value is None or isinstance(value, bool | int | float | complex | str | Enum):
             self.add(path, within or "counter", value, put)
         elif id(value) not in self.known:
             self.known.add(id(value))
@@ -105,10 +110,21 @@ class _Walk:
             else:
                 self._thing(path, value, within, depth)
 
+    def _closure(self, path: str, value: FunctionType, within: str, depth: int) -> None:
+        """What a function keeps from call to call in variables of the one that made it."""
+        for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
+            if id(cell) not in self.known:
+                self.known.add(id(cell))
+                with suppress(ValueError):  # of a variable that is not set yet
+                    put = partial(setattr, cell, "cell_contents")
+                    self.visit(f"{path}.{name}", cell.cell_contents, within, put, depth + 1)
+
     def _tensor(self, path: str, value: Any, within: str, put: Put | None) -> None:
         if id(value) not in self.trained:
-            if within != "data":
-                self.add(path, within or "carried", value, lambda new: _fill(value, new, put))
+            # What is large is read, and labels that are corrected on the way are small.
+            if within != "data" or math.prod(value.shape) * value.dtype.itemsize <= MOST_DATA_BYTES:
+                state = "carried" if within == "data" else within or "carried"
+                self.add(path, state, value, lambda new: _fill(value, new, put))
             return
         self.add(path, "parameters", value, lambda new: _fill(value, new, None))
         self.add(f"{path}.grad", "accumulation", value.grad, lambda new: setattr(value, "grad", new))

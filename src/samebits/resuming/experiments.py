@@ -14,7 +14,7 @@ from samebits.checking.unjudgeable import why_unjudgeable
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import Position
 from samebits.comparison.runs import saved_beside
-from samebits.resuming.missing import SEVERAL, likely, not_resumed, suspected, told, wrong_generators
+from samebits.resuming.missing import SEVERAL, in_one_object, likely, not_resumed, suspected, told, wrong_generators
 from samebits.resuming.plan import Kill, ResumeRequest, again_run, killed_run, kills, resumed_run, uninterrupted_run
 from samebits.resuming.seen import Seen, loads_of, read_seen, what_it_lacks, what_was_loaded
 from samebits.resuming.tracks import (
@@ -309,12 +309,14 @@ class _Trying:
     def _narrowed(self, first: First, groups: Mapping[State, list[Lacks]], said: Sequence[Missing]) -> list[Missing]:
         """Each state by itself, the likely ones first; else everything."""
         before = self.looked, self.given
-        for state, group in groups.items():
-            # Among several may be what the script resumes with, such as the checkpoint itself: then one by one.
-            alone = [[one] for one in group] if state in SEVERAL and len(group) > 1 else []
-            for some in (group, *alone):
-                if self._helps(self._with(some), state, first):
-                    return [self._named(first, state, some, said, *before)]
+        tries = list(groups.items())
+        # A buffer is of no use without the place to which it is filled.
+        tries += [("replay", held) for held in in_one_object(groups)]
+        # Among several may be what the script resumes with, such as the checkpoint itself: then one by one.
+        tries += [(state, [one]) for state, own in groups.items() if state in SEVERAL and len(own) > 1 for one in own]
+        for state, group in tries:
+            if self._helps(self._with(group), state, first):
+                return [self._named(first, state, group, said, *before)]
         everything = [one for group in groups.values() for one in group]
         if len(groups) > 1 and self._helps(self._with(everything), "all that differs", first):
             # Only together: each of them is missing.
@@ -465,11 +467,11 @@ class _Looked:
             return replace(given, moment="batch", batch=batch, skip=skip) if skip > 0 else None
         if suspect.state not in ("order", "epoch", "sample-generators", "generators"):
             return None
-        # What the script has seeded itself by then is right, and stays.
-        names = tuple(wrong_generators(side, row)) if suspect.state == "generators" else ()
-        known = side.a.column(0, "rng")
-        own = tuple(one.path for one in self.lacks if one.state == "generators" and one.path not in known)
-        names = (*names, *own) if names else ()
+        # What the script has seeded itself by then is right, and stays; all where it restores some on its way.
+        names = tuple(one.path for one in self.lacks if one.state == "generators")
+        if suspect.state == "generators":
+            known = side.a.column(0, "rng")
+            names = (*wrong_generators(side, row), *(one for one in names if one not in known))
         moment: Moment = "iter" if a[0].position == 0 or suspect.state in ("order", "epoch") else "batch"
         return replace(given, moment=moment, batch=batch, names=names)
 

@@ -33,7 +33,8 @@ def likely(lacks: Sequence[Lacks], stream: Stream) -> dict[State, list[Lacks]]:
     """State → what the resumed run holds of it otherwise, and can be given back; what is likely first."""
     found: dict[State, list[Lacks]] = {}
     states = {one.path: one.state for one in lacks}
-    for one in lacks:
+    # What a library holds lies deeper than what is the script's own, and is much.
+    for one in sorted(lacks, key=lambda one: one.path.count(".")):
         if one.can_put:
             # A rate follows from the schedule; beside an optimizer whose state is lost it is lost with that.
             owner = one.path.partition(".param_groups[")[0]
@@ -41,6 +42,15 @@ def likely(lacks: Sequence[Lacks], stream: Stream) -> dict[State, list[Lacks]]:
             found.setdefault("optimizer" if is_lost else cast("State", one.state), []).append(one)
     order = _LIKELY.get(stream, ())
     return dict(sorted(found.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)))
+
+
+def in_one_object(groups: Mapping[State, Sequence[Lacks]]) -> list[list[Lacks]]:
+    """What one object holds otherwise of several of these states, such as the arrays of a buffer and how full it is."""
+    found: dict[str, list[Lacks]] = {}
+    for state, group in groups.items():
+        for one in group if state in SEVERAL else ():
+            found.setdefault(one.path.rpartition(".")[0], []).append(one)
+    return [held for name, held in found.items() if name and len({one.state for one in held}) > 1]
 
 
 def told(lacks: Sequence[Lacks]) -> str:

@@ -18,6 +18,8 @@ _OF_MODELS = ("init", "grad", "param", "optimizer", "buffer")
 # What is called by its number within a step.
 _NUMBERED = ("batch", "loss", "output", "artifact", "number")
 _NUMBER = re.compile(r"^(\d+)(.*)$", re.DOTALL)
+# A model after the first one of its class.
+_MODEL = re.compile(r"^([A-Z]\w*?)(\d+)(\..*)$", re.DOTALL)
 # Every optimizer of a script steps at least once in so many steps.
 MOST_TURNS = 64
 
@@ -212,6 +214,7 @@ class Side:
         for stream in _OF_MODELS if self.b.names else ():
             if stream in a and stream in b:
                 a[stream], b[stream] = _sorted(a[stream]), _sorted(b[stream])
+                b[stream] = _sorted(_called_as(b[stream], a[stream]))
         nothing = Column((), [])
         a["buffer"], b["buffer"] = _without_lone_copies(a.get("buffer", nothing), b.get("buffer", nothing))
         return {name: one for name, one in a.items() if one.names}, {n: one for n, one in b.items() if one.names}
@@ -316,6 +319,32 @@ def _without(column: Column, first: int) -> Column:
         if match is None or int(match[1]) >= first:
             kept.append((name if match is None else f"{int(match[1]) - first}{match[2]}", digest))
     return Column(tuple(name for name, _ in kept), [digest for _, digest in kept])
+
+
+def _called_as(column: Column, other: Column) -> Column:
+    """With the numbers of its models as in the other one, where nothing else tells them apart.
+
+    A script that resumes in the fourth fold makes fewer models by the fifth.
+    """
+    if set(column.names) == set(other.names):
+        return column
+    own, there = _ordinals(column.names), _ordinals(other.names)
+    names = {there[name]: name for name in other.names}
+    if set(own.values()) != set(names):
+        return column
+    return Column(tuple(names[own[name]] for name in column.names), column.digests)
+
+
+def _ordinals(names: Sequence[str]) -> dict[str, tuple[str, int, str]]:
+    """Name → class of its model, how many of that come before, and the rest of the name."""
+    parts = {name: _MODEL.match(name) for name in names}
+    found = {name: (m[1], int(m[2]), m[3]) if m else ("", 0, name) for name, m in parts.items()}
+    numbers: dict[str, list[int]] = {}
+    for kind, number, _ in sorted(set(found.values())):
+        own = numbers.setdefault(kind, [])
+        if number not in own:
+            own.append(number)
+    return {name: (kind, numbers[kind].index(number), rest) for name, (kind, number, rest) in found.items()}
 
 
 def _sorted(column: Column) -> Column:
