@@ -8,6 +8,7 @@ import sys
 from functools import partial, wraps
 from typing import Any
 
+from samebits.base.ranks import ALONE
 from samebits.base.seeds import derive
 from samebits.base.sites import Site, user_site
 from samebits.factors.base import CallFactor, Observation
@@ -82,7 +83,7 @@ class _Loaders:
             pinned = own.__dict__.get(_PINNED)
             if pinned is None or pinned.by is not self or self.context.ended:
                 return plain_iter(own)
-            return pinned.epochs_of(own).begin(own, _data("ranks").ALONE)
+            return pinned.epochs_of(own).begin(own, ALONE)
 
         self.context.set(loader, "__init__", __init__)
         self.context.set(loader, "__iter__", __iter__)
