@@ -255,6 +255,11 @@ def test_what_differs_by_chance_while_files_left_behind_are_asked_about_is_told(
     assert judged(51467)["different"]
 
 
+def test_two_variants_of_a_factor_that_go_on_side_by_side_accuse_it_once() -> None:
+    """Two hash seeds that both order a set otherwise."""
+    assert judged(61456)["different"]
+
+
 def judged(seed: int) -> "Counter[str]":
     """One check of a random script, and what was right and wrong about it."""
     luck = random.Random(seed)

@@ -192,7 +192,8 @@ class Lineup:
                 self._rare += names if release.count == LEFT_ALONE_RUNS else []
             elif len(release.names) > 1:
                 again += release.halves
-            elif names:
+            # Beside it another variant of the same factor may have shown it already.
+            elif names and names[0] not in [one.name for one in self.found]:
                 self.found.append(self._suspect(release, runs, place))
         self.queue = [*again, *self.queue]
 
