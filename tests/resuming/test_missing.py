@@ -87,6 +87,22 @@ def test_a_checkpoint_that_was_written_while_the_training_went_on(
     assert not is_aside or [(one.state, one.confirmed) for one in missing] == [("parameters", False)]
 
 
+@pytest.mark.parametrize("is_tried", [True, False])
+def test_generators_that_changed_nothing_are_not_suspected(
+    tmp_path: Path, is_tried: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where they stand follows from something else; they are where they could not be given back."""
+    monkeypatch.setattr(_Trying, "_helps", lambda *_: False)
+    if not is_tried:
+        monkeypatch.setattr(_Looked, "cure", lambda *_: None)
+    one = side(tmp_path, spoiled("loss", "rng"), a_fetched=fetched(0, STEPS), b_fetched=fetched(SAVED, STEPS))
+    looked = _Looked([one], SavedCheckpoint(), True, [])
+    stopped: Any = SimpleNamespace(run=SimpleNamespace(path=tmp_path))
+    missing = _Trying(None, stopped, None, looked).all()  # type: ignore[arg-type]
+
+    assert [one.state for one in missing] == ([] if is_tried else ["generators"])
+
+
 def test_networks_that_are_trained_in_turns(tmp_path: Path) -> None:
     """As those of a GAN, of which each step trains one: both are parameters, at the save and where one is lost."""
 

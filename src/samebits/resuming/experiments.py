@@ -267,6 +267,7 @@ class _Trying:
         looked: the resumed run with that.
         runs: numbers of those that were made.
         lacks: what is held otherwise, and was not found to matter.
+        refuted: what was given back as it had been, and changed nothing.
     """
 
     def __init__(self, testing: _Testing, stopped: _Stopped, last: int | None, looked: _Looked) -> None:
@@ -274,6 +275,7 @@ class _Trying:
         self.given = Restored(str(stopped.run.path))
         self.runs: list[int] = []
         self.lacks = looked.lacks
+        self.refuted: set[State] = set()
 
     def all(self) -> list[Missing]:
         """What is missing, the first cause first."""
@@ -285,6 +287,7 @@ class _Trying:
                 # What is older than the parameters is right, and these were still trained.
                 said = torn or said
             confirmed = self._next(first, said)
+            said = [one for one in said if one.state not in self.refuted]
             if not confirmed:
                 said = torn or said
                 # What is only suspected is told of where nothing is known, not of what may follow from what is.
@@ -297,9 +300,14 @@ class _Trying:
         """What explains the first difference, confirmed."""
         for one in said:
             restored = self.looked.cure(first, one, self.given)
-            if restored is not None and self._helps(restored, one.state, first):
+            if restored is None:
+                continue
+            if self._helps(restored, one.state, first):
                 # An order that generators cure is drawn from them, whatever epoch it looked like.
                 return [replace(one, state="order" if one.state == "epoch" else one.state, confirmed=True)]
+            if one.state == "generators":
+                # They stood as they should then: where they stand later follows from something else.
+                self.refuted.add(one.state)
         groups = likely(self.lacks, first[2].stream)
         if self.looked.has_loader:
             # What a loader draws from is given back when it draws.
