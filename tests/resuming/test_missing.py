@@ -84,7 +84,7 @@ def test_a_checkpoint_that_was_written_while_the_training_went_on(
 
     assert looked.sides[0].start.step == SAVED
     assert any("saved in another thread" in one.evidence for one in missing) == is_aside
-    assert not is_aside or [(one.state, one.confirmed) for one in missing] == [("parameters", False)]
+    assert not is_aside or [(one.state, one.confirmed) for one in missing] == [("snapshot", False)]
 
 
 @pytest.mark.parametrize("is_tried", [True, False])

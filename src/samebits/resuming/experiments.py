@@ -282,7 +282,7 @@ class _Trying:
         found: dict[State, Missing] = {}
         while (first := self.looked.first()) is not None:
             said = suspected(*first, {one.a.rank: one for one in self.looked.sides})
-            torn = [Missing("parameters", _ASIDE, first[0].a.rank)] if self.looked.is_aside and first[1] == 0 else []
+            torn = [Missing("snapshot", _ASIDE, first[0].a.rank)] if self.looked.is_aside and first[1] == 0 else []
             if {"position", "parameters"} & {one.state for one in said}:
                 # What is older than the parameters is right, and these were still trained.
                 said = torn or said
