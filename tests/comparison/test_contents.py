@@ -98,6 +98,8 @@ WRITTEN: list[tuple[Callable[[Path, float], object], str]] = [
     (lambda path, by: torch.save({"ema": torch.ones(3)[1:] * by}, path), "ema"),
     (lambda path, by: torch.save({"names": ["cat", "dog"] if by == 1.0 else ["dog", "cat"]}, path), "names[0]"),
     (lambda path, by: torch.save({"a": 1, "b": 2} if by == 1.0 else {"b": 2, "a": 1}, path), "keys, word 1"),
+    (lambda path, by: torch.save({"tail": torch.tensor([1.0, 1.0, by])[2:]}, path), "tail"),
+    (lambda path, by: path.write_bytes(pickle.dumps("header", 2) + pickle.dumps({"score": by}, 2)), ""),
     (arrays, "y.npy: elements.state[4][0]"),
     (old_format, "forest.trees_[1].state[4]"),
     (write_table, "runs[0][1]"),
