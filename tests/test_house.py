@@ -31,7 +31,7 @@ BUDGET = {
     "pricing": 840,
     "replay": 540,
     "report": 4740,
-    "resuming": 1710,
+    "resuming": 1600,
     "rng": 770,
     "runfolder": 2020,
     "state": 1450,
