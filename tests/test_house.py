@@ -27,7 +27,7 @@ BUDGET = {
     "integrations": 1310,
     "launch": 1270,
     "lint": 1290,
-    "locking": 2130,
+    "locking": 2010,
     "pricing": 840,
     "replay": 540,
     "report": 4740,
