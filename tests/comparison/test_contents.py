@@ -8,6 +8,7 @@ import sqlite3
 import struct
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,12 @@ def packed(path: Path, by: float) -> None:
     path.write_bytes(gzip.compress(json.dumps({"score": by}).encode()))
 
 
+def archived(path: Path, by: float) -> None:
+    torch.save({"best": by}, inside := path.with_name("model.pt"))
+    with tarfile.open(path, "w:xz") as file:
+        file.add(inside, "model.pt")
+
+
 # How a file is written that holds a number, and the leaf that says so.
 WRITTEN: list[tuple[Callable[[Path, float], object], str]] = [
     (scripted, "by"),
@@ -96,6 +103,7 @@ WRITTEN: list[tuple[Callable[[Path, float], object], str]] = [
     (write_table, "runs[0][1]"),
     (write_events, "record 1.5.1.2"),
     (packed, "score"),
+    (archived, "model.pt: best"),
     (lambda path, by: path.write_text(json.dumps({"scores": [0.5, by]})), "scores[1]"),
     (lambda path, by: path.write_text(f"epoch 1 loss 0.5\nepoch 2 loss {by}\n"), "line 2, word 4"),
     (lambda path, by: path.write_bytes(b"\xff\0" + struct.pack("<d", by)), ""),

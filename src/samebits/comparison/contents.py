@@ -6,12 +6,15 @@ files of two runs can be compared when they are gone.
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import lzma
 import math
 import os
 import re
 import sqlite3
+import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -60,7 +63,7 @@ def content(raw: bytes, said: Words = str, path: str = "") -> Content:
                 return _kept(read(raw, path), said)
             except Exception:  # it only looks as if it could be read so
                 break
-    for read_text in (_safetensors, _json, _text):
+    for read_text in (_safetensors, _tar, _json, _text):
         try:
             return _kept(read_text(raw, path), said)
         except (ValueError, RecursionError, KeyError, TypeError):
@@ -222,8 +225,22 @@ def _sqlite(_: bytes, path: str) -> Iterator[tuple[str, object]]:
                 yield from ((f"{name}[{number}][{column}]", one) for column, one in enumerate(row))
 
 
-def _gzip(raw: bytes, _: str) -> Iterator[tuple[str, object]]:
-    return iter(content(gzip.decompress(raw)).items())
+def _packed(unpack: Callable[[bytes], bytes]) -> Callable[[bytes, str], Iterator[tuple[str, object]]]:
+    return lambda raw, _: iter(content(unpack(raw)).items())
+
+
+def _tar(raw: bytes, _: str) -> Iterator[tuple[str, object]]:
+    """Members by name; when they were written, and by whom, is left aside."""
+    if raw[257:262] != b"ustar":
+        raise ValueError("no tar")
+    with tarfile.open(fileobj=BytesIO(raw)) as file:
+        for member in file:
+            inside = file.extractfile(member) if member.isfile() else None
+            if inside is None:
+                yield f"{member.name}: kind", f"{member.type!r} {member.linkname}"
+            else:
+                for path, leaf in content(inside.read()).items():
+                    yield f"{member.name}: {path}" if path else member.name, leaf
 
 
 def _json(raw: bytes, _: str) -> Iterator[tuple[str, object]]:
@@ -285,7 +302,9 @@ _FORMATS: dict[bytes, Callable[[bytes, str], Iterator[tuple[str, object]]]] = {
     b"PK\x03\x04": _zip,
     b"\x93NUMPY": _npy,
     b"SQLite format 3\0": _sqlite,
-    b"\x1f\x8b": _gzip,
+    b"\x1f\x8b": _packed(gzip.decompress),
+    b"BZh": _packed(bz2.decompress),
+    b"\xfd7zXZ\0": _packed(lzma.decompress),
     **{bytes([0x80, version]): _pickle for version in range(2, 6)},
     # The first record of an event file says `brain.Event:2`, and is 24 bytes long.
     b"\x18\0\0\0\0\0\0\0\xa3\x7fK\x22": _events,
