@@ -96,6 +96,8 @@ WRITTEN: list[tuple[Callable[[Path, float], object], str]] = [
     (lambda path, by: torch.save(Scaled(by), path), "by"),
     (lambda path, by: torch.save({"net": Scaled(1.0).state_dict(), "best": by}, path), "best"),
     (lambda path, by: torch.save({"ema": torch.ones(3)[1:] * by}, path), "ema"),
+    (lambda path, by: path.write_bytes(pickle.dumps({"net": Scaled(1.0), "ema": torch.ones(2) * by})), "ema"),
+    (lambda path, by: torch.save({"ema": torch.ones(2) * by}, path, _use_new_zipfile_serialization=False), "ema"),
     (lambda path, by: torch.save({"names": ["cat", "dog"] if by == 1.0 else ["dog", "cat"]}, path), "names[0]"),
     (lambda path, by: torch.save({"a": 1, "b": 2} if by == 1.0 else {"b": 2, "a": 1}, path), "keys, word 1"),
     (lambda path, by: torch.save({"tail": torch.tensor([1.0, 1.0, by])[2:]}, path), "tail"),
