@@ -21,7 +21,7 @@ BUDGET = {
     "bits": 1090,
     "checking": 4490,
     "cli": 1160,
-    "comparison": 1660,
+    "comparison": 1640,
     "data": 1840,
     "factors": 3880,
     "integrations": 1310,
