@@ -21,7 +21,7 @@ BUDGET = {
     "bits": 1090,
     "checking": 4490,
     "cli": 1150,
-    "comparison": 1700,
+    "comparison": 1680,
     "data": 1840,
     "factors": 3880,
     "integrations": 1310,

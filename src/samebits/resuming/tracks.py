@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from samebits.comparison.locate import Divergence, Position, in_stream
+from samebits.comparison.locate import Divergence, Position, divergence_in
 from samebits.runfolder.notes import BatchFetched
 from samebits.runfolder.spec import AVERAGED
 from samebits.runfolder.steps import COMPARED, Column, Recording, Stream
@@ -229,11 +229,10 @@ class Side:
     def _difference(self, row: int, stream: Stream, *both: Digests) -> Divergence | None:
         if stream == "artifact":
             both = tuple({name: one for name, one in own.items() if not _STATE.match(name)} for own in both)
-        said = in_stream(*(Column(tuple(own), [*own.values()]) if own else None for own in both))
-        if said is None:
-            return None
-        name, differing, total = said["name"], said["differing"], said["total"]
-        return Divergence(self.step(row), stream, name, self.a.rank, differing, total)
+        columns = (Column(tuple(own), [*own.values()]) if own else None for own in both)
+        found = divergence_in(self.step(row), stream, *columns)
+        # What one of the two alone has is no finding of its own here.
+        return found and Divergence(found.step, stream, found.name, self.a.rank, found.differing, found.total)
 
     def first(self) -> tuple[int, Divergence] | None:
         """The first row in which something differs, and what; what is saved at the end counts as one more."""
