@@ -19,7 +19,7 @@ BUDGET = {
     "agent": 6660,
     "base": 810,
     "bits": 1090,
-    "checking": 4490,
+    "checking": 4230,
     "cli": 1160,
     "comparison": 1640,
     "data": 1840,

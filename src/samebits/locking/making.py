@@ -11,7 +11,7 @@ from pathlib import Path
 
 from samebits.base.ci import in_ci
 from samebits.base.errors import LockfileError, SamebitsError, UsageError
-from samebits.checking.asked import check_in
+from samebits.checking.experiments import check_in
 from samebits.checking.plan import CheckRequest
 from samebits.checking.pool import Watch
 from samebits.checking.verdict import CheckVerdict as CheckVerdict
