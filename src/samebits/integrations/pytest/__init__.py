@@ -16,19 +16,24 @@ import pytest
 
 from samebits.integrations.pytest.asked import (
     MARK,
+    SESSION,
+    SHARED,
+    TEST,
+    KnownSession,
     asks,
     fail,
     id_of,
     is_compared,
+    known_of,
     lockfile,
     requested,
     rerun_word,
     seed_of,
+    treat,
     update_mode,
     writing_option,
 )
-from samebits.integrations.pytest.known import SESSION, SHARED, TEST, KnownSession, known_of, treat
-from samebits.integrations.pytest.reporting import Reporter, keep_for_other_process, take_over
+from samebits.integrations.pytest.reporting import Reporter
 
 if TYPE_CHECKING:
     from samebits.testing.expected import ExpectedBits
@@ -233,6 +238,8 @@ def pytest_runtest_makereport(
     report = yield
     if not asks(item):
         return report
+    from samebits.integrations.pytest.repeating import keep_for_other_process, take_over
+
     folder = item.config.getoption("samebits_call")
     if report.skipped and isinstance(report.longrepr, tuple) and Path(report.longrepr[0]).parent == _HERE:
         path, line, _ = item.reportinfo()

@@ -1,49 +1,13 @@
-"""What pytest made of tests: brought from one process to another, and said at the end of the whole run."""
+"""What tests named: collected in the process that reports, written once, and said at the end of the whole run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from samebits.integrations.pytest.asked import lockfile, update_mode, writing_option
-from samebits.integrations.pytest.known import SESSION
-
-if TYPE_CHECKING:
-    from samebits.testing.isolation import TestEnding
-
-
-def keep_for_other_process(report: pytest.TestReport, call: pytest.CallInfo[None], folder: Path) -> None:
-    """Keep what pytest makes of the test for the process that compares: it was skipped, or a failure was expected."""
-    reason = getattr(report, "wasxfail", None)
-    is_missed = report.failed and call.excinfo is None
-    if not (report.skipped or is_missed or reason is not None):
-        return
-    from samebits.testing.isolation import TestEnding, keep_ended
-
-    place, text = None, report.longreprtext
-    if isinstance(report.longrepr, tuple):
-        path, line, text = report.longrepr
-        place = path, line
-    keep_ended(folder, TestEnding(report.outcome, reason, text, place))
-    if is_missed:
-        # A strict xfail that passed: its runs can be compared, and the other process fails the test.
-        report.outcome = "passed"
-
-
-def take_over(report: pytest.TestReport, call: pytest.CallInfo[None], ended: TestEnding | None) -> None:
-    """What pytest made of the test in a process of its own counts here, unless its runs diverged."""
-    if ended is None or (call.excinfo is not None and ended.outcome != "skipped"):
-        return
-    report.outcome = ended.outcome
-    if ended.reason is not None:
-        report.wasxfail = ended.reason
-    elif ended.place is not None:
-        report.longrepr = (*ended.place, ended.text)
-    if ended.outcome == "failed":
-        report.longrepr = ended.text
+from samebits.integrations.pytest.asked import SESSION, lockfile, update_mode, writing_option
 
 
 class Reporter:
