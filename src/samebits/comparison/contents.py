@@ -21,11 +21,11 @@ from contextlib import closing
 from io import BytesIO
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 from samebits.bits.raw import digest_of_blocks, raw_digest
-from samebits.comparison.pickles import Unpickled, leaves, read_pickle
+from samebits.comparison.pickles import Unpickled, leaves, read_next, read_pickle
 
 # What is larger is digested as it is; longer texts are known by their digests.
 MOST_BYTES, MOST_SHOWN, MOST_LEAVES = 1 << 31, 2000, 1 << 17
@@ -34,6 +34,10 @@ _DIGEST = re.compile(r"\b(bytes|text) [0-9a-f]{16}$")
 # Of torch's own archive: a checksum of the names of its members, which begin with the name of the file.
 _CHECKSUM = ".data/serialization_id"
 _REBUILT = "torch._utils._rebuild_tensor_v2"
+# torch's format of before 1.6, in which a plain pickle still holds its tensors: it names them by addresses.
+_MAGIC, _INSIDE = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.", "torch.storage._load_from_bytes"
+_WIDTHS = {"Double": 8, "Long": 8, "ComplexFloat": 8, "Float": 4, "Int": 4, "Half": 2, "BFloat16": 2, "Short": 2}
+_WIDTHS |= {"ComplexDouble": 16, "Char": 1, "Byte": 1, "Bool": 1}
 
 Content = dict[str, str]
 Words = Callable[[str], str]
@@ -179,15 +183,49 @@ class _Storage:
 def _tensor(one: Unpickled) -> object:
     """What stands for a tensor; None for any other object."""
     made = one.parts.get("")
-    if one.name != _REBUILT or not isinstance(made, tuple) or not isinstance(made[0], _Storage):
+    if one.name != _REBUILT or not isinstance(made, tuple):
         return None
     storage, offset, sizes, strides = made[:4]
+    if isinstance(storage, Unpickled) and storage.name == _INSIDE:
+        storage = _old_format(cast("tuple[bytes]", storage.parts[""])[0])
+    if not isinstance(storage, _Storage):
+        return None
     digest = _bytes(raw_digest(storage.part(offset, sizes, strides)))
     return f"{storage.kind.removesuffix('Storage')} {list(sizes)} on {storage.device} {digest}"
 
 
 def _pickle(raw: bytes, _: str) -> Iterator[tuple[str, object]]:
-    return leaves(read_pickle(raw))
+    tree = _old_format(raw) if raw.startswith(_MAGIC) else read_pickle(raw)
+    return leaves(tree, whole=_tensor)
+
+
+def _old_format(raw: bytes) -> object:
+    """Magic number, protocol, system, what was saved, keys of its storages; and these, each behind its length."""
+    file = BytesIO(raw)
+    for _ in range(3):
+        read_next(file)
+    start = file.tell()
+    widths: dict[object, int] = {}
+
+    def width(pid: Any) -> None:
+        widths[pid[2]] = _WIDTHS[getattr(pid[1], "name", "").rpartition(".")[2].removesuffix("Storage")]
+
+    read_next(file, width)
+    parts: dict[object, bytes] = {}
+    for key in cast("list[object]", read_next(file)):
+        parts[key] = file.read(int.from_bytes(file.read(8), "little") * widths[key])
+
+    def storage(pid: Any) -> object:
+        # ("storage", class, key, device, elements, None): torch/serialization.py, _legacy_save
+        _, kind, key, device, count, view = pid
+        if view is not None:
+            raise ValueError("a view of a storage")
+        return _Storage(parts[key], kind, str(device), int(count))
+
+    if file.read(1):
+        raise ValueError("something follows the storages")
+    file.seek(start)
+    return read_next(file, storage)
 
 
 def _npy(raw: bytes, _: str) -> Iterator[tuple[str, object]]:

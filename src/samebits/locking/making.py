@@ -10,7 +10,7 @@ from pathlib import Path
 
 from samebits.base.ci import in_ci
 from samebits.base.errors import LockfileError, SamebitsError, UsageError
-from samebits.checking.asked import check_in
+from samebits.checking.experiments import check_in
 from samebits.checking.plan import CheckRequest
 from samebits.checking.verdict import CheckVerdict as CheckVerdict
 from samebits.comparison.locate import first_divergence

@@ -11,9 +11,8 @@ from pathlib import Path
 from signal import SIGINT
 
 from samebits.base.errors import SamebitsError, ScriptFailedError
-from samebits.checking.asking import BudgetSpentError
 from samebits.checking.plan import CheckRequest
-from samebits.checking.pool import RunPool, Watch
+from samebits.checking.pool import BudgetSpentError, RunPool, Watch
 from samebits.checking.unjudgeable import why_unjudgeable
 from samebits.comparison.streams import not_seen, streams_of
 from samebits.factors.pinning import settings_from

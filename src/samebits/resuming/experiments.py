@@ -8,8 +8,7 @@ from pathlib import Path
 
 from samebits.base.errors import InterruptError, SamebitsError, ScriptFailedError, UsageError
 from samebits.base.sites import Site
-from samebits.checking.asking import BudgetSpentError
-from samebits.checking.pool import RunPool
+from samebits.checking.pool import BudgetSpentError, RunPool
 from samebits.checking.unjudgeable import why_unjudgeable
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence, Position
