@@ -35,7 +35,7 @@ BUDGET = {
     "rng": 770,
     "runfolder": 2020,
     "state": 1450,
-    "testing": 680,
+    "testing": 655,
     "workspace": 820,
 }
 

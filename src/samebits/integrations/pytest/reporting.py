@@ -77,17 +77,23 @@ class Reporter:
         return [f"{path}: {count} test{'' if count == 1 else 's'} locked anew" if count else f"{path} is as it was"]
 
     def _unused(self, path: Path) -> list[str]:
-        from samebits.testing.expected import remove_unused, unused_in
+        from samebits.locking.lockfile import Lockfile, update
+        from samebits.testing.expected import without_unused
 
         files: dict[str, set[str]] = {}
         for test in self.known.collected if self.known.is_whole else ():
             files.setdefault(test.partition("::")[0], set()).add(test)
-        passed = [test if named is None else named for test, named in self.known.passed.items()]
-        unused = unused_in(path, passed, files, self.config.rootpath)
+        asked = [test if named is None else named for test, named in self.known.passed.items()], files
+
+        def kept(lockfile: Lockfile) -> tuple[Lockfile, list[str]]:
+            return without_unused(lockfile, *asked, self.config.rootpath)
+
+        unused = kept(Lockfile.load(path))[1] if path.exists() else []
         if not self.config.getoption("samebits_remove_unused"):
-            lines = [f"unused in {path}: {one.why}" for one in unused]
+            lines = [f"unused in {path}: {why}" for why in unused]
             return [*lines, "to remove that: pytest --samebits-remove-unused"] if lines else []
         if not self.known.is_whole:
             return [f"{path}: nothing was removed, because not every test was run"]
-        remove_unused(path, unused)
-        return [f"removed from {path}: {one.why}" for one in unused]
+        if unused:
+            update(path, lambda now: kept(now)[0])
+        return [f"removed from {path}: {why}" for why in unused]
