@@ -24,7 +24,7 @@ BUDGET = {
     "comparison": 1680,
     "data": 1840,
     "factors": 3880,
-    "integrations": 1300,
+    "integrations": 1295,
     "launch": 1270,
     "lint": 1290,
     "locking": 2000,
