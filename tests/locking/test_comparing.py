@@ -106,7 +106,7 @@ def test_the_final_state_counts(tmp_path: Path) -> None:
     """All steps agree, and what the models hold at the end does not."""
     place = parting(locked(recorded(tmp_path, 9)), recorded(tmp_path, 9, (9, "end")))
 
-    assert (place.seen, place.streams, place.agreed) == ("end", ("end",), 8)
+    assert (place.seen, place.streams, place.agreed, place.losses) == ("end", ("end",), 8, None)
 
 
 @pytest.mark.parametrize(("taken", "agreed"), [(12, 8), (5, 4)])

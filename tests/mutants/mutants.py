@@ -173,9 +173,9 @@ MUTANTS = [
     Mutant("resuming/missing.py", "if losses[0] != losses[1]:", "if losses[0] < losses[1]:", "resuming"),
     # agent
     Mutant(
-        "agent/training.py",
-        "if before is not None and not before.is_(leaf):",
-        "if before is not None:",
+        "agent/lanes.py",
+        "|= before is not None and not before.is_(leaf)",
+        "|= before is not None",
         "agent/test_steps.py agent/test_streams.py",
     ),
     Mutant("agent/slots.py", "if id(value) not in self.known:", "if True:", "agent/test_giving_back.py"),
