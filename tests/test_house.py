@@ -24,7 +24,7 @@ BUDGET = {
     "comparison": 1680,
     "data": 1840,
     "factors": 3880,
-    "integrations": 1310,
+    "integrations": 1295,
     "launch": 1270,
     "lint": 1290,
     "locking": 2000,
@@ -35,7 +35,7 @@ BUDGET = {
     "rng": 770,
     "runfolder": 2020,
     "state": 1450,
-    "testing": 720,
+    "testing": 655,
     "workspace": 820,
 }
 

@@ -113,39 +113,25 @@ def _of_whole_trainings(fetched: Sequence[BatchFetched]) -> Iterator[BatchFetche
     """The same, where a loader of a new dataset in every epoch counts as one.
 
     Of those that one line iterates, each that comes back after another was iterated is a loader of its own, such as
-    training's and evaluation's in turns; the others take each other's place.
+    training's and evaluation's in turns (0, 1, 0, 1); the others (0, 1, 2) take each other's place.
     """
     # Rank and kind → loader and epoch of every pass, in the order of time.
     passes: dict[tuple[int, int], dict[tuple[int, int], None]] = {}
     for one in fetched:
         passes.setdefault((one.rank, one.kind), {})[one.loader, one.epoch] = None
-    renamed = {key: _renamed(list(own)) for key, own in passes.items()}
+    renamed = {}
+    for key, own in passes.items():
+        order = [loader for loader, _ in own]
+        stretches = Counter(loader for at, loader in enumerate(order) if at == 0 or order[at - 1] != loader)
+        passing = [loader for loader in stretches if stretches[loader] == 1]
+        done: Counter[int] = Counter()
+        for loader, epoch in own:
+            counted = passing[0] if loader in passing else loader
+            renamed[key, loader, epoch] = counted, done[counted]
+            done[counted] += 1
     for one in fetched:
-        loader, epoch = renamed[one.rank, one.kind][one.loader, one.epoch]
+        loader, epoch = renamed[(one.rank, one.kind), one.loader, one.epoch]
         yield replace(one, loader=loader, epoch=epoch)
-
-
-def _renamed(passes: Sequence[tuple[int, int]]) -> dict[tuple[int, int], tuple[int, int]]:
-    """Loader and epoch as they were noted → as they count."""
-    stands_for = _placeholders([loader for loader, _ in passes])
-    done: Counter[int] = Counter()
-    found = {}
-    for loader, epoch in passes:
-        own = stands_for[loader]
-        found[loader, epoch] = own, done[own]
-        done[own] += 1
-    return found
-
-
-def _placeholders(order: Sequence[int]) -> dict[int, int]:
-    """Loader → the first of those that take each other's place.
-
-    >>> _placeholders([0, 1, 2]), _placeholders([0, 1, 0, 1]), _placeholders([0, 1, 1, 0])
-    ({0: 0, 1: 0, 2: 0}, {0: 0, 1: 1}, {0: 0, 1: 1})
-    """
-    stretches = [loader for at, loader in enumerate(order) if at == 0 or order[at - 1] != loader]
-    passing = [loader for loader in stretches if stretches.count(loader) == 1]
-    return {loader: passing[0] if loader in passing else loader for loader in stretches}
 
 
 def what_was_loaded(killed: Seen, resumed: Seen) -> tuple[Saved | None, Loaded | None]:
