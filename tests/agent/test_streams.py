@@ -125,19 +125,22 @@ def test_two_optimizers_take_turns(recordings: dict[str, Recording]) -> None:
     assert names[0] == names[2] != names[1] == names[3]
 
 
-def test_accumulated_backwards_belong_to_one_step(recordings: dict[str, Recording]) -> None:
-    """Two backwards, two losses, one step."""
-    assert recordings["accumulation"].columns(1)["loss"].names == ("0", "1")
-
-
-def test_a_closure_may_call_backward_several_times(recordings: dict[str, Recording]) -> None:
-    """LBFGS evaluates its closure more than once in a step."""
-    assert len(recordings["lbfgs"].columns(0)["loss"].names) > 1
-
-
-def test_what_a_loader_yields_is_the_batch(recordings: dict[str, Recording]) -> None:
-    """Both tensors of a pair, once, and not again as the input of the module."""
-    assert recordings["loader"].columns(0)["batch"].names == ("0[0]", "0[1]")
+@pytest.mark.parametrize(
+    ("style", "step", "stream", "names"),
+    [
+        # Two backwards, two losses, one step.
+        ("accumulation", 1, "loss", ("0", "1")),
+        # LBFGS evaluates its closure more than once in a step.
+        ("lbfgs", 0, "loss", ("0", "1", "2", "3")),
+        # Both tensors of a pair, once, and not again as the input of the module.
+        ("loader", 0, "batch", ("0[0]", "0[1]")),
+    ],
+)
+def test_what_a_step_has_of_a_stream(
+    style: str, step: int, stream: str, names: tuple[str, ...], recordings: dict[str, Recording]
+) -> None:
+    """Everything that came in it, in its order."""
+    assert recordings[style].columns(step)[stream].names == names
 
 
 def test_what_is_saved_is_an_artifact_of_tensors(recordings: dict[str, Recording]) -> None:
