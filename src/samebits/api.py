@@ -15,13 +15,15 @@ from typing import Any, Literal
 
 from samebits.agent.session import path_given
 from samebits.base.errors import DivergenceError, UnseenWarning, UsageError
-from samebits.checking.asked import Asked, check_in
+from samebits.checking.experiments import check_in
+from samebits.checking.plan import check_request
 from samebits.checking.verdict import CheckVerdict
 from samebits.comparison.runs import RunComparison, compare_runs
 from samebits.launch.config import read_config
 from samebits.locking.lockfile import NAME as LOCKFILE
-from samebits.locking.making import Around, LockRequest, need_to_write
+from samebits.locking.making import LockRequest, need_to_write
 from samebits.locking.making import lock as make_lock
+from samebits.locking.running import Around
 from samebits.locking.verdict import EntriesVerified, EntryLocked
 from samebits.locking.verifying import VerifyRequest
 from samebits.locking.verifying import verify as verify_entries
@@ -101,16 +103,12 @@ def check(
         StorageError: the folder for the runs cannot be written.
     """
     _need_the_main_thread("check")
-    config = read_config()
-    asked = Asked(
-        *(_words("pins", pins), _words("vary", vary), seed, runs, max_runs, jobs, max_steps, timeout, level),
-        all_origins=all_origins,
-        quick=quick,
-        isolation=isolation,
-        share=_words("share", share),
-        strict=strict,
-    )
-    request = asked.request(_command(command), config)
+    config, words = read_config(), {"pins": _words("pins", pins), "vary": _words("vary", vary)}
+    request = check_request(
+        _command(command), config, **words, seed=seed, runs=runs, max_runs=max_runs, jobs=jobs, max_steps=max_steps,
+        timeout=timeout, level=level, all_origins=all_origins, quick=quick, isolation=isolation,
+        share=_words("share", share), strict=strict,
+    )  # fmt: skip
     home = new_home(None if out is None else path_given("out", out), config.keep)
     found = check_in(
         home,

@@ -1,6 +1,7 @@
 """The recorder of operations: its window, the accelerator's way on the CPU, forks, and what it leaves behind."""
 
 import os
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -18,7 +19,7 @@ from samebits.agent.recorder import Recorder
 from samebits.comparison.ops import first_op_divergence
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Failed, Journal, OpDiverged, read_notes
-from samebits.runfolder.ops import OpRow, Ops
+from samebits.runfolder.ops import CHUNK, OpRow, Ops
 from samebits.runfolder.spec import OpWindow, RunSpec
 from samebits.runfolder.steps import Recording
 
@@ -142,8 +143,10 @@ class Nested(torch.autograd.Function):
         if ctx.depth > 0:
             with torch.enable_grad():
                 inner: Any = Nested.apply(torch.ones(2, requires_grad=True) * 2, ctx.depth - 1)
-                inner.sum().backward()
+                Nested.run(inner.sum())
         return grads[0] * 2, None
+
+    run: Callable[[torch.Tensor], None] = torch.Tensor.backward
 
 
 def test_operations_that_no_python_frame_calls(tmp_path: Path) -> None:
@@ -158,6 +161,28 @@ def test_operations_that_no_python_frame_calls(tmp_path: Path) -> None:
 
     assert sum(row.kind.pass_ == "backward" for row in rows(first)) > 140
     assert first_op_divergence(first, second) is None
+
+
+def test_reading_along_goes_on_in_a_thread_of_autograd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other run's recording, opened in the main thread, is read from there: so it is in a backward on a device."""
+
+    def run(loss: torch.Tensor) -> None:
+        for _ in range(0 if threading.get_ident() == main else CHUNK // 4):
+            loss.detach().add(1)
+        torch.autograd.Variable._execution_engine.run_backward((loss,), (torch.ones(()),), False, False, (), True, True)
+
+    def work() -> None:
+        weights = torch.ones(2, requires_grad=True)
+        outer: Any = Nested.apply(weights * 2, 70)
+        outer.sum().backward()
+
+    main = threading.get_ident()
+    monkeypatch.setattr(Nested, "run", run)
+    ops = len(rows(recorded(tmp_path / "a", work)))
+    recorded(tmp_path / "b", work, OpWindow(against=str(tmp_path / "a")))
+
+    assert ops > 2 * CHUNK
+    assert next(read_notes(tmp_path / "b", OpDiverged), None) is None
 
 
 def test_a_users_mode_above_ours_stays(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import samebits
 from samebits.factors import catalog
-from tests.factors.contexts import here, lines, watched
+from tests.factors.contexts import here, lines, treated, watched
 
 # Every way to list a folder, pinned and varied, is in `stdlib_probe.py`.
 NAMES = [f"{name}.txt" for name in random.Random(1).sample(["a", "b", "c", "d", "e", "ü", "z10", "z9"], 8)]
@@ -43,6 +43,18 @@ def test_bytes_descriptors_and_the_working_folder(folder: Path, monkeypatch: pyt
     assert scanned == [sorted(NAMES)] * 4
     assert as_bytes == scanned_bytes == sorted(os.fsencode(name) for name in NAMES)
     assert still_open
+
+
+def test_varied_it_is_neither_what_the_file_system_gives_nor_what_is_pinned(folder: Path) -> None:
+    """Turned around in one variant, from the end of the alphabet in the other; all of it in both."""
+    given = os.listdir(folder)
+    with treated("file-order", "varied", variant=1):
+        first = os.listdir(folder)
+    with treated("file-order", "varied", variant=2):
+        second = [entry.name for entry in os.scandir(folder)]
+
+    assert first == given[::-1]
+    assert second == sorted(NAMES, reverse=True)
 
 
 def test_scandir_gives_real_entries_and_can_be_closed(folder: Path) -> None:

@@ -105,25 +105,35 @@ class FilesWatched:
         self._texts: dict[str, None] = {}
         self._acts: dict[str, Callable[..., None]] = {"open": self._opens_to_write}
         if place.home:
-            self._acts = self._all_acts()
+            removes, touches = self._on((self._removes, 0, 1)), self._on((self._touches, 0, None))
+            self._acts = {
+                "open": self._opened,
+                "os.listdir": self._lists,
+                "os.scandir": self._lists,
+                "os.mkdir": self._on((self._makes_folder, 0, 2)),
+                "os.rename": self._on((self._touches, 0, 2), (self._change, 1, 3)),
+                "os.remove": removes,
+                "os.rmdir": removes,
+                "os.link": self._on((self._touches, 0, None), (self._makes, 1, None)),
+                "os.symlink": self._on((self._makes, 1, None)),
+                "sqlite3.connect": self._connects,
+                "samebits.writes": self._on((self._change, 0, None)),
+                "socket.bind": self._binds,
+                "mmap.__new__": self._maps,
+                **dict.fromkeys(("os.truncate", "os.chmod", "os.utime", "os.chown", "os.setxattr"), touches),
+            }
 
-    def _all_acts(self) -> dict[str, Callable[..., None]]:
-        return {
-            "open": self._opened,
-            "os.listdir": self._listed,
-            "os.scandir": self._listed,
-            "os.mkdir": self._makes,
-            "os.rename": self._renames,
-            "os.remove": self._removes,
-            "os.rmdir": self._removes,
-            "os.link": self._links,
-            "os.symlink": self._makes_link,
-            "sqlite3.connect": self._connects,
-            "samebits.writes": self._writes,
-            "socket.bind": self._binds,
-            "mmap.__new__": self._maps,
-            **dict.fromkeys(("os.truncate", "os.chmod", "os.utime", "os.chown", "os.setxattr"), self._touches),
-        }
+    def _on(self, *acts: tuple[Callable[[str], None], int, int | None]) -> Callable[..., None]:
+        """What acts on paths that concern us: each with the places of the path and its folder among the arguments."""
+
+        def heard(*given: Any) -> None:
+            for act, at, folder_at in acts:
+                folder = given[folder_at] if folder_at is not None and len(given) > folder_at else -1
+                full = self._full(given[at] if len(given) > at else None, folder)
+                if full is not None:
+                    act(full)
+
+        return heard
 
     def install(self) -> None:
         """Begin."""
@@ -198,44 +208,26 @@ class FilesWatched:
         if not name.startswith(self._unnamed) and name not in known and user_site() is not None:
             known[name] = None
 
-    def _listed(self, path: object = None, *_: object) -> None:
-        full = self._full("." if path is None or path == "" else path)
+    def _lists(self, path: object = None, *_: object) -> None:
+        full = self._full("." if path is None else path)
         if full is not None:
             self._ask("listed", full)
 
-    def _makes(self, path: object, mode: object = 0, dir_fd: int = -1, *_: object) -> None:
-        full = self._full(path, dir_fd)
-        if full is not None:
-            self._ask("made", full)
-            if not self._exists(full):
-                self._change(full)
+    def _makes(self, full: str) -> None:
+        self._ask("made", full)
+        self._change(full)
 
-    def _renames(self, source: object, target: object, source_fd: int = -1, target_fd: int = -1, *_: object) -> None:
-        old, new = self._full(source, source_fd), self._full(target, target_fd)
-        if old is not None:
-            self._change(old, is_anew=False)
-        if new is not None:
-            self._change(new)
-
-    def _removes(self, path: object, dir_fd: int = -1, *_: object) -> None:
-        full = self._full(path, dir_fd)
-        if full is not None and self._exists(full):
+    def _makes_folder(self, full: str) -> None:
+        self._ask("made", full)
+        if not self._exists(full):
             self._change(full)
 
-    def _links(self, source: object, target: object, *_: object) -> None:
-        self._touches(source)
-        self._makes_link(source, target)
-
-    def _makes_link(self, _: object, target: object, *__: object) -> None:
-        full = self._full(target)
-        if full is not None:
-            self._ask("made", full)
+    def _removes(self, full: str) -> None:
+        if self._exists(full):
             self._change(full)
 
-    def _touches(self, path: object, *_: object) -> None:
-        full = self._full(path)
-        if full is not None:
-            self._change(full, is_anew=False)
+    def _touches(self, full: str) -> None:
+        self._change(full, is_anew=False)
 
     def _connects(self, path: object, *_: object) -> None:
         name = os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else ""
@@ -249,18 +241,13 @@ class FilesWatched:
             self._ask("read", full)
             self._change(full, is_anew=False)
 
-    def _writes(self, path: object) -> None:
-        full = self._full(path)
-        if full is not None:
-            self._change(full)
-
     def _binds(self, _: object, address: Any) -> None:
         # Without a number or a name, the system chooses what nobody has.
         if isinstance(address, tuple):
             if len(address) > 1 and address[1]:
                 self._reach(f"port {address[1]}")
         elif address and not os.fsdecode(address).startswith("\0"):
-            self._writes(address)
+            self._acts["samebits.writes"](address)
 
     def _maps(self, fileno: int, *_: object) -> None:
         # Shared memory is opened in C. Names that Python made up are nobody else's.

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
@@ -74,6 +74,10 @@ class _Moments:
         if self.is_open and threading.get_ident() == self.recorder.thread:
             self._safely(what, sys._getframe())
             self.close()
+
+    def model_called(self, args: object) -> None:
+        """By the program itself."""
+        self.called("call")
 
     def _follow_lines(self) -> None:
         if sys.gettrace() is None:
@@ -147,6 +151,7 @@ class GivingBack(_Moments):
         iterator = torch.utils.data.dataloader._BaseDataLoaderIter
         stack.callback(listen(torch.utils.data.DataLoader, "__iter__", safely(lambda *_: self.at("iter"))))
         stack.callback(listen(iterator, "__next__", safely(lambda own: self.at("batch", own))))
+        self.recorder.on_call.append(self.model_called)
         stack.callback(register_optimizer_step_pre_hook(safely(lambda *_: self.called("step"))).remove)
 
     def loaded(self) -> None:
@@ -199,7 +204,8 @@ class GivingBack(_Moments):
 
     def _value(self, kept: tuple[str, Any]) -> Any:
         plain = kept[1]
-        value = unpack(_together(plain["value"], self.tensors), copies=True)
+        value = _mapped(plain["value"], lambda sign: self.tensors[sign["<tensor>"]].to(sign["device"]))
+        value = unpack(value, copies=True)
         module, _, name = plain.get("items", "").partition(":")
         kind = getattr(sys.modules.get(module), name, None)
         return [kind(*one) for one in value] if isinstance(kind, type) and issubclass(kind, tuple) else value
@@ -233,14 +239,18 @@ def as_plain(slots: Iterable[Slot], tensors: dict[str, torch.Tensor]) -> Plain:
             continue
     found: dict[int, torch.Tensor] = {}
     for _, one in packed:
-        _collect(one, found)
+        _mapped(one, lambda tensor: found.setdefault(id(tensor), tensor))
     held = {number: tensor for number, tensor in found.items() if is_evidence(tensor)}
     labels = dict(zip(held, (f"{digest:x}" for digest in digests(list(held.values()))), strict=True))
     for number, label in labels.items():
         if label not in tensors:
             tensors[label] = held[number].detach().clone()
+
+    def sign(tensor: torch.Tensor) -> dict[str, str]:
+        return {"<tensor>": labels.get(id(tensor), ""), "device": str(tensor.device)}
+
     return {
-        slot.path: (slot.state, {"value": _apart(one, labels), **_kind_of_items(slot.value)}) for slot, one in packed
+        slot.path: (slot.state, {"value": _mapped(one, sign), **_kind_of_items(slot.value)}) for slot, one in packed
     }
 
 
@@ -251,28 +261,13 @@ def _kind_of_items(value: object) -> dict[str, str]:
     return {"items": f"{kind.__module__}:{kind.__qualname__}"} if hasattr(kind, "_fields") else {}
 
 
-def _collect(plain: Any, found: dict[int, torch.Tensor]) -> None:
-    if isinstance(plain, torch.Tensor):
-        found[id(plain)] = plain
-    elif isinstance(plain, dict | list):
-        for one in plain.values() if isinstance(plain, dict) else plain:
-            _collect(one, found)
-
-
-def _apart(plain: Any, labels: Mapping[int, str]) -> Any:
-    if isinstance(plain, torch.Tensor):
-        return {"<tensor>": labels.get(id(plain), ""), "device": str(plain.device)}
+def _mapped(plain: Any, put: Callable[[Any], Any]) -> Any:
+    """The same with something else in place of every tensor, or of the sign that stands for one."""
+    if isinstance(plain, torch.Tensor) or (isinstance(plain, dict) and "<tensor>" in plain):
+        return put(plain)
     if isinstance(plain, dict):
-        return {key: _apart(one, labels) for key, one in plain.items()}
-    return [_apart(one, labels) for one in plain] if isinstance(plain, list) else plain
-
-
-def _together(plain: Any, tensors: Mapping[str, Any]) -> Any:
-    if isinstance(plain, dict):
-        if "<tensor>" in plain:
-            return tensors[plain["<tensor>"]].to(plain["device"])
-        return {key: _together(one, tensors) for key, one in plain.items()}
-    return [_together(one, tensors) for one in plain] if isinstance(plain, list) else plain
+        return {key: _mapped(one, put) for key, one in plain.items()}
+    return [_mapped(one, put) for one in plain] if isinstance(plain, list) else plain
 
 
 def _length(plain: Any) -> int | None:

@@ -42,6 +42,9 @@ class Interruption:
     def __init__(self, recorder: Rows, spec: ResumeSpec) -> None:
         self.recorder, self.spec = recorder, spec
         self.fetches = Fetches(recorder)
+        recorder.on_step.append(self.step_ended)
+        recorder.on_passage = recorder.told(self.passed)
+        recorder.buffers_of = self.states
         self._asked = 0.0
         self.giving_back: GivingBack | None = None
         self.keeping = None if spec.keep_at is None else Keeping(recorder)
@@ -49,16 +52,14 @@ class Interruption:
     def install(self, stack: ExitStack) -> None:
         """Watch what is fetched."""
         self.fetches.install(stack)
+        if self.keeping is not None:
+            self.recorder.on_call.append(self.keeping.model_called)
         if self.spec.restored is not None:
             self.giving_back = GivingBack(self.recorder, self.spec.restored, self.fetches)
             self.giving_back.install(stack)
 
-    def passed(self, passage: Passage) -> None:
+    def passed(self, lane: Lane, passage: Passage) -> None:
         """Something was saved or loaded."""
-        if self.recorder.is_active():
-            self.recorder.safely(self._note)(passage)
-
-    def _note(self, passage: Passage) -> None:
         log = self.recorder.main.log
         path = at_home(passage.path) if passage.path else ""
         about = path, log.step, passage.what, passage.site, log.rank, _identity(passage.path)
@@ -73,19 +74,13 @@ class Interruption:
     def _saved(self, note: Saved, path: str) -> None:
         self.recorder.journal.note(note)
         log, steps = self.recorder.main.log, note.steps
-        if log.ending is not None:
-            log.ending.saved(steps)
+        if log.leash is not None:
+            log.leash.saved(steps)
         self._keep(steps)
         torn = self.spec.torn_save
         if torn is not None and steps >= torn and os.path.isfile(path):
             os.truncate(path, os.path.getsize(path) // 2)
             self._kill(log, torn=note.path)
-
-    def called(self) -> None:
-        """A model is called that is not called by another one."""
-        for one in (self.keeping, self.giving_back):
-            if one is not None:
-                one.called("call")
 
     def _keep(self, steps: int) -> None:
         """Of every rank, whichever of them saves."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import multiprocessing.util
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from samebits.agent.ending import Ending
 from samebits.agent.environment import environment_now
-from samebits.agent.listening import as_tensor, unwrapped
+from samebits.agent.leash import Leash
+from samebits.agent.listening import Named, as_tensor, unwrapped
 from samebits.agent.trees import BY_NAME, data_inside, leaves, plain_digest
 from samebits.base.errors import StorageError
 from samebits.base.ranks import current_rank
@@ -32,16 +32,19 @@ if TYPE_CHECKING:
 ROWS_WAITING = 16
 # So many things are looked at within an object of the user's: it may refer to a whole data set.
 MOST_WITHIN = 4096
+Part = Sequence[int] | Pending
 
 
 @dataclass
 class _Row:
-    """The step in the making: what each stream holds so far."""
+    """One step: names and digests of what each stream holds."""
 
+    step: int = 0
+    kind: str = "step"
     names: dict[str, list[str]] = field(default_factory=dict)
-    parts: dict[str, list[Sequence[int] | Pending]] = field(default_factory=dict)
+    parts: dict[str, list[Part]] = field(default_factory=dict)
 
-    def add(self, stream: str, names: Iterable[str], part: Sequence[int] | Pending) -> None:
+    def add(self, stream: str, names: Iterable[str], part: Part) -> None:
         self.names.setdefault(stream, []).extend(names)
         self.parts.setdefault(stream, []).append(part)
 
@@ -52,37 +55,13 @@ class _Row:
             for stream, names in self.names.items()
         }
 
-    def waiting(self) -> list[tuple[list[Sequence[int] | Pending], int]]:
-        """Where something still waits: a list of parts, and which of them."""
-        return [
-            (parts, number)
-            for parts in self.parts.values()
-            for number, part in enumerate(parts)
-            if isinstance(part, Pending)
-        ]
+    def waiting(self) -> Iterator[tuple[list[Part], int, Pending]]:
+        """What still lies on an accelerator: the list that it is in, and its number there."""
+        for parts in self.parts.values():
+            yield from ((parts, number, part) for number, part in enumerate(parts) if isinstance(part, Pending))
 
     def is_waiting(self) -> bool:
-        return any(isinstance(part, Pending) for parts in self.parts.values() for part in parts)
-
-
-def _settle(rows: Sequence[_Row]) -> None:
-    """Fetch what still lies on accelerators: one copy from each, however many rows there are."""
-    places = [place for row in rows for place in row.waiting()]
-    if not places:
-        return
-    found = results([cast("Pending", parts[number]) for parts, number in places])
-    for (parts, number), own in zip(places, found, strict=True):
-        parts[number] = own
-
-
-def _evident(
-    named: Sequence[tuple[str, torch.Tensor]], found: Sequence[int | None]
-) -> tuple[list[tuple[str, object]], list[int | None]]:
-    """Those that hold bits, and what has been found of them."""
-    pairs = [
-        (pair, known) for pair, known in zip(named, found, strict=True) if known is not None or is_evidence(pair[1])
-    ]
-    return [pair for pair, _ in pairs], [known for _, known in pairs]
+        return next(self.waiting(), None) is not None
 
 
 class Log:
@@ -93,21 +72,29 @@ class Log:
         broken: nothing can be written any more, or everything has been.
     """
 
-    def __init__(self, folder: Path, spec: RunSpec, journal: Journal, lane_id: LaneId | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        spec: RunSpec,
+        journal: Journal,
+        lane_id: LaneId | None = None,
+        at_end: Callable[[], None] | None = None,
+    ) -> None:
         self.folder, self.spec, self.journal = folder, spec, journal
         self.step = 0
         self.broken = False
         self.writer: Writer | None = None
         self._row = _Row()
-        self._queue: list[tuple[int, str, _Row]] = []
+        self._queue: list[_Row] = []
         self._counts: dict[str, int] = {}
         self._cuts: set[str] = set()
-        self._ends: list[tuple[tuple[int, ...], str, list[str], Sequence[int] | Pending]] = []
-        self._at_end: Callable[[], None] | None = None
+        self._ends: list[tuple[tuple[int, ...], str, list[str], Part]] = []
+        # What to do when a child of multiprocessing ends.
+        self._at_end = at_end
         self._finalizer: Any = None
         self._lane_id = lane_id
         # Of a process's main training alone: none of several may end the process.
-        self.ending: Ending | None = None
+        self.leash: Leash | None = None
 
     @property
     def lane_id(self) -> LaneId:
@@ -143,20 +130,20 @@ class Log:
             if self.step == self.spec.keep_step:
                 self._keep(stream, held)
 
-    def add_digests(self, stream: str, names: Iterable[str], part: Sequence[int] | Pending) -> None:
+    def add_digests(self, stream: str, names: Iterable[str], part: Part) -> None:
         """Take up what was digested before."""
         self._row.add(stream, names, part)
 
     def add_end(self, stream: str, order: tuple[int, ...], tree: Iterable[tuple[str, object]]) -> None:
         """Digest the last state of something; it is written at the end, by its order and not by when it came."""
-        content = _Content(tree)
-        held, part = _evidence(content.tensors)
+        tensors, plain, _ = _content(tree)
+        held, part = _evidence(tensors)
         if held:
             self._ends.append((order, stream, [name for name, _ in held], part))
             if self.spec.keep_step is not None:
                 self._keep(stream, held)
-        if plain := content.plain:
-            self._ends.append((order, stream, [name for name, _ in plain], [digest for _, digest in plain]))
+        if plain[0]:
+            self._ends.append((order, stream, *plain))
 
     def _keep(self, stream: str, held: Sequence[tuple[str, object]]) -> None:
         names = self.spec.keep_names
@@ -171,24 +158,19 @@ class Log:
             names = [f"{name} {str(tensor.dtype).removeprefix('torch.')}" for name, tensor in held]
             self._row.add("number", names, numbers([tensor for _, tensor in held]))
 
-    def add_tree(self, stream: str, tree: object, prefix: str) -> Collection[str]:
-        """Digest whatever can be digested in a container; gives the kinds of what cannot."""
-        return self.add_all(stream, [(prefix, tree)])
-
-    def add_all(self, stream: str, trees: Iterable[tuple[str, object]]) -> Collection[str]:
+    def add_trees(self, stream: str, trees: Iterable[tuple[str, object]]) -> Collection[str]:
         """Digest whatever can be digested in containers, under their names; gives the kinds of what cannot."""
-        content = _Content(trees)
-        self.add(stream, content.tensors)
-        if plain := content.plain:
-            self._row.add(stream, [name for name, _ in plain], [digest for _, digest in plain])
-        return content.closed
+        tensors, plain, closed = _content(trees)
+        self.add(stream, tensors)
+        if plain[0]:
+            self._row.add(stream, *plain)
+        return closed
 
     def end_step(self, cut: str) -> bool:
         """Close the row; True when this was the last step that was asked for."""
         states = generator_states()
         self._row.add("rng", states, list(states.values()))
-        self._queue.append((self.step, "step", self._row))
-        self._row, self._counts = _Row(), {}
+        self._queue_row("step")
         if cut not in self._cuts:
             self._cuts.add(cut)
             self.journal.note(Cut(cut, self.rank))
@@ -199,12 +181,16 @@ class Log:
         if is_asked_for or len(self._queue) >= ROWS_WAITING or self._is_due():
             self.flush()
         self.step += 1
-        return is_asked_for if self.ending is None else self.ending.is_last(self.step - 1)
+        return is_asked_for if self.leash is None else self.leash.is_last(self.step - 1)
 
     def _is_due(self) -> bool:
         """Whether rows may be written now: none waits for a device, and what is written would be committed."""
-        is_due = self.writer is None or self.writer.is_due
-        return is_due and not any(row.is_waiting() for _, _, row in self._queue)
+        return (self.writer is None or self.writer.is_due) and not any(row.is_waiting() for row in self._queue)
+
+    def _queue_row(self, kind: str) -> None:
+        self._row.step, self._row.kind = self.step, kind
+        self._queue.append(self._row)
+        self.forget()
 
     def commit(self) -> None:
         """What was written survives a kill."""
@@ -220,21 +206,24 @@ class Log:
         self._row, self._counts = _Row(), {}
 
     def flush(self) -> None:
-        """Write all rows that wait."""
+        """Write all rows that wait; of what lies on accelerators, one copy from each, however many rows there are."""
         queue, self._queue = self._queue, []
         try:
-            _settle([row for _, _, row in queue])
+            places = [place for row in queue for place in row.waiting()]
+            found = results([part for _, _, part in places]) if places else ()
+            for (parts, number, _), own in zip(places, found, strict=True):
+                parts[number] = own
         finally:
             # A device that failed gives nothing back any more; what came before lies here.
-            self._write(list(takewhile(lambda entry: not entry[2].is_waiting(), queue)))
+            self._write(takewhile(lambda row: not row.is_waiting(), queue))
 
-    def _write(self, queue: list[tuple[int, str, _Row]]) -> None:
+    def _write(self, rows: Iterable[_Row]) -> None:
         try:
-            for step, kind, row in queue:
+            for row in rows:
                 writer = self.opened()
-                root = writer.write(step, kind, row.columns())
-                if self.ending is not None and kind == "step":
-                    self.ending.wrote(writer.path, step, root)
+                root = writer.write(row.step, row.kind, row.columns())
+                if self.leash is not None and row.kind == "step":
+                    self.leash.wrote(writer.path, root)
         except StorageError as error:
             self.storage_failed(error)
 
@@ -262,17 +251,13 @@ class Log:
         self.broken = True
         self.journal.note(Failed(error.kind, error.message, error.hint))
 
-    def when_opened(self, at_end: Callable[[], None]) -> None:
-        """What to do when a child of multiprocessing ends."""
-        self._at_end = at_end
-
     def close(self, complete: bool = True) -> None:
         """Write what came after the last step, and no more."""
         if complete and self.has_anything:
             for _, stream, names, part in sorted(self._ends, key=lambda end: end[0]):
                 self._row.add(stream, names, part)
         if complete and self._row.parts:
-            self._queue.append((self.step, "end", self._row))
+            self._queue_row("end")
         self.flush()
         if self.writer is not None:
             self.writer.close(complete=complete)
@@ -287,43 +272,31 @@ class Log:
         return self.writer is not None or bool(self._queue) or bool(self._row.parts)
 
 
-class _Content:
-    """What is in containers.
-
-    Attributes:
-        tensors: those that hold bits.
-        plain: digests of numbers and texts.
-        closed: kinds of what holds no tensor and is no number or text.
-    """
-
-    def __init__(self, trees: Iterable[tuple[str, object]]) -> None:
-        self.tensors: list[tuple[str, Any]] = []
-        self.plain: list[tuple[str, int]] = []
-        self.closed: dict[str, None] = {}
-        for prefix, tree in trees:
-            for path, leaf in leaves(tree, prefix):
-                if (digest := plain_digest(leaf)) is not None:
-                    self.plain.append((path, digest))
-                elif leaf is not None and not self._take(path, leaf) and not isinstance(leaf, BY_NAME):
-                    self.closed[type(leaf).__name__] = None
-
-    def _take(self, path: str, leaf: object) -> bool:
-        """Whether something is a tensor, or holds some: of an object, what else it holds may be a time or an id."""
-        within = islice(leaves(leaf, path, data_inside), MOST_WITHIN)
-        found = [(name, as_tensor(one)) for name, one in within]
-        found = [(name, unwrapped(tensor)) for name, tensor in found if tensor is not None]
-        self.tensors += [(name, tensor) for name, tensor in found if is_evidence(tensor)]
-        return bool(found)
+def _content(trees: Iterable[tuple[str, object]]) -> tuple[list[Named], tuple[list[str], list[int]], dict[str, None]]:
+    """What is in containers: tensors with bits, names and digests of numbers and texts, kinds of what is neither."""
+    tensors: list[Named] = []
+    plain: tuple[list[str], list[int]] = [], []
+    closed: dict[str, None] = {}
+    for path, leaf in (found for prefix, tree in trees for found in leaves(tree, prefix)):
+        if (digest := plain_digest(leaf)) is not None:
+            plain[0].append(path)
+            plain[1].append(digest)
+        elif leaf is not None:
+            # Of an object tensors count: what else it holds may be a time or an id.
+            within = islice(leaves(leaf, path, data_inside), MOST_WITHIN)
+            found = [(name, unwrapped(tensor)) for name, one in within if (tensor := as_tensor(one)) is not None]
+            tensors += [(name, tensor) for name, tensor in found if is_evidence(tensor)]
+            if not found and not isinstance(leaf, BY_NAME):
+                closed[type(leaf).__name__] = None
+    return tensors, plain, closed
 
 
-def tensors_in(tree: object, prefix: str) -> list[tuple[str, Any]]:
+def tensors_in(tree: object, prefix: str) -> list[Named]:
     """The tensors that hold bits in a container or an object."""
-    return _Content([(prefix, tree)]).tensors
+    return _content([(prefix, tree)])[0]
 
 
-def _evidence(
-    named: Sequence[tuple[str, torch.Tensor]],
-) -> tuple[Sequence[tuple[str, object]], Sequence[int] | Pending]:
+def _evidence(named: Sequence[Named]) -> tuple[Sequence[Named], Part]:
     """Those of these tensors that hold bits, and their digests, on an accelerator without waiting for them."""
     found = found_at_once([tensor for _, tensor in named])
     if None not in found:
@@ -332,16 +305,16 @@ def _evidence(
     below = [(name, unwrapped(tensor)) for name, tensor in named]
     if any(new is not old for (_, new), (_, old) in zip(below, named, strict=True)):
         return _evidence(below)
-    held, found = _evident(named, found)
-    return held, _completed([tensor for _, tensor in held], found)
+    pairs = [(one, known) for one, known in zip(named, found, strict=True) if known is not None or is_evidence(one[1])]
+    return [one for one, _ in pairs], _completed([one[1] for one, _ in pairs], [known for _, known in pairs])
 
 
-def digested(tensors: Sequence[object]) -> Sequence[int] | Pending:
+def digested(tensors: Sequence[object]) -> Part:
     """The digests of evidence, on an accelerator without waiting for them."""
     found = found_at_once(tensors)
     return cast("list[int]", found) if None not in found else _completed(tensors, found)
 
 
-def _completed(tensors: Sequence[Any], found: Sequence[int | None]) -> Sequence[int] | Pending:
+def _completed(tensors: Sequence[Any], found: Sequence[int | None]) -> Part:
     part = pending(tensors, found)
     return part if part.is_under_way else part.result()

@@ -109,8 +109,8 @@ class Models:
         """Whether a module holds tensors, and nothing of it was met before."""
         if module in self._tops:
             return False
-        holding = [inner for _, inner in inner_modules(module) if _holds_tensors(inner)]
-        return bool(holding) and all(inner not in self._holders for inner in holding)
+        holding = _holding(module)
+        return bool(holding) and all(inner not in self._holders for _, inner in holding)
 
     def meet(self, module: torch.nn.Module) -> list[Named]:
         """Name the tensors of a module that is called for the first time; its parameters that are new.
@@ -119,18 +119,17 @@ class Models:
         """
         if module in self._tops:
             return []
-        fresh = [
-            inner for inner in inner_modules(module) if _holds_tensors(inner[1]) and self._stage(inner[1]) < CALLED
-        ]
-        prefix = self._prefix(module) if fresh else ""
+        fresh = [inner for inner in _holding(module) if self._stage(inner[1]) < CALLED]
+        prefix, kind = "", type(module).__name__
+        if fresh:
+            number = self._counted(kind)
+            prefix, self._has_first = f"{kind}{number}." if self._has_first else "", True
         self._tops.set(module, prefix)
         return self._take(fresh, prefix, CALLED)
 
     def notice(self, module: torch.nn.Module, stage: int) -> None:
         """Name a module that was copied or loaded, and may never be called."""
-        fresh = [
-            inner for inner in inner_modules(module) if _holds_tensors(inner[1]) and self._stage(inner[1]) <= stage
-        ]
+        fresh = [inner for inner in _holding(module) if self._stage(inner[1]) <= stage]
         if any(self._stage(inner) < stage or stage == COPIED for _, inner in fresh):
             kind = f"{type(module).__name__}.{'copy' if stage == COPIED else 'loaded'}"
             self._take(fresh, f"{kind}{self._counted(kind)}.", stage)
@@ -139,16 +138,10 @@ class Models:
         """Name what has been put into known modules since they were met; parameters that are new."""
         found: list[Named] = []
         for module, prefix in self._tops.alive():
-            inner = [(path, one) for path, one in inner_modules(module) if _holds_tensors(one)]
+            inner = _holding(module)
             found += self._take([one for one in inner if self._stage(one[1]) < CALLED], prefix, CALLED)
             found += self._named([holder for _, one in inner if (holder := self._holders.get(one)) is not None], CALLED)
         return found
-
-    def _prefix(self, module: torch.nn.Module) -> str:
-        kind = type(module).__name__
-        number = self._counted(kind)
-        is_first, self._has_first = not self._has_first, True
-        return "" if is_first else f"{kind}{number}."
 
     def _counted(self, what: str) -> int:
         number = self._counts[what]
@@ -226,11 +219,11 @@ class Models:
 
 def holds_any(module: torch.nn.Module) -> bool:
     """Whether a module or one within it holds tensors: a loss does not."""
-    return any(_holds_tensors(inner) for _, inner in inner_modules(module))
+    return bool(_holding(module))
 
 
-def _holds_tensors(module: torch.nn.Module) -> bool:
-    return bool(module._parameters or module._buffers)
+def _holding(module: object) -> list[tuple[str, torch.nn.Module]]:
+    return [(path, one) for path, one in inner_modules(module) if one._parameters or one._buffers]
 
 
 def _tensors(prefix: str, tensors: Mapping[str, object]) -> list[Named]:

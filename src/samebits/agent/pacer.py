@@ -8,7 +8,6 @@ import resource
 import statistics
 import sys
 import time
-from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +16,6 @@ from typing import IO, Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from samebits.agent.listening import listen
 from samebits.agent.recorder import Recorder
 from samebits.agent.rows import end_process
 from samebits.agent.used import what_was_used
@@ -38,44 +36,21 @@ class Pacer:
         self.folder, self.warm_up, self.recorder = folder, warm_up, recorder
         self.steps = self.left = self.block = 0
         self.first_called: float | None = None
-        self.first_seconds = self.block_began = 0.0
+        self.first_seconds = self.half_way = self.block_began = 0.0
         self.ends: list[float] = []
-        self.half_way = 0.0
-        self.fetches = False
         self.shapes: set[str] = set()
-        self._depth = 0
-        self._watching = ExitStack()
-        self._go: IO[str] | None = None
-        self._done: IO[str] | None = None
+        self._pipes: tuple[IO[str], IO[str]] | None = None
 
     def install(self) -> None:
-        """Hook torch."""
+        """Be called when the program calls a model, and after every step."""
         # After the recorder's own hook, which writes the step.
         register_optimizer_step_post_hook(self._after_step)
-        iterator = torch.utils.data.dataloader._BaseDataLoaderIter
-        self._watching.callback(listen(iterator, "__init__", after=self._note_loader))
-        hooks = torch.nn.modules.module
-        for handle in (
-            hooks.register_module_forward_pre_hook(self._called),
-            hooks.register_module_forward_hook(self._returned, always_call=True),
-        ):
-            self._watching.callback(handle.remove)
+        self.recorder.on_call.append(self._called)
 
-    def _note_loader(self, *_: object) -> None:
-        self.fetches = True
-
-    def _called(self, module: object, args: Any) -> None:
-        if torch.compiler.is_compiling():
-            return
-        if self._depth == 0:
-            if self.first_called is None:
-                self.first_called = time.perf_counter()
-            self.shapes.add(str([tuple(one.shape) for one in args if isinstance(one, torch.Tensor)]))
-        self._depth += 1
-
-    def _returned(self, module: torch.nn.Module, args: object, result: object) -> None:
-        if not torch.compiler.is_compiling():
-            self._depth = max(0, self._depth - 1)
+    def _called(self, args: Any) -> None:
+        if self.first_called is None:
+            self.first_called = time.perf_counter()
+        self.shapes.add(str([tuple(one.shape) for one in args if isinstance(one, torch.Tensor)]))
 
     def _after_step(self, *_: object) -> None:
         self.steps += 1
@@ -90,10 +65,11 @@ class Pacer:
             self.ends.append(time.perf_counter())
         elif self.steps == self.warm_up:
             self._ready()
-        elif self._go is not None:
+        elif self._pipes is not None:
             self.left -= 1
             if self.left == 0:
-                self._end_block()
+                _synchronize()
+                self._next_block(seconds=time.perf_counter() - self.block_began, steps=self.block)
 
     def _ready(self) -> None:
         _synchronize()
@@ -104,43 +80,33 @@ class Pacer:
             step_seconds = max(step_seconds, (ends[-1] - self.half_way) / (self.warm_up - self.warm_up // 2))
         # From here on its hooks return at once; they cannot be taken away while one of them is running.
         self.recorder.finish()
-        self._watching.close()
         if _uses_cuda():
             # What the recording held on the device is no part of what is measured.
             plans.clear()
             torch.cuda.reset_peak_memory_stats()
         # The other end of both pipes is open already.
-        self._go = (self.folder / GO).open(encoding="utf-8")
-        self._done = (self.folder / DONE).open("w", encoding="utf-8")
-        self._say(
+        self._pipes = (self.folder / GO).open(encoding="utf-8"), (self.folder / DONE).open("w", encoding="utf-8")
+        self._next_block(
             first_seconds=self.first_seconds,
             step_seconds=step_seconds,
             shapes=len(self.shapes),
-            used=[*what_was_used(), *(["loader"] if self.fetches else [])],
+            used=[*what_was_used(), *(["loader"] if self.recorder.has_loaders else [])],
             has_cuda=torch.cuda.is_available(),
             threads=torch.get_num_threads(),
             ranks=int(os.environ.get("WORLD_SIZE") or 1),
             free_bytes=torch.cuda.mem_get_info()[0] if _uses_cuda() else None,
         )
-        self._next_block()
 
-    def _end_block(self) -> None:
-        _synchronize()
-        self._say(seconds=time.perf_counter() - self.block_began, steps=self.block)
-        self._next_block()
-
-    def _next_block(self) -> None:
-        assert self._go is not None
-        word = self._go.readline().strip()
-        self.block = self.left = int(word or 0)
+    def _next_block(self, **what: object) -> None:
+        """Say what was measured, and wait to be told how many steps to take."""
+        assert self._pipes is not None
+        go, done = self._pipes
+        done.write(json.dumps({**what, "peak_bytes": _peak_bytes()}) + "\n")
+        done.flush()
+        self.block = self.left = int(go.readline().strip() or 0)
         if self.left == 0:
             end_process(self.recorder.journal, self.steps - 1, 0)
         self.block_began = time.perf_counter()
-
-    def _say(self, **what: object) -> None:
-        assert self._done is not None
-        self._done.write(json.dumps({**what, "peak_bytes": _peak_bytes()}) + "\n")
-        self._done.flush()
 
 
 def _synchronize() -> None:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import atexit
+import dis
 import os
 import platform
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 from samebits.agent.used import compiled_regions, what_was_used
-from samebits.agent.variables import watch_variables
 from samebits.base.processes import stack_of
 from samebits.base.ranks import current_rank, rank_path
-from samebits.base.sites import is_own_file, report_as_of, user_files, user_script
+from samebits.base.sites import is_own_file, is_user_file, leave_out_own_frames, report_as_of, user_files, user_script
 from samebits.factors.context import Witness
 from samebits.factors.imports import when_loaded
 from samebits.factors.lineage import Lineage
@@ -29,6 +30,7 @@ from samebits.runfolder.notes import (
     HandedOut,
     InEffect,
     Journal,
+    Note,
     Observed,
     Overridden,
     Refused,
@@ -36,12 +38,16 @@ from samebits.runfolder.notes import (
     Started,
     Unseen,
     Used,
+    Variable,
     Witnessed,
 )
 from samebits.runfolder.spec import RunSpec, read_spec
 from samebits.workspace.place import Place, read_place
 
 OLDEST_TORCH = (2, 6)
+# By these a mapping asks itself for one key; whoever goes through all of them asks for none.
+_ASKING = ("get", "getenv", "__contains__", "setdefault")
+_SUBSCRIPTS = ("BINARY_SUBSCR", "BINARY_OP")
 
 
 def start(plan_path: str) -> None:
@@ -54,24 +60,26 @@ def start(plan_path: str) -> None:
     python = platform.python_version()
     journal.note(Started(sys.executable, python, tuple(sys.orig_argv), os.getpid(), stack_of()))
     path = rank_path() if plan.per_rank else ()
-    treatment = treat(
-        plan.settings,
-        plan.seed,
-        path,
-        _reporter(journal) if plan.witness else None,
-        lambda begins: journal.note(HandedOut(begins)),
-    )
+
+    def report(witness: Witness) -> None:
+        journal.note(Witnessed(witness.factor, witness.site, witness.what, witness.within, witness.fix))
+
+    def report_seed(call: SeedCall) -> None:
+        journal.note(Seeded(call.what, call.value, call.site, ".".join(map(str, Lineage.of_process().path))))
+
+    witnessing = report if plan.witness else None
+    treatment = treat(plan.settings, plan.seed, path, witnessing, lambda begins: journal.note(HandedOut(begins)))
     adopt(treatment)
     if plan.witness:
         # Last, so that a seed is noted as it was given, before any factor has a say in it.
-        witness_seeds(_seed_reporter(journal))
+        witness_seeds(report_seed)
     agent = _Agent(plan, journal, treatment)
     if place is not None and place.home and plan.record:
         from samebits.agent.files import FilesWatched
 
         agent.files = FilesWatched(journal, place, plan.begins == "left")
         agent.files.install()
-        watch_variables(journal)
+        _watch_variables(journal)
     atexit.register(agent.safely(agent.at_end))
     when_loaded("torch", agent.safely(agent.meet_torch))
 
@@ -92,18 +100,34 @@ def _move_into(place: Place) -> None:
             mapping.update({name: place.led(path) for name, path in mapping.items() if isinstance(path, str)})
 
 
-def _reporter(journal: Journal) -> Callable[[Witness], None]:
-    def report(witness: Witness) -> None:
-        journal.note(Witnessed(witness.factor, witness.site, witness.what, witness.within, witness.fix))
+def _watch_variables(journal: Journal) -> None:
+    """Note, once for each name, what the program's own lines ask `os.environ` for: never the value, but a digest."""
+    kind, known = type(os.environ), set[str]()
+    original = kind.__getitem__
 
-    return report
+    def asked(variables: os._Environ[str], name: str) -> str:
+        with suppress(Exception):
+            if name not in known and _is_asked_for(sys._getframe(1)):
+                known.add(name)
+                journal.note(Variable.of(name, variables.get(name)))
+        try:
+            return original(variables, name)
+        except BaseException as error:
+            leave_out_own_frames(error)
+            raise
+
+    kind.__getitem__ = asked  # type: ignore[method-assign]
 
 
-def _seed_reporter(journal: Journal) -> Callable[[SeedCall], None]:
-    def report(call: SeedCall) -> None:
-        journal.note(Seeded(call.what, call.value, call.site, ".".join(map(str, Lineage.of_process().path))))
-
-    return report
+def _is_asked_for(frame: FrameType | None) -> bool:
+    is_direct = True
+    while frame is not None and not is_user_file(frame.f_code.co_filename):
+        if frame.f_code.co_name not in _ASKING:
+            return False
+        frame, is_direct = frame.f_back, False
+    if frame is None:
+        return False
+    return not is_direct or dis.opname[frame.f_code.co_code[frame.f_lasti]] in _SUBSCRIPTS
 
 
 def _unusable(torch: ModuleType) -> tuple[str, str]:
@@ -174,51 +198,32 @@ class _Agent:
         """Note what can only be known now. A forked child has nothing to say here that its parent does not."""
         if self.pid != os.getpid():
             return
+        for note in self._last_notes():
+            self.journal.note(note)
+
+    def _last_notes(self) -> Iterator[Note]:
         if self.has_met_torch:
-            self._note_refusal()
-            self._note_overridden()
-            self._note_untreated()
-            self._note_compiled()
-            self._note_written()
-            self.journal.note(Used(tuple(what_was_used())))
+            error = getattr(sys, "last_value", None)
+            refusal = "" if error is None else line_of_refusal(error)
+            if refusal:
+                sys.stderr.write(f"{refusal}\n")
+                yield Refused(str(error), refusal)
+            yield from (Overridden(name, why) for name, why in too_late(self.treatment).items())
+            for name, context in self.treatment.contexts.items():
+                if context.failed and context.mode != "pinned":  # a failed pin is reported with those that did not take
+                    what = "varied" if context.mode == "varied" else "witnessed"
+                    message = f"{name} could not be {what}: {context.failed}"
+                    yield Failed("internal", message, "please report this")
+            if graphs := compiled_regions():
+                regions = f"{graphs} compiled region{'s' if graphs > 1 else ''}"
+                yield Unseen(f"{regions} (what happens inside is one step to us)")
+            if names := [] if self.files is None else self.files.unseen():
+                yield Unseen.written(names)
+            yield Used(tuple(what_was_used()))
         elif "torch" in sys.modules and not _unusable(sys.modules["torch"])[0]:
-            self._note_bypass()
+            message = "the program's own import hook loaded torch past samebits"
+            yield Failed("not_injected", message, "put that hook in place after `import torch`")
+            yield Unseen(f"process {self.pid}: {message}")
         texts = () if self.files is None else tuple(self.files.texts())
-        self.journal.note(Files(tuple(user_files()), user_script(), texts))
-        self.journal.note(Ended(current_rank()))
-
-    def _note_bypass(self) -> None:
-        message = "the program's own import hook loaded torch past samebits"
-        hint = "put that hook in place after `import torch`"
-        self.journal.note(Failed("not_injected", message, hint))
-        self.journal.note(Unseen(f"process {self.pid}: {message}"))
-
-    def _note_refusal(self) -> None:
-        error = getattr(sys, "last_value", None)
-        refusal = "" if error is None else line_of_refusal(error)
-        if refusal:
-            sys.stderr.write(f"{refusal}\n")
-            self.journal.note(Refused(str(error), refusal))
-
-    def _note_untreated(self) -> None:
-        for name, context in self.treatment.contexts.items():
-            if context.failed and context.mode != "pinned":  # a failed pin is reported with those that did not take
-                message = (
-                    f"{name} could not be {context.mode if context.mode == 'varied' else 'witnessed'}: {context.failed}"
-                )
-                self.journal.note(Failed("internal", message, "please report this"))
-
-    def _note_overridden(self) -> None:
-        for name, why in too_late(self.treatment).items():
-            self.journal.note(Overridden(name, why))
-
-    def _note_written(self) -> None:
-        names = [] if self.files is None else self.files.unseen()
-        if names:
-            self.journal.note(Unseen.written(names))
-
-    def _note_compiled(self) -> None:
-        graphs = compiled_regions()
-        if graphs:
-            regions = f"{graphs} compiled region{'s' if graphs > 1 else ''}"
-            self.journal.note(Unseen(f"{regions} (what happens inside is one step to us)"))
+        yield Files(tuple(user_files()), user_script(), texts)
+        yield Ended(current_rank())

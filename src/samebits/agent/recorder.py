@@ -2,8 +2,7 @@
 
 Everything here runs inside the user's program and must leave its bits alone: it draws from no generator, keeps no
 graph, waits for no device, and uses only hooks that are known to be neutral (no full backward hooks). What there is to
-see is divided among `module_hooks`, `gradient_hooks`, `optimizer_hooks` and `data_hooks`; what they find goes to
-`rows`.
+see is divided between `call_hooks` and `training_hooks`; what they find goes to `rows`.
 """
 
 from __future__ import annotations
@@ -19,14 +18,12 @@ from typing import Any
 
 from torch.utils.data import get_worker_info
 
-from samebits.agent.data_hooks import DataHooks
-from samebits.agent.gradient_hooks import GradientHooks
+from samebits.agent.call_hooks import CallHooks, DataHooks
 from samebits.agent.interruption import Interruption
 from samebits.agent.lanes import Lane
 from samebits.agent.listening import listen
-from samebits.agent.module_hooks import ModuleHooks
-from samebits.agent.optimizer_hooks import OptimizerHooks, remove_left_over
 from samebits.agent.rows import Rows
+from samebits.agent.training_hooks import GradientHooks, OptimizerHooks, remove_left_over
 from samebits.bits.digest.unseen import MISSING
 from samebits.runfolder.notes import Journal
 from samebits.runfolder.spec import RunSpec
@@ -40,17 +37,16 @@ class Recorder(Rows):
 
     def __init__(self, folder: Path, spec: RunSpec, journal: Journal, thread: threading.Thread | None = None) -> None:
         super().__init__(folder, spec, journal, thread)
-        self.module_hooks = ModuleHooks(self)
-        if spec.resume is not None:
-            self.interruption = Interruption(self, spec.resume)
+        self.call_hooks = CallHooks(self)
         # Of the process that this one was forked from.
         self.inherited: list[Lane] = []
 
     def install(self) -> None:
         """Hook torch. Call once; what a process has to do at its end is done by `finish`."""
+        interruption = None if self.spec.resume is None else Interruption(self, self.spec.resume)
         for what, hooks in (
             ("steps of optimizers", OptimizerHooks(self)),
-            ("calls of modules", self.module_hooks),
+            ("calls of modules", self.call_hooks),
             ("gradients", GradientHooks(self)),
             ("batches, and what is saved", DataHooks(self)),
         ):
@@ -58,8 +54,9 @@ class Recorder(Rows):
                 hooks.install(self.installed)
         if MISSING:
             self.note_once(f"whether samebits shows in the program's own modes: this torch has no {', '.join(MISSING)}")
-        if self.interruption is not None:
-            self.interruption.install(self.installed)
+        if interruption is not None:
+            # Around the hooks: what it notes of a batch or a save, they have counted.
+            interruption.install(self.installed)
         if hasattr(threading.Thread, "_delete"):
             self.installed.callback(listen(threading.Thread, "_delete", before=self.safely(self.thread_ended)))
         if self.lane.ops is not None:
@@ -69,7 +66,7 @@ class Recorder(Rows):
         """Leave torch as it was."""
         if self.main.ops is not None:
             self.main.ops.abandon()
-        self.module_hooks.remove()
+        self.call_hooks.remove()
         self.installed.close()
         remove_left_over()
 

@@ -12,14 +12,14 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch.utils.data import get_worker_info
 
-from samebits.agent.ending import Ending
 from samebits.agent.graphs import Graphs, is_tracing
-from samebits.agent.lanes import Lane, look_at_all, look_at_copies, look_at_last, new_lane
+from samebits.agent.lanes import Lane
+from samebits.agent.leash import Leash
 from samebits.agent.listening import Named
 from samebits.agent.log import Log
 from samebits.agent.models import Holder
@@ -54,27 +54,25 @@ class _Inside(threading.local):
     inputs: list[Any] = []  # noqa: RUF012 - replaced, never changed
 
 
-class Interrupts(Protocol):
-    """What a run does that is stopped and goes on: told when a model is called and when a step has ended."""
-
-    def install(self, stack: ExitStack) -> None: ...
-
-    def called(self) -> None: ...
-
-    def passed(self, passage: Passage) -> None: ...
-
-    def step_ended(self, log: Log) -> None: ...
-
-    def states(self, lane: Lane) -> list[Named]: ...
-
-
 class Rows:
-    """What is written of this process."""
+    """What is written of this process.
+
+    Attributes:
+        on_call: called with the arguments of whatever module the program itself calls.
+        on_step: called when the row of a step of the main thread was closed.
+        on_passage: called when something was saved or loaded; None where nobody asks.
+        buffers_of: what else a row holds of the state of models.
+        has_loaders: a DataLoader gave a batch.
+    """
 
     def __init__(self, folder: Path, spec: RunSpec, journal: Journal, thread: threading.Thread | None = None) -> None:
         self.folder, self.spec, self.journal = folder, spec, journal
         self.installed, self.graphs = ExitStack(), Graphs()
-        self.interruption: Interrupts | None = None
+        self.on_call: list[Callable[[object], None]] = []
+        self.on_step: list[Callable[[Log], None]] = []
+        self.on_passage: Callable[[Passage], None] | None = None
+        self.buffers_of: Callable[[Lane], list[Named]] = lambda lane: lane.models.changed_buffers()
+        self.has_loaders = False
         # What has died, and was not looked at yet.
         self._dead: deque[tuple[Lane, Holder | HeldOptimizer]] = deque()
         self._begin((thread or threading.main_thread()).ident or 0)
@@ -95,11 +93,10 @@ class Rows:
 
     def _new_lane(self, number: int = 1, is_own_thread: bool = False) -> Lane:
         lane_id = current_lane_id(number) if number > 1 or is_own_thread else None
-        log = Log(self.folder, self.spec, self.journal, lane_id)
-        log.when_opened(self.finish)
-        lane = new_lane(log, self._died, number=number, is_own_thread=is_own_thread)
+        log = Log(self.folder, self.spec, self.journal, lane_id, self.finish)
+        lane = Lane(log, self._died, number, is_own_thread)
         if not lane.is_split:
-            log.ending = Ending(self.folder, self.spec)
+            log.leash = Leash(self.folder, self.spec)
         if self.spec.ops is not None and get_worker_info() is None:
             if is_own_thread:
                 self.note_once("operations of threads other than the main one")
@@ -132,6 +129,11 @@ class Rows:
             self.lanes.append(lane)
         return lane
 
+    def active_lane(self) -> Lane | None:
+        """The same; None where nothing is recorded: in a DataLoader worker, and after a full disk."""
+        lane = self.lane
+        return None if lane.log.broken or get_worker_info() is not None else lane
+
     def begin_if_over(self, module: object) -> None:
         """A worker whose training has stepped, and that turns to a model of which nothing was met, has another job."""
         if self.lane.is_over and get_worker_info() is None and self.lane.models.is_new(module):
@@ -140,7 +142,7 @@ class Rows:
     def begin_training(self) -> None:
         """What was recorded in this thread is over; what comes now is another training."""
         lane = self.lane
-        if self.is_active():
+        if self.active_lane() is not None:
             self._finish(lane)
         following = self._new_lane(lane.number + 1, lane.is_own_thread)
         if lane.is_own_thread:
@@ -154,12 +156,12 @@ class Rows:
         """Its last training is over."""
         lane = self.inside.lane
         if lane is not None:
-            if self.is_active():
+            if self.active_lane() is not None:
                 self._finish(lane)
             self.lanes.remove(lane)
             self.inside.lane = None
 
-    # ---- calls of hooks
+    # ---- calls of hooks ----------------------------------------------------------------------------------------------
 
     def safely(self, hook: Callable[..., None]) -> Callable[..., None]:
         """A mistake of ours must not end the user's run: the recording ends instead, and says why."""
@@ -183,6 +185,22 @@ class Rows:
 
         return safe
 
+    def told(self, hook: Callable[..., None]) -> Callable[..., None]:
+        """The same for a hook that takes the lane first; called only where something is recorded."""
+
+        def tell(*args: Any, **kwargs: object) -> None:
+            lane = self.active_lane()
+            if lane is not None:
+                hook(lane, *args, **kwargs)
+
+        return self.safely(tell)
+
+    def note_once(self, what: str, sort: str = "") -> None:
+        """Note what is not seen; of each sort the first."""
+        if (sort or what) not in self._noted:
+            self._noted.add(sort or what)
+            self.journal.note(Unseen(what))
+
     # ---- last looks
 
     def _died(self, lane: Lane, thing: Holder | HeldOptimizer) -> None:
@@ -205,47 +223,31 @@ class Rows:
             while self._dead:
                 lane, thing = self._dead.popleft()
                 if not lane.log.broken and get_worker_info() is None:
-                    look_at_last(lane, thing)
+                    lane.look_at_last(thing)
         except Exception as error:
             self.lane.log.failed(error)
         finally:
             self.inside_hooks -= 1
 
-    # ---- who trains
-
-    def is_active(self) -> bool:
-        """Whether this process trains: not a DataLoader worker, not broken by a full disk."""
-        return self.active_lane() is not None
-
-    def active_lane(self) -> Lane | None:
-        """What the calling thread is recorded in; None where it does not train."""
-        lane = self.lane
-        return None if lane.log.broken or get_worker_info() is not None else lane
-
-    def note_once(self, what: str, sort: str = "") -> None:
-        """Note what is not seen; of each sort the first."""
-        if (sort or what) not in self._noted:
-            self._noted.add(sort or what)
-            self.journal.note(Unseen(what))
-
     # ---- the end of a step, and of the process ----------------------------------------------------------------------
 
     def end_step(self, cut: str) -> None:
+        """Write a row of the calling thread's lane, cut by what `cut` says."""
         lane = self.lane
         is_last = self._close_row(lane, cut)
-        if self.interruption is not None and lane is self.main:
-            self.interruption.step_ended(lane.log)
+        for ended in self.on_step if lane is self.main else ():
+            ended(lane.log)
         if is_last:
-            self._stop()
+            self._stop(lane)
         if lane.ops is not None and not lane.log.broken:
             lane.ops.begin_step(lane.log.step)
 
     def _close_row(self, lane: Lane, cut: str) -> bool:
         """Write a row; True when this was the last step that was asked for."""
-        lane.training.forward_open = False
-        lane.training.keep_outputs()
-        lane.log.add("buffer", self._buffers(lane))
-        look_at_copies(lane)
+        lane.forward_open = False
+        lane.keep_outputs()
+        lane.log.add("buffer", self.buffers_of(lane))
+        lane.look_at_copies()
         if lane.ops is not None:
             lane.ops.end_step()
         is_last = lane.log.end_step(cut)
@@ -253,9 +255,6 @@ class Rows:
             # A pool ends its workers with a signal when it is left.
             lane.log.commit()
         return is_last
-
-    def _buffers(self, lane: Lane) -> list[Named]:
-        return lane.models.changed_buffers() if self.interruption is None else self.interruption.states(lane)
 
     def end_call(self) -> None:
         """Where nothing is trained, a call of the outermost module is a step; workers call in unknown order."""
@@ -266,8 +265,8 @@ class Rows:
 
     def _forget_call(self, lane: Lane) -> None:
         self.note_once(f"what {lane.log.lane_id.name} computed without training: jobs come in any order")
-        lane.training.forward_open = False
-        lane.training.drop_outputs()
+        lane.forward_open = False
+        lane.drop_outputs()
         lane.log.forget()
 
     def finish(self) -> None:
@@ -281,29 +280,27 @@ class Rows:
                 self.safely(self._finish)(lane)
 
     def _finish(self, lane: Lane) -> None:
-        training, log = lane.training, lane.log
-        only_calls = training.forward_open and not training.has_optimizer and not training.has_backward
+        log, only_calls = lane.log, lane.is_untrained_call
         if only_calls and lane.only_calls:
             self._forget_call(lane)
-        training.keep_outputs()
+        lane.keep_outputs()
         if log.has_anything and (only_calls or not log.step):
             # Stopping is over with the end.
-            self._close_row(lane, "backward" if training.has_backward else "forward")
+            self._close_row(lane, "backward" if lane.has_backward else "forward")
         if lane.ops is not None:
             lane.ops.close()
         if log.has_anything:
             lane.models.look_again()
             self._look_at_the_dead()
-            look_at_all(lane)
-            if lane.training.has_lost_leaves:
+            lane.look_at_all()
+            if lane.has_lost_leaves:
                 self.note_once(
                     "the last values of tensors that gradients were computed for, which were gone at the end"
                 )
         log.close()
 
-    def _stop(self) -> None:
+    def _stop(self, lane: Lane) -> None:
         """Everything that was asked for is on disk: end the process here, or this recording where others may follow."""
-        lane = self.lane
         lane.log.close(complete=False)
         if lane.is_split:
             self.journal.note(Stopped(lane.log.step - 1, lane.log.rank))

@@ -10,8 +10,7 @@ from samebits.base.sites import Site
 from samebits.checking.evidence import detectable_rate, runs_for_rate
 from samebits.checking.facts import Entry
 from samebits.checking.plan import CONTROL
-from samebits.checking.treatments import WITNESSED
-from samebits.checking.verdict import Cause, CheckVerdict, LeftOut, Origin, Remedy, Reseeded, Unknown
+from samebits.checking.verdict import WITNESSED, Cause, CheckVerdict, LeftOut, Origin, Remedy, Reseeded, Unknown
 from samebits.factors.catalog import find
 from samebits.report.places import counted, place_of, where
 

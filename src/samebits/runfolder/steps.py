@@ -216,7 +216,7 @@ class Recording:
         self.path = path
         self._layouts: dict[int, Names] = {}
         with self.damage_described():
-            self._db = sqlite3.connect(_address(path), uri=True, isolation_level=None)
+            self._db = sqlite3.connect(_address(path), uri=True, isolation_level=None, check_same_thread=False)
             tables = dict(self._db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
             rows = self._db.execute("SELECT key, value FROM meta") if tables.get("meta") in _KNOWN_TABLES else ()
             meta = {str(key): str(value) for key, value in rows}

@@ -9,42 +9,64 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from samebits.agent.ops.call import tensors_in
+from samebits.agent.ops.call import Call, tensors_in
+from samebits.agent.ops.evidence import evidence_of
+from samebits.agent.ops.memory import Memory, lies_in_shared_memory
 from samebits.bits.digest import digests, is_evidence, unobserved
 from samebits.factors.catalog import CATALOG
 from samebits.factors.switches import attributes
-from samebits.runfolder.ops import operands_name
+from samebits.rng.digests import default_generator
+from samebits.runfolder.ops import OpRow, operands_name
 from samebits.runfolder.tensors import Kept, bytes_of, read_tensors, write_tensors
 
+# How often a custom operation is called again.
+CALLS = 20
 # Switches that no factor needs, because programs hardly ever touch them.
 _LIBRARIES = ("backends.mkldnn.enabled", "backends.cudnn.enabled")
 
 
 class Operands:
-    """One call, taken apart before it is made.
+    """One call, taken apart before it is made: what it is called with, who wrote that last, and what it reads.
+
+    Arguments that the call will change are copied now.
 
     Args:
-        names: of the positional arguments.
-        copied: arguments that the call will change; they are copied now.
-        state: of the generator that it will draw from; None if it draws from none.
+        generator: the one that it draws from; None if it draws from none.
+        is_asked_for: it will be kept, whatever it makes; a custom operation is then called again, here.
     """
 
     def __init__(
-        self, names: tuple[str, ...], args: Any, kwargs: Any, copied: frozenset[str], state: object = None
+        self,
+        call: Call,
+        func: torch._ops.OpOverload,
+        args: Any,
+        kwargs: Any,
+        generator: Any,
+        memory: Memory,
+        is_asked_for: bool,
     ) -> None:
-        self.state = state
+        schema = call.schema
+        self.state = None if generator is None else generator.get_state()
+        self.drawn_on = "" if generator is None else str(generator.device)
+        self.producers = _producers(call, memory)
+        # Evidence of what it reads and does not write.
+        self.before = _evidence_of_read(call)
+        can_repeat = is_asked_for and not schema.is_builtin and not schema.writes
+        self._again = partial(func, *args, **kwargs) if can_repeat else None
         self.tensors: list[Any] = []
         self.views: list[dict[str, object] | None] = []
         self.labels: list[str] = []
         self._numbers: dict[int, int] = {}
-        given = [*zip(names, args, strict=False), *kwargs.items()]
+        given = [*zip(schema.arguments, args, strict=False), *kwargs.items()]
         # A tensor that is read as one argument and written as another is one tensor.
-        self._copied = {id(t) for name, value in given if name in copied for t in tensors_in(value)}
+        self._copied = {id(t) for name, value in given if name in schema.writes for t in tensors_in(value)}
         self.arguments = [self._encoded(value, name) for name, value in given[: len(args)]]
         self.keywords = {name: self._encoded(value, name) for name, value in kwargs.items()}
 
@@ -73,40 +95,54 @@ class Operands:
             return {"device": str(value)}
         return {"unknown": repr(value)}
 
+    def keep(self, folder: Path, rank: int, call: Call, row: OpRow, results: list[torch.Tensor]) -> None:
+        """Write the call and its results; what was there before is replaced."""
+        schema, after = call.schema, _evidence_of_read(call)
+        content: dict[str, object] = {
+            "kind": json.loads(row.kind.as_json()),
+            "op": schema.name,
+            "is_builtin": schema.is_builtin,
+            "is_random": schema.is_random,
+            "drawn_on": self.drawn_on,
+            "write_only": sorted(schema.write_only),
+            "written": [i for i, label in enumerate(self.labels) if label.partition("[")[0] in schema.writes],
+            "producers": self.producers,
+            "changed_meanwhile": [name for name, found in self.before.items() if after.get(name) != found],
+            "shared": [name for name, tensor in call.named if lies_in_shared_memory(tensor)],
+            "called_again": None if self._again is None else _called_again(self._again, call.tensors),
+        }
+        with unobserved():
+            self._write(folder, rank, row, content, results)
 
-def keep_operands(
-    folder: Path, rank: int, place: tuple[int, int], call: dict[str, object], operands: Operands, results: list[Any]
-) -> None:
-    """Write the call and its results; what was there before is replaced."""
-    folder.mkdir(exist_ok=True)
-    step, index = place
-    name = operands_name(rank, step, index)
-    kept = [(f"in.{i}", tensor) for i, tensor in enumerate(operands.tensors)]
-    kept += [(f"out.{i}", tensor) for i, tensor in enumerate(results)]
-    if operands.state is not None:
-        kept.append(("state", operands.state))
-    evident = [(label, tensor) for label, tensor in kept if is_evidence(tensor)]
-    # Of what was copied, how the original lay, and where.
-    views = {label: _look(tensor) for label, tensor in evident}
-    views |= {f"in.{i}": look for i, look in enumerate(operands.views) if look is not None and f"in.{i}" in views}
-    content = {
-        **call,
-        "step": step,
-        "index": index,
-        "rank": rank,
-        "arguments": operands.arguments,
-        "keywords": operands.keywords,
-        "labels": operands.labels,
-        "views": views,
-        "digests": dict(zip([label for label, _ in evident], digests([t for _, t in evident]), strict=True)),
-        "results": len(results),
-        "sha256": _sha256(results),
-        "settings": _settings(),
-        "environment": _environment(),
-        "torch": torch.__version__,
-    }
-    write_tensors(folder / f"{name}.safetensors", evident)
-    (folder / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    def _write(self, folder: Path, rank: int, row: OpRow, call: dict[str, object], results: list[Any]) -> None:
+        folder.mkdir(exist_ok=True)
+        name = operands_name(rank, row.step, row.index)
+        kept = [(f"in.{i}", tensor) for i, tensor in enumerate(self.tensors)]
+        kept += [(f"out.{i}", tensor) for i, tensor in enumerate(results)]
+        if self.state is not None:
+            kept.append(("state", self.state))
+        evident = [(label, tensor) for label, tensor in kept if is_evidence(tensor)]
+        # Of what was copied, how the original lay, and where.
+        views = {label: _look(tensor) for label, tensor in evident}
+        views |= {f"in.{i}": look for i, look in enumerate(self.views) if look is not None and f"in.{i}" in views}
+        content = {
+            **call,
+            "step": row.step,
+            "index": row.index,
+            "rank": rank,
+            "arguments": self.arguments,
+            "keywords": self.keywords,
+            "labels": self.labels,
+            "views": views,
+            "digests": dict(zip([label for label, _ in evident], digests([t for _, t in evident]), strict=True)),
+            "results": len(results),
+            "sha256": _sha256(results),
+            "settings": _settings(),
+            "environment": _environment(),
+            "torch": torch.__version__,
+        }
+        write_tensors(folder / f"{name}.safetensors", evident)
+        (folder / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def read_kept_tensors(path: Path) -> dict[str, object]:
@@ -165,3 +201,54 @@ def _settings() -> dict[str, Any]:
 def _environment() -> dict[str, str]:
     names = [name for factor in CATALOG for name in factor.kernel_variables]
     return {name: os.environ[name] for name in names if name in os.environ}
+
+
+def _evidence_of_read(call: Call) -> dict[str, int]:
+    """Of each input on the CPU that the call does not write to: a change meanwhile comes from elsewhere.
+
+    Custom operations may write where their schema does not say, and collectives write when they please.
+    """
+    schema = call.schema
+    if not schema.is_builtin or schema.is_collective or schema.is_view or schema.is_uninitialized:
+        return {}
+    inputs = [(name, tensor) for name, tensor in call.named if tensor.is_cpu and tensor.layout is torch.strided]
+    written = {_memory_of(tensor) for name, tensor in inputs if name.partition("[")[0] in schema.writes}
+    return {
+        name: evidence_of(tensor)
+        for name, tensor in inputs
+        if _memory_of(tensor) not in written and is_evidence(tensor)
+    }
+
+
+def _memory_of(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+def _producers(call: Call, memory: Memory) -> dict[str, object]:
+    """For each input, who wrote its memory last, as plain data."""
+    producers = {name: memory.producer(tensor) for name, tensor in call.named if tensor.layout is torch.strided}
+    return {
+        name: _producer_entry(who, is_uninitialized)
+        for name, (who, is_uninitialized) in producers.items()
+        if who is not None
+    }
+
+
+def _producer_entry(producer: Any, is_uninitialized: bool) -> dict[str, Any]:
+    step, index, op, place = producer
+    path, line, function = place.line
+    where = {"module": place.module, "path": path, "line": line, "function": function}
+    return {"step": step, "index": index, "op": op, **where, "uninitialized": is_uninitialized}
+
+
+def _called_again(again: Callable[[], object], tensors: list[torch.Tensor]) -> dict[str, int]:
+    """How many different results an operation gives that only this program knows; its draws are taken back."""
+    devices = dict.fromkeys([torch.device("cpu"), *(tensor.device for tensor in tensors)])
+    generators = [generator for device in devices if (generator := default_generator(device)) is not None]
+    states = [(generator, generator.get_state()) for generator in generators]
+    found = set()
+    for _ in range(CALLS):
+        for generator, state in states:
+            generator.set_state(state)
+        found.add(tuple(digests(tensors_in(again()))))
+    return {"calls": CALLS, "results": len(found)}

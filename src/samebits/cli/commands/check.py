@@ -10,8 +10,8 @@ import click
 
 from samebits.against.experiments import run_against, sides_of
 from samebits.base.errors import UsageError
-from samebits.checking.asked import Asked, check_in, pool_in
-from samebits.checking.plan import CheckRequest, first_runs
+from samebits.checking.experiments import check_in, pool_in
+from samebits.checking.plan import CheckRequest, check_request, first_runs
 from samebits.cli.options import (
     COMMAND_LINE,
     answer,
@@ -94,8 +94,7 @@ def command(
     """  # noqa: D301 - click wants the character itself
     _warn_of_options_behind(command)
     config = read_config()
-    asked = Asked(**options)
-    request = asked.request(command, config)
+    request = check_request(command, config, **options)
     if against is not None:
         _check_against(against, request, form, out, config.keep, dry_run)
     if dry_run:

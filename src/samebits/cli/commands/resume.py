@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from samebits.base.errors import UsageError
-from samebits.checking.asked import pool_in
+from samebits.checking.experiments import pool_in
 from samebits.cli.options import (
     COMMAND_LINE,
     answer_or_fail,
