@@ -21,8 +21,9 @@ from samebits.checking.verdict import CheckVerdict
 from samebits.comparison.runs import RunComparison, compare_runs
 from samebits.launch.config import read_config
 from samebits.locking.lockfile import NAME as LOCKFILE
-from samebits.locking.making import Around, LockRequest, need_to_write
+from samebits.locking.making import LockRequest, need_to_write
 from samebits.locking.making import lock as make_lock
+from samebits.locking.running import Around
 from samebits.locking.verdict import EntriesVerified, EntryLocked
 from samebits.locking.verifying import VerifyRequest
 from samebits.locking.verifying import verify as verify_entries

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from samebits.base.errors import DigestError
 from samebits.locking.comparing import differing_files, held_against
 from samebits.locking.digests import expected_of, kept_steps
-from samebits.locking.entries import Locked, to_table
-from samebits.locking.toml import block
+from samebits.locking.entries import Locked, block, to_table
 from samebits.locking.verdict import LockDivergence
 from samebits.runfolder.lane_ids import LaneId
 from samebits.runfolder.steps import Column, Recording, Writer

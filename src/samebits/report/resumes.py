@@ -40,6 +40,7 @@ _REMEDIES: dict[State, str] = {
     "scaler": "save scaler.state_dict(), and load it",
     "accumulation": "save after an optimizer step, or save the gradients and how many batches are in them",
     "rank-state": "save the state of every rank in a file of its own, and load that on the same rank",
+    "snapshot": "copy the state before the thread that saves it starts: copy.deepcopy(model.state_dict())",
     "look-ahead": "save the position of the batch that was trained last, not of the one that was fetched last",
     "mode": "set again which parameters are trained (requires_grad), and which modules are in which mode (train, eval)",
     "carried": "save what one step hands to the next (hidden states, the state of an environment), and load it",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -64,27 +64,36 @@ class Seen:
         """Steps that were done when it was stopped, or saved last after it was asked to end."""
         return max([stop.step + 1 for stop in self.stops] + self.steps_saved, default=0)
 
+    @property
+    def last_save(self) -> int:
+        """Steps that were done when it saved last; 0 where it did not."""
+        return max(self.steps_saved, default=0)
+
+    @property
+    def torn(self) -> str:
+        """The file of which half was left; empty where none was."""
+        return next((stop.torn for stop in self.stops if stop.torn), "")
+
+    def counts_at(self, step: int) -> Mapping[str, int]:
+        """How much of the next step had come when so many were done and it was saved."""
+        saves = [one for one in self.saves if one.steps == step and one.rank == 0]
+        return saves[-1].counts if saves else {}
+
     def saved_in(self) -> dict[int, SavedIn]:
         """Steps done at each save → where in the epochs of the first rank that was."""
-        own = self.of_rank(0)
-        trained = {one.step: one for one in own}  # the last batch of each step
+        trained = {one.step: one for one in self.of_rank(0)}  # the last batch of each step
         found = {}
         for steps in self.steps_saved:
             before, after = trained.get(steps - 1), trained.get(steps)
-            is_end = (
-                before is not None
-                and after is not None
-                and (after.loader, after.epoch)
-                != (
-                    before.loader,
-                    before.epoch,
-                )
-            )
+            passes = {(one.loader, one.epoch) for one in (before, after) if one is not None}
             save = next(save for save in reversed(self.saves) if save.steps == steps)
-            has_losses = save.counts.get("loss", 0) > 0
             last = {one.path: one.steps for one in self.saves if 0 < one.steps <= steps}
-            is_mixed = len(set(last.values())) > 1
-            found[steps] = SavedIn(0 if before is None else before.epoch, is_end, has_losses, is_mixed)
+            found[steps] = SavedIn(
+                0 if before is None else before.epoch,
+                len(passes) == 2,
+                save.counts.get("loss", 0) > 0,
+                len(set(last.values())) > 1,
+            )
         return found
 
 

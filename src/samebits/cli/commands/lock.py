@@ -25,7 +25,8 @@ from samebits.cli.options import (
     write_in_ci_option,
 )
 from samebits.launch.config import read_config
-from samebits.locking.making import Around, LockRequest, lock, need_to_write
+from samebits.locking.making import LockRequest, lock, need_to_write
+from samebits.locking.running import Around
 from samebits.report.forms import Form
 from samebits.report.json import check_json, dumped
 from samebits.report.progress import progress
