@@ -98,7 +98,7 @@ def test_what_the_official_library_writes_is_read(tmp_path: Path) -> None:
 
 
 def test_a_conjugate_is_written_as_it_reads() -> None:
-    """torch only marks it: its memory is that of the other."""
+    """A mark of torch: its memory is that of the other."""
     tensor = torch.tensor([1 + 2j])
 
     assert bytes_of(tensor.conj()) == bytes_of(torch.tensor([1 - 2j]))
