@@ -118,6 +118,7 @@ def test_what_a_program_holds_is_found_and_put(monkeypatch: pytest.MonkeyPatch) 
         "net": net, "average": average, "optimizer": optimizer, "trainer": trainer, "shadow": shadow,
         "schedule": torch.optim.lr_scheduler.StepLR(optimizer, 3),
         "tick": tick, "data": Labels(), "g": torch.Generator(), "scaler": torch.amp.GradScaler("cpu"),
+        "also": average,
     }  # fmt: skip
     main = SimpleNamespace(**parts)
     monkeypatch.setitem(giving_back.sys.modules, "__main__", main)
@@ -135,6 +136,7 @@ def test_what_a_program_holds_is_found_and_put(monkeypatch: pytest.MonkeyPatch) 
     assert (states["trainer.best"], states["trainer.hidden"], states["g"]) == ("counter", "carried", "generators")
     assert (states["tick.calls"], states["data.targets"]) == ("counter", "carried")
     assert "data.pictures" not in states
+    assert [path for path in states if path.startswith(("also", "net.1.training"))] == ["net.1.training"]
     for path, new in (
         ("tick.calls", 4),
         ("trainer.best", 2.0),

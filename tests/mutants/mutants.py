@@ -176,7 +176,7 @@ MUTANTS = [
         "agent/lanes.py",
         "|= before is not None and not before.is_(leaf)",
         "|= before is not None",
-        "agent/test_steps.py agent/test_streams.py",
+        "agent/test_unseen.py",
     ),
     Mutant("agent/slots.py", "if id(value) not in self.known:", "if True:", "agent/test_giving_back.py"),
     Mutant("agent/environment.py", "if is_elsewhere else _CHOSEN_BY", "if not is_elsewhere else _CHOSEN_BY", "agent"),
@@ -190,7 +190,7 @@ MUTANTS = [
         "lint",
     ),
     # report
-    Mutant("report/terminal.py", "if at < 0:", "if at < 30:", "report"),
+    Mutant("report/terminal.py", "if body.startswith(CODE):", "if not body.startswith(CODE):", "report"),
 ]
 
 

@@ -257,12 +257,13 @@ def test_what_differs_is_told_by_its_values() -> None:
     )
 
 
-def test_half_an_accumulation(tmp_path: Path) -> None:
-    """Another number of losses before the step."""
+@pytest.mark.parametrize("is_more", [True, False])
+def test_half_an_accumulation(tmp_path: Path, is_more: bool) -> None:
+    """More losses before the step, or fewer."""
 
     def change(row: int, columns: Row) -> None:
         if row == 0:
-            columns["loss"]["1"] = 1
+            columns["loss"] = {**columns["loss"], "1": 1} if is_more else {}
             spoiled("grad", "param")(row, columns)
 
     assert states(side(tmp_path, change)) == ["accumulation"]
