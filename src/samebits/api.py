@@ -27,12 +27,12 @@ from samebits.locking.running import Around
 from samebits.locking.verdict import EntriesVerified, EntryLocked
 from samebits.locking.verifying import VerifyRequest
 from samebits.locking.verifying import verify as verify_entries
-from samebits.report.answers import read_verdict
+from samebits.report.answers import kept, read_verdict
 from samebits.report.diffs import comparison_text
-from samebits.report.json import check_json, dumped
+from samebits.report.json import check_json
 from samebits.report.locks import lock_text, verify_text
 from samebits.report.progress import progress as show_progress
-from samebits.report.text import check_text
+from samebits.report.text import check_text, check_told
 from samebits.runfolder.folder import HOME, new_home, newest_in, open_run, write_answer
 from samebits.testing.repeats import difference, nothing_in, recorded_call, unseen_in
 from samebits.workspace.workspace import Isolation
@@ -116,7 +116,7 @@ def check(
         _announcing(progress),
         show_progress() if progress else None,
     )
-    write_answer(home, dumped(check_json(found)))
+    write_answer(home, kept(check_json(found), check_told(found)))
     return Verdict(**vars(found))
 
 

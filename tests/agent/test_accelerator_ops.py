@@ -15,26 +15,17 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import samebits
 from samebits.agent.ops import capture, mode, operands, places
 from samebits.agent.ops.schemas import schema_of
-from samebits.agent.recorder import Recorder
 from samebits.checking import origin
 from samebits.rng import digests as generators
-from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.notes import Failed, Journal, OpDiverged, Unseen, read_notes
-from samebits.runfolder.ops import OPERANDS, OpRow, Ops
-from samebits.runfolder.spec import OpWindow, RunSpec
+from samebits.runfolder.notes import Journal, OpDiverged, Unseen, read_notes
+from samebits.runfolder.ops import OPERANDS, OpRow
+from samebits.runfolder.spec import OpWindow
+from tests.agent import recording
+from tests.agent.recording import rows
 
 
 def recorded(folder: Path, work: Callable[[], None], spec: OpWindow | None = None) -> list[OpRow]:
-    folder.mkdir()
-    recorder = Recorder(folder, RunSpec(ops=spec or OpWindow()), Journal(folder))
-    recorder.install()
-    try:
-        work()
-    finally:
-        recorder.finish()
-        recorder.uninstall()
-    assert next(read_notes(folder, Failed), None) is None
-    return list(Ops(RunFolder(folder).recordings()[0]).rows())
+    return rows(recording.recorded(folder, work, spec))
 
 
 ATTENTION = ("_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention")

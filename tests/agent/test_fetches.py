@@ -9,10 +9,8 @@ import pytest
 import torch
 
 from samebits import data
-from samebits.agent.recorder import Recorder
 from samebits.resuming.seen import read_seen
-from samebits.runfolder.notes import Journal
-from samebits.runfolder.spec import ResumeSpec, RunSpec
+from tests.agent.recording import WATCHED, record_in
 
 
 class Samples(torch.utils.data.Dataset[torch.Tensor]):
@@ -25,14 +23,7 @@ class Samples(torch.utils.data.Dataset[torch.Tensor]):
 
 def fetched(folder: Path, work: Callable[[], object], *, indices: bool = False) -> list[Any]:
     """Loader, epoch and place of every batch, or what it is made of."""
-    folder.mkdir(exist_ok=True)
-    recorder = Recorder(folder, RunSpec(resume=ResumeSpec()), Journal(folder))
-    recorder.install()
-    try:
-        work()
-    finally:
-        recorder.finish()
-        recorder.uninstall()
+    record_in(folder, work, WATCHED)
     notes = read_seen(folder).fetched
     return [note.indices if indices else (note.loader, note.epoch, note.position) for note in notes]
 

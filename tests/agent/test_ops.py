@@ -15,13 +15,12 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 
 import samebits
 from samebits.agent.ops import mode
-from samebits.agent.recorder import Recorder
 from samebits.comparison.ops import first_op_divergence
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.notes import Failed, Journal, OpDiverged, read_notes
-from samebits.runfolder.ops import CHUNK, OpRow, Ops
-from samebits.runfolder.spec import OpWindow, RunSpec
-from samebits.runfolder.steps import Recording
+from samebits.runfolder.notes import OpDiverged, read_notes
+from samebits.runfolder.ops import CHUNK
+from samebits.runfolder.spec import OpWindow
+from tests.agent.recording import recorded, rows
 
 
 def train(noise: float = 0.0, steps: int = 4) -> None:
@@ -35,23 +34,6 @@ def train(noise: float = 0.0, steps: int = 4) -> None:
             loss = loss + loss.detach() * noise
         loss.backward()
         optimizer.step()
-
-
-def recorded(folder: Path, work: Callable[[], None], spec: OpWindow | None = None) -> Recording:
-    folder.mkdir()
-    recorder = Recorder(folder, RunSpec(ops=spec or OpWindow()), Journal(folder))
-    recorder.install()
-    try:
-        work()
-    finally:
-        recorder.finish()
-        recorder.uninstall()
-    assert next(read_notes(folder, Failed), None) is None
-    return RunFolder(folder).recordings()[0]
-
-
-def rows(recording: Recording) -> list[OpRow]:
-    return list(Ops(recording).rows())
 
 
 def test_only_the_window_is_recorded(tmp_path: Path) -> None:

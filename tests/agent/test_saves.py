@@ -5,11 +5,9 @@ from pathlib import Path
 
 import torch
 
-from samebits.agent.recorder import Recorder
 from samebits.agent.saves import content
 from samebits.resuming.seen import read_seen
-from samebits.runfolder.notes import Journal
-from samebits.runfolder.spec import ResumeSpec, RunSpec
+from tests.agent.recording import WATCHED, record_in
 
 
 def names(thing: object) -> list[str]:
@@ -35,16 +33,14 @@ def test_a_name_with_slashes_stays() -> None:
 
 def test_what_another_thread_saves_is_known(tmp_path: Path) -> None:
     """The training may go on meanwhile, and write to what is saved."""
-    recorder = Recorder(tmp_path, RunSpec(resume=ResumeSpec()), Journal(tmp_path))
-    recorder.install()
-    try:
+
+    def work() -> None:
         torch.save(torch.ones(1), tmp_path / "here.pt")
         aside = threading.Thread(target=torch.save, args=(torch.ones(1), tmp_path / "aside.pt"))
         aside.start()
         aside.join()
-    finally:
-        recorder.finish()
-        recorder.uninstall()
+
+    record_in(tmp_path, work, WATCHED)
 
     assert [(Path(one.path).name, one.is_aside) for one in read_seen(tmp_path).saves] == [
         ("here.pt", False),

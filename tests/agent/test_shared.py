@@ -16,7 +16,7 @@ from samebits.agent.ops.memory import lies_in_shared_memory
 from samebits.comparison.ops import OpDivergence, first_op_divergence
 from samebits.runfolder.ops import OPERANDS
 from samebits.runfolder.spec import OpWindow
-from tests.agent.test_ops import recorded, rows
+from tests.agent.recording import recorded, rows
 
 fork = multiprocessing.get_context("fork")
 

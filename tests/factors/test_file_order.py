@@ -154,7 +154,7 @@ def test_a_listing_is_named_by_what_the_line_called(folder: Path) -> None:
     of_library = "vision.folder.Images" if sys.version_info >= (3, 11) else "vision.folder"
     assert [w.what for w in seen[:3]] == ["glob.iglob", "os.walk", f"pathlib.{method}iterdir"]
     assert [w.what for w in seen[3:]] == [of_library, "os.scandir"]
-    assert described == "glob.iglob listed a directory as the file system gives it"
+    assert described == "glob.iglob() lists in file-system order"
 
 
 def test_a_class_that_only_shares_the_name_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

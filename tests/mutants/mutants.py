@@ -132,13 +132,13 @@ MUTANTS = [
     Mutant("pricing/prices.py", "not self.low <= 1.0 <= self.high", "not self.low <= 1.0", "pricing/test_prices.py"),
     Mutant("pricing/prices.py", "and seconds > 0 for", "and seconds >= 0 for", "pricing/test_prices.py"),
     # rng
-    Mutant("rng/packing.py", "-_SMALL <= value < _SMALL", "-_SMALL <= value <= _SMALL", "state/test_parts.py"),
+    Mutant("rng/packing.py", "-_SMALL <= value < _SMALL", "-_SMALL <= value <= _SMALL", "rng/test_digests.py"),
     Mutant("rng/packing.py", "plain.clone() if copies else plain", "plain", "state agent/test_giving_back.py"),
     Mutant(
         "rng/handles.py",
         "for shift in (0, 32, 64, 96)",
         "for shift in (0, 32, 64, 64)",
-        "factors/test_generators.py data",
+        "rng/test_digests.py",
     ),
     # runfolder
     Mutant(

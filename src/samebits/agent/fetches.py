@@ -62,12 +62,11 @@ class Fetches:
 
     Attributes:
         count: batches that were handed over in this process.
-        iterated: how often a loader was iterated.
     """
 
     def __init__(self, recorder: Rows) -> None:
         self.recorder = recorder
-        self.count = self.iterated = 0
+        self.count = 0
         self._epochs: WeakKeyDictionary[Any, _Epoch] = WeakKeyDictionary()
         # What loaders are known by → those that are known by the same: frameworks iterate several at one line.
         self._loaders: dict[object, list[_Loader]] = {}
@@ -88,7 +87,6 @@ class Fetches:
             self._epochs.pop(kept, None)
 
     def begun(self, iterator: object, loader: Any) -> None:
-        self.iterated += 1
         if iterator.__class__.__module__ != "torch.utils.data.dataloader":
             return
         known = self._known(loader)

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from samebits.agent.identity import Weak
 from samebits.agent.listening import Named
 from samebits.agent.log import Log, Part, digested, tensors_in
-from samebits.agent.models import COPIED, Holder, Models
-from samebits.agent.optimizers import HeldOptimizer, Optimizers
+from samebits.agent.models import COPIED, HeldOptimizer, Holder, Models, Optimizers
 from samebits.base.ranks import current_rank
 from samebits.base.sites import is_user_file
 from samebits.bits.digest import Pending, is_evidence

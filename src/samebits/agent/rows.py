@@ -22,8 +22,7 @@ from samebits.agent.lanes import Lane
 from samebits.agent.leash import Leash
 from samebits.agent.listening import Named
 from samebits.agent.log import Log
-from samebits.agent.models import Holder
-from samebits.agent.optimizers import HeldOptimizer
+from samebits.agent.models import HeldOptimizer, Holder
 from samebits.agent.saves import Passage
 from samebits.agent.used import what_was_used
 from samebits.factors import imports

@@ -1,0 +1,37 @@
+"""A recording of what is done in this process."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from samebits.agent.recorder import Recorder
+from samebits.runfolder.folder import RunFolder
+from samebits.runfolder.notes import Failed, Journal, read_notes
+from samebits.runfolder.ops import OpRow, Ops
+from samebits.runfolder.spec import OpWindow, ResumeSpec, RunSpec
+from samebits.runfolder.steps import Recording
+
+
+def record_in(folder: Path, work: Callable[[], object], spec: RunSpec) -> None:
+    """Record `work` in a folder that is made where it is not there."""
+    folder.mkdir(exist_ok=True)
+    recorder = Recorder(folder, spec, Journal(folder))
+    recorder.install()
+    try:
+        work()
+    finally:
+        recorder.finish()
+        recorder.uninstall()
+    assert next(read_notes(folder, Failed), None) is None
+
+
+def recorded(folder: Path, work: Callable[[], object], spec: OpWindow | None = None) -> Recording:
+    """Of operations."""
+    record_in(folder, work, RunSpec(ops=spec or OpWindow()))
+    return RunFolder(folder).recordings()[0]
+
+
+def rows(recording: Recording) -> list[OpRow]:
+    return list(Ops(recording).rows())
+
+
+WATCHED = RunSpec(resume=ResumeSpec())
