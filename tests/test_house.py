@@ -20,7 +20,7 @@ BUDGET = {
     "base": 810,
     "bits": 1090,
     "checking": 4230,
-    "cli": 1140,
+    "cli": 1070,
     "comparison": 1560,
     "data": 1840,
     "factors": 3880,

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import click
 
@@ -35,27 +35,19 @@ def jobs_given(word: str) -> int | str:
 
 
 # The user's command: everything from the first word that is not an option of ours.
-command_argument = click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND...")
-_isolation_option = click.option(
-    "--isolation",
-    type=click.Choice(["copy", "none"]),
-    help="Begin every run in a copy of this folder, or let all share it (default copy).",
-)
-_share_option = click.option(
-    "--share", multiple=True, metavar="PATH", help="Show this in the copies as it is: data (repeatable)."
-)
-strict_option = click.option(
+command = click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND...")
+strict = click.option(
     "--strict", is_flag=True, help="What else happened counts, too: data, outputs, extra calls, processes."
 )
-out_option = click.option(
+out = click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
     help="Keep the recording there instead of in .samebits/.",
 )
-seed_option = click.option("--seed", type=int, help="Root of all pinned streams (default 0).")
-timeout_option = click.option("--timeout", type=float, metavar="S", help="End a run after so many seconds.")
-lockfile_option = click.option(
+seed = click.option("--seed", type=int, help="Root of all pinned streams (default 0).")
+timeout = click.option("--timeout", type=float, metavar="S", help="End a run after so many seconds.")
+lockfile = click.option(
     "--lockfile",
     type=click.Path(path_type=Path, dir_okay=False),
     default=LOCKFILE,
@@ -63,20 +55,23 @@ lockfile_option = click.option(
     metavar="FILE",
     help="The lockfile.",
 )
-write_in_ci_option = click.option("--write-in-ci", is_flag=True, help="Write the lockfile although CI is set.")
+write_in_ci = click.option("--write-in-ci", is_flag=True, help="Write the lockfile although CI is set.")
 
 
-def pin_option(text: str) -> Callable[[F], F]:
+def pin(text: str) -> Callable[[F], F]:
     """`--pin`, with the help text that fits the command."""
     return click.option("--pin", "pins", multiple=True, metavar="FACTOR[=VALUE]", help=text)
 
 
-def workspace_options(function: F) -> F:
+def workspace(function: F) -> F:
     """`--isolation` and `--share`."""
-    return _isolation_option(_share_option(function))
+    share = "Show this in the copies as it is: data (repeatable)."
+    isolation = "Begin every run in a copy of this folder, or let all share it (default copy)."
+    function = click.option("--share", multiple=True, metavar="PATH", help=share)(function)
+    return click.option("--isolation", type=click.Choice(["copy", "none"]), help=isolation)(function)
 
 
-def format_option(kind: str) -> Callable[[F], F]:
+def form(kind: str) -> Callable[[F], F]:
     """`--format`, with every form that has answers of a kind; the command gets the `Form`."""
 
     def chosen(_ctx: click.Context, _param: click.Parameter, name: str | None) -> Form | None:
@@ -113,25 +108,26 @@ def say(text: str) -> None:
     click.echo(printable(text), err=True)
 
 
-def answer_or_fail(form: Form, text: str, error: SamebitsError | None, is_partial: bool) -> None:
-    """Print an answer that may hold an error. A form for people leaves it to stderr.
+def end(form: Form, text: str, status: int, error: SamebitsError | None = None, is_partial: bool = False) -> NoReturn:
+    """Print an answer that may hold an error, and end. A form for people leaves the error to stderr.
 
     Args:
         form: of the answer.
         text: the answer in that form.
+        status: to end with.
         error: why nothing was decided, or not all.
         is_partial: there is an answer all the same, as far as it goes.
 
     Raises:
         SamebitsError: the error itself, where there is nothing but that to say.
     """
-    if error is None or form.IS_DATA:
-        return answer(text, form.IS_DATA)
-    if not is_partial:
+    if error is not None and not form.IS_DATA and not is_partial:
         raise error
-    answer(text)
-    with suppress(OSError):  # below what a terminal shows of Ctrl-C
-        say(f"\nerror: {error.message}\n\nhint: {error.hint}")
+    answer(text, form.IS_DATA)
+    if error is not None and not form.IS_DATA:
+        with suppress(OSError):  # below what a terminal shows of Ctrl-C
+            say(f"\nerror: {error.message}\n\nhint: {error.hint}")
+    sys.exit(status)
 
 
 def keep_answer(home: Path, document: str) -> None:

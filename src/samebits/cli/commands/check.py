@@ -12,21 +12,7 @@ from samebits.against.experiments import run_against, sides_of
 from samebits.base.errors import UsageError
 from samebits.checking.experiments import check_in, pool_in
 from samebits.checking.plan import CheckRequest, check_request, first_runs
-from samebits.cli.options import (
-    COMMAND_LINE,
-    answer,
-    answer_or_fail,
-    command_argument,
-    format_option,
-    jobs_given,
-    keep_answer,
-    out_option,
-    pin_option,
-    say,
-    seed_option,
-    strict_option,
-    workspace_options,
-)
+from samebits.cli import options
 from samebits.launch.config import read_config
 from samebits.report.answers import kept
 from samebits.report.crossings import against_json, against_told
@@ -38,14 +24,14 @@ from samebits.report.text import check_told, plan_text, so_far_text
 from samebits.runfolder.folder import new_home
 
 
-@click.command(context_settings=COMMAND_LINE)
-@pin_option("Hold this factor still in every run (repeatable).")
+@click.command(context_settings=options.COMMAND_LINE)
+@options.pin("Hold this factor still in every run (repeatable).")
 @click.option("--vary", multiple=True, metavar="FACTOR", help="Vary this factor too (repeatable).")
 @click.option("--runs", type=int, help="Runs before anything is judged: two controls, the rest varied (default 3).")
 @click.option("--max-runs", type=int, help="At most so many runs altogether (default 36, and 12 for each cause).")
 @click.option(
     "--jobs",
-    type=jobs_given,
+    type=options.jobs_given,
     metavar="N|auto",
     help="So many runs side by side, or as many as fit (default: two where memory and cores allow).",
 )
@@ -59,15 +45,15 @@ from samebits.runfolder.folder import new_home
     metavar="S",
     help="End a run after so many seconds (default ten times the first run, at least 60).",
 )
-@strict_option
-@workspace_options
+@options.strict
+@options.workspace
 @click.option("--against", metavar="PYTHON", help="The same under another Python: where do two environments differ?")
 @click.option("-v", "--verbose", is_flag=True, help="Print every detail, and what was held and changed in each run.")
 @click.option("--dry-run", is_flag=True, help="Print what would be run, and run nothing.")
-@seed_option
-@out_option
-@format_option("check")
-@command_argument
+@options.seed
+@options.out
+@options.form("check")
+@options.command
 def command(
     form: Form,
     command: tuple[str, ...],
@@ -75,7 +61,7 @@ def command(
     verbose: bool,
     out: Path | None,
     against: str | None,
-    **options: Any,
+    **given: Any,
 ) -> None:
     """Does COMMAND repeat bit for bit? If not: where the runs diverge, which line lets it in, and what cures it.
 
@@ -94,21 +80,20 @@ def command(
     """  # noqa: D301 - click wants the character itself
     _warn_of_options_behind(command)
     config = read_config()
-    request = check_request(command, config, **options)
+    request = check_request(command, config, **given)
     if against is not None:
         _check_against(against, request, form, out, config.keep, dry_run)
     if dry_run:
-        answer(plan_text(request, first_runs(request)))
+        options.answer(plan_text(request, first_runs(request)))
         return
     home = new_home(out, config.keep)
-    verdict = check_in(home, request, say, progress(), lambda known: say(so_far_text(known)))
+    verdict = check_in(home, request, options.say, progress(), lambda known: options.say(so_far_text(known)))
     document, told = check_json(verdict), check_told(verdict)
-    keep_answer(home, kept(document, told))
+    options.keep_answer(home, kept(document, told))
     text = form.check(verdict) if form.IS_DATA else told.brief
     if verbose and not form.IS_DATA:
         text = "\n\n".join([told.text, experiment_text(experiment_in(home, document["runs"]))])
-    answer_or_fail(form, text, verdict.error, is_partial=verdict.signal is not None)
-    sys.exit(verdict.exit_code)
+    options.end(form, text, verdict.exit_code, verdict.error, is_partial=verdict.signal is not None)
 
 
 def _check_against(
@@ -122,11 +107,11 @@ def _check_against(
         raise UsageError("that --format has no form for the answer of --against", "take text or json")
     sides = sides_of(request, given)
     home = new_home(out, keep)
-    with pool_in(home, request, say, progress()) as pool:
+    with pool_in(home, request, options.say, progress()) as pool:
         found = run_against(request, sides, pool)
-    keep_answer(home, kept(against_json(found), against_told(found)))
-    answer_or_fail(form, form.against(found), found.error, is_partial=found.divergent is not None)
-    sys.exit(found.exit_code)
+    options.keep_answer(home, kept(against_json(found), against_told(found)))
+    is_partial = found.divergent is not None
+    options.end(form, form.against(found), found.exit_code, found.error, is_partial=is_partial)
 
 
 # Options of ours that hardly any script has.
@@ -138,4 +123,4 @@ def _warn_of_options_behind(words: tuple[str, ...]) -> None:
     if "--" not in sys.argv:
         for word in _OURS:
             if word in words[1:]:
-                say(f"note: {word} stands behind {words[0]}, so the command gets it, and not samebits")
+                options.say(f"note: {word} stands behind {words[0]}, so the command gets it, and not samebits")

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from samebits.base.errors import RecordingError, StorageError, UsageError
-from samebits.cli.options import answer
+from samebits.cli import options
 from samebits.runfolder.folder import HOME, oldest_in
 from samebits.runfolder.removal import remove
 from samebits.workspace.workspace import clear, clear_others
@@ -40,7 +40,9 @@ def command(keep: int | None, older_than: float | None, dry_run: bool) -> None:
     old = oldest_in(home, keep or 0, older_than or 0.0)
     freed = sum(_removed(path, dry_run) for path in old)
     would = "would be " if dry_run else ""
-    answer("\n".join([f"{len(old)} folders {would}removed, {freed / 2**20:.1f} MiB {would}freed", *map(str, old)]))
+    options.answer(
+        "\n".join([f"{len(old)} folders {would}removed, {freed / 2**20:.1f} MiB {would}freed", *map(str, old)])
+    )
 
 
 def _removed(path: Path, dry_run: bool) -> int:

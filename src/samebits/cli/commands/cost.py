@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
 from samebits.base.errors import UsageError
-from samebits.cli.options import (
-    COMMAND_LINE,
-    answer_or_fail,
-    command_argument,
-    format_option,
-    keep_answer,
-    out_option,
-    seed_option,
-    workspace_options,
-)
+from samebits.cli import options
 from samebits.factors.catalog import find, in_order
 from samebits.launch.command import parse_command
 from samebits.launch.config import read_config
@@ -32,7 +22,7 @@ from samebits.report.progress import progress_line
 from samebits.runfolder.folder import new_home
 
 
-@click.command(context_settings=COMMAND_LINE)
+@click.command(context_settings=options.COMMAND_LINE)
 @click.option("--budget", type=float, default=DEFAULT_BUDGET, show_default=True, metavar="S", help="Seconds for all.")
 @click.option(
     "--warm-up",
@@ -43,12 +33,12 @@ from samebits.runfolder.folder import new_home
     help="So many first steps are recorded, to see whether they repeat, and not timed.",
 )
 @click.option("--factor", "factors", multiple=True, metavar="FACTOR", help="Measure only this one (repeatable).")
-@workspace_options
-@seed_option
-@out_option
-@format_option("cost")
-@command_argument
-def command(form: Form, command: tuple[str, ...], factors: tuple[str, ...], out: Path | None, **options: Any) -> None:
+@options.workspace
+@options.seed
+@options.out
+@options.form("cost")
+@options.command
+def command(form: Form, command: tuple[str, ...], factors: tuple[str, ...], out: Path | None, **given: Any) -> None:
     """What does each pin cost COMMAND's own steps, and which is the cheapest set of pins under which it repeats?
 
     \b
@@ -65,10 +55,9 @@ def command(form: Form, command: tuple[str, ...], factors: tuple[str, ...], out:
     unpriced = [name for name in chosen if not find(name).priced]
     if unpriced:
         raise UsageError(f"{unpriced[0]} makes no step slower or quicker", "`samebits factors` says what each does")
-    request = CostRequest(parse_command(command), factors=tuple(chosen), **config.filling(options))
+    request = CostRequest(parse_command(command), factors=tuple(chosen), **config.filling(given))
     home = new_home(out, config.keep)
     with working_in(home), progress_line() as announce:
         costs = run_cost(request, home, announce)
-    keep_answer(home, kept(cost_json(costs), cost_told(costs)))
-    answer_or_fail(form, form.cost(costs), costs.error, is_partial=costs.signal is not None)
-    sys.exit(costs.exit_code)
+    options.keep_answer(home, kept(cost_json(costs), cost_told(costs)))
+    options.end(form, form.cost(costs), costs.exit_code, costs.error, is_partial=costs.signal is not None)

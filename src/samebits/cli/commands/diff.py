@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
-from samebits.cli.options import answer, format_option, strict_option
+from samebits.cli import options
 from samebits.comparison.runs import diff_runs
 from samebits.report.forms import Form
 from samebits.runfolder.folder import open_run
 
 
 @click.command()
-@strict_option
-@format_option("diff")
+@options.strict
+@options.form("diff")
 @click.argument("a", type=click.Path(path_type=Path), metavar="RUN")
 @click.argument("b", type=click.Path(path_type=Path), metavar="RUN")
 def command(form: Form, a: Path, b: Path, strict: bool) -> None:
@@ -29,5 +28,4 @@ def command(form: Form, a: Path, b: Path, strict: bool) -> None:
     Exit status: 0 same bits in what was trained, 1 different bits, 2 when a run cannot be read.
     """  # noqa: D301 - click wants the character itself
     found = diff_runs(open_run(a), open_run(b), strict=strict)
-    answer(form.diff(found), form.IS_DATA)
-    sys.exit(0 if found.same else 1)
+    options.end(form, form.diff(found), 0 if found.same else 1)

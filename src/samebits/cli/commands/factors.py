@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from samebits.cli.options import answer, format_option
+from samebits.cli import options
 from samebits.factors.context import import_if_installed
 from samebits.factors.pinning import status
 from samebits.report.forms import Form
 
 
 @click.command()
-@format_option("factors")
+@options.form("factors")
 def command(form: Form) -> None:
     """Show every factor: what is in effect, whether it is held still, and why it matters.
 
@@ -21,4 +21,4 @@ def command(form: Form) -> None:
     """  # noqa: D301 - click wants the character itself
     # What is in effect for torch can only be read from torch itself; where it is not installed, that is said.
     import_if_installed("torch")
-    answer(form.factors(status()), form.IS_DATA)
+    options.answer(form.factors(status()), form.IS_DATA)

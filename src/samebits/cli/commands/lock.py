@@ -3,27 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from samebits.cli.options import (
-    COMMAND_LINE,
-    answer_or_fail,
-    command_argument,
-    format_option,
-    keep_answer,
-    lockfile_option,
-    out_option,
-    pin_option,
-    say,
-    seed_option,
-    timeout_option,
-    workspace_options,
-    write_in_ci_option,
-)
+from samebits.cli import options
 from samebits.launch.config import read_config
 from samebits.locking.making import LockRequest, lock, need_to_write
 from samebits.locking.running import Around
@@ -35,9 +20,9 @@ from samebits.report.text import check_told
 from samebits.runfolder.folder import new_home
 
 
-@click.command(context_settings=COMMAND_LINE)
+@click.command(context_settings=options.COMMAND_LINE)
 @click.option("--name", default="", metavar="NAME", help="Of the entry (default: the name of the script).")
-@pin_option("Hold this factor still, and whenever it is verified (repeatable).")
+@options.pin("Hold this factor still, and whenever it is verified (repeatable).")
 @click.option("--data", multiple=True, metavar="PATH", help="A file or folder that has to stay as it is (repeatable).")
 @click.option(
     "--artifact",
@@ -49,17 +34,17 @@ from samebits.runfolder.folder import new_home
 @click.option("--max-steps", type=click.IntRange(min=1), help="Lock the first so many steps only.")
 @click.option("--quick", is_flag=True, help="Look at the first seconds of training only, to see whether it repeats.")
 @click.option("--no-check", is_flag=True, help="Do not look whether it repeats; that is written down.")
-@workspace_options
+@options.workspace
 @click.option("--replace", is_flag=True, help="Throw away what is locked under that name, on every machine.")
-@timeout_option
-@seed_option
-@lockfile_option
-@write_in_ci_option
-@out_option
-@format_option("lock")
-@command_argument
+@options.timeout
+@options.seed
+@options.lockfile
+@options.write_in_ci
+@options.out
+@options.form("lock")
+@options.command
 def command(
-    form: Form, command: tuple[str, ...], lockfile: Path, write_in_ci: bool, out: Path | None, **options: Any
+    form: Form, command: tuple[str, ...], lockfile: Path, write_in_ci: bool, out: Path | None, **given: Any
 ) -> None:
     """Write the bits that COMMAND gives into samebits.lock, for `samebits verify` to hold later runs against.
 
@@ -74,10 +59,9 @@ def command(
     """  # noqa: D301 - click wants the character itself
     need_to_write(os.environ, write_in_ci)
     config = read_config()
-    request = LockRequest(command, lockfile, **config.filling(options))
+    request = LockRequest(command, lockfile, **config.filling(given))
     home = new_home(out, config.keep)
-    found = lock(request, Around(home, say, progress))
+    found = lock(request, Around(home, options.say, progress))
     if found.check is not None:
-        keep_answer(home, kept(check_json(found.check), check_told(found.check)))
-    answer_or_fail(form, form.lock(found), found.error, is_partial=False)
-    sys.exit(found.exit_code)
+        options.keep_answer(home, kept(check_json(found.check), check_told(found.check)))
+    options.end(form, form.lock(found), found.exit_code, found.error)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
 from samebits.base.errors import RecordingError, UsageError
-from samebits.cli.options import answer, format_option
+from samebits.cli import options
 from samebits.replay.runner import DEFAULT_TIMES, operands_in, replay
 from samebits.report.forms import Form
 from samebits.runfolder.folder import RunFolder, open_run
@@ -16,7 +15,7 @@ from samebits.runfolder.folder import RunFolder, open_run
 
 @click.command()
 @click.option("--times", type=int, default=DEFAULT_TIMES, show_default=True, help="Calls as they were recorded.")
-@format_option("replay")
+@options.form("replay")
 @click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
 def command(times: int, form: Form, run: Path) -> None:
     """Call the operation whose operands RUN kept again and again, and say whether its bits repeat.
@@ -35,8 +34,7 @@ def command(times: int, form: Form, run: Path) -> None:
         raise UsageError(f"--times must be at least 1, got {times}")
     folder, operands = _found(run)
     found = replay(folder, operands, times)
-    answer(form.replay(operands, found), form.IS_DATA)
-    sys.exit(2 if found.failure else int(found.is_confirmed))
+    options.end(form, form.replay(operands, found), 2 if found.failure else int(found.is_confirmed))
 
 
 def _found(run: Path) -> tuple[RunFolder, Path]:

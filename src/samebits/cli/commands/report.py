@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from samebits.base.errors import RecordingError, SamebitsError, StorageError
-from samebits.cli.options import answer
+from samebits.cli import options
 from samebits.report.answers import read_answer
 from samebits.report.experiment import experiment_in
 from samebits.report.page import answer_page, run_page
@@ -42,7 +42,7 @@ def command(path: Path, out: Path, force: bool, no_source: bool) -> None:
     except Exception as error:  # whatever an answer that is not as it was written makes a page stumble over
         raise RecordingError(f"{home} cannot be shown: {type(error).__name__}: {error}", "was it edited?") from error
     write_whole(out, page)
-    answer(str(out))
+    options.answer(str(out))
 
 
 def _page(path: Path, sources: bool) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +10,7 @@ import click
 
 from samebits.base.errors import UsageError
 from samebits.checking.experiments import pool_in
-from samebits.cli.options import (
-    COMMAND_LINE,
-    answer_or_fail,
-    command_argument,
-    format_option,
-    keep_answer,
-    out_option,
-    pin_option,
-    say,
-    seed_option,
-    timeout_option,
-    workspace_options,
-)
+from samebits.cli import options
 from samebits.factors.pinning import settings_from
 from samebits.launch.command import Command, parse_command
 from samebits.launch.config import read_config
@@ -36,7 +23,7 @@ from samebits.resuming.plan import ResumeRequest
 from samebits.runfolder.folder import new_home
 
 
-@click.command(context_settings=COMMAND_LINE)
+@click.command(context_settings=options.COMMAND_LINE)
 @click.option("--at", type=int, multiple=True, metavar="STEP", help="Kill after this step (repeatable).")
 @click.option(
     "--kills", type=int, default=0, metavar="N", help="Kill after N steps chosen at random, one run for each."
@@ -55,15 +42,15 @@ from samebits.runfolder.folder import new_home
     "--saved-at", type=int, multiple=True, metavar="STEPS", help="So many steps are done when it saves (repeatable)."
 )
 @click.option("--during-save", is_flag=True, help="Kill within a save, and leave half of its file.")
-@workspace_options
-@timeout_option
-@pin_option("Hold this factor still, too (repeatable).")
-@seed_option
-@out_option
-@format_option("resume")
-@command_argument
+@options.workspace
+@options.timeout
+@options.pin("Hold this factor still, too (repeatable).")
+@options.seed
+@options.out
+@options.form("resume")
+@options.command
 def command(
-    form: Form, command: tuple[str, ...], more: str, pins: tuple[str, ...], out: Path | None, **options: Any
+    form: Form, command: tuple[str, ...], more: str, pins: tuple[str, ...], out: Path | None, **given: Any
 ) -> None:
     """Does COMMAND, killed and started again, go on with the same bits? If not: which state does it not restore?
 
@@ -79,13 +66,13 @@ def command(
     """  # noqa: D301 - click wants the character itself
     config = read_config()
     held = settings_from([*(pins or config.pin)])
-    request = ResumeRequest(parse_command(command), _again(command, more), pins=held, **config.filling(options))
+    request = ResumeRequest(parse_command(command), _again(command, more), pins=held, **config.filling(given))
     home = new_home(out, config.keep)
-    with pool_in(home, request.check, say, progress()) as pool:
+    with pool_in(home, request.check, options.say, progress()) as pool:
         found = run_resume(request, pool)
-    keep_answer(home, kept(resume_json(found), resume_told(found)))
-    answer_or_fail(form, form.resume(found), found.trouble, is_partial=any(trial.compared for trial in found.trials))
-    sys.exit(found.exit_code)
+    options.keep_answer(home, kept(resume_json(found), resume_told(found)))
+    is_partial = any(trial.compared for trial in found.trials)
+    options.end(form, form.resume(found), found.exit_code, found.trouble, is_partial)
 
 
 def _again(words: tuple[str, ...], more: str) -> Command:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from samebits.base.errors import UsageError
-from samebits.cli.options import COMMAND_LINE, command_argument, out_option, pin_option, say, seed_option
+from samebits.cli import options
 from samebits.factors.pinning import settings_for, settings_from
 from samebits.launch.command import parse_command
 from samebits.launch.config import Config, read_config
@@ -21,10 +21,10 @@ from samebits.runfolder.spec import OpWindow, RunSpec
 from samebits.runfolder.steps import COMPARED
 
 
-@click.command(context_settings=COMMAND_LINE)
-@pin_option("Pin only these factors (repeatable). Without it: all that are pinned by default.")
+@click.command(context_settings=options.COMMAND_LINE)
+@options.pin("Pin only these factors (repeatable). Without it: all that are pinned by default.")
 @click.option("--no-pin", is_flag=True, help="Pin nothing, only record.")
-@seed_option
+@options.seed
 @click.option("--per-rank", is_flag=True, help="Give every rank random streams of its own.")
 @click.option("--no-record", is_flag=True, help="Pin only, record nothing.")
 @click.option(
@@ -35,9 +35,9 @@ from samebits.runfolder.steps import COMPARED
 )
 @click.option("--steps", metavar="FIRST[:LAST]", help="With --level op: of these steps only, both included.")
 @click.option("-v", "--verbose", is_flag=True, help="Say afterwards what was pinned and where the recording is.")
-@out_option
-@command_argument
-def command(command: tuple[str, ...], verbose: bool, out: Path | None, **options: Any) -> None:
+@options.out
+@options.command
+def command(command: tuple[str, ...], verbose: bool, out: Path | None, **given: Any) -> None:
     """Run COMMAND once with factors pinned; its output, input and exit status are its own.
 
     Without --pin: every factor but os-entropy, clock, process-id, files-left-behind, cpu-isa, inductor-autotune,
@@ -52,7 +52,7 @@ def command(command: tuple[str, ...], verbose: bool, out: Path | None, **options
     Exit status: the command's own; 125 when samebits itself failed.
     """  # noqa: D301 - click wants the character itself
     config = read_config()
-    plan, understood = _plan(config, **options), parse_command(command)
+    plan, understood = _plan(config, **given), parse_command(command)
     home = new_home(out, config.keep)
     mark_busy(home)
     try:
@@ -121,7 +121,7 @@ def _say_afterwards(outcome: Outcome, verbose: bool) -> None:
         lines.append(f"recorded in {outcome.folder.path}")
     # Every rank notes the same things; once is enough.
     for line in dict.fromkeys(lines):
-        say(f"samebits: {line}")
+        options.say(f"samebits: {line}")
 
 
 def _worth_saying(note: Note) -> str:

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from samebits.cli.options import (
-    answer_or_fail,
-    format_option,
-    lockfile_option,
-    out_option,
-    say,
-    timeout_option,
-    workspace_options,
-    write_in_ci_option,
-)
+from samebits.cli import options
 from samebits.launch.config import read_config
 from samebits.locking.making import need_to_write
 from samebits.locking.running import Around
@@ -33,12 +23,12 @@ from samebits.runfolder.folder import new_home, open_run
 @click.option("--update", is_flag=True, help="Write the bits of this run where they differ or are new.")
 @click.option("--update-new-only", is_flag=True, help="Write only what was never locked for this environment.")
 @click.option("--allow-unknown", is_flag=True, help="End with 0, not 2, where this environment was never locked.")
-@timeout_option
-@workspace_options
-@lockfile_option
-@write_in_ci_option
-@out_option
-@format_option("verify")
+@options.timeout
+@options.workspace
+@options.lockfile
+@options.write_in_ci
+@options.out
+@options.form("verify")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 def command(
     form: Form,
@@ -48,7 +38,7 @@ def command(
     lockfile: Path,
     write_in_ci: bool,
     out: Path | None,
-    **options: Any,
+    **given: Any,
 ) -> None:
     """Run locked commands again: the same bits? Without a NAME, all of them.
 
@@ -63,11 +53,10 @@ def command(
     """  # noqa: D301 - click wants the character itself
     config = read_config()
     recording = None if against is None else open_run(against)
-    request = VerifyRequest(lockfile, names, recording, **config.filling(options))
+    request = VerifyRequest(lockfile, names, recording, **config.filling(given))
     if request.writes:
         need_to_write(os.environ, write_in_ci)
     home = Path() if recording is not None else new_home(out, config.keep)
-    found = verify(request, Around(home, say, progress))
+    found = verify(request, Around(home, options.say, progress))
     alone = found.entries[0].error if len(found.entries) == 1 else None
-    answer_or_fail(form, form.verify(found), alone, is_partial=False)
-    sys.exit(0 if allow_unknown and found.kind == "unknown" else found.exit_code)
+    options.end(form, form.verify(found), 0 if allow_unknown and found.kind == "unknown" else found.exit_code, alone)
