@@ -71,6 +71,8 @@ def _section(factor) -> str:
         + ("yes" if factor.varies_between_runs else "no, only between machines"),
         f"- **fix in the code**: {factor.fix_for()}",
     ]
+    if f"\n## {factor.name}\n" in (ROOT / "docs" / "how-to" / "causes.md").read_text():
+        facts.append(f"- **in code**: [what differs, and what repeats](../how-to/causes.md#{factor.name})")
     text = inspect.cleandoc(factor.__doc__ or "")
     return f"\n## {factor.name}\n\n{factor.summary}.\n\n{text}\n\n" + "\n".join(facts) + "\n"
 

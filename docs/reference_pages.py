@@ -21,8 +21,7 @@ import click
 import samebits
 import samebits.data
 import samebits.state
-from samebits.cli.main import cli
-from samebits.cli.registry import helps
+from samebits.cli.main import cli, helps
 from samebits.launch.config import Config
 
 SCHEMAS = Path(__file__).parent / "reference" / "schemas"

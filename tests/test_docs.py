@@ -4,6 +4,7 @@ import ast
 import doctest
 import importlib
 import importlib.util
+import json
 import re
 import shutil
 import subprocess
@@ -48,6 +49,45 @@ def test_what_run_leaves_alone_is_named(path: str) -> None:
     *names, last = [factor.name for factor in CATALOG if not factor.pinned_by_default]
 
     assert f"every factor but {', '.join(names)} and {last}" in text.replace("pinned but", "but")
+
+
+# Runs every snippet by itself, and says what it printed.
+_RUN_SNIPPETS = """
+import contextlib, io, json, sys
+found = []
+for snippet in json.load(sys.stdin):
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(snippet, {"__name__": "__main__"})
+    found.append(printed.getvalue())
+print(json.dumps(found))
+"""
+
+
+def test_what_differs_differs_and_what_repeats_repeats(tmp_path: Path) -> None:
+    """Each cause has its section, and what it shows to be wrong and right on any machine is so: two runs say it."""
+    page = (ROOT / "docs" / "how-to" / "causes.md").read_text()
+    named = set(re.findall(r"^## (.*)$", page, re.MULTILINE))
+    wrong = re.findall(r"```python\n# differs\n(.*?)```", page, re.DOTALL)
+    right = [found for found in re.findall(r"```python\n# repeats\n(.*?)```", page, re.DOTALL) if "print(" in found]
+    runs = [
+        json.loads(
+            subprocess.run(
+                [sys.executable, "-c", _RUN_SNIPPETS],
+                cwd=tmp_path,
+                input=json.dumps(wrong + right),
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+        )
+        for _ in range(2)
+    ]
+
+    rest = {"cpu-isa", "inductor-autotune", "triton-autotune", "attention-backend", "nccl-algorithms"}
+    assert named == {factor.name for factor in CATALOG} - rest
+    assert len(wrong) == len(right) == 9
+    same = [a == b != "" for a, b in zip(*runs, strict=True)]
+    assert same == [False] * len(wrong) + [True] * len(right)
 
 
 def tours(text: str) -> dict[str, str]:
@@ -96,7 +136,7 @@ def without_figures(text: str) -> str:
 
 def shown_lines(text: str) -> Iterator[tuple[str, int, str]]:
     """Path, number and source of each line of code that printed answers name and quote."""
-    for path, number, source in re.findall(r"(examples/\w+\.py):(\d+)\n {16}(\S.*)", text):
+    for path, number, source in re.findall(r"(examples/\w+\.py):(\d+)(?:\n {16}|  )(\S.*)", text):
         yield path, int(number), source
 
 
@@ -115,7 +155,7 @@ def test_the_tour_quotes_the_examples_as_they_are() -> None:
 
     assert len(list(shown_lines(readme))) >= 2
     assert quoted_wrongly(readme) == []
-    assert quoted_wrongly(readme.replace("names_rnn.py:25\n", "names_rnn.py:26\n")) == ["examples/names_rnn.py:26"]
+    assert quoted_wrongly(readme.replace("digits.py:44  ", "digits.py:45  ")) == ["examples/digits.py:45"]
 
 
 def test_the_drawing_of_the_layers_is_up_to_date() -> None:

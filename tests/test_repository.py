@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import samebits
-from samebits.cli.registry import find_command
+from samebits.cli.main import find_command
 
 ROOT = Path(__file__).parents[1]
 TO_COPY = ROOT / "docs" / "how-to" / "verify.yml"

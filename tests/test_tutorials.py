@@ -97,7 +97,7 @@ FIGURES = (
     (r"\brun \d+", "run N"),
     (r"\b\d+/\d+ (identical|differ)", r"N/N \1"),
     # Which of them went to the end is a matter of lots, too.
-    (r"\b\d+ runs identical,? (\d+ of them )?to the end", "N runs identical to the end"),
+    (r"\b\d+ runs identical,? (\d+ )?to the end", "N runs identical to the end"),
     (r"bound [\d.]+ %", "bound N %"),
     # Only told where it may be rounding.
     (r"\b\d+ of \d+ elements differ, by at most \d+ ULP, relative \S+ ?", ""),

@@ -15,22 +15,24 @@ from typing import Any, Literal
 
 from samebits.agent.session import path_given
 from samebits.base.errors import DivergenceError, UnseenWarning, UsageError
-from samebits.checking.asked import Asked, check_in
+from samebits.checking.experiments import check_in
+from samebits.checking.plan import check_request
 from samebits.checking.verdict import CheckVerdict
 from samebits.comparison.runs import RunComparison, compare_runs
 from samebits.launch.config import read_config
 from samebits.locking.lockfile import NAME as LOCKFILE
-from samebits.locking.making import Around, LockRequest, need_to_write
+from samebits.locking.making import LockRequest, need_to_write
 from samebits.locking.making import lock as make_lock
+from samebits.locking.running import Around
 from samebits.locking.verdict import EntriesVerified, EntryLocked
 from samebits.locking.verifying import VerifyRequest
 from samebits.locking.verifying import verify as verify_entries
-from samebits.report.answers import read_verdict
+from samebits.report.answers import kept, read_verdict
 from samebits.report.diffs import comparison_text
-from samebits.report.json import check_json, dumped
+from samebits.report.json import check_json
 from samebits.report.locks import lock_text, verify_text
 from samebits.report.progress import progress as show_progress
-from samebits.report.text import check_text
+from samebits.report.text import check_text, check_told
 from samebits.runfolder.folder import HOME, new_home, newest_in, open_run, write_answer
 from samebits.testing.repeats import difference, nothing_in, recorded_call, unseen_in
 from samebits.workspace.workspace import Isolation
@@ -101,16 +103,12 @@ def check(
         StorageError: the folder for the runs cannot be written.
     """
     _need_the_main_thread("check")
-    config = read_config()
-    asked = Asked(
-        *(_words("pins", pins), _words("vary", vary), seed, runs, max_runs, jobs, max_steps, timeout, level),
-        all_origins=all_origins,
-        quick=quick,
-        isolation=isolation,
-        share=_words("share", share),
-        strict=strict,
-    )
-    request = asked.request(_command(command), config)
+    config, words = read_config(), {"pins": _words("pins", pins), "vary": _words("vary", vary)}
+    request = check_request(
+        _command(command), config, **words, seed=seed, runs=runs, max_runs=max_runs, jobs=jobs, max_steps=max_steps,
+        timeout=timeout, level=level, all_origins=all_origins, quick=quick, isolation=isolation,
+        share=_words("share", share), strict=strict,
+    )  # fmt: skip
     home = new_home(None if out is None else path_given("out", out), config.keep)
     found = check_in(
         home,
@@ -118,7 +116,7 @@ def check(
         _announcing(progress),
         show_progress() if progress else None,
     )
-    write_answer(home, dumped(check_json(found)))
+    write_answer(home, kept(check_json(found), check_told(found)))
     return Verdict(**vars(found))
 
 

@@ -7,8 +7,7 @@ from dataclasses import asdict
 import pytest
 import torch
 
-from samebits.bits.ulp import raw_of, ulp_between, ulp_worth_reporting
-from samebits.comparison.timeline import loss_difference
+from samebits.bits.ulp import raw_of, relative_between, ulp_between, ulp_worth_reporting
 from samebits.comparison.values import Distance, distance
 from samebits.report.places import distance_words
 from samebits.runfolder.tensors import Kept
@@ -27,10 +26,11 @@ def test_losses_and_tensors_are_measured_alike(dtype: str) -> None:
     """The same two numbers give the same units, whoever counts."""
     for x, y in itertools.product(NUMBERS, repeat=2):
         a, b = (float(torch.tensor(number, dtype=getattr(torch, dtype))) for number in (x, y))
-        found, loss = distance(kept([a], dtype), kept([b], dtype)), loss_difference(0, a, b, dtype)
+        found, relative = distance(kept([a], dtype), kept([b], dtype)), relative_between(a, b)
+        ulp = ulp_worth_reporting(ulp_between(raw_of(a, dtype), raw_of(b, dtype), dtype), relative)
 
         assert found is not None
-        assert (found.max_ulp, found.max_relative) == (loss.ulp, loss.relative), (a, b)
+        assert (found.max_ulp, found.max_relative) == (ulp, relative), (a, b)
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
@@ -53,7 +53,7 @@ def test_what_is_no_finite_number_has_no_units(dtype: str) -> None:
 
     assert ulp_between(nan, one, dtype) is ulp_between(inf, one, dtype) is ulp_between(nan, inf, dtype) is None
     assert ulp_between(nan, nan, dtype) == ulp_between(inf, inf, dtype) == 0
-    assert loss_difference(0, float("nan"), 1.0, dtype).ulp is loss_difference(0, 1.0, float("inf"), dtype).ulp is None
+    assert relative_between(float("nan"), 1.0) is relative_between(1.0, float("inf")) is None
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_what_is_no_finite_number_has_no_units(dtype: str) -> None:
         (1 << 20, 0.0099, 1 << 20),
         (2_100_000_000, 1.7, None),
         (1 << 23, 0.5, None),
-        # Next to zero, and with few digits, neighbours are far loss_difference.
+        # Next to zero, and with few digits, neighbours are far apart.
         (1, 1.0, 1),
         (4, 0.03, 4),
         (5, 0.03, None),
@@ -91,7 +91,7 @@ def test_the_largest_numbers_stay_finite() -> None:
 
     assert found == Distance(1, 1, None, 2.0)
     assert json.dumps(asdict(found), allow_nan=False)
-    assert loss_difference(0, 1.7e308, -1.7e308, "float64").relative == 2.0
+    assert relative_between(1.7e308, -1.7e308) == 2.0
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "uint16", "uint64", "float8_e4m3fn"])

@@ -7,18 +7,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Literal
+from types import SimpleNamespace
+from typing import Literal, cast
 
 from samebits.base.errors import SamebitsError
 from samebits.base.sites import Site
-from samebits.checking.asking import BudgetSpentError, answered
 from samebits.checking.facts import Entry, Facts, NotedSeed
+from samebits.checking.inquiry import Inquiry, answered
 from samebits.checking.plan import CheckRequest
+from samebits.checking.pool import BudgetSpentError, RunPool
 from samebits.checking.search import Found, look
-from samebits.checking.treatments import Inquiry
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence
-from samebits.comparison.products import Products, unlike
+from samebits.comparison.products import Products, Unlike, unlike
 from samebits.factors.catalog import find
 from samebits.factors.context import Setting
 from samebits.launch.command import Command
@@ -91,11 +92,13 @@ class Script:
 
 @dataclass
 class Simulation:
-    """Answers plans with runs of a script."""
+    """Answers plans with runs of a script, and stands for the pool; what differs is trained, where it `trains`."""
 
     script: Script
     luck: random.Random
     most_runs: Callable[[], int]
+    jobs: int = 1
+    trains: bool = True
     runs: list[Run] = field(default_factory=list)
     traces: dict[int, list[object]] = field(default_factory=dict)
 
@@ -113,6 +116,19 @@ class Simulation:
     @property
     def left(self) -> int:
         return self.most_runs() - len(self.runs)
+
+    @property
+    def workspace(self) -> SimpleNamespace:
+        return SimpleNamespace(left_by=self.left_by(), folder=FOLDER, is_prepared=False)
+
+    def room(self) -> int:
+        return self.luck.randint(1, self.jobs)
+
+    def unlike(self, a: Run, b: Run) -> list[Unlike]:
+        return unlike(a.products, b.products)
+
+    def compare_trained(self, a: Run, b: Run) -> Divergence | None:
+        return self.compare(a, b) if self.trains else None
 
     def compare(self, a: Run, b: Run) -> Divergence | None:
         left, right = self.traces[a.id], self.traces[b.id]
@@ -248,18 +264,8 @@ def simulated(
     """What a check decides about a script; where it `trains` not what differs, that is what else happened."""
     request = CheckRequest(Command(("python", SCRIPT), (SCRIPT,)), max_runs=max_runs, **options)  # type: ignore[arg-type]
     found = Found()
-    simulation = Simulation(script, luck, lambda: request.most_runs(len(found.accused)))
-    inquiry = Inquiry(
-        request,
-        simulation.compare,
-        lambda: simulation.left,
-        lambda: luck.randint(1, request.jobs),
-        simulation.left_by,
-        folder=FOLDER,
-        unlike=lambda a, b: unlike(a.products, b.products),
-        luck=random.Random(luck.random()),
-        compare_trained=simulation.compare if trains else lambda *_: None,
-    )
+    simulation = Simulation(script, luck, lambda: request.most_runs(len(found.accused)), request.jobs, trains)
+    inquiry = Inquiry(request, cast("RunPool", simulation), random.Random(luck.random()))
     answered(look(inquiry, found), simulation.run_all)
     return found, simulation, inquiry
 

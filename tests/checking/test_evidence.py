@@ -82,6 +82,15 @@ def test_runs_left_alone_prove_the_more_the_more_of_them_stray() -> None:
     assert chance(list(range(8))) < limit_after(0)
 
 
+def test_of_results_that_may_be_untouched_the_one_that_speaks_for_the_factor_counts() -> None:
+    """Six of eight came out as 1: if that is what comes without it, it did little."""
+    draws = [Draw({"a": 0.5}, "a", result) for result in (0, 1, 1, 1, 0, 1, 1, 1)]
+    most, least = (chance_by_lot("a", [*draws, Draw({"a": 0.5}, "", None)], [one], RATES) for one in (1, 0))
+
+    assert most > least
+    assert chance_by_lot("a", [*draws, Draw({"a": 0.5}, "", None)], [0, 1], RATES) == most
+
+
 def test_same_is_stated_with_the_rate_that_would_have_shown() -> None:
     """Three runs show what differs in 63 % of runs, 59 runs what differs in 5 %."""
     assert [round(detectable_rate(runs), 2) for runs in (2, 3, 10, 59)] == [0.78, 0.63, 0.26, 0.05]

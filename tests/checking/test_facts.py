@@ -11,10 +11,11 @@ import pytest
 import samebits
 from samebits.base.errors import SamebitsError
 from samebits.base.sites import Site
-from samebits.checking.asking import BudgetSpentError
 from samebits.checking.experiments import _kept_by_program, _running, reseeded
 from samebits.checking.facts import apart, read_facts
+from samebits.checking.inquiry import Inquiry
 from samebits.checking.plan import CheckRequest
+from samebits.checking.pool import BudgetSpentError
 from samebits.checking.search import Found
 from samebits.checking.verdict import RunRecord, whole_runs
 from samebits.launch.command import Command
@@ -102,9 +103,10 @@ def test_a_recording_that_failed_ends_the_search() -> None:
     """It is no evidence: why it failed is all that is told."""
     trouble = SamebitsError("samebits' mistake")
     pool: Any = SimpleNamespace(causes=0, run_all=lambda _: [SimpleNamespace(trouble=trouble)])
+    inquiry = Inquiry(CheckRequest(Command(("python",), ())), pool)
 
     with pytest.raises(BudgetSpentError) as spent:
-        _running(CheckRequest(Command(("python",), ())), pool, Found(), lambda _: None)([])
+        _running(inquiry, Found(), lambda _: None)([])
     assert spent.value.trouble is trouble
 
 

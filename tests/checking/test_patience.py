@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.checking.patience import Patience
+from samebits.checking.pool import Patience
 from samebits.launch.process import Outcome
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.spec import RunSpec

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.cli.registry import helps
+from samebits.cli.main import helps
 from tests.launch.conftest import PYTHON, SAMEBITS, TRAIN, Seen, only_run, plain, samebits, write
 
 FAILURE = {"run": 125, "check": 2}

@@ -108,6 +108,26 @@ def test_twice_the_same_is_not_once(tmp_path: Path) -> None:
     assert first_divergence(a, a) is None
 
 
+def test_those_are_pairs_that_agree_longest(tmp_path: Path) -> None:
+    """Two workers whose last step differs, and that took each other's jobs."""
+    a = run(tmp_path / "a", (0, [row(10), row(11), row(12)]), (1, [row(20), row(21), row(22)]))
+    b = run(tmp_path / "b", (0, [row(20), row(21), row(92)]), (1, [row(10), row(11), row(82)]))
+
+    place = first_divergence(a, b)
+    assert place is not None
+    assert place.step == 2
+
+
+def test_what_began_in_one_run_only_is_a_difference_though_the_other_ended_early(tmp_path: Path) -> None:
+    """By itself, and not because it was stopped: then it is not excused."""
+    a = run(tmp_path / "a", (0, training(10, 1)))
+    b = run(tmp_path / "b", (0, training(10)), (1, training(20)))
+
+    place = first_divergence(a, b)
+    assert place is not None
+    assert (place.step, place.only_in) == (0, "second")
+
+
 def test_a_run_that_was_stopped_is_not_blamed_for_what_it_did_not_come_to(tmp_path: Path) -> None:
     """Its main process ended after step 0, so it never started the worker; a run that was not stopped is blamed."""
     whole = run(tmp_path / "whole", (0, training(10)), (1, training(20)))

@@ -8,6 +8,7 @@ import sqlite3
 import struct
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,12 @@ def packed(path: Path, by: float) -> None:
     path.write_bytes(gzip.compress(json.dumps({"score": by}).encode()))
 
 
+def archived(path: Path, by: float) -> None:
+    torch.save({"best": by}, inside := path.with_name("model.pt"))
+    with tarfile.open(path, "w:xz") as file:
+        file.add(inside, "model.pt")
+
+
 # How a file is written that holds a number, and the leaf that says so.
 WRITTEN: list[tuple[Callable[[Path, float], object], str]] = [
     (scripted, "by"),
@@ -89,13 +96,18 @@ WRITTEN: list[tuple[Callable[[Path, float], object], str]] = [
     (lambda path, by: torch.save(Scaled(by), path), "by"),
     (lambda path, by: torch.save({"net": Scaled(1.0).state_dict(), "best": by}, path), "best"),
     (lambda path, by: torch.save({"ema": torch.ones(3)[1:] * by}, path), "ema"),
+    (lambda path, by: path.write_bytes(pickle.dumps({"net": Scaled(1.0), "ema": torch.ones(2) * by})), "ema"),
+    (lambda path, by: torch.save({"ema": torch.ones(2) * by}, path, _use_new_zipfile_serialization=False), "ema"),
     (lambda path, by: torch.save({"names": ["cat", "dog"] if by == 1.0 else ["dog", "cat"]}, path), "names[0]"),
     (lambda path, by: torch.save({"a": 1, "b": 2} if by == 1.0 else {"b": 2, "a": 1}, path), "keys, word 1"),
+    (lambda path, by: torch.save({"tail": torch.tensor([1.0, 1.0, by])[2:]}, path), "tail"),
+    (lambda path, by: path.write_bytes(pickle.dumps("header", 2) + pickle.dumps({"score": by}, 2)), ""),
     (arrays, "y.npy: elements.state[4][0]"),
     (old_format, "forest.trees_[1].state[4]"),
     (write_table, "runs[0][1]"),
     (write_events, "record 1.5.1.2"),
     (packed, "score"),
+    (archived, "model.pt: best"),
     (lambda path, by: path.write_text(json.dumps({"scores": [0.5, by]})), "scores[1]"),
     (lambda path, by: path.write_text(f"epoch 1 loss 0.5\nepoch 2 loss {by}\n"), "line 2, word 4"),
     (lambda path, by: path.write_bytes(b"\xff\0" + struct.pack("<d", by)), ""),

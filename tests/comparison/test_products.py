@@ -21,6 +21,9 @@ def test_a_folder_named_after_the_time_belongs_to_the_other_one() -> None:
         ("/p/runs/*/x/args", "/p/runs/10-31/x/args", "/p/runs/10-32/x/args"),
     ]
 
+    # Of files elsewhere nothing is said twice because a file of the project is alone.
+    assert paired(["/p/log", "only"], ["/p/log"]) == [("/p/log", "/p/log", "/p/log"), ("only", "only", "")]
+
 
 def test_only_the_words_of_a_line_that_differ_count() -> None:
     """A loss beside a duration is a leaf of its own."""

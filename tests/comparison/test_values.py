@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from samebits.comparison.values import distance
-from samebits.runfolder.tensors import Kept, keep, read_kept
+from samebits.comparison.values import distance, distance_of_results
+from samebits.runfolder.tensors import Kept, keep, read_kept, write_tensors
 
 
 def kept(tensor: torch.Tensor) -> Kept:
@@ -91,3 +91,14 @@ def test_kept_tensors_come_back_bit_for_bit(tmp_path: Path) -> None:
     assert np.array_equal(np.frombuffer(found["w"].raw, "<f4").reshape(4, 3), strided.numpy())
     assert found["n"].raw == nan.view(torch.uint8).numpy().tobytes()
     assert read_kept(tmp_path, 0, 4, "grad") == {}
+
+
+def test_the_first_result_that_differs_is_measured(tmp_path: Path) -> None:
+    """A call with two results, of which the first is the same."""
+    for name, by in (("a", 1.0), ("b", 2.0)):
+        results = [("in.0", torch.tensor([by])), ("out.0", torch.ones(3)), ("out.1", torch.tensor([1.0, by]))]
+        write_tensors(tmp_path / f"{name}.safetensors", results)
+
+    found = distance_of_results(tmp_path / "a.json", tmp_path / "b.json")
+    assert found is not None
+    assert (found.elements, found.total) == (1, 2)

@@ -12,7 +12,7 @@ import pytest
 
 import samebits
 from samebits.factors import catalog
-from tests.factors.contexts import here, lines, watched
+from tests.factors.contexts import here, lines, treated, watched
 
 # Every way to list a folder, pinned and varied, is in `stdlib_probe.py`.
 NAMES = [f"{name}.txt" for name in random.Random(1).sample(["a", "b", "c", "d", "e", "ü", "z10", "z9"], 8)]
@@ -43,6 +43,18 @@ def test_bytes_descriptors_and_the_working_folder(folder: Path, monkeypatch: pyt
     assert scanned == [sorted(NAMES)] * 4
     assert as_bytes == scanned_bytes == sorted(os.fsencode(name) for name in NAMES)
     assert still_open
+
+
+def test_varied_it_is_neither_what_the_file_system_gives_nor_what_is_pinned(folder: Path) -> None:
+    """Turned around in one variant, from the end of the alphabet in the other; all of it in both."""
+    given = os.listdir(folder)
+    with treated("file-order", "varied", variant=1):
+        first = os.listdir(folder)
+    with treated("file-order", "varied", variant=2):
+        second = [entry.name for entry in os.scandir(folder)]
+
+    assert first == given[::-1]
+    assert second == sorted(NAMES, reverse=True)
 
 
 def test_scandir_gives_real_entries_and_can_be_closed(folder: Path) -> None:
@@ -142,7 +154,7 @@ def test_a_listing_is_named_by_what_the_line_called(folder: Path) -> None:
     of_library = "vision.folder.Images" if sys.version_info >= (3, 11) else "vision.folder"
     assert [w.what for w in seen[:3]] == ["glob.iglob", "os.walk", f"pathlib.{method}iterdir"]
     assert [w.what for w in seen[3:]] == [of_library, "os.scandir"]
-    assert described == "glob.iglob listed a directory as the file system gives it"
+    assert described == "glob.iglob() lists in file-system order"
 
 
 def test_a_class_that_only_shares_the_name_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

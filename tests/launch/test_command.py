@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from samebits.base.errors import CommandNotFoundError, InjectionError, SamebitsError, UsageError
-from samebits.launch.command import parse_command
+from samebits.launch.command import is_python, parse_command
 from tests.launch.conftest import PYTHON, write
 
 
@@ -102,3 +102,11 @@ def test_other_programs_are_taken_as_they_are() -> None:
 
     assert command.script is None
     assert command.argv[0] == "env"
+
+
+@pytest.mark.parametrize("name", ["python", "python3", "python3.14", "python3.13t", "env/bin/python3.12d"])
+def test_an_interpreter_is_known_by_its_name(name: str) -> None:
+    """And what only begins like one is none."""
+    assert is_python(name)
+    assert not is_python(f"{name}-config")
+    assert not is_python(f"i{name.rpartition('/')[2]}")

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from samebits.base.errors import DigestError
 from samebits.locking.comparing import differing_files, held_against
 from samebits.locking.digests import expected_of, kept_steps
-from samebits.locking.entries import Locked, to_table
-from samebits.locking.toml import block
+from samebits.locking.entries import Locked, block, to_table
 from samebits.locking.verdict import LockDivergence
 from samebits.runfolder.lane_ids import LaneId
 from samebits.runfolder.steps import Column, Recording, Writer
@@ -107,7 +106,7 @@ def test_the_final_state_counts(tmp_path: Path) -> None:
     """All steps agree, and what the models hold at the end does not."""
     place = parting(locked(recorded(tmp_path, 9)), recorded(tmp_path, 9, (9, "end")))
 
-    assert (place.seen, place.streams, place.agreed) == ("end", ("end",), 8)
+    assert (place.seen, place.streams, place.agreed, place.losses) == ("end", ("end",), 8, None)
 
 
 @pytest.mark.parametrize(("taken", "agreed"), [(12, 8), (5, 4)])

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from samebits.base.errors import UsageError
 from samebits.launch.config import toml_reader
-from samebits.locking.toml import block
+from samebits.locking.entries import block
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 values = st.one_of(texts, st.integers(-(2**63), 2**63 - 1), st.lists(texts))

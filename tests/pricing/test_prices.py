@@ -100,6 +100,7 @@ WIDE = [0.9, 38.0, 75.0, 1.0, 60.0, 2.0, 50.0]
         (WIDE, "budget", "the interval is too wide, 0.900 to 75.000 of 7 pairs; give --budget 40 or more"),
         (WIDE, "rounds", "the interval is too wide, 0.900 to 75.000 of 7 pairs; measure on a quieter machine"),
         ([1.0] * 5 + [float("inf")], "budget", "a clock that stood still"),
+        ([1.0] * 5 + [0.0], "budget", "a clock that stood still"),
     ],
 )
 def test_what_was_not_measured_is_not_told_as_a_price(own: list[float], ending: Ending, told: str) -> None:

@@ -1,22 +1,26 @@
-"""Pages of real answers, opened in Chromium: no console errors, no request, and pictures of them at two widths.
+"""Pages in Chromium: no console errors, no request, pictures of them at two widths, and text that can be read.
 
 `.ci/run` installs Chromium; elsewhere the tests are skipped where there is none, and say so. With SAMEBITS_PICTURES set
 to a folder, the pictures are kept there.
 """
 
+import json
 import os
 import shutil
-import subprocess
-import sys
-import textwrap
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.sharing import made_once
+from samebits.base.errors import UsageError
+from samebits.report.answers import kept
+from samebits.report.costs import cost_json, cost_told
+from samebits.report.json import unanswered
+from samebits.report.page import answer_page
+from samebits.report.rows import Told
+from tests.pricing.test_prices import CHEAPER, WHOLE, costs, price
+from tests.report.test_page import FOUND, ROWS, RUNS, answer
 
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(
@@ -24,68 +28,28 @@ pytestmark = pytest.mark.skipif(
 )
 WIDTHS = (1280, 390)
 
-TRAIN = """
-import os, time, torch
 
-{before}
-torch.manual_seed(0)
-model = torch.nn.Linear(4, 3)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for step in range({steps}):
-    loss = {loss}
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-"""
-PLANTED = """
-@torch.library.custom_op("planted::noisy", mutates_args=())
-def noisy(x: torch.Tensor) -> torch.Tensor:
-    return x * (1 + open("/proc/sys/kernel/random/uuid", "rb").read(1)[0] * 1e-3)
-
-noisy.register_autograd(lambda ctx, grad: grad)
-"""
-SCRIPTS = {
-    "same": {},
-    "factor": {"before": "first = torch.nn.Linear(4, 3)", "loss": "(model(torch.ones(2, 4)) + first.bias).sum()"},
-    "op": {"before": PLANTED, "loss": "noisy(model(torch.ones(2, 4))).sum()"},
-    "cost": {"steps": 400},
-}
-COMMANDS = {
-    "same": (0, ["check"]),
-    "factor": (1, ["check"]),
-    "op": (1, ["check", "--level", "op"]),
-    "cost": (0, ["cost", "--budget", "40", "--warm-up", "5", "--factor", "float-precision"]),
-}
-SAID = {
-    "same": "same bits: 3 runs of 8 steps agree",
-    "factor": "samebits run --pin torch-rng factor.py",
-    "op": "planted::noisy",
-    "cost": "no difference",
-}
+def pages() -> dict[str, str]:
+    """A page with every part that pages of checks have, in long and in short, and one of a measurement."""
+    rows = Told("different bits: runs 1 and 3 diverge", (("remedy", "samebits run --pin clock train.py"), *ROWS.rows))
+    measured = costs(price(WHOLE, 1.2, 1.3), price(CHEAPER, 0.98, 1.02))
+    return {
+        "check": answer_page(answer(rows, RUNS, command="train.py"), {"platform": "Linux"}, FOUND),
+        "cost": answer_page(json.loads(kept(cost_json(measured), cost_told(measured))), {}),
+        "error": answer_page(unanswered("check", UsageError("nothing was typed", "type something")), {}),
+    }
 
 
-PageOf = Callable[[str], Path]
-DEAR = {"op", "cost"}
+@pytest.fixture
+def page_of(tmp_path: Path) -> Callable[[str], str]:
+    """The address of a page."""
 
+    def written(name: str) -> str:
+        path = tmp_path / f"{name}.html"
+        path.write_text(pages()[name])
+        return path.as_uri()
 
-@pytest.fixture(scope="module")
-def page_of(tmp_path_factory: pytest.TempPathFactory) -> PageOf:
-    """The page of an answer, made when it is first asked for."""
-    return lambda name: made_once(tmp_path_factory, f"page-{name}", partial(make_page, name)) / f"{name}.html"
-
-
-def make_page(name: str, folder: Path) -> None:
-    given = {"before": "", "loss": "model(torch.ones(2, 4)).sum()", "steps": 8, **SCRIPTS[name]}
-    (folder / f"{name}.py").write_text(textwrap.dedent(TRAIN.format(**given)))
-    status, words = COMMANDS[name]
-    samebits(folder, status, *words, "--out", name, f"{name}.py")
-    samebits(folder, 0, "report", name, "-o", f"{name}.html")
-
-
-def samebits(folder: Path, status: int, *words: str) -> None:
-    command = [sys.executable, "-m", "samebits", *words]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=280, check=False)
-    assert done.returncode == status, f"{command}\n{done.stdout}\n{done.stderr}"
+    return written
 
 
 @pytest.fixture(scope="module")
@@ -105,41 +69,35 @@ def browser() -> Iterator[Any]:
 
 def requests(driver: Any) -> list[str]:
     """What the browser asked for since this was last looked at."""
-    import json
-
     events = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
     return [one["params"]["request"]["url"] for one in events if one["method"] == "Network.requestWillBeSent"]
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n in DEAR else []) for n in SCRIPTS])
+@pytest.mark.parametrize("name", pages())
 @pytest.mark.parametrize("width", WIDTHS)
-def test_a_page_opens(page_of: PageOf, browser: Any, name: str, width: int) -> None:
-    """It says what was found, asks for itself only, and nothing sticks out of a narrow screen."""
-    address = page_of(name).as_uri()
+def test_a_page_opens(page_of: Callable[[str], str], browser: Any, name: str, width: int) -> None:
+    """It asks for itself only, says nothing on the console, and nothing sticks out of a narrow screen."""
     browser.set_window_size(width, 900)
     browser.get_log("browser"), browser.get_log("performance")
-    browser.get(address)
-    body = browser.find_element("tag name", "body")
+    browser.get(page_of(name))
 
-    assert SAID[name] in body.text
     assert browser.get_log("browser") == []
-    assert {url for url in requests(browser) if not url.startswith("data:")} == {address}
-    overflow = browser.execute_script("return document.documentElement.scrollWidth - window.innerWidth")
-    assert overflow <= 0
-    kept = os.environ.get("SAMEBITS_PICTURES")
-    if kept:
-        Path(kept).mkdir(parents=True, exist_ok=True)
+    assert {url for url in requests(browser) if not url.startswith("data:")} == {browser.current_url}
+    assert browser.execute_script("return document.documentElement.scrollWidth - window.innerWidth") <= 0
+    kept_in = os.environ.get("SAMEBITS_PICTURES")
+    if kept_in:
+        Path(kept_in).mkdir(parents=True, exist_ok=True)
         browser.set_window_size(width, browser.execute_script("return document.documentElement.scrollHeight") + 120)
-        browser.save_screenshot(str(Path(kept) / f"{name}-{width}.png"))
+        browser.save_screenshot(str(Path(kept_in) / f"{name}-{width}.png"))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_can_be_read(page_of: PageOf, browser: Any, scheme: str) -> None:
+def test_text_can_be_read(page_of: Callable[[str], str], browser: Any, scheme: str) -> None:
     """Every colour of text has a contrast of 4.5 to 1 or more to what lies behind it (WCAG 2.1, AA)."""
     browser.execute_cdp_cmd(
         "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
     )
-    browser.get(page_of("factor").as_uri())
+    browser.get(page_of("check"))
     pairs = browser.execute_script(COLOURS)
 
     assert len(pairs) > 5
@@ -173,11 +131,11 @@ def luminance(colour: list[float]) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_the_remedy_can_be_copied_by_keyboard(page_of: PageOf, browser: Any) -> None:
+def test_the_remedy_can_be_copied_by_keyboard(page_of: Callable[[str], str], browser: Any) -> None:
     """The button takes the focus and answers to a key."""
     from selenium.webdriver.common.keys import Keys
 
-    browser.get(page_of("factor").as_uri())
+    browser.get(page_of("check"))
     button = browser.find_element("css selector", "button[data-copy]")
     for _ in range(5):  # what scrolls takes the focus, too
         browser.switch_to.active_element.send_keys(Keys.TAB)

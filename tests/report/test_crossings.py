@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 
 from samebits.against.interpreters import Interpreter, Package
@@ -12,9 +13,10 @@ from samebits.checking.verdict import DivergentRuns, RunRecord
 from samebits.comparison.locate import Divergence
 from samebits.comparison.values import Distance
 from samebits.replay.runner import Condition, Replay
-from samebits.report.crossings import against_json, against_text
+from samebits.report.answers import kept
+from samebits.report.crossings import against_json, against_text, against_told, headline
 from samebits.report.json import dumped
-from samebits.report.page import against_page
+from samebits.report.page import answer_page
 from samebits.runfolder.ops import OpKind, OpRow
 from tests.schemas import assert_valid
 
@@ -87,8 +89,8 @@ def test_documents_and_pages_of_every_kind() -> None:
     for found in (FOUND, same, undecided):
         document = json.loads(dumped(against_json(found)))
         assert_valid(document)
-        page = against_page(against_json(found), {})
-        assert found.kind in page
+        page = answer_page(json.loads(kept(against_json(found), against_told(found))), {})
+        assert headline(found) in unescape(page)
         assert found.exit_code == {"same": 0, "different": 1, "undecided": 2}[found.kind]
     assert against_text(same).startswith("same bits: torch 2.13.0")
     assert "agree in losses and parameters, for 5 steps" in against_text(same)

@@ -12,7 +12,7 @@ import pytest
 from samebits.base.errors import LockfileError, ScriptFailedError
 from samebits.checking.verdict import CheckVerdict
 from samebits.locking.code import CodeChange
-from samebits.locking.environments import differences, nearest
+from samebits.locking.comparing import differences, nearest
 from samebits.locking.verdict import EntriesVerified, EntryLocked, LockDivergence, Verified
 from samebits.report.forms import github, junit, sarif, text
 from samebits.report.json import dumped, unanswered

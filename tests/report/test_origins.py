@@ -1,7 +1,6 @@
 """How the operation at which runs diverge is told: every finding in its own words, and as JSON."""
 
 from dataclasses import replace
-from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from samebits.comparison.ops import OpDivergence
 from samebits.comparison.values import Distance
 from samebits.replay.runner import Condition, Replay
 from samebits.report.json import check_json
-from samebits.report.page import check_page
 from samebits.report.text import check_text
 from samebits.runfolder.ops import OpKind, OpRow, Producer
 from tests.schemas import assert_valid
@@ -102,12 +100,9 @@ def test_findings_that_acquit_the_operation(
     """What came in different, and from where as far as that is known."""
     verdict = told(OpDivergence(finding, 0, 1482, 0, row, row, names), producer, **more)
     found, document = lines(verdict), check_json(verdict)
-    page = unescape(check_page(document, None, (), {}, {}))
 
     assert any(says in line for line in found)
     assert not any("inputs equal" in line for line in found)
-    assert says in page
-    assert "inputs equal" not in page
     assert document["origin"]["is_accused"] is False
     assert document["origin"]["message"] in found[1]
 
@@ -163,8 +158,7 @@ def test_ranks_and_further_origins(row: OpRow) -> None:
     assert text.startswith("different bits: runs 3 and 4 diverge at step 0, op 7 of rank 1")
     assert "  rank      0: at step 0, op 3, received" in text
     assert "seen in 1 of 2 pairs of runs" in text
-    assert "  also      at step 0, op 7" in text
-    assert "at step 0, op 7 of rank 1: aten::index_add" in unescape(check_page(check_json(verdict), None, (), {}, {}))
+    assert "  also      at step 0, op 7 of rank 1: aten::index_add" in text
 
 
 def test_the_same_tensors_in_another_order_are_told_as_that(row: OpRow) -> None:

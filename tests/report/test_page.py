@@ -5,19 +5,28 @@ import json
 import os
 import platform
 import re
+import struct
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from samebits.base.errors import RecordingError
+from samebits.base.errors import RecordingError, UsageError
 from samebits.cli.options import keep_answer
-from samebits.comparison.timeline import StreamShares, Timeline, loss_difference
+from samebits.report.answers import kept
+from samebits.report.costs import cost_json, cost_told
+from samebits.report.documents.shared import RunDocument
+from samebits.report.experiment import Experiment, experiment_in, experiment_text
 from samebits.report.json import unanswered
-from samebits.report.page import check_page, cost_page
+from samebits.report.page import answer_page
+from samebits.report.rows import Told
 from samebits.runfolder.folder import newest_in
+from samebits.runfolder.steps import Column, Writer
+from tests.pricing.test_prices import ALONE, CHEAPER, WHOLE, costs, price
 from tests.schemas import assert_valid
 
 MOST_BYTES = 500_000
@@ -90,7 +99,7 @@ for _ in range(6):
 
 @pytest.mark.slow
 def test_the_page_of_a_real_check(tmp_path: Path) -> None:
-    """Verdict, cause with its lines, remedy, time line and matrix; and of each run by itself."""
+    """Verdict, cause with its line, remedy, bound, experiment and losses; and of each run by itself."""
     (tmp_path / "train.py").write_text(TRAIN)
     samebits("check", "--out", "it", "train.py", cwd=tmp_path, status=1)
     samebits("report", "it", cwd=tmp_path, status=0)
@@ -111,13 +120,13 @@ def test_the_page_of_a_real_check(tmp_path: Path) -> None:
         "samebits run --pin torch-rng train.py",
         "verified: ",
         "model = torch.nn.Linear(4, 1)",
-        "The experiments",
-        "Where bits diverge",
-        "How the difference grows",
+        "The experiment",
+        "false-positive bound",
+        "Losses of whole runs",
         "How to read this",
     ):
         assert words in page.text, words
-    assert 'class="guilty"' in text
+    assert 'class="code"' in text
     assert "torch.nn.Linear" not in bare
     assert assert_self_contained(bare)
     assert "samebits.html exists" in refused
@@ -125,164 +134,137 @@ def test_the_page_of_a_real_check(tmp_path: Path) -> None:
     assert "one run of 6 steps" in assert_self_contained((tmp_path / "run.html").read_text()).text
 
 
-def document(**changes: Any) -> dict[str, Any]:
-    """A check that found a cause at a line with a strange name."""
-    from samebits.base.errors import UsageError
-
-    location = {"path": f"/nowhere/{EVIL}.py", "line": 3, "function": EVIL, "source": f"x = '{EVIL}'"}
-    cause = {
-        "factor": "clock",
-        "what": EVIL,
-        "location": location,
-        "locations": [location],
-        "shown_by": [{"what": "drawn", "location": location}],
-        "likely": False,
-        "confirmed": True,
-        "distance": None,
-        "on_this_machine": False,
-        "evidence": EVIL,
-    }
-    run = {"id": 1, "role": EVIL, "pinned": ["clock"], "varied": ["hash-seed"], "exit_code": 0, "steps": 3}
-    run |= {"wall_seconds": 1.0, "timed_out": False, "stopped": False, "folder": "1"}
-    return {
-        **unanswered("check", UsageError("x")),
-        "verdict": "different",
-        "headline": f"different bits: {EVIL}",
-        "command": EVIL,
-        "causes": [cause],
-        "runs": [run, {**run, "id": 2, "pinned": []}],
-        "first_divergence": {"runs": [1, 2]},
-        "not_observed": [EVIL],
-        "error": None,
-        **changes,
-    }
+def answer(told: Told, runs: Sequence[RunDocument] = (), **changes: Any) -> dict[str, Any]:
+    """What is kept of a check whose headline, rows and command are as said."""
+    own = {"verdict": "different", "headline": told.headline, "command": EVIL, "runs": [*runs], "error": None}
+    document = {**unanswered("check", UsageError("x")), **own, "first_divergence": {"runs": [1, 2]}, **changes}
+    found: dict[str, Any] = json.loads(kept(document, told))
+    return found
 
 
-LINE = Timeline((0, 1, 2), (StreamShares("loss", (0.0, 0.5, 1.0)), StreamShares("param", (None, 0.0, 0.0))))
-LOSSES = (
-    loss_difference(0, 1.0, 1.0, "float32"),
-    loss_difference(1, 1.0, 1.0 + 2**-23, "float32"),
-    loss_difference(2, 0.5, 0.25, "float32"),
+def run(number: int, *pinned: str, varied: tuple[str, ...] = (), steps: int = 3) -> RunDocument:
+    known = {"exit_code": 0, "wall_seconds": 1.0, "timed_out": False, "stopped": False, "folder": f"{number}-x"}
+    return cast(
+        "RunDocument", {"id": number, "role": EVIL, "steps": steps, "pinned": pinned, "varied": varied, **known}
+    )
+
+
+RUNS = (run(1), run(2, "clock", steps=2), run(3, "clock", varied=("hash-seed",)))
+LOSSES = {1: [(0, 3.0), (1, 2.0), (2, 1.0)], 3: [(0, 3.0), (1, 2.5), (2, float("nan"))]}
+FOUND = Experiment(("clock", "hash-seed"), RUNS, {1: "a", 2: "a", 3: "b"}, LOSSES)
+ROWS = Told(
+    "different bits",
+    (
+        ("cause", f"clock: {EVIL}"),
+        ("", f"    x = '{EVIL}'"),
+        ("source", "x.py:3  y = list(z)"),
+        ("fix", "sort it"),
+        ("", "    - for x in y:"),
+        ("", "    + for x in sorted(y):"),
+        ("next", "samebits report     (every run)"),
+    ),
 )
 
 
-def test_the_difference_of_losses_is_measured() -> None:
-    """In units of their own dtype, with and without a sign, and not where there is no number."""
-    half = 1.0 + 2**-10
-
-    assert [one.ulp for one in LOSSES] == [0, 1, None]
-    assert (LOSSES[1].relative or 0) < 2**-22 < (LOSSES[2].relative or 0) == 0.5
-    assert loss_difference(0, 1.0, half, "float16").ulp == 1
-    assert loss_difference(0, 1.0, half, "float64").ulp == 1 << 42
-    assert loss_difference(0, -0.0, 0.0, "float32").ulp == 1
-    assert loss_difference(0, -(2.0**-149), 2.0**-149, "float32").ulp == 3
-    assert loss_difference(0, 1.0, 1.0 + 2**-7, "bfloat16").ulp == 1
-    assert loss_difference(0, float("nan"), 1.0, "float32").relative is None
-    assert loss_difference(0, float("inf"), 1.0, "float32").ulp is None
-
-
-def test_the_growth_is_drawn_and_written() -> None:
-    """On a logarithmic scale, in words, and as figures; a check without losses has no such part."""
-    text = check_page(document(), LINE, LOSSES, {}, {})
+def test_the_experiment_is_the_main_picture() -> None:
+    """Each run with its bits, what was held and what was changed; the two that diverge stand out."""
+    text = answer_page(answer(ROWS, RUNS), {}, FOUND)
     page = assert_self_contained(text)
 
-    labels = [attributes["aria-label"] for tag, attributes in page.tags if tag == "svg"]
-    assert labels[1] == "relative difference of the losses, from 1.2e-07 at step 1 to 0.5 at step 2"
-    assert "1 1.0 1.0000001192092896 1.19e-07 1" in page.text
-    assert "2 0.5 0.25 0.5 " in page.text
-    assert "8388608" not in page.text
-    assert "How the difference grows" not in check_page(document(), LINE, LOSSES[:1], {}, {})
+    assert "3 runs, 2 factors, 2 different results" in page.text
+    assert f"2 a p {EVIL} 2 1.0 2-x" in page.text
+    assert f"3 b p v {EVIL} 3 1.0 3-x" in page.text
+    assert text.count('<tr class="shown">') == 2
+    assert page.text.index("The answer") < page.text.index("The experiment")
+
+
+def test_whole_runs_show_their_losses() -> None:
+    """As curves, in words, and as figures; runs with the same bits share one, and one step makes no picture."""
+    shared = replace(FOUND, losses={**LOSSES, 2: LOSSES[1]})
+    page = assert_self_contained(answer_page(answer(ROWS, RUNS), {}, shared))
+    short = replace(FOUND, losses={1: LOSSES[1][:1]})
+
+    (label,) = [attributes["aria-label"] for tag, attributes in page.tags if tag == "svg"]
+    assert label == "losses of whole runs: a: runs 1, 2 ends at 1.0; b: run 3 ends at 2.5"
+    assert len([tag for tag, _ in page.tags if tag == "polyline"]) == 2
+    assert "Losses" not in answer_page(answer(ROWS, RUNS), {}, short)
+
+
+def test_rows_are_shown_as_what_they_are() -> None:
+    """Code and a fix as a diff, unless sources are to be left out; a command to copy."""
+    text, bare = (answer_page(answer(ROWS), {}, sources=shown) for shown in (True, False))
+
+    assert '<pre class="removed" aria-label="source">- for x in y:</pre>' in text
+    assert '<pre class="added" aria-label="source">+ for x in sorted(y):</pre>' in text
+    assert re.search(r'<pre id="(\S+)">samebits report</pre>\s*<button type="button" data-copy="\1">', text)
+    assert "x.py:3  y = list(z)" in text
+    assert "x.py:3" in bare
+    assert "list(z)" not in bare
+    assert "for x in" not in bare
+    assert "x = " not in bare
 
 
 def test_strange_names_stay_text() -> None:
-    """File names, roles, commands and evidence with `</script>` in them."""
-    page = assert_self_contained(check_page(document(), LINE, LOSSES, {1: [2], 2: [1]}, {"platform": EVIL}))
+    """File names, roles, commands and causes with `</script>` in them."""
+    page = assert_self_contained(answer_page(answer(ROWS, RUNS), {"platform": EVIL}, FOUND))
 
     assert page.text.count(EVIL) >= 6
     assert f"x = '{EVIL}'" in page.text
 
 
-def test_a_page_reads_no_file_that_an_answer_names(tmp_path: Path) -> None:
-    """A line is shown as it ran, and where it was not noted nothing is: the path may lead to the reader's own file."""
-    (tmp_path / "own.py").write_text("secret = 1\n" * 9)
-    place = {"path": str(tmp_path / "own.py"), "line": 3, "function": "", "source": ""}
-    sent = document()
-    sent["causes"][0] |= {"location": place, "locations": [place], "shown_by": []}
+def test_runs_with_one_letter_have_the_same_bits(tmp_path: Path) -> None:
+    """Read from a folder that was moved; a short one goes with one that it agrees with, what never began has none."""
+    for number, losses in enumerate(((1.0, 2.0, 3.0), (1.0, 2.0, 4.0), (1.0,), (), (1.0, 2.0, 3.0)), 1):
+        (tmp_path / f"{number}-x").mkdir()
+        writer = Writer(tmp_path / f"{number}-x", 0)
+        for step, loss in enumerate(losses):
+            bits = int.from_bytes(struct.pack(">d", loss), "big")
+            columns = {"loss": Column(("0",), [bits]), "number": Column(("0 float32",), [bits])}
+            writer.write(step, "step", columns)
+        writer.commit()
+        writer.close()
+    runs = [run(number, steps=steps) for number, steps in enumerate((3, 3, 1, 0, 3), 1)]
+    found = experiment_in(tmp_path, [{**one, "folder": f"/elsewhere/{one['id']}-x"} for one in runs])
 
-    assert "secret" not in check_page(sent, LINE, LOSSES, {}, {})
-    sent["causes"][0]["location"] = {**place, "source": "mine = 2"}
-    assert "mine = 2" in check_page(sent, LINE, LOSSES, {}, {})
+    assert (found.bits, found.kind(1), found.kind(2), found.kind(4)) == ({1: "a", 2: "b", 3: "a", 5: "a"}, "0", "1", "")
+    assert found.losses == {1: [(0, 1.0), (1, 2.0), (2, 3.0)], 2: [(0, 1.0), (1, 2.0), (2, 4.0)], 5: found.losses[1]}
 
 
-def test_the_time_line_says_where_streams_part() -> None:
-    """As marks, as words for who cannot see them, and as a table."""
-    text = check_page(document(), LINE, LOSSES, {1: [], 2: []}, {})
-    page = assert_self_contained(text)
+def test_the_experiment_as_text_fits_a_terminal() -> None:
+    """Factors down, runs across, as many side by side as fit."""
+    many = replace(FOUND, runs=[run(number, "clock") for number in range(1, 31)])
+    lines = experiment_text(FOUND).splitlines()
 
-    label = next(attributes["aria-label"] for tag, attributes in page.tags if tag == "svg")
-    assert label == "streams over the steps of runs 1 and 2: loss diverges at step 1, param diverges at never"
-    assert text.count('<rect class="differ"') == 2
-    assert "loss step 1 50% 100%" in page.text
-    assert "param never 0%" in page.text
+    assert lines[2:6] == [
+        "    run         1 2 3",
+        "    clock       . p p",
+        "    hash-seed   . . v",
+        "    bits        a a b",
+    ]
+    assert all(len(line) <= 80 for line in experiment_text(many).partition("\n")[2].splitlines() if EVIL not in line)
+    assert experiment_text(many).count("hash-seed") == 2
 
 
 def test_a_page_without_runs_or_answer() -> None:
     """What could not even begin has a page, too."""
-    from samebits.base.errors import UsageError
-
     error = UsageError("nothing was typed", "type something")
-    checked = assert_self_contained(check_page(unanswered("check", error), None, (), {}, {}))
-    measured = assert_self_contained(cost_page(unanswered("cost", error), {}))
-
-    for page in (checked, measured):
+    for kind in ("check", "cost"):
+        page = assert_self_contained(answer_page(unanswered(kind, error), {}))
         assert "nothing was typed" in page.text
         assert "type something" in page.text
 
 
-def price(label: str, low: float, high: float, **more: Any) -> dict[str, Any]:
-    middle = (low + high) / 2
-    ratio = {"middle": middle, "low": low, "high": high, "pairs": 9, "is_difference": not low <= 1 <= high}
-    plain = {"step_seconds": 0.01, "first_step_seconds": 0.02, "peak_bytes": 2**30, "repeats": True, "diverges_at": ""}
-    return {"label": label, "settings": {}, "ratio": ratio, **plain, "failure": "", "not_measured": "", **more}
-
-
 def test_the_page_of_a_measurement() -> None:
-    """Bars with intervals, failures in words, and what does not apply."""
-    from samebits.base.errors import UsageError
-
-    prices = [price("torch-algorithms", 1.2, 1.3), price("cpu-isa", 0.98, 1.02)]
-    prices.append(price(EVIL, 1, 1, ratio=None, failure="no kernel", repeats=None))
+    """Bars with intervals, and the table and the rows of the terminal."""
     few = "2 pairs of blocks were timed, and an interval needs 6"
-    prices.append(price("cpu-threads", 1, 1, ratio=None, not_measured=few))
-    best = {"label": "cpu-isa", "pins": [], "command": "samebits run x", "code": "samebits.pin()"}
-    measured = {
-        **unanswered("cost", UsageError("x")),
-        "headline": "the cheapest that repeats: cpu-isa",
-        "command": "train.py",
-        "nothing_pinned": price("nothing", 1, 1, ratio=None, repeats=False, diverges_at="step 0, loss"),
-        "prices": prices,
-        "not_applicable": [{"factor": "cudnn-autotune", "reason": "no CUDA here"}],
-        "recommended": best,
-        "pins_most": {**best, "label": "default set", "command": "samebits run all of it"},
-        "error": None,
-    }
-    assert_valid(measured)
-    text = cost_page(measured, {})
+    unpriced = replace(price(ALONE, 1, 1), ratio=None, not_measured=few)
+    measured = costs(price(WHOLE, 1.2, 1.3), price(CHEAPER, 0.98, 1.02), unpriced)
+    text = answer_page(json.loads(kept(cost_json(measured), cost_told(measured))), {})
     page = assert_self_contained(text)
 
     assert text.count('class="bar"') == 2
-    for words in (
-        "1.250",
-        "1.200 to 1.300",
-        "0.980 to 1.020, no difference",
-        "no kernel",
-        "no, diverges at step 0, loss",
-    ):
-        assert words in page.text
-    assert "cudnn-autotune (no CUDA here)" in page.text
-    assert f"cpu-threads not measured {few} 20.0 ms 1024 MiB yes" in page.text
-    assert "default set, no difference in price was measured" in page.text
-    assert "samebits run all of it" in page.text
+    for words in ("1.250", "1.200–1.300", "0.980–1.020 =", few, "not measured", "the machine", "samebits run --pin"):
+        assert words in page.text, words
 
 
 @pytest.mark.parametrize(
@@ -316,10 +298,10 @@ def test_without_a_name_the_page_is_about_the_newest(tmp_path: Path) -> None:
 
 def test_the_newest_is_one_that_can_be_shown(tmp_path: Path) -> None:
     """Neither one that is still running, nor one that was interrupted, nor what only has such a name."""
-    for number, kept in enumerate(("answer.json", ".busy", "1-a/manifest.json 2-b/manifest.json", "")):
+    for number, names in enumerate(("answer.json", ".busy", "1-a/manifest.json 2-b/manifest.json", "")):
         home = tmp_path / f"20260101-00000{number}-1"
         home.mkdir()
-        for name in kept.split():
+        for name in names.split():
             (home / name).parent.mkdir(exist_ok=True)
             (home / name).write_text(f"{os.getpid()} {platform.node()}")
         os.utime(home, (number, number))

@@ -28,9 +28,10 @@ from samebits.factors.context import Setting
 from samebits.factors.pinning import status
 from samebits.launch.command import Command
 from samebits.launch.process import Outcome
+from samebits.report.causes import fix_diff
 from samebits.report.diffs import diff_text
 from samebits.report.json import check_json, diff_json, factors_json, unanswered
-from samebits.report.text import check_text, factors_text, plan_text
+from samebits.report.text import check_text, check_told, factors_text, plan_text
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.spec import RunSpec
 from tests.schemas import assert_valid
@@ -67,7 +68,7 @@ def same() -> CheckVerdict:
 def different(script: Path) -> CheckVerdict:
     sure = Evidence((3, 4, 7, 9, 11), (5, 6, 8, 10), 4, 0.0039, 0.01)
     guilty = Cause("torch-rng", Site(str(script), 2, "<module>"), True, "drawn before it was seeded", sure)
-    latent = Cause("file-order", Site(str(script), 3, "<module>"), False, "os.listdir listed", sure)
+    latent = Cause("file-order", Site(str(script), 3, "<module>"), False, "os.listdir listed", sure, "os.listdir")
     return CheckVerdict(
         "different",
         "train.py",
@@ -93,8 +94,7 @@ def test_same_bits_are_said_in_the_first_line() -> None:
     assert check_text(same()).splitlines() == [
         "same bits: 3 runs of 180 steps agree in losses, gradients, parameters and the final state",
         "  varied    clock",
-        "  rests on  3 runs, which would catch a cause that affects 63 % of runs or more (95 % confidence); "
-        "--runs 59 for 5 %",
+        "  rests on  3 runs would catch a cause affecting ≥63 % of runs (95 % confidence); --runs 59 for ≥5 %",
         "  took      3 runs, 8 s",
         "  coverage  complete",
     ]
@@ -107,19 +107,60 @@ def test_different_bits_name_place_cause_and_remedy(script: Path) -> None:
         "  first     weight: 2 of 4 tensors differ",
         "  cause     torch-rng: drawn before it was seeded, train.py:2",
         "                model = torch.nn.Linear(2, 2)",
-        "            confirmed: pinned 5/5 identical; only torch-rng changed 4/4 differ",
-        "            false-positive bound 0.4 %",
+        "  confirmed pinned 5/5 identical, changed 4/4 differ; false-positive bound 0.4 %",
         "  cause     file-order: os.listdir listed, train.py:3",
         "                for name in os.listdir('data'):",
-        "            confirmed: pinned 5/5 identical; only file-order changed 4/4 differ",
-        "            false-positive bound 0.4 %",
-        "            latent: reproducible here only",
+        "  confirmed pinned 5/5 identical, changed 4/4 differ; false-positive bound 0.4 %",
+        "  latent    reproducible here only",
         "  remedy    samebits run --pin torch-rng --pin file-order train.py",
-        "            verified: 3 runs identical, 2 of them to the end; in run 11 all else was varied",
-        "            or in the code: call samebits.pin(seed=0) before line 2",
+        "            verified: 3 runs identical, 2 to the end; run 11 varied the rest",
+        "  fix       call samebits.pin(seed=0) before line 2",
+        "                - for name in os.listdir('data'):",
+        "                + for name in sorted(os.listdir('data')):",
         "  took      2 runs, 5 s",
         "  not seen  1 compiled region",
+        "  next      samebits report /runs     (every run on a page; -v: as text)",
     ]
+
+
+def test_the_first_answer_fits_ten_lines(script: Path) -> None:
+    """Where, why with its line, by which figures, what helps, what to do next; one cause leaves room for its code."""
+    found = different(script)
+    one = replace(found, causes=found.causes[1:], not_observed=())
+    brief, short = check_told(found).brief.splitlines(), check_told(one).brief.splitlines()
+
+    assert [line[2:12].strip() or line.strip()[:8] for line in brief[1:]] == [
+        *("cause", "confirmed", "cause", "confirmed", "remedy", "verified", "fix", "not seen", "next"),
+    ]
+    assert [line[2:12].strip() or line.strip()[:8] for line in short[1:]] == [
+        *("first", "cause", "for name", "confirmed", "latent", "remedy", "verified", "fix", "next"),
+    ]
+    assert [line for line in brief + short if len(line) > 80] == []
+    many = check_told(replace(found, causes=found.causes * 9)).brief.splitlines()
+    assert sum("cause" in line for line in many) == 18
+    assert not any("fix" in line for line in many)
+
+
+@pytest.mark.parametrize(
+    ("factor", "called", "source", "fixed"),
+    [
+        ("hash-seed", "", "classes = list(set(labels))", "classes = list(sorted(set(labels), key=str))"),
+        ("hash-seed", "", "seen = set(labels)", ""),
+        ("file-order", "glob.glob", "paths = glob.glob('*', root_dir=f(x))", "sorted(glob.glob('*', root_dir=f(x)))"),
+        ("file-order", "os.scandir", "for e in os.scandir(x):", "sorted(os.scandir(x), key=lambda entry: entry.name):"),
+        ("file-order", "os.scandir", "with os.scandir(x) as found:", ""),
+        ("file-order", "os.walk", "for a, b, c in os.walk(x):", ""),
+        ("file-order", "os.listdir", "for x in zip(os.listdir(a),", ""),
+        ("torch-rng", "torch.randn", "x = torch.randn(3)", ""),
+    ],
+)
+def test_a_fix_is_shown_as_a_diff_where_sorting_is_all(factor: str, called: str, source: str, fixed: str) -> None:
+    """And nowhere else: what is no sequence there, or no whole line, is left alone."""
+    cause = Cause(factor, Site("x.py", 1), True, "", Evidence((1,), (2,), 1, 0.1, 0.1), called=called, source=source)
+    found = fix_diff(cause)
+
+    assert [line[:2] for line in found] == (["- ", "+ "] if fixed else [])
+    assert not fixed or (found[0] == f"- {source}" and found[1].endswith(fixed))
 
 
 def test_a_seed_that_comes_too_late_is_told_with_its_line(script: Path) -> None:
@@ -128,8 +169,8 @@ def test_a_seed_that_comes_too_late_is_told_with_its_line(script: Path) -> None:
     hashes = replace(causes[0], factor="hash-seed")
     lines = check_text(replace(different(script), causes=(causes[0], hashes))).splitlines()
 
-    assert "            seeded too late at train.py:1" in lines
-    assert "            seeded too late at train.py:1, after the interpreter's start" in lines
+    assert "  seeded    too late, at train.py:1" in lines
+    assert "  seeded    too late, at train.py:1, after the interpreter's start" in lines
 
 
 def test_an_unknown_cause_is_admitted(script: Path) -> None:

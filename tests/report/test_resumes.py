@@ -10,10 +10,10 @@ import pytest
 from samebits.base.errors import ScriptFailedError
 from samebits.base.sites import Site
 from samebits.comparison.locate import Divergence
-from samebits.report.documents.resumes import ResumeDocument
+from samebits.report.answers import kept
 from samebits.report.json import dumped
-from samebits.report.page import resume_page
-from samebits.report.resumes import remedy, resume_json, resume_text
+from samebits.report.page import answer_page
+from samebits.report.resumes import remedy, resume_json, resume_text, resume_told
 from samebits.resuming.verdict import Missing, Resumption, SavedCheckpoint, State, Trial
 from samebits.runfolder.notes import Lacks
 from tests.schemas import assert_valid
@@ -110,13 +110,14 @@ def test_what_an_answer_rests_on_and_what_is_not_known_is_said() -> None:
 
 def test_the_page_shows_the_same() -> None:
     """Every trial, what is missing, and lines of the code only where they may be shown."""
-    document: ResumeDocument = resume_json(resumption(RIGHT, WRONG, FAILED))
-    page = resume_page(document, {})
+    found = resumption(RIGHT, WRONG, FAILED)
+    document = json.loads(kept(resume_json(found), resume_told(found)))
+    page = answer_page(document, {})
 
-    for words in ("Killed after step 12", "Killed after step 22", "fc.weight.exp_avg differs", "Not judged"):
+    for words in ("killed after step 12", "killed after step 22", "fc.weight.exp_avg differs", "not judged"):
         assert words in page
     assert "torch.save(state" in page
-    assert "torch.save(state" not in resume_page(document, {}, sources=False)
+    assert "torch.save(state" not in answer_page(document, {}, sources=False)
 
 
 def test_every_state_has_a_cure() -> None:

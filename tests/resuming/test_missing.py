@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from samebits.resuming.experiments import _Looked, _Trying
+from samebits.resuming.experiments import _Looked, _Resumed
 from samebits.resuming.missing import in_one_object, likely, not_resumed, suspected, told
+from samebits.resuming.seen import Seen
 from samebits.resuming.tracks import Side, first_divergence, start_of
 from samebits.resuming.verdict import Missing, SavedCheckpoint
 from samebits.runfolder.notes import BatchFetched, Lacks
@@ -71,20 +72,21 @@ def test_a_checkpoint_that_was_written_while_the_training_went_on(
 ) -> None:
     """Whatever differs first where it is loaded, and nothing that is given back explains it: the file is torn."""
 
-    def helps(_: _Trying, restored: object, what: str, *__: object) -> bool:
+    def helps(_: _Resumed, restored: object, what: str, *__: object) -> bool:
         # Its parameters are of later steps, so the data of these would fit them.
         assert not (is_aside and what == "position")
         return False
 
-    monkeypatch.setattr(_Trying, "_helps", helps)
+    monkeypatch.setattr(_Resumed, "_helps", helps)
     data = fetched(SAVED, STEPS, {row: SAVED + row - 4 for row in range(STEPS)})
     looked = _Looked([side(tmp_path, change, b_fetched=data)], SavedCheckpoint(), True, [], is_aside=is_aside)
-    stopped: Any = SimpleNamespace(run=SimpleNamespace(path=tmp_path))
-    missing = _Trying(None, stopped, None, looked).all()  # type: ignore[arg-type]
+    resumed = _Resumed(None, SimpleNamespace(path=tmp_path), Seen())  # type: ignore[arg-type]
+    resumed.looked = looked
+    missing = resumed.missing()
 
     assert looked.sides[0].start.step == SAVED
     assert any("saved in another thread" in one.evidence for one in missing) == is_aside
-    assert not is_aside or [(one.state, one.confirmed) for one in missing] == [("parameters", False)]
+    assert not is_aside or [(one.state, one.confirmed) for one in missing] == [("snapshot", False)]
 
 
 @pytest.mark.parametrize("is_tried", [True, False])
@@ -92,13 +94,14 @@ def test_generators_that_changed_nothing_are_not_suspected(
     tmp_path: Path, is_tried: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where they stand follows from something else; they are where they could not be given back."""
-    monkeypatch.setattr(_Trying, "_helps", lambda *_: False)
+    monkeypatch.setattr(_Resumed, "_helps", lambda *_: False)
     if not is_tried:
         monkeypatch.setattr(_Looked, "cure", lambda *_: None)
     one = side(tmp_path, spoiled("loss", "rng"), a_fetched=fetched(0, STEPS), b_fetched=fetched(SAVED, STEPS))
     looked = _Looked([one], SavedCheckpoint(), True, [])
-    stopped: Any = SimpleNamespace(run=SimpleNamespace(path=tmp_path))
-    missing = _Trying(None, stopped, None, looked).all()  # type: ignore[arg-type]
+    resumed = _Resumed(None, SimpleNamespace(path=tmp_path), Seen())  # type: ignore[arg-type]
+    resumed.looked = looked
+    missing = resumed.missing()
 
     assert [one.state for one in missing] == ([] if is_tried else ["generators"])
 

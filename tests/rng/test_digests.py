@@ -4,6 +4,7 @@ import copy
 import random
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ import torch
 
 from samebits.data import fetch
 from samebits.rng.digests import default_generator, generator_states
+from samebits.rng.handles import handle_of
+from samebits.rng.packing import pack, unpack
 from samebits.state import Training, preserved
 
 SEEDS: dict[str, Callable[[int], object]] = {"python": random.seed, "numpy": np.random.seed, "torch": torch.manual_seed}
@@ -91,3 +94,21 @@ def test_any_accelerator_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [Drawing()[0], fetch(Drawing(), 0)] == [first, sample]
     training.load_state_dict(state)
     assert Drawing()[0] == first != sample
+
+
+@pytest.mark.parametrize("make", [np.random.RandomState, np.random.default_rng, random.Random])
+@pytest.mark.parametrize("bit", [0, 40, 70, 127])
+def test_every_bit_of_a_seed_counts(make: Callable[[], Any], bit: int) -> None:
+    """Of a generator that takes 128 of them."""
+    generator = make()
+    start = handle_of(generator).start
+    first = [start(word) or [generator.random() for _ in range(3)] for word in (0, 1 << bit, 0)]
+
+    assert first[0] == first[2] != first[1]
+
+
+def test_a_number_that_needs_more_than_64_bits_is_a_text() -> None:
+    """With a sign, they reach to 2⁶³ − 1."""
+    assert [pack((1 << 63) - 1), pack(-1 << 63)] == [(1 << 63) - 1, -1 << 63]
+    assert pack(1 << 63) == {"<int>": str(1 << 63)}
+    assert unpack(pack(1 << 63)) == 1 << 63

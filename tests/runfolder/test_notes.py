@@ -9,11 +9,32 @@ import pytest
 
 from samebits.base.sites import Site
 from samebits.runfolder import notes
-from samebits.runfolder.notes import Cut, Ended, InEffect, Journal, Note, Seeded, Stopped, Unseen, Witnessed, read_notes
+from samebits.runfolder.notes import (
+    Cut,
+    Ended,
+    InEffect,
+    Journal,
+    Note,
+    Seeded,
+    Stopped,
+    Unseen,
+    Variable,
+    Witnessed,
+    read_notes,
+)
 
 
 def _whats(folder: Path) -> list[str]:
     return [note.what for note in read_notes(folder, Unseen)]
+
+
+def test_a_variable_is_known_by_its_value_which_is_not_noted() -> None:
+    """Another value has another digest, and so has the same value of another one."""
+    notes = [Variable.of(*one).to_json() for one in (("A", "secret"), ("A", "other"), ("B", "secret"), ("A", None))]
+
+    assert len({str(one) for one in notes}) == len(notes)
+    assert len({str(one).replace("'A'", "").replace("'B'", "") for one in notes}) == len(notes)
+    assert "secret" not in str(notes)
 
 
 def test_a_note_that_cannot_be_written_waits_for_the_next(tmp_path: Path) -> None:

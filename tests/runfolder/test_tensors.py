@@ -10,6 +10,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from samebits.agent.listening import unwrapped
+from samebits.base.errors import RecordingError
 from samebits.runfolder.tensors import bytes_of, read_tensors, write_tensors
 
 KNOWN = (
@@ -94,6 +95,24 @@ def test_what_the_official_library_writes_is_read(tmp_path: Path) -> None:
     own = read_tensors(tmp_path / "a.safetensors")
 
     assert (own["w"].dtype, own["w"].shape, own["w"].raw) == ("bfloat16", (2, 3), bits(some("bfloat16")))
+
+
+def test_a_conjugate_is_written_as_it_reads() -> None:
+    """A mark of torch: its memory is that of the other."""
+    tensor = torch.tensor([1 + 2j])
+
+    assert bytes_of(tensor.conj()) == bytes_of(torch.tensor([1 - 2j]))
+    assert bytes_of(tensor.conj().imag) == bytes_of(torch.tensor([-2.0]))
+
+
+def test_tensors_that_lie_over_each_other_are_damage(tmp_path: Path) -> None:
+    """As in a file that was edited: each begins where the one before ends."""
+    path = tmp_path / "a.safetensors"
+    write_tensors(path, [("a", torch.zeros(2)), ("b", torch.ones(2))])
+    path.write_bytes(path.read_bytes().replace(b"[8, 16]", b"[0, 8] "))
+
+    with pytest.raises(RecordingError, match="b is not where the header says"):
+        read_tensors(path)
 
 
 def test_tensors_are_kept_while_a_transform_is_at_work() -> None:

@@ -238,7 +238,21 @@ class Counter:
 
 
 VALUES = [
-    *(None, True, -3, 1 << 200, 0.1, float("inf"), -0.0, "text", b"bytes\x00", 2 + 3j, (1, (2, [3])), {1: "a", 2: "b"}),
+    *(
+        None,
+        True,
+        -3,
+        1 << 63,
+        1 << 200,
+        0.1,
+        float("inf"),
+        -0.0,
+        "text",
+        b"bytes\x00",
+        2 + 3j,
+        (1, (2, [3])),
+        {1: "a", 2: "b"},
+    ),
     *({"a": {(1, 2): 3.0}}, {3, 1}, torch.arange(3, dtype=torch.int16), np.float32(0.1), np.arange(6.0).reshape(2, 3)),
     *(torch.float16, torch.device("cpu"), torch.Size([1, 2]), np.zeros((0, 3)), {"<odd>": 1}, {}, []),
     {"a": [], "b": {}},

@@ -14,9 +14,8 @@ from samebits.against.interpreters import Interpreter, differing_packages, find_
 from samebits.against.operations import first_mismatch
 from samebits.against.verdict import Across, Crossing
 from samebits.base.errors import InterruptError, SamebitsError, UndecidedError, UsageError
-from samebits.checking.asking import BudgetSpentError
 from samebits.checking.plan import LOOK_SECONDS, LOOK_STEPS, CheckRequest
-from samebits.checking.pool import RunPool, divergence_of
+from samebits.checking.pool import BudgetSpentError, RunPool, divergence_of
 from samebits.checking.unjudgeable import why_unjudgeable
 from samebits.checking.verdict import DivergentRuns, Run, VerdictKind
 from samebits.comparison.runs import distance_at

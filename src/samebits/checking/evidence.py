@@ -9,7 +9,7 @@ Nothing is assumed about what else makes runs differ: a coin, a rare coin, one t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 # The share of checks that may call an innocent factor guilty, over all tests of a check together.
@@ -32,7 +32,7 @@ class Draw:
         result: what came out: runs with the same bits have the same one.
     """
 
-    shares: dict[str, float]
+    shares: Mapping[str, float]
     drawn: str
     result: Hashable
 

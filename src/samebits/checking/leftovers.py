@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from samebits.base.sites import shown_path
-from samebits.checking.asking import Asking
 from samebits.checking.evidence import LIMIT, Draw, chance_by_lot, limit_after
-from samebits.checking.treatments import Inquiry
+from samebits.checking.inquiry import Asking, Inquiry
+from samebits.checking.plan import stopping_after
 from samebits.checking.verdict import Cause, DivergentRuns, Evidence, Run
 from samebits.runfolder.notes import Carried
 from samebits.workspace.place import is_in
@@ -62,20 +62,18 @@ class LeftBehind:
     def _cause(self, own: Sequence[Carried]) -> Cause:
         first = own[0]
         ids = tuple(run.id for run in self.base), tuple(run.id for run in self.after)
+        words = next((run.facts.last_words for run in self.after if not run.succeeded), "")
         return Cause(
             FACTOR,
             first.asked,
             varies_between_runs=True,
             what=described(first, len({one.path for one in own})),
-            evidence=Evidence(*ids, len(self.after), self.chance, self.limit, last_words=self._last_words()),
+            evidence=Evidence(*ids, len(self.after), self.chance, self.limit, last_words=words),
             called=first.how,
             source=first.asked.source,
             others=tuple(dict.fromkeys(one.asked for one in own if one.asked.key != first.asked.key)),
             divergent=self.divergent,
         )
-
-    def _last_words(self) -> str:
-        return next((run.facts.last_words for run in self.after if not run.succeeded), "")
 
 
 def described(one: Carried, count: int = 1) -> str:
@@ -102,42 +100,37 @@ def left_behind(inquiry: Inquiry, base: Sequence[Run]) -> Asking[LeftBehind | No
         inquiry: the check.
         base: runs that agree, treated alike or nearly so; one of them was kept.
     """
-    kept = next((run for run in base if run.id == inquiry.left_by()), None)
+    kept = next((run for run in base if run.id == inquiry.pool.workspace.left_by), None)
     carried = [] if kept is None else inside(kept, inquiry.folder)
-    if kept is None or not carried or not inquiry.left():
+    if kept is None or not carried or not inquiry.left:
         return None
-    found = LeftBehind([kept, *(run for run in base if run is not kept)])
-    last = max(one.step for one in carried) + STEPS
     spec = replace(
-        kept.plan,
-        role=f"in what run {kept.id} left",
-        begins="left",
-        keeps=False,
-        follow=None,
-        along=None,
+        kept.plan, role=f"in what run {kept.id} left", begins="left", keeps=False, follow=None, along=None,
         look_seconds=None,
-    )
-    spec = replace(spec, stop_after=last if spec.stop_after is None else min(last, spec.stop_after))
+    )  # fmt: skip
+    spec = stopping_after(spec, max(one.step for one in carried) + STEPS)
     (after,) = yield [spec]
-    found.after.append(after)
+    others = [run for run in base if run is not kept]
     place = inquiry.compare(kept, after)
     if place is None:
-        return found
-    found.divergent = DivergentRuns(kept.id, after.id, place)
+        return LeftBehind([kept, *others], [after])
     # The others only say something about this place if they came to it.
-    found.base = [run for run in found.base if run.facts.stopped_after is None or run.steps > place.step]
+    others = [run for run in others if run.facts.stopped_after is None or run.steps > place.step]
+    divergent = DivergentRuns(kept.id, after.id, place)
+    found = LeftBehind([kept, *others], [after], divergent, limit=limit_after(inquiry.failures))
     own = replace(spec, role="in a folder of its own", begins=kept.plan.begins)
     draws = list[Draw]()
-    found.limit = limit_after(inquiry.failures)
-    while found.chance >= found.limit and inquiry.left():
-        lots = [inquiry.luck.choice([FACTOR, ""]) for _ in range(inquiry.room())]
+    while found.chance >= found.limit and inquiry.left:
+        lots = [inquiry.luck.choice([FACTOR, ""]) for _ in range(inquiry.room)]
         runs = yield [spec if lot else own for lot in lots]
         for lot, run in zip(lots, runs, strict=True):
             again = inquiry.compare(kept, run)
             if (again is not None and again.position) != (lot != "" and place.position):
                 inquiry.failures += 1
                 like = after if lot else kept
-                return replace(found, divergent=None, unsteady=_diverged(inquiry, like, run))
+                where = inquiry.compare(like, run)
+                found.unsteady = None if where is None else DivergentRuns(like.id, run.id, where)
+                return replace(found, divergent=None)
             (found.after if lot else found.base).append(run)
             draws.append(Draw({FACTOR: 0.5}, lot, lot))
         found.chance = chance_by_lot(FACTOR, draws, [""], (1.0,))
@@ -145,17 +138,11 @@ def left_behind(inquiry: Inquiry, base: Sequence[Run]) -> Asking[LeftBehind | No
     return found
 
 
-def _diverged(inquiry: Inquiry, a: Run, b: Run) -> DivergentRuns | None:
-    place = inquiry.compare(a, b)
-    return None if place is None else DivergentRuns(a.id, b.id, place)
-
-
 def _read(own: list[Carried], after: Run) -> list[Carried]:
     """The same; first the lines that read in the later run what was only asked for in the first one."""
-    paths = {one.path for one in own}
     wrote = {one.path: one.wrote for one in own}
     reading = [
-        replace(one, wrote=wrote[one.path]) for one in after.facts.carried if one.how == "read" and one.path in paths
+        replace(one, wrote=wrote[one.path]) for one in after.facts.carried if one.how == "read" and one.path in wrote
     ]
     return [*reading, *(one for one in own if one.asked.key not in {other.asked.key for other in reading})]
 
@@ -165,8 +152,11 @@ def _lines(inquiry: Inquiry, kept: Run, after: Run, carried: Sequence[Carried]) 
     lines: dict[tuple[str, int], list[Carried]] = {}
     for one in sorted(carried, key=lambda one: one.step):
         lines.setdefault(one.asked.key, []).append(one)
-    groups = _by_paths(list(lines.values()))
-    if len(groups) < 2 or inquiry.left() < len(groups):
+    by_paths: dict[frozenset[str], list[Carried]] = {}
+    for own in lines.values():  # those that ask for the same paths are asked about together
+        by_paths.setdefault(frozenset(one.path for one in own), []).extend(own)
+    groups = list(by_paths.values())
+    if len(groups) < 2 or inquiry.left < len(groups):
         return groups
     guilty = []
     for own in groups:
@@ -183,25 +173,16 @@ def _brought(one: Carried) -> str:
     return {"listed": one.written, "read": one.path}.get(one.how, f"{one.path}{os.sep}")
 
 
-def _by_paths(lines: Sequence[list[Carried]]) -> list[list[Carried]]:
-    """Lines that ask for the same paths are asked about together."""
-    found: dict[frozenset[str], list[Carried]] = {}
-    for own in lines:
-        found.setdefault(frozenset(one.path for one in own), []).extend(own)
-    return list(found.values())
-
-
 def first_run_effect(inquiry: Inquiry, first: Run) -> Asking[LeftBehind | None]:
     """Whether only the first run differs, which met no files of its own outside the folder: then these are suspected.
 
     Nobody takes them away, so no experiment can show it.
     """
     carried = outside(first, inquiry.folder)
-    if not carried or inquiry.left() < 2:
+    if not carried or inquiry.left < 2:
         return None
-    last = max(first.steps - 1, 0)
-    spec = replace(first.plan, role="left alone", look_seconds=None, stop_after=last, keeps=False)
-    others = [run for run in inquiry.made[1:] if not run.plan.named("varied")][:2]
+    spec = replace(first.plan, role="left alone", look_seconds=None, stop_after=max(first.steps - 1, 0), keeps=False)
+    others = [run for run in inquiry.first[1:] if not run.plan.named("varied")][:2]
     others += yield [spec] * (2 - len(others))
     a, b = others
     place = inquiry.compare(first, a)

@@ -7,16 +7,14 @@ each line has to be mended by itself (a listing, a clock), an innocent half cost
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from samebits.checking import plan as plans
-from samebits.checking.asking import Asking
 from samebits.checking.facts import Entry
+from samebits.checking.inquiry import Asking
 from samebits.checking.suspects import Suspect
 from samebits.factors.catalog import find
-from samebits.factors.context import SiteKey
-from samebits.runfolder.spec import RunSpec
 
 # Runs for telling the lines of one factor apart; what is left together then is named together.
 MOST_RUNS = 12
@@ -35,46 +33,43 @@ class GuiltyLine:
     company: tuple[Entry, ...] = ()
 
 
-def places_of(suspect: Suspect) -> list[GuiltyLine]:
+def unsearched_line(entries: Sequence[Entry]) -> list[GuiltyLine]:
     """What can be said without any further run: the first line, and all others as its company."""
-    entries = suspect.held.entries(suspect.name)
     return [GuiltyLine(entries[0], tuple(entries[1:]))] if entries else [GuiltyLine(None)]
 
 
-def guilty_places(suspect: Suspect) -> Asking[list[GuiltyLine]]:
+def guilty_lines(suspect: Suspect) -> Asking[list[GuiltyLine]]:
     """The lines to mend, the first one first."""
-    entries = suspect.held.entries(suspect.name)
-    if not entries:
-        return [GuiltyLine(None)]
-    search = _LineSearch(suspect)
-    if len(entries) == 1 and suspect.name not in suspect.held.base.facts.in_libraries:
-        return [GuiltyLine(entries[0])]
+    entries, search = suspect.baseline.entries(suspect.name), _LineSearch(suspect)
+    if not entries or (len(entries) == 1 and not search.is_in_libraries):
+        return unsearched_line(entries)
     if find(suspect.name).fixed_once:
         return (yield from search.first_of_each_script(entries))
-    return (yield from search.each_of(entries))
+    if not (yield from search.matter(entries)):
+        return [GuiltyLine(None, tuple(entries))]
+    return (yield from search.among(entries))
 
 
 class _LineSearch:
     def __init__(self, suspect: Suspect) -> None:
-        self.suspect, self.held = suspect, suspect.held
-        self.left = min(MOST_RUNS, self.held.inquiry.left())
+        self.name, self.baseline = suspect.name, suspect.baseline
+        self.left = min(MOST_RUNS, self.baseline.inquiry.left)
+        self.is_in_libraries = self.name in self.baseline.base.facts.in_libraries
 
     def first_of_each_script(self, entries: Sequence[Entry]) -> Asking[list[GuiltyLine]]:
         """A seed in one script cures nothing in another one that it starts."""
         scripts = list(dict.fromkeys(entry.script for entry in entries))
-        if len(scripts) == 1:
-            return [(yield from self.first_of(entries))]
         found: list[GuiltyLine] = []
         for script in scripts:
             own = [entry for entry in entries if entry.script == script]
-            if (yield from self._diverge(own)):
-                found.append((yield from self.first_of(own)))
+            if len(scripts) == 1 or (yield from self._diverge(own)):
+                found.append((yield from self._first_of(own)))
         return found or [GuiltyLine(None, tuple(entries))]
 
-    def first_of(self, entries: Sequence[Entry]) -> Asking[GuiltyLine]:
+    def _first_of(self, entries: Sequence[Entry]) -> Asking[GuiltyLine]:
         """The first line that matters: changing all lines up to it makes runs diverge, without it they agree."""
         low, high = 0, len(entries)
-        if not (yield from self._matter(entries)):
+        if not (yield from self.matter(entries)):
             return GuiltyLine(None, tuple(entries))
         while high - low > 1:
             # Most often the first line of all matters.
@@ -85,58 +80,32 @@ class _LineSearch:
                 low = middle
         return GuiltyLine(entries[high - 1], tuple(entries[high:]))
 
-    def each_of(self, entries: Sequence[Entry]) -> Asking[list[GuiltyLine]]:
-        """Every line that makes runs diverge by itself; lines of one function are separated last."""
-        if not (yield from self._matter(entries)):
-            return [GuiltyLine(None, tuple(entries))]
-        return (yield from self._among(list(entries), _by_function))
-
-    def _among(
-        self, entries: list[Entry], grouped: Callable[[list[Entry]], list[list[Entry]]]
-    ) -> Asking[list[GuiltyLine]]:
-        """These make runs diverge together: which do alone?"""
-        halves = grouped(entries)
-        if len(halves) < 2 and grouped is _by_function:
-            return (yield from self._among(entries, _in_halves))
-        if len(entries) == 1 or self.left < len(halves):
-            return [GuiltyLine(entries[0], tuple(entries[1:]))]
+    def among(self, entries: Sequence[Entry]) -> Asking[list[GuiltyLine]]:
+        """These make runs diverge together: which do alone? Lines of one function are separated last."""
+        functions: dict[tuple[str, str], list[Entry]] = {}
+        for entry in entries:
+            functions.setdefault((entry.site.path, entry.site.function), []).append(entry)
+        parts = list(functions.values()) if len(functions) > 1 else [[entry] for entry in entries]
+        middle = len(parts) // 2
+        halves = [[entry for part in half for entry in part] for half in (parts[:middle], parts[middle:])]
         guilty: list[list[Entry]] = []
-        for half in halves:
-            if (yield from self._diverge(half)):
-                guilty.append(half)
+        if len(entries) > 1 and self.left >= len(halves):
+            for half in halves:
+                if (yield from self._diverge(half)):
+                    guilty.append(half)
         if not guilty:  # only together
-            return [GuiltyLine(entries[0], tuple(entries[1:]))]
+            return unsearched_line(entries)
         found: list[GuiltyLine] = []
         for half in guilty:
-            found += yield from self._among(half, grouped)
+            found += yield from self.among(half)
         return found
 
-    def _matter(self, entries: Sequence[Entry]) -> Asking[bool]:
+    def matter(self, entries: Sequence[Entry]) -> Asking[bool]:
         """Whether the user's lines make runs diverge, and not what libraries do by themselves."""
-        if self.suspect.name not in self.held.base.facts.in_libraries:
-            return True
-        return (yield from self._diverge(entries))
+        return not self.is_in_libraries or (yield from self._diverge(entries))
 
     def _diverge(self, entries: Sequence[Entry]) -> Asking[bool]:
         self.left -= 1
-        runs = yield from self.held.inquiry.runs_of([self._plan([entry.site.key for entry in entries])])
-        return self.held.differ(self.held.base, runs[0]) is not None
-
-    def _plan(self, keys: Sequence[SiteKey]) -> RunSpec:
-        return plans.sites_released_run(self.held.spare, self.suspect.name, keys)
-
-
-def _in_halves(entries: list[Entry]) -> list[list[Entry]]:
-    middle = len(entries) // 2
-    return [half for half in (entries[:middle], entries[middle:]) if half]
-
-
-def _by_function(entries: list[Entry]) -> list[list[Entry]]:
-    """Halves of the functions in which the lines stand; one group where there is one function."""
-    functions: dict[tuple[str, str], list[Entry]] = {}
-    for entry in entries:
-        functions.setdefault((entry.site.path, entry.site.function), []).append(entry)
-    groups = list(functions.values())
-    middle = len(groups) // 2
-    halves = ([entry for group in part for entry in group] for part in (groups[:middle], groups[middle:]))
-    return [half for half in halves if half]
+        spec = plans.sites_released_run(self.baseline.spare, self.name, [entry.site.key for entry in entries])
+        (run,) = yield from self.baseline.inquiry.runs_of([spec])
+        return self.baseline.differ(self.baseline.base, run) is not None

@@ -1,14 +1,19 @@
-"""What a check is asked to do, and the first runs that follow from it. Plain data; nothing is run here."""
+"""What a check is asked to do, and the runs that it may take. Plain data; nothing is run here."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from samebits.base.errors import UsageError
-from samebits.factors.catalog import CATALOG, in_order
-from samebits.factors.context import Setting
-from samebits.launch.command import Command
+from samebits.checking.verdict import Run
+from samebits.factors.catalog import CATALOG, find, in_order
+from samebits.factors.context import Setting, SiteKey
+from samebits.factors.pinning import settings_from
+from samebits.launch.command import Command, parse_command
+from samebits.launch.config import Config
+from samebits.launch.machine import cores
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.workspace import Isolation
 
@@ -20,7 +25,8 @@ LOOK_SECONDS, LOOK_STEPS = 3.0, 20
 # What is released takes its second other value: the first one was used by the varied run, and may have changed nothing.
 RELEASED = 2
 CONTROL, VARIED = "control", "varied"
-REMEDY = "remedy"
+# Where nobody says how many go on side by side.
+MOST_UNASKED = 2
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,11 @@ class CheckRequest:
     def last_step(self) -> int | None:
         return None if self.max_steps is None else self.max_steps - 1
 
+    @property
+    def controls(self) -> int:
+        """How many of the first runs are left alone."""
+        return 1 if self.runs == 2 else 2
+
     def base(self, role: str) -> RunSpec:
         """A run in which nothing is treated but what the user pinned."""
         return RunSpec(role, dict(self.pins), self.seed, stop_after=self.last_step, begins="prepared")
@@ -107,8 +118,38 @@ class CheckRequest:
 
     def pinnable(self) -> list[str]:
         """The factors held still to find a cause: those that move by themselves, and those that are varied here."""
-        moving = [factor.name for factor in CATALOG if factor.varies_between_runs and not factor.by_folder]
-        return [name for name in in_order([*moving, *self.varied]) if name not in self.pins]
+        return [name for name in in_order([*moving_factors(), *self.varied]) if name not in self.pins]
+
+
+def check_request(words: Sequence[str], config: Config, **options: Any) -> CheckRequest:
+    """The check of a command; what is left open, None or empty, is taken from `[tool.samebits]`, then from samebits.
+
+    Args:
+        words: the command.
+        config: what is configured.
+        options: as in `CheckRequest`; but `pins` each `NAME` or `NAME=VALUE`, and `jobs` also `auto`, as many as fit.
+
+    Raises:
+        UsageError: what was asked for makes no sense together.
+    """
+    own = config.filling(options)
+    jobs = own.pop("jobs", None)
+    most = cores() if jobs == "auto" else min(cores(), MOST_UNASKED)
+    own |= {"command": parse_command(words), "pins": settings_from(own.get("pins", ()))}
+    own |= {"vary": tuple(in_order([find(name).name for name in own.get("vary", ())]))}
+    is_given = isinstance(jobs, int)
+    request = CheckRequest(**own, jobs=jobs if is_given else most, as_fits=not is_given)
+    if request.all_origins and request.level != "op":
+        raise UsageError("--all names operations", "add --level op")
+    return request
+
+
+def moving_factors() -> list[str]:
+    """The factors that move by themselves from run to run."""
+    return [factor.name for factor in CATALOG if factor.varies_between_runs and not factor.by_folder]
+
+
+# ---- the runs of a check
 
 
 def look_run(request: CheckRequest) -> RunSpec:
@@ -118,11 +159,8 @@ def look_run(request: CheckRequest) -> RunSpec:
 
 def first_runs(request: CheckRequest) -> list[RunSpec]:
     """Control, control again, and the rest varied, each with other values."""
-    controls = [replace(request.base(CONTROL), keeps=True), request.base("control again")]
-    if request.runs == 2:
-        controls = controls[:1]
-    varied = [varied_run(request, variant) for variant in range(1, request.runs - len(controls) + 1)]
-    return [*controls, *varied]
+    controls = [replace(request.base(CONTROL), keeps=True), request.base("control again")][: request.controls]
+    return [*controls, *(varied_run(request, variant) for variant in range(1, request.runs - request.controls + 1))]
 
 
 def varied_run(request: CheckRequest, variant: int = 1, leave: Iterable[str] = ()) -> RunSpec:
@@ -131,57 +169,63 @@ def varied_run(request: CheckRequest, variant: int = 1, leave: Iterable[str] = (
     return request.base(VARIED).with_settings({name: Setting("varied", variant=variant) for name in chosen})
 
 
-def pinned_run(request: CheckRequest, names: Iterable[str], stop_after: int | None) -> RunSpec:
-    """These factors held still and watched, besides those that the user pinned."""
-    pinned = {name: Setting("pinned") for name in names}
-    last = request.last_step if stop_after is None else _earlier(request.last_step, stop_after)
-    settings = {**pinned, **request.pins}
-    return RunSpec("pinned", settings, request.seed, witness=True, stop_after=last, begins="prepared")
+def pinned_run(request: CheckRequest, names: Iterable[str], last: int | None) -> RunSpec:
+    """These factors held still and watched, besides those that the user pinned; ended after the step `last`."""
+    plan = replace(request.base("pinned"), settings={**_pinned(names), **request.pins}, witness=True)
+    return stopping_after(plan, last)
 
 
 def released_run(pinned: RunSpec, names: Sequence[str], variant: int) -> RunSpec:
     """The pinned run with some factors changed on purpose, in the same way each time."""
     plan = pinned.with_settings({name: Setting("varied", variant=variant, steady=True) for name in names})
-    return _named(plan, f"{_together(names)} released")
+    return replace(plan, role=f"{_together(names)} released")
 
 
 def natural_run(pinned: RunSpec, names: Sequence[str]) -> RunSpec:
     """The pinned run with some factors left alone, for those whose settings have bits of their own."""
-    return _named(pinned.with_settings({name: Setting() for name in names}), f"{_together(names)} left alone")
+    plan = pinned.with_settings({name: Setting() for name in names})
+    return replace(plan, role=f"{_together(names)} left alone")
 
 
 def _together(names: Sequence[str]) -> str:
     return " and ".join(names) if len(names) < 3 else f"{len(names)} factors"
 
 
-def sites_released_run(pinned: RunSpec, factor: str, sites: Iterable[tuple[str, int]]) -> RunSpec:
+def sites_released_run(pinned: RunSpec, factor: str, sites: Iterable[SiteKey]) -> RunSpec:
     """The pinned run with one factor changed at some call sites only."""
-    held = pinned.settings[factor]
-    chosen = tuple(sites)
-    plan = pinned.with_settings({factor: Setting("pinned", held.value, variant=RELEASED, released=chosen)})
+    held, chosen = pinned.settings[factor], tuple(sites)
     where = f"line {chosen[0][1]}" if len(chosen) == 1 else f"{len(chosen)} lines"
-    return _named(plan, f"{factor} released at {where}")
+    plan = pinned.with_settings({factor: Setting("pinned", held.value, variant=RELEASED, released=chosen)})
+    return replace(plan, role=f"{factor} released at {where}")
 
 
-def remedy_run(request: CheckRequest, pins: Iterable[str], *, stop_after: int | None = None) -> RunSpec:
+def remedy_run(request: CheckRequest, pins: Iterable[str], last: int | None = None) -> RunSpec:
     """These pins and nothing else."""
-    held = {name: Setting("pinned") for name in pins}
-    plan = replace(_named(request.base("").with_settings(held), REMEDY), keeps=stop_after is None)
-    return plan if stop_after is None else replace(plan, stop_after=_earlier(plan.stop_after, stop_after))
+    plan = replace(request.base("remedy").with_settings(_pinned(pins)), keeps=last is None)
+    return stopping_after(plan, last)
 
 
-def remedy_varied_run(
-    request: CheckRequest, pins: Iterable[str], *, variant: int = 1, stop_after: int | None = None
-) -> RunSpec:
+def remedy_varied_run(request: CheckRequest, pins: Iterable[str], last: int | None = None) -> RunSpec:
     """These pins, what then no longer matters changed on purpose, and everything else varied."""
     held = {name: Setting("pinned", probed=True) for name in pins}
-    plan = _named(varied_run(request, variant, leave=held).with_settings(held), "remedy, rest varied")
-    return plan if stop_after is None else replace(plan, stop_after=_earlier(plan.stop_after, stop_after))
+    plan = varied_run(request, leave=held).with_settings(held)
+    return stopping_after(replace(plan, role="remedy, rest varied"), last)
 
 
-def _earlier(own: int | None, step: int) -> int:
-    return step if own is None else min(own, step)
+def _pinned(names: Iterable[str]) -> dict[str, Setting]:
+    return {name: Setting("pinned") for name in names}
 
 
-def _named(plan: RunSpec, role: str) -> RunSpec:
-    return replace(plan, role=role)
+# ---- when a run ends
+
+
+def stopping_after(plan: RunSpec, step: int | None) -> RunSpec:
+    """The same run, ended after `step` at the latest."""
+    if step is None:
+        return plan
+    return replace(plan, stop_after=step if plan.stop_after is None else min(step, plan.stop_after))
+
+
+def following(plan: RunSpec, known: Run | None) -> RunSpec:
+    """The same run, ended soon after it diverges from one that is known."""
+    return plan if known is None or not known.succeeded else replace(plan, follow=str(known.path))

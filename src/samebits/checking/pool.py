@@ -14,10 +14,8 @@ from pathlib import Path
 
 from samebits.base.errors import SamebitsError
 from samebits.checking import unjudgeable
-from samebits.checking.asking import BudgetSpentError
 from samebits.checking.facts import read_facts
 from samebits.checking.plan import CheckRequest
-from samebits.checking.treatments import ended
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence, first_divergence
 from samebits.comparison.products import Products, Unlike, read_products, unlike
@@ -44,6 +42,19 @@ APART_SECONDS, APART_SHARE = 5.5, 0.1
 Job = tuple[int, RunSpec]
 Watch = Callable[[int, RunSpec, "Outcome | None", Path], None]
 AtEnd = Callable[[Outcome, Place], None]
+
+
+class BudgetSpentError(Exception):
+    """No further run will be made; raised where a decision waits for its runs.
+
+    Args:
+        signal: that ended the check; None where no run is left of `--max-runs`.
+        trouble: why what the last runs recorded is no evidence, which is our failure.
+    """
+
+    def __init__(self, signal: int | None = None, trouble: SamebitsError | None = None) -> None:
+        super().__init__(signal)
+        self.signal, self.trouble = signal, trouble
 
 
 class RunPool:
@@ -365,7 +376,7 @@ def divergence_of(a: Run, b: Run, *, in_trained: bool = False, across: bool = Fa
         failed, other = (b, a) if a.succeeded else (a, b)
         last = other.facts.stopped_after
         if last is None or failed.steps <= last:
-            return Divergence(failed.steps, "outcome", ending=ended(failed))
+            return Divergence(failed.steps, "outcome", ending=failed.failure)
         # What failed later than the other was ended says nothing about both.
         return place if place is None or place.step <= last else None
     return place
@@ -377,3 +388,33 @@ def _steps_of(recordings: Sequence[Recording]) -> int:
     for one in recordings:
         last[one.rank] = max(one.steps, last.get(one.rank, 0))
     return min(last.values(), default=0)
+
+
+class Patience:
+    """Says once that a first run has not come to a training step for long; all else it passes on.
+
+    Args:
+        announce: called with the note.
+        watch: called whenever this is.
+    """
+
+    def __init__(self, announce: Callable[[str], None], watch: Watch | None = None, seconds: float = 60.0) -> None:
+        self._announce, self._watch, self._seconds = announce, watch, seconds
+        self._began: float | None = None
+        self._is_over = False
+
+    def watch(self, number: int, plan: RunSpec, outcome: Outcome | None, path: Path) -> None:
+        if self._watch is not None:
+            self._watch(number, plan, outcome, path)
+        if self._is_over:
+            return
+        now = time.monotonic()
+        self._began = now if self._began is None else self._began
+        # A recording is begun with the first step.
+        self._is_over = number > 1 or outcome is not None or RunFolder(path).is_recorded
+        if not self._is_over and now - self._began >= self._seconds:
+            self._is_over = True
+            self._announce(
+                f"note: no training step after {self._seconds:.0f} s; the check waits for it, --timeout S ends a run "
+                "after S seconds, and Ctrl-C ends the check"
+            )

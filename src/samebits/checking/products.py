@@ -1,36 +1,130 @@
-"""Where two runs have made something else, as a place of divergence."""
+"""What runs have made, where all that was recorded of them agrees.
+
+    made      the leaves that differ all the same
+    held      of those, what agrees with the clock and the process ids held still, and the rest varied, follows them
+    changed   unless a generator gets another seed when nothing but these is changed
+
+What follows them is left out, and said; nothing else is. The rest is a divergence like any other, to be explained by
+experiment; what cannot be explained stays undecided.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
 
 from samebits.base.sites import shown_path
-from samebits.checking.verdict import Run
-from samebits.comparison.contents import is_digest
-from samebits.comparison.locate import Divergence, Which
-from samebits.comparison.products import PRINTED, Unlike
+from samebits.checking import plan as plans
+from samebits.checking.inquiry import Asking, Inquiry, product_divergence
+from samebits.checking.verdict import DivergentRuns, Run
+from samebits.comparison.products import PRINTED, Key, Unlike
+from samebits.factors.catalog import in_order
+from samebits.factors.context import Setting
+from samebits.runfolder.spec import RunSpec
+
+# What is harmless in a file; by what a leaf is shown to follow it.
+HARMLESS = ("clock", "process-id")
+ROLES = "clock held", "clock held, rest varied", "clock changed"
+MOST_NAMED = 3
+
+Apart = tuple[Run, Run, Sequence[Unlike]]
 
 
-def place_of(a: Run, b: Run, found: Sequence[Unlike]) -> Divergence | None:
-    """Where two runs have made something else; None where nothing was found."""
+@dataclass(frozen=True)
+class ProductComparison:
+    """What is known of what the runs have made.
+
+    Attributes:
+        at: two runs that made something else, and what; None where nothing is left that differs.
+        follows: leaves that follow the clock or the process.
+        held: the runs that have shown it, in which these agree.
+    """
+
+    at: DivergentRuns | None = None
+    follows: tuple[Key, ...] = ()
+    held: tuple[int, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """What is left out, and why, as a clause; empty where nothing is."""
+        if not self.follows:
+            return ""
+        files = dict.fromkeys(shown_path(file) if file != PRINTED else file for file, _ in self.follows)
+        more = f" and {len(files) - MOST_NAMED} more files" if len(files) > MOST_NAMED else ""
+        runs = " and ".join(map(str, self.held))
+        leaf = "one leaf follows" if len(self.follows) == 1 else f"{len(self.follows)} leaves follow"
+        where = f"{', '.join([*files][:MOST_NAMED])}{more}"
+        return f"left out of {where}: {leaf} the clock or the process, held still in runs {runs}, which agree"
+
+
+def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str] = ()) -> Asking[ProductComparison]:
+    """Whether runs that agree in all that was recorded have made the same.
+
+    Args:
+        inquiry: the check.
+        runs: they agree as far as they went; those that are left alone come first.
+        pins: held in all of them.
+    """
+    # The first run may have been a look that was ended in the middle.
+    own = max(([run for run in runs if inquiry.may_compare(one, run)] for one in runs), key=len, default=[])
+    found = [(a, b, apart) for a, b in combinations(own, 2) if (apart := inquiry.pool.unlike(a, b))]
     if not found:
-        return None
-    first = found[0]
-    name = f"{_file(a, first)}: {first.key[1]}" if first.key[1] else _file(a, first)
-    if first.a is None or first.b is None:
-        only: Which = "second" if first.a is None else "first"
-        return Divergence(a.steps, "product", name, differing=len(found), only_in=only)
-    return Divergence(a.steps, "product", name, differing=len(found), ending=_apart(first.a, first.b))
+        return ProductComparison()
+    inquiry.explained = moving = _keys(found)
+    names = [name for name in HARMLESS if name not in inquiry.request.pins and name not in pins]
+    if not names or inquiry.left < len(ROLES):
+        return ProductComparison(_place(found, moving))
+    held, again, other = yield from inquiry.runs_of(_plans(inquiry, pins, names))
+    is_shown = all(
+        inquiry.may_compare(held, one) and inquiry.pool.compare_trained(held, one) is None for one in (again, other)
+    )
+    entering = {*other.facts.in_libraries, *(name for name, lines in other.facts.entries.items() if lines)}
+    if not is_shown or entering.isdisjoint(names) or _is_seeded_otherwise(held, again, other):
+        return ProductComparison(_place(found, moving))
+    still = [(held, again, inquiry.pool.unlike(held, again))]
+    inquiry.explained = differing = _keys(still)
+    # What only the held runs have otherwise is shown by them.
+    place = _place(found, differing) or _place(still, differing)
+    return ProductComparison(place, tuple(sorted(moving - differing)), (held.id, again.id))
 
 
-def _file(run: Run, one: Unlike) -> str:
-    """The file, with the line that wrote it where that is known."""
-    if not one.path:
-        return PRINTED
-    site = run.facts.wrote.get(one.path)
-    return shown_path(one.path) if site is None else f"{shown_path(one.path)} ({site.place})"
+def _plans(inquiry: Inquiry, pins: Sequence[str], names: Sequence[str]) -> list[RunSpec]:
+    """Held still; held still and the rest varied; and nothing but these changed on purpose."""
+    request, kept = inquiry.request, (*pins, *names)
+    pinned = {name: Setting("pinned") for name in kept}
+    moved = {name: Setting("varied", variant=plans.RELEASED, steady=True) for name in names}
+    alone = request.base("").with_settings(pinned)
+    varied = plans.varied_run(request, leave=kept).with_settings(pinned)
+    wanted = alone, varied, alone.with_settings(moved)
+    return [replace(plan, role=role, witness=True) for role, plan in zip(ROLES, wanted, strict=True)]
 
 
-def _apart(a: str, b: str) -> str:
-    # Digests say no more than that they differ.
-    return "" if is_digest(a) or is_digest(b) else f"{a} and {b}"
+def _keys(found: Sequence[Apart]) -> frozenset[Key]:
+    return frozenset(one.key for _, _, apart in found for one in apart)
+
+
+def _place(found: Sequence[Apart], keys: frozenset[Key]) -> DivergentRuns | None:
+    """The first pair that differs in one of these leaves: of those left alone, if any does."""
+    for a, b, apart in sorted(found, key=lambda one: bool(one[1].plan.named("varied"))):
+        place = product_divergence(a, b, [one for one in apart if one.key in keys])
+        if place is not None:
+            return DivergentRuns(a.id, b.id, place, varied=tuple(in_order(b.plan.named("varied"))))
+    return None
+
+
+def _is_seeded_otherwise(held: Run, again: Run, other: Run) -> bool:
+    """Whether what is drawn may be drawn from other seeds: then what differs need not be a time.
+
+    A line that seeds otherwise with the clock held, too, as workers of a pool do that take jobs in any order, says
+    nothing of the clock: what depends on such seeds does not agree there.
+    """
+    before, after, now = map(_seeds, (held, again, other))
+    return any(before.get(site) == after.get(site) != now.get(site) for site in {*before, *after, *now})
+
+
+def _seeds(run: Run) -> dict[object, set[str]]:
+    found: dict[object, set[str]] = {}
+    for call in run.facts.seeds:
+        found.setdefault(call.site.key, set()).add(call.value)
+    return found

@@ -1,6 +1,6 @@
 """Why runs diverge: everything is held still, then one factor at a time is let go, as often as it takes to be sure.
 
-    held        everything that can move is pinned
+    baseline    everything that can move is pinned
     released    one factor changed on purpose, always in the same way; factors that choose algorithms are left alone
     remedy      the causes known so far pinned, and nothing else
 
@@ -12,23 +12,23 @@ alike and diverge all the same end the search there: from that place on no facto
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, log2
 
 from samebits.checking import plan as plans
-from samebits.checking.asking import Asking
 from samebits.checking.evidence import RATES, Draw, chance_by_lot, limit_after
-from samebits.checking.first import following
-from samebits.checking.held import Held
-from samebits.checking.suspects import Lineup, Suspect
-from samebits.checking.treatments import Inquiry
+from samebits.checking.inquiry import Asking, Inquiry
+from samebits.checking.suspects import Baseline, Lineup, Suspect
 from samebits.checking.verdict import DivergentRuns, Evidence, Run
 from samebits.factors.catalog import in_order
 from samebits.runfolder.spec import RunSpec
 
 # A race that shows rarely would be followed for ever: after so many lots it stays suspected.
 MOST_DRAWS = 24
+
+# The chances with which factors were to be released, which one was, and the run.
+Lot = tuple[Mapping[str, float], str, Run]
 
 
 @dataclass
@@ -37,19 +37,19 @@ class RemedyTrial:
 
     Attributes:
         pins: it consists of.
+        last_step: of runs that went to the end.
         alike: runs with it and nothing else.
         varied: those in which the rest was varied.
-        whole: those that went to the end, one of each sort, the varied one last.
-        is_base: its runs have the bits of the held runs, so they count as such.
+        is_base: its runs have the bits of the baseline, so they count as such.
         holds: it cures the divergence it was tried for; None while that is not known.
         later: where its runs diverge all the same.
         failure: which run failed with it.
     """
 
     pins: tuple[str, ...]
+    last_step: int | None
     alike: list[Run] = field(default_factory=list)
     varied: list[Run] = field(default_factory=list)
-    whole: list[Run] = field(default_factory=list)
     is_base: bool = False
     holds: bool | None = None
     later: DivergentRuns | None = None
@@ -60,9 +60,14 @@ class RemedyTrial:
         """All of them."""
         return [*self.alike, *self.varied]
 
+    @property
+    def whole(self) -> list[Run]:
+        """Those that went to the end, varied ones last."""
+        return [run for run in self.runs if run.plan.stop_after == self.last_step]
+
 
 class Round:
-    """Experiments around one base, until a remedy is shown to hold.
+    """Experiments around one baseline, until a remedy is shown to hold.
 
     Args:
         inquiry: the check.
@@ -71,7 +76,7 @@ class Round:
         before: the round whose remedy does not hold there.
 
     Attributes:
-        held: runs with everything pinned.
+        baseline: runs with everything pinned.
         lineup: of the suspects.
         accused: those that stood so far.
         trials: remedies, the last one the best.
@@ -80,19 +85,19 @@ class Round:
 
     def __init__(self, inquiry: Inquiry, at: DivergentRuns, suspects: Collection[str], before: Round | None) -> None:
         self.inquiry, self.at = inquiry, at
-        self.held = Held(inquiry, at)
+        self.baseline = Baseline(inquiry, at)
         self.accused: list[Suspect] = []
-        self._draws: list[tuple[dict[str, float], str, Run]] = []
+        self._lots: list[Lot] = []
         if before is not None:
             # Who was found before is tested together with who is found now.
-            self.accused, before.accused, self._draws = before.accused, [], before._draws
-        self.lineup = Lineup(self.held, suspects, [one.name for one in self.accused])
+            self.accused, before.accused, self._lots = before.accused, [], before._lots
+        self.lineup = Lineup(self.baseline, suspects, [one.name for one in self.accused])
         self.trials: list[RemedyTrial] = []
         self.failure = ""
 
     def begin(self) -> Asking[None]:
         """Everything held still, and the suspects put in order."""
-        self.failure = yield from self.held.begin()
+        self.failure = yield from self.baseline.begin()
         if not self.failure:
             self.lineup.begin()
 
@@ -105,9 +110,9 @@ class Round:
                 self.accused.append(suspect)
             pins = tuple(in_order([one.name for one in self.accused]))
             if self.accused != before and pins not in [one.pins for one in self.trials]:
-                self.trials.append(RemedyTrial(pins))
+                self.trials.append(RemedyTrial(pins, self.inquiry.request.last_step))
                 yield from self._try(self.trials[-1], is_varied=True)
-                yield from self._hold_again()
+                yield from self._pin_again()
             if self.trials and not self.lineup.is_anyone_likely:
                 yield from self._settle(self.trials[-1])
             if suspect is None or (self._remedied is not None and self._remedied.later is None):
@@ -115,30 +120,31 @@ class Round:
             if suspect is None or self._remedied is not None:
                 return self._remedied
 
-    def _hold_again(self) -> Asking[None]:
-        """Where three remedies did not hold: do held runs agree at all? Else any factor seems to make them diverge."""
-        if len(self.held.runs) > 1 or len(self.trials) < 3 or self.trials[-1].is_base:
-            return
-        limit = self.held.limit()
-        (run,) = yield from self.inquiry.runs_of([self.held.spare])
-        self.held.add(run)
-        if self.held.limit() != limit:
-            self._start_again()
-
     @property
     def _remedied(self) -> RemedyTrial | None:
         return self.trials[-1] if self.trials and self.trials[-1].holds else None
+
+    def _pin_again(self) -> Asking[None]:
+        """Where three remedies did not hold: does the baseline agree at all? Else any factor seems to matter."""
+        if len(self.baseline.runs) > 1 or len(self.trials) < 3 or self.trials[-1].is_base:
+            return
+        limit = self.baseline.limit
+        (run,) = yield from self.inquiry.runs_of([self.baseline.spare])
+        self.baseline.add(run)
+        if self.baseline.limit != limit:
+            self._start_again()
 
     def show(self) -> Asking[bool]:
         """Whether the remedy tried last holds: shown by whole runs, unless it is known what comes after."""
         trial = self.trials[-1]
         if trial.later is None:
-            shown = {_is_varied(run.plan) for run in trial.whole}
-            for batch in self.inquiry.batches([self._remedy(trial, one) for one in (False, True) if one not in shown]):
+            shown = [any(run in trial.whole for run in own) for own in (trial.alike, trial.varied)]
+            for batch in self.inquiry.batches([is_varied for is_varied in (False, True) if not shown[is_varied]]):
                 known = trial.whole[0] if trial.whole else None
-                runs = yield from self.inquiry.runs_of([following(plan, known) for plan in batch])
-                for run in runs:
-                    self._take(trial, run)
+                specs = [plans.following(self._remedy(trial, is_varied), known) for is_varied in batch]
+                runs = yield from self.inquiry.runs_of(specs)
+                for is_varied, run in zip(batch, runs, strict=True):
+                    self._take(trial, run, is_varied)
                 if not trial.holds:
                     return False
         return True
@@ -147,35 +153,29 @@ class Round:
 
     def evidence(self, suspect: Suspect) -> Evidence:
         """The runs that speak about a suspect, and what they prove together."""
-        base = self.base_runs()
+        more = [run for trial in self.trials if trial.is_base for run in trial.runs]
+        base = [run for run in more if self.baseline.differ(self.baseline.base, run) is None]
         chance, limit = suspect.proven or (self._chance(suspect), limit_after(self.inquiry.failures))
         return Evidence(
-            tuple(run.id for run in base),
+            tuple(run.id for run in [*self.baseline.runs, *base]),
             tuple(run.id for run in suspect.runs),
             suspect.strays,
             chance,
             limit,
             suspect.is_left_alone,
-            suspect.runs[0].facts.last_words if suspect.place.stream == "outcome" else "",
+            suspect.runs[0].facts.last_words if suspect.divergent.divergence.stream == "outcome" else "",
         )
 
     def _chance(self, suspect: Suspect) -> float:
-        if not suspect.is_left_alone:
-            draws = [Draw(shares, drawn, drawn == suspect.name) for shares, drawn, _ in self._draws]
-            return chance_by_lot(suspect.name, draws, [False], (1.0,))
-        results = {run.id: number for number, own in enumerate(suspect.held.classes(suspect.runs)) for run in own}
-        draws = [Draw(shares, drawn, results.get(run.id)) for shares, drawn, run in self._draws]
-        return chance_by_lot(suspect.name, draws, sorted(set(results.values())), RATES)
-
-    def base_runs(self) -> list[Run]:
-        """Held runs, and those with a remedy that have the same bits, up to the divergent step."""
-        more = [run for trial in self.trials if trial.is_base for run in trial.runs]
-        return [*self.held.runs, *(run for run in more if self.held.differ(self.held.base, run) is None)]
+        if suspect.is_left_alone:
+            return chance_of_scatter(suspect.name, self._lots, suspect.baseline.classes(suspect.runs))
+        draws = [Draw(shares, drawn, drawn == suspect.name) for shares, drawn, _ in self._lots]
+        return chance_by_lot(suspect.name, draws, [False], (1.0,))
 
     def _confirm(self) -> Asking[None]:
         """Draw by lot until all suspects are guilty, or it has come to nothing."""
-        while (doubtful := self._doubtful()) and not self.held.is_hopeless():
-            yield from self._drawn(doubtful, min(self._lacking(doubtful), self.inquiry.room()))
+        while (doubtful := self._doubtful()) and not self.baseline.is_hopeless:
+            yield from self._drawn(doubtful, min(self._lacking(doubtful), self.inquiry.room))
         if any(one.proven is None for one in self.accused):
             self.inquiry.failures += 1
 
@@ -189,45 +189,42 @@ class Round:
             own = self.evidence(one)
             if one.proven is None and own.is_enough:
                 one.proven = own.chance, own.limit
-        drawn = [name for shares, _, _ in self._draws for name in shares]
+        drawn = [name for shares, _, _ in self._lots for name in shares]
         return [one for one in self.accused if one.proven is None and drawn.count(one.name) < MOST_DRAWS]
 
     def _drawn(self, suspects: Sequence[Suspect], count: int, beside: Sequence[RunSpec] = ()) -> Asking[list[Run]]:
         """So many runs by lot, and others beside them, which are returned."""
         shares = {one.name: 1 / (len(suspects) + 1) for one in suspects}
         lots = [self.inquiry.luck.choice([None, *suspects]) for _ in range(count)]
-        limit, is_surprise = self.held.limit(), False
-        wanted = [self._unreleased() if one is None else one.plan for one in lots]
+        limit, is_surprise = self.baseline.limit, False
+        # Where no suspect is released, a remedy's run serves where one is needed anyway, and nothing is varied.
+        trial = self.trials[-1] if self.trials else None
+        serves = trial if trial and trial.is_base and trial.varied and not trial.alike and self._is_alike else None
+        plain = self._remedy(serves, False, is_short=self.inquiry.is_long) if serves else self.baseline.spare
+        wanted = [plain if one is None else one.plan for one in lots]
         runs = yield from self.inquiry.runs_of([*beside, *wanted])
         for one, run in zip(lots, runs[len(beside) :], strict=True):
-            self._draws.append((shares, "" if one is None else one.name, run))
+            self._lots.append((shares, "" if one is None else one.name, run))
             if one is not None:
                 one.runs.append(run)
                 if not one.is_left_alone:
-                    one.held.doubt(one.runs[0], run)
-            elif run.plan.role == plans.REMEDY:
-                self._take(self.trials[-1], run)
-                is_surprise |= self.held.differ(self.held.base, run) is not None
+                    one.baseline.doubt(one.runs[0], run)
+            elif serves:
+                self._take(serves, run, is_varied=False)
+                is_surprise |= self.baseline.differ(self.baseline.base, run) is not None
             else:
-                self.held.add(run)
-        if is_surprise or self.held.limit() != limit:
+                self.baseline.add(run)
+        if is_surprise or self.baseline.limit != limit:
             self._start_again()
         return list(runs[: len(beside)])
 
     def _start_again(self) -> None:
         """What was drawn so far came to nothing: who still stands has to be tested anew, and more sharply."""
         self.inquiry.failures += 1
-        self._draws.clear()
+        self._lots.clear()
         fallen = {one.name for one in self.accused if not one.stands}
         self.accused = [one for one in self.accused if one.name not in fallen]
         self.trials = [one for one in self.trials if not fallen.intersection(one.pins)]
-
-    def _unreleased(self) -> RunSpec:
-        """A run in which no suspect is released: the remedy's where one is needed anyway, and nothing is varied."""
-        trial = self.trials[-1] if self.trials else None
-        if trial is not None and trial.is_base and trial.varied and not trial.alike and self._is_alike():
-            return self._remedy(trial, False, is_short=self.inquiry.is_long)
-        return self.held.spare
 
     # ---- the remedy
 
@@ -235,12 +232,12 @@ class Round:
         """One run with a remedy, and what else may go on beside it."""
         plan = self._remedy(trial, is_varied, is_short=self.inquiry.is_long)
         doubtful = self._doubtful()
-        runs = yield from self._drawn(doubtful, min(self._lacking(doubtful), self.inquiry.room() - 1), [plan])
-        self._take(trial, runs[0])
+        (run,) = yield from self._drawn(doubtful, min(self._lacking(doubtful), self.inquiry.room - 1), [plan])
+        self._take(trial, run, is_varied)
 
     def _settle(self, trial: RemedyTrial) -> Asking[None]:
-        """What a remedy does with nothing else treated, where it does not do what held runs do with the rest varied."""
-        most = 2 if self._is_alike() else 1
+        """What a remedy does with nothing else treated, where it does not do what the baseline does with all varied."""
+        most = 2 if self._is_alike else 1
         while trial in self.trials and len(trial.alike) < most and self._is_open(trial):
             yield from self._try(trial, is_varied=False)
 
@@ -248,52 +245,51 @@ class Round:
         """Whether it is not known if it holds, or what comes later."""
         if trial.holds is None or not trial.runs:
             return trial.holds is None
-        is_longer = self.inquiry.is_short and self.inquiry.compare(self.held.base, trial.runs[-1]) is not None
-        return bool(trial.holds) and not trial.alike and is_longer
+        is_longer = self.inquiry.is_short and self.inquiry.compare(self.baseline.base, trial.runs[-1]) is not None
+        return trial.holds and not trial.alike and is_longer
 
     def _remedy(self, trial: RemedyTrial, is_varied: bool, *, is_short: bool = False) -> RunSpec:
         make = plans.remedy_varied_run if is_varied else plans.remedy_run
-        return make(self.inquiry.request, trial.pins, stop_after=self.held.step if is_short else None)
+        return make(self.inquiry.request, trial.pins, self.baseline.step if is_short else None)
 
-    def _take(self, trial: RemedyTrial, run: Run) -> None:
+    def _take(self, trial: RemedyTrial, run: Run, is_varied: bool) -> None:
         """What a run with a remedy shows."""
         pinned = {*run.plan.named("pinned"), *self.inquiry.request.pins}
         if not run.succeeded or not pinned.issuperset(trial.pins):
             # At fault is a pin of the remedy itself, which was left out: it is no remedy.
             trial.holds, trial.failure = False, f"run {run.id}"
             return
-        known = [*trial.whole, *trial.alike, *trial.varied][:1]
-        is_varied = _is_varied(run.plan)
+        known = next(iter([*trial.whole, *trial.runs]), None)
         (trial.varied if is_varied else trial.alike).append(run)
-        if run.plan.stop_after == self.inquiry.request.last_step:
-            trial.whole = sorted([*trial.whole, run], key=lambda one: _is_varied(one.plan))
-            if not is_varied:
-                self.inquiry.learn_length(run, self.at.divergence)
-        if self.held.differ(self.held.base, run) is None:
+        if not is_varied and run.plan.stop_after == trial.last_step:
+            self.inquiry.learn_length(run, self.at.divergence)
+        if self.baseline.differ(self.baseline.base, run) is None:
             trial.holds = trial.is_base = True
-        if known:
-            self._compared(trial, *sorted([known[0], run], key=lambda one: _is_varied(one.plan)))
+        if known is not None:
+            ids = [one.id for one in trial.varied]
+            self._compared(trial, *sorted([known, run], key=lambda one: one.id in ids))
 
     def _compared(self, trial: RemedyTrial, a: Run, b: Run) -> None:
         """What two runs with a remedy show."""
-        place, varied = self.inquiry.compare(a, b), _varied(a, b)
-        if place is None or place.position >= self.held.limit():
+        place = self.inquiry.compare(a, b)
+        varied = tuple(in_order([*a.plan.named("varied"), *b.plan.named("varied")]))
+        if place is None or place.position >= self.baseline.limit:
             trial.holds = True if trial.holds is None else trial.holds
             return
         if trial.later is None or not varied:
             trial.later = DivergentRuns(a.id, b.id, place, varied=varied)
-        if self.held.differ(a, b) is not None and (not varied or not self._is_alike()):
+        if self.baseline.differ(a, b) is not None and (not varied or not self._is_alike):
             # Something else is not held yet.
             trial.holds = False
 
+    @property
     def _is_alike(self) -> bool:
         """Whether the runs to be explained were treated alike; otherwise one of them was varied."""
         return self.at.varied == ()
 
 
-def _is_varied(plan: RunSpec) -> bool:
-    return plan.role != plans.REMEDY
-
-
-def _varied(a: Run, b: Run) -> tuple[str, ...]:
-    return tuple(in_order([*a.plan.named("varied"), *b.plan.named("varied")]))
+def chance_of_scatter(name: str, lots: Sequence[Lot], classes: Sequence[Sequence[Run]]) -> float:
+    """The chance that lots fit so well by luck, of a factor whose runs have bits of their own; those alike together."""
+    results = {run.id: number for number, own in enumerate(classes) for run in own}
+    draws = [Draw(shares, drawn, results.get(run.id)) for shares, drawn, run in lots]
+    return chance_by_lot(name, draws, range(len(classes)), RATES)

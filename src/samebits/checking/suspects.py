@@ -1,22 +1,25 @@
-"""Who is suspected: factors are let go, the likeliest ones first and singly, and runs that diverge then accuse them.
+"""Who is suspected: everything is held still, then factors are let go, and runs that diverge then accuse them.
 
+baseline    runs with everything pinned, which all others of a round are compared with
 released    changed on purpose, always in the same way
 left alone  factors that choose algorithms: each run has bits of its own, so several are compared together
 
-Unlikely ones are let go in company, and told apart only where that makes runs diverge. What was let go and changed
-nothing, singly or in company, is acquitted, in every later round that comes no further than those runs went.
+The likeliest ones are let go first and singly. Unlikely ones are let go in company, and told apart only where that
+makes runs diverge. What was let go and changed nothing, singly or in company, is acquitted, in every later round that
+comes no further than those runs went. Baseline runs that diverge all the same end the search there: from that place on
+no factor can be accused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from samebits.checking import plan as plans
-from samebits.checking.asking import Asking
-from samebits.checking.held import Held
+from samebits.checking.facts import Entry
+from samebits.checking.inquiry import Asking, Inquiry
 from samebits.checking.verdict import DivergentRuns, Run
-from samebits.comparison.locate import Divergence
+from samebits.comparison.locate import Divergence, Position
 from samebits.factors.catalog import find
 from samebits.runfolder.spec import RunSpec
 
@@ -25,6 +28,132 @@ LUCKY_VARIANTS = (3, 4, 5)
 LEFT_ALONE_RUNS = 3
 # Races show in some runs only: where no other factor is guilty, runs left alone are given another chance.
 RARE_RUNS = 6
+
+
+class Baseline:
+    """Runs with everything pinned, up to the step at which the runs diverge that are to be explained.
+
+    Runs of earlier rounds that were treated so, and went as far, are among them.
+
+    Args:
+        inquiry: the check.
+        at: where those runs diverge.
+
+    Attributes:
+        step: after which nothing is compared; None where runs go to their end.
+        plan: of the first one, which keeps the tensors that differ, to say by how much.
+        runs: those made so far.
+    """
+
+    def __init__(self, inquiry: Inquiry, at: DivergentRuns) -> None:
+        self.inquiry, self._at, place, request = inquiry, at, at.divergence, inquiry.request
+        # A process among several may come to its step long after another one has passed the same number.
+        ends_there = place.stream not in ("length", "outcome", "end", "product") and not place.process
+        self.step = place.step if ends_there else None
+        # What the user asked to vary does not move by itself: held, it may hide what does (workers, a generator).
+        self._pins = tuple(
+            name
+            for name in request.pinnable()
+            if at.varied or name not in request.vary or find(name).varies_between_runs
+        )
+        self.plan = plans.pinned_run(request, self._pins, None if inquiry.is_short else self.step)
+        if self.step is not None:
+            self.plan = replace(self.plan, keep_step=place.step, keep_streams=(place.stream,), keep_names=(place.name,))
+        self.runs: list[Run] = []
+
+    def begin(self) -> Asking[str]:
+        """The first one; what later ones do differently is doubt. Why nothing can be tried, as a sentence, or ""."""
+        self.runs = self.known(None)
+        if not self.runs:
+            self.runs = yield from self.inquiry.runs_of([self.plan])
+            self.keep(None, self.runs)
+        for run in self.runs[1:]:
+            self.doubt(self.base, run)
+        self.plan = replace(self.plan, settings=self.base.plan.settings, witness=self.base.plan.witness)
+        if not self.base.succeeded and self._at.divergence.stream != "outcome":
+            return f"with everything pinned, run {self.base.id} {self.base.ending}, see {self.base.path}"
+        return ""
+
+    @property
+    def base(self) -> Run:
+        """The first one."""
+        return self.runs[0]
+
+    @property
+    def spare(self) -> RunSpec:
+        """The plan of all others."""
+        return _keeping_nothing(self.plan)
+
+    def known(self, what: Hashable) -> list[Run]:
+        """Runs that were released so, or pinned (None), in this round or an earlier one, and went far enough."""
+        runs = self.inquiry.known.get((self._pins, what), [])
+        ends = [run.facts.stopped_after for run in runs]
+        return list(runs) if all(end is None or (self.step is not None and end >= self.step) for end in ends) else []
+
+    def keep(self, what: Hashable, runs: Sequence[Run]) -> None:
+        """Keep runs for later rounds."""
+        self.inquiry.known[self._pins, what] = list(runs)
+
+    def add(self, run: Run) -> None:
+        """One more."""
+        self.runs.append(run)
+        self.keep(None, self.runs)
+        self.doubt(self.base, run)
+
+    def entries(self, name: str) -> tuple[Entry, ...]:
+        """The lines at which a factor entered these runs."""
+        return self.base.facts.entries.get(name, ())
+
+    # ---- where runs differ
+
+    def differ(self, a: Run, b: Run) -> Divergence | None:
+        """Where two runs differ, before anything is unsteady and not after the divergent step."""
+        place = self._by_the_step(a, b)
+        return None if place is None or place.position >= self.limit else place
+
+    def _by_the_step(self, a: Run, b: Run) -> Divergence | None:
+        place = self.inquiry.compare(a, b)
+        return None if place is None or (self.step is not None and place.step > self.step) else place
+
+    def classes(self, runs: Sequence[Run]) -> list[list[Run]]:
+        """The runs, those with the same bits together."""
+        return _classes(runs, self.differ)
+
+    def results(self) -> tuple[int, int]:
+        """How many different results these runs gave, and how many runs that were."""
+        return len(_classes(self.runs, self._by_the_step)), len(self.runs)
+
+    @property
+    def limit(self) -> Position:
+        """From where on nothing repeats."""
+        unsteady = self.inquiry.unsteady
+        return (2**62, 0) if unsteady is None else unsteady.divergence.position
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether runs treated alike diverge no later than those that are to be explained."""
+        return self.limit <= self._at.divergence.position
+
+    def doubt(self, a: Run, b: Run) -> None:
+        """Two runs treated alike: from where they diverge, no factor can be accused."""
+        place = self.differ(a, b)
+        if place is not None:
+            self.inquiry.doubt(DivergentRuns(a.id, b.id, place))
+
+
+def _classes(runs: Sequence[Run], differ: Callable[[Run, Run], Divergence | None]) -> list[list[Run]]:
+    found: list[list[Run]] = []
+    for run in runs:
+        own = next((one for one in found if differ(one[0], run) is None), None)
+        if own is None:
+            found.append([run])
+        else:
+            own.append(run)
+    return found
+
+
+def _keeping_nothing(plan: RunSpec) -> RunSpec:
+    return replace(plan, keep_step=None, keep_streams=(), keep_names=())
 
 
 @dataclass(frozen=True)
@@ -55,18 +184,17 @@ class Suspect:
         name: the factor.
         plan: of its released runs.
         runs: those made so far.
-        place: where the first of them leaves the held runs; of a factor left alone, another one like it.
-        divergent: two runs that show it.
-        held: the runs that its own are compared with.
+        divergent: two runs that show it: the first of them and one of the baseline; of a factor left alone, two of
+            its own.
+        baseline: the runs that its own are compared with.
         proven: the chance that it is innocent, and the limit below which that had to be; None where it may be.
     """
 
     name: str
     plan: RunSpec
     runs: list[Run]
-    place: Divergence
     divergent: DivergentRuns
-    held: Held
+    baseline: Baseline
     proven: tuple[float, float] | None = None
 
     @property
@@ -75,22 +203,22 @@ class Suspect:
 
     @property
     def stands(self) -> bool:
-        """Whether it still differs from the held runs before anything is unsteady."""
-        return self.place.position < self.held.limit()
+        """Whether it still differs before anything is unsteady."""
+        return self.divergent.divergence.position < self.baseline.limit
 
     @property
     def strays(self) -> int:
-        """How many runs with it released are not as the held ones; left alone, not as most of them."""
+        """How many runs with it released are not as the baseline; left alone, not as most of them."""
         if not self.is_left_alone:
-            return sum(self.held.differ(self.held.base, run) is not None for run in self.runs)
-        return len(self.runs) - max(len(one) for one in self.held.classes(self.runs))
+            return sum(self.baseline.differ(self.baseline.base, run) is not None for run in self.runs)
+        return len(self.runs) - max(len(one) for one in self.baseline.classes(self.runs))
 
 
 class Lineup:
     """The suspects of one round, and those found guilty of nothing yet.
 
     Args:
-        held: the runs with everything pinned.
+        baseline: the runs with everything pinned.
         names: factors that can be guilty, the likeliest group first.
         pins: causes known already.
 
@@ -100,8 +228,8 @@ class Lineup:
         acquitted: those that were let go and changed nothing.
     """
 
-    def __init__(self, held: Held, names: Collection[str], pins: Sequence[str]) -> None:
-        self._held, self._inquiry = held, held.inquiry
+    def __init__(self, baseline: Baseline, names: Collection[str], pins: Sequence[str]) -> None:
+        self._baseline, self._inquiry = baseline, baseline.inquiry
         self._names, self._pins = list(names), tuple(pins)
         self.queue: list[Release] = []
         self.found: list[Suspect] = []
@@ -109,35 +237,38 @@ class Lineup:
         self._rare: list[str] = []
 
     def begin(self) -> None:
-        """Put them in order, by what the held runs have seen."""
-        pinned = set(self._held.plan.named("pinned"))
+        """Put them in order, by what the baseline has seen."""
+        pinned = set(self._baseline.plan.named("pinned"))
         names = [name for name in self._names if name in pinned and name not in self._pins]
-        used = self._held.base.facts.used
-        names = [name for name in names if used is None or used.issuperset(_needs(name))]
+        used = self._baseline.base.facts.used
+        # Whether a loader fetches is not noted; what asks for data-workers has one.
+        names = [name for name in names if used is None or used.issuperset({*find(name).needs} - {"loader"})]
         likely = [name for name in names if name in self._inquiry.request.vary or self._is_likely(name)]
         others = [name for name in names if name not in likely]
-        lucky = [name for name in names if find(name).found_statically and not self._is_explained(name)]
+        lucky = tuple(name for name in names if find(name).found_statically and not self._is_explained(name))
         self.queue = [
-            *(self._single(name) for name in likely),
-            Release(tuple(name for name in others if not find(name).selects_algorithm)),
-            *(Release(tuple(lucky), variant) for variant in LUCKY_VARIANTS),
-            Release(tuple(name for name in others if find(name).selects_algorithm), 0, LEFT_ALONE_RUNS),
+            *(Release((name,), 0, LEFT_ALONE_RUNS) if _is_algorithm(name) else Release((name,)) for name in likely),
+            Release(tuple(name for name in others if not _is_algorithm(name))),
+            *(Release(lucky, variant) for variant in LUCKY_VARIANTS),
+            Release(tuple(filter(_is_algorithm, others)), 0, LEFT_ALONE_RUNS),
         ]
 
     def next(self, accused: Collection[str]) -> Asking[Suspect | None]:
         """The next factor that makes runs diverge when released; None when none is left, or the base is unsteady."""
-        while not self._held.is_hopeless():
+        while not self._baseline.is_hopeless:
             if self.found:
                 return self.found.pop(0)
             if not self.queue and self._rare and not accused:
                 self.queue, self._rare = [Release(tuple(self._rare), 0, RARE_RUNS)], []
-            self.queue = [own for one in self.queue if (own := self._without(one, accused)).names]
+            known = {*self._pins, *accused}
+            queue = [replace(one, names=tuple(name for name in one.names if name not in known)) for one in self.queue]
+            self.queue = [one for one in queue if one.names]
             if not self.queue:
                 return None
-            most, batch = self._inquiry.room(), list[Release]()
-            while self.queue and (not batch or sum(one.count for one in [*batch, self.queue[0]]) <= most):
-                # Beside a likely one goes another one; what is unlikely need not be known yet.
-                if batch and len(self.queue[0].names) > 1:
+            most, batch = self._inquiry.room, [self.queue.pop(0)]
+            # Beside a likely one goes another one; what is unlikely need not be known yet.
+            while self.queue and len(self.queue[0].names) == 1:
+                if sum(one.count for one in [*batch, self.queue[0]]) > most:
                     break
                 batch.append(self.queue.pop(0))
             yield from self._let_go(batch)
@@ -153,66 +284,53 @@ class Lineup:
         """Factors that were to be let go, and were not."""
         return list(dict.fromkeys(name for one in self.queue for name in one.names if name not in self.acquitted))
 
-    def _single(self, name: str) -> Release:
-        return Release((name,), 0, LEFT_ALONE_RUNS) if find(name).selects_algorithm else Release((name,))
-
-    def _without(self, release: Release, accused: Collection[str]) -> Release:
-        known = {*self._pins, *accused, *(one.name for one in self.found)}
-        return replace(release, names=tuple(name for name in release.names if name not in known))
-
     def _is_likely(self, name: str) -> bool:
         """Whether it was seen to enter on a line of the user's, or can be read in the code."""
         factor = find(name)
         if factor.selects_algorithm:
             return False
         if factor.has_sites:
-            return bool(self._held.entries(name))
+            return bool(self._baseline.entries(name))
         return not factor.found_statically or not self._is_explained(name)
 
     def _is_explained(self, name: str) -> bool:
         """Whether a cause that is known already enters at every line that was read for this factor."""
-        lines = self._held.base.facts.read_lines
+        lines = self._baseline.base.facts.read_lines
         known = {entry.site.key for pin in self._pins for entry in lines.get(pin, ())}
         return known.issuperset(entry.site.key for entry in lines.get(name, ()))
 
     def _let_go(self, batch: Sequence[Release]) -> Asking[None]:
         """Make the runs of these releases, and put what they show where it belongs."""
-        known = [self._held.known(release) for release in batch]
+        baseline, again = self._baseline, list[Release]()
+        known = [baseline.known(release) for release in batch]
         missing = [release for release, runs in zip(batch, known, strict=True) if not runs]
         made = yield from self._inquiry.runs_of([self._plan(one) for one in missing for _ in range(one.count)])
-        left, again = list(made), list[Release]()
         for release, runs in zip(batch, known, strict=True):
             if not runs:
-                runs, left = left[: release.count], left[release.count :]
-                self._held.keep(release, runs)
-            place = self._scatter(runs) if release.variant == 0 else self._held.differ(self._held.base, runs[0])
+                runs, made = made[: release.count], made[release.count :]
+                baseline.keep(release, runs)
+            base = baseline.base if release.variant else runs[0]
+            others = [run for run in runs if run is not base]
+            apart = [(run, place) for run in others if (place := baseline.differ(base, run)) is not None]
             names = [name for name in release.names if release.variant == 0 or name in runs[0].plan.named("varied")]
-            if place is None:
+            if not apart:
                 self.acquitted += names
                 self._rare += names if release.count == LEFT_ALONE_RUNS else []
             elif len(release.names) > 1:
                 again += release.halves
             # Beside it another variant of the same factor may have shown it already.
             elif names and names[0] not in [one.name for one in self.found]:
-                self.found.append(self._suspect(release, runs, place))
+                run, place = apart[0]
+                divergent = DivergentRuns(base.id, run.id, place)
+                plan = _keeping_nothing(runs[0].plan)
+                self.found.append(Suspect(names[0], plan, list(runs), divergent, baseline))
         self.queue = [*again, *self.queue]
 
     def _plan(self, release: Release) -> RunSpec:
         if release.variant == 0:
-            return plans.natural_run(self._held.spare, release.names)
-        return plans.released_run(self._held.plan, release.names, release.variant)
-
-    def _scatter(self, runs: Sequence[Run]) -> Divergence | None:
-        """Where runs that were left alone differ among one another."""
-        return next((place for run in runs[1:] if (place := self._held.differ(runs[0], run)) is not None), None)
-
-    def _suspect(self, release: Release, runs: Sequence[Run], place: Divergence) -> Suspect:
-        plan = replace(runs[0].plan, keep_step=None, keep_streams=(), keep_names=())
-        base = runs[0] if release.variant == 0 else self._held.base
-        other = next(run for run in runs if run is not base and self._held.differ(base, run) is not None)
-        return Suspect(release.names[0], plan, list(runs), place, DivergentRuns(base.id, other.id, place), self._held)
+            return plans.natural_run(self._baseline.spare, release.names)
+        return plans.released_run(self._baseline.plan, release.names, release.variant)
 
 
-def _needs(name: str) -> set[str]:
-    # Whether a loader fetches is not noted; what asks for data-workers has one.
-    return set(find(name).needs) - {"loader"}
+def _is_algorithm(name: str) -> bool:
+    return find(name).selects_algorithm

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 from samebits.base.errors import SamebitsError
 from samebits.base.records import from_data, to_data
@@ -23,6 +23,8 @@ from samebits.runfolder.spec import Beginning, RunSpec
 VerdictKind = Literal["same", "different", "undecided"]
 # How a run was treated; the last one is watching where factors enter.
 Treated = Literal["pinned", "varied", "witnessed"]
+WATCHING: Final = "watching"
+WITNESSED: Final = "witnessed"
 AnyRun = TypeVar("AnyRun", "Run", "RunRecord")
 AnyVerdict = TypeVar("AnyVerdict", bound="CheckVerdict")
 
@@ -69,6 +71,18 @@ class Run:
     @property
     def path(self) -> Path:
         return self.outcome.folder.path
+
+    @property
+    def ending(self) -> str:
+        """`ended with exit status 1`, or why a pin stopped it."""
+        return ("" if self.outcome.timed_out else self.facts.refusal) or self.outcome.described
+
+    @property
+    def failure(self) -> str:
+        """How it ended, as a clause with its number and last words."""
+        # What it said last is no reason for what we did.
+        words = "" if self.outcome.timed_out else self.facts.last_words
+        return f"run {self.id} {self.ending} after {self.steps} steps{f', saying: {words}' if words else ''}"
 
     @property
     def record(self) -> RunRecord:

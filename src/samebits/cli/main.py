@@ -3,21 +3,45 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 
 import click
 
 from samebits.base.errors import InterruptError, SamebitsError, UsageError
 from samebits.base.version import __version__
+from samebits.cli import commands
 from samebits.cli.options import say
-from samebits.cli.registry import find_command, helps
 from samebits.report.forms import DEFAULT, failure_in
 
 # The statuses of `samebits run` are the command's own; this one says that samebits itself failed, as with env and nice.
 OWN_FAILURE = 125
+# The first line of a command's file: """`samebits check`: same bits? If not: ..."""
+_HEAD = re.compile(r'"""`samebits [\w-]+`: (?P<help>.*?)(""")?$', re.MULTILINE)
+
+
+@cache
+def helps() -> dict[str, str]:
+    """Name → help in one line, for every file in `cli/commands`, by name. It imports none of them."""
+    found = {}
+    for path in sorted(Path(commands.__file__).parent.glob("[a-z]*.py")):
+        head = _HEAD.match(path.read_text(encoding="utf-8"))
+        assert head is not None, f"{path} does not begin with its name and its help"
+        found[path.stem] = head["help"][:1].upper() + head["help"][1:]
+    return found
+
+
+def find_command(name: str) -> click.Command:
+    """The command of a file, imported now."""
+    command = importlib.import_module(f"{commands.__name__}.{name}").command
+    assert isinstance(command, click.Command)
+    return command
 
 
 class _Lazy(click.Group):

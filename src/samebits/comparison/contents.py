@@ -6,23 +6,26 @@ files of two runs can be compared when they are gone.
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import lzma
 import math
 import os
 import re
 import sqlite3
+import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from io import BytesIO
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 from samebits.bits.raw import digest_of_blocks, raw_digest
-from samebits.comparison.pickles import Unpickled, leaves, read_pickle
+from samebits.comparison.pickles import Unpickled, leaves, read_next, read_pickle
 
 # What is larger is digested as it is; longer texts are known by their digests.
 MOST_BYTES, MOST_SHOWN, MOST_LEAVES = 1 << 31, 2000, 1 << 17
@@ -31,6 +34,10 @@ _DIGEST = re.compile(r"\b(bytes|text) [0-9a-f]{16}$")
 # Of torch's own archive: a checksum of the names of its members, which begin with the name of the file.
 _CHECKSUM = ".data/serialization_id"
 _REBUILT = "torch._utils._rebuild_tensor_v2"
+# torch's format of before 1.6, in which a plain pickle still holds its tensors: it names them by addresses.
+_MAGIC, _INSIDE = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.", "torch.storage._load_from_bytes"
+_WIDTHS = {"Double": 8, "Long": 8, "ComplexFloat": 8, "Float": 4, "Int": 4, "Half": 2, "BFloat16": 2, "Short": 2}
+_WIDTHS |= {"ComplexDouble": 16, "Char": 1, "Byte": 1, "Bool": 1}
 
 Content = dict[str, str]
 Words = Callable[[str], str]
@@ -60,7 +67,7 @@ def content(raw: bytes, said: Words = str, path: str = "") -> Content:
                 return _kept(read(raw, path), said)
             except Exception:  # it only looks as if it could be read so
                 break
-    for read_text in (_safetensors, _json, _text):
+    for read_text in (_safetensors, _tar, _json, _text):
         try:
             return _kept(read_text(raw, path), said)
         except (ValueError, RecursionError, KeyError, TypeError):
@@ -176,15 +183,49 @@ class _Storage:
 def _tensor(one: Unpickled) -> object:
     """What stands for a tensor; None for any other object."""
     made = one.parts.get("")
-    if one.name != _REBUILT or not isinstance(made, tuple) or not isinstance(made[0], _Storage):
+    if one.name != _REBUILT or not isinstance(made, tuple):
         return None
     storage, offset, sizes, strides = made[:4]
+    if isinstance(storage, Unpickled) and storage.name == _INSIDE:
+        storage = _old_format(cast("tuple[bytes]", storage.parts[""])[0])
+    if not isinstance(storage, _Storage):
+        return None
     digest = _bytes(raw_digest(storage.part(offset, sizes, strides)))
     return f"{storage.kind.removesuffix('Storage')} {list(sizes)} on {storage.device} {digest}"
 
 
 def _pickle(raw: bytes, _: str) -> Iterator[tuple[str, object]]:
-    return leaves(read_pickle(raw))
+    tree = _old_format(raw) if raw.startswith(_MAGIC) else read_pickle(raw)
+    return leaves(tree, whole=_tensor)
+
+
+def _old_format(raw: bytes) -> object:
+    """Magic number, protocol, system, what was saved, keys of its storages; and these, each behind its length."""
+    file = BytesIO(raw)
+    for _ in range(3):
+        read_next(file)
+    start = file.tell()
+    widths: dict[object, int] = {}
+
+    def width(pid: Any) -> None:
+        widths[pid[2]] = _WIDTHS[getattr(pid[1], "name", "").rpartition(".")[2].removesuffix("Storage")]
+
+    read_next(file, width)
+    parts: dict[object, bytes] = {}
+    for key in cast("list[object]", read_next(file)):
+        parts[key] = file.read(int.from_bytes(file.read(8), "little") * widths[key])
+
+    def storage(pid: Any) -> object:
+        # ("storage", class, key, device, elements, None): torch/serialization.py, _legacy_save
+        _, kind, key, device, count, view = pid
+        if view is not None:
+            raise ValueError("a view of a storage")
+        return _Storage(parts[key], kind, str(device), int(count))
+
+    if file.read(1):
+        raise ValueError("something follows the storages")
+    file.seek(start)
+    return read_next(file, storage)
 
 
 def _npy(raw: bytes, _: str) -> Iterator[tuple[str, object]]:
@@ -222,8 +263,22 @@ def _sqlite(_: bytes, path: str) -> Iterator[tuple[str, object]]:
                 yield from ((f"{name}[{number}][{column}]", one) for column, one in enumerate(row))
 
 
-def _gzip(raw: bytes, _: str) -> Iterator[tuple[str, object]]:
-    return iter(content(gzip.decompress(raw)).items())
+def _packed(unpack: Callable[[bytes], bytes]) -> Callable[[bytes, str], Iterator[tuple[str, object]]]:
+    return lambda raw, _: iter(content(unpack(raw)).items())
+
+
+def _tar(raw: bytes, _: str) -> Iterator[tuple[str, object]]:
+    """Members by name; when they were written, and by whom, is left aside."""
+    if raw[257:262] != b"ustar":
+        raise ValueError("no tar")
+    with tarfile.open(fileobj=BytesIO(raw)) as file:
+        for member in file:
+            inside = file.extractfile(member) if member.isfile() else None
+            if inside is None:
+                yield f"{member.name}: kind", f"{member.type!r} {member.linkname}"
+            else:
+                for path, leaf in content(inside.read()).items():
+                    yield f"{member.name}: {path}" if path else member.name, leaf
 
 
 def _json(raw: bytes, _: str) -> Iterator[tuple[str, object]]:
@@ -285,7 +340,9 @@ _FORMATS: dict[bytes, Callable[[bytes, str], Iterator[tuple[str, object]]]] = {
     b"PK\x03\x04": _zip,
     b"\x93NUMPY": _npy,
     b"SQLite format 3\0": _sqlite,
-    b"\x1f\x8b": _gzip,
+    b"\x1f\x8b": _packed(gzip.decompress),
+    b"BZh": _packed(bz2.decompress),
+    b"\xfd7zXZ\0": _packed(lzma.decompress),
     **{bytes([0x80, version]): _pickle for version in range(2, 6)},
     # The first record of an event file says `brain.Event:2`, and is 24 bytes long.
     b"\x18\0\0\0\0\0\0\0\xa3\x7fK\x22": _events,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Literal, TypedDict
+from typing import Literal
 
 from samebits.comparison.align import Pair, align, first_unequal, rows_until
 from samebits.runfolder.steps import COMPARED, Column, Recording, Stream
@@ -161,9 +161,9 @@ def _explained(a: Recording, b: Recording, row: int, streams: Sequence[Stream], 
     left, right = a.columns(row), b.columns(row)
     for stream in streams:
         columns = left.get(stream), right.get(stream)
-        found = in_stream(*(_in_common(*columns) if across and stream == "optimizer" else columns))
+        found = divergence_in(row, stream, *(_in_common(*columns) if across and stream == "optimizer" else columns))
         if found is not None:
-            return Divergence(row, stream, generators=_generators(a, b, row), **found)
+            return replace(found, generators=_generators(a, b, row))
     assert across or streams is not COMPARED, f"roots differ at row {row}, and no stream does"
     return None
 
@@ -175,41 +175,25 @@ def _in_common(*columns: Column | None) -> Iterator[Column | None]:
     return (Column(names, [own[name] for name in names]) if names else None for own in both)
 
 
-class InStream(TypedDict, total=False):
-    """What of a divergence one stream says."""
-
-    name: str
-    differing: int
-    total: int
-    only_in: Which
-    is_reordered: bool
-
-
-def in_stream(a: Column | None, b: Column | None) -> InStream | None:
-    """What one stream of two rows says of a divergence; None where it is the same in both."""
+def divergence_in(step: int, stream: Stream, a: Column | None, b: Column | None) -> Divergence | None:
+    """Where one stream of two rows diverges; None where it is the same in both."""
     if a is None or b is None:
-        present = b if a is None else a
-        if present is None:
-            return None
-        count = len(present.names)
-        which: Which = "second" if a is None else "first"
-        return {"name": present.names[0], "differing": count, "total": count, "only_in": which}
-    if a.names != b.names:
-        return _other_names(a, b)
-    differing = [name for name, x, y in zip(a.names, a.digests, b.digests, strict=True) if x != y]
-    return {"name": differing[0], "differing": len(differing), "total": len(a.names)} if differing else None
-
-
-def _other_names(a: Column, b: Column) -> InStream:
+        alone: Which
+        present, alone = (b, "second") if a is None else (a, "first")
+        count = 0 if present is None else len(present.names)
+        return None if present is None else Divergence(step, stream, present.names[0], 0, count, count, alone)
+    if a.names == b.names:
+        differing = [name for name, x, y in zip(a.names, a.digests, b.digests, strict=True) if x != y]
+        return Divergence(step, stream, differing[0], 0, len(differing), len(a.names)) if differing else None
     left, right = a.as_dict(), b.as_dict()
-    union = list(dict.fromkeys([*a.names, *b.names]))
-    differing = [name for name in union if left.get(name) != right.get(name)]
+    names = list(dict.fromkeys([*a.names, *b.names]))
+    differing = [name for name in names if left.get(name) != right.get(name)]
     only = next((name for name in differing if name not in left or name not in right), None)
     if only is not None:
-        which: Which = "second" if only in right else "first"
-        return {"name": only, "differing": len(differing), "total": len(union), "only_in": which}
+        alone = "second" if only in right else "first"
+        return Divergence(step, stream, only, 0, len(differing), len(names), alone)
     moved = [name for name, other in zip(a.names, b.names, strict=True) if name != other]
-    return {"name": moved[0], "differing": len(moved), "total": len(union), "is_reordered": True}
+    return Divergence(step, stream, moved[0], 0, len(moved), len(names), is_reordered=True)
 
 
 def _generators(a: Recording, b: Recording, row: int) -> tuple[str, ...]:

@@ -88,13 +88,18 @@ def read_pickle(raw: bytes, persistent: Callable[[object], object] | None = None
         ValueError: it is no pickle that can be read so.
     """
     file = BytesIO(raw)
-    try:
-        found = _Reader(file, persistent).load()
-    except Exception as error:  # whatever a strange pickle makes of the unpickler
-        raise ValueError(str(error)) from error
+    found = read_next(file, persistent)
     if file.tell() != len(raw):
         raise ValueError("something follows the pickle")
     return found
+
+
+def read_next(file: BytesIO, persistent: Callable[[object], object] | None = None) -> object:
+    """What the next of several pickles holds; what follows it is read next."""
+    try:
+        return _Reader(file, persistent).load()
+    except Exception as error:  # whatever a strange pickle makes of the unpickler
+        raise ValueError(str(error)) from error
 
 
 def leaves(tree: object, path: str = "", whole: Callable[[Unpickled], object] = lambda _: None) -> Iterator[Leaf]:

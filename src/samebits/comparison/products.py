@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any, cast
 
 from samebits.comparison.contents import Content, Words, content_of, is_digest, text_content
 
@@ -82,7 +83,15 @@ def read_products(files: Mapping[str, Path], printed: Path, said: Words, is_cut:
 
 def unlike(a: Products, b: Products) -> list[Unlike]:
     """The leaves that differ, in the order of files and leaves."""
-    return [one for one in _unlike(a, b) if not _are_ids(one.a, a.ids, one.b, b.ids)]
+    found, is_cut = [], a.is_cut or b.is_cut
+    if not a.files and not b.files:
+        found = [*_in_content(PRINTED, "", a.printed, b.printed, is_cut)]
+    for key, left, right in paired(a.files, b.files):
+        if left and right:
+            found += _in_content(key, left, a.files[left], b.files[right], is_cut)
+        else:
+            found.append(Unlike((key, ""), left or right, "there" if left else None, "there" if right else None))
+    return [one for one in found if not _are_ids(one.a, a.ids, one.b, b.ids)]
 
 
 def _are_ids(a: str | None, ids: frozenset[str], b: str | None, other_ids: frozenset[str]) -> bool:
@@ -114,19 +123,6 @@ def _begins(word: str) -> Iterator[str]:
     # Of base64, four characters are three bytes.
     if _BASE64.fullmatch(word):
         yield urlsafe_b64decode(word[:4]).hex()
-
-
-def _unlike(a: Products, b: Products) -> list[Unlike]:
-    if not a.files and not b.files:
-        return [*_in_content(PRINTED, "", a.printed, b.printed, a.is_cut or b.is_cut)]
-    found = []
-    for key, left, right in paired(a.files, b.files):
-        content_a, content_b = a.files.get(left, {}), b.files.get(right, {})
-        if not left or not right:
-            found.append(Unlike((key, ""), left or right, (left and "there") or None, (right and "there") or None))
-        else:
-            found += _in_content(key, left, content_a, content_b, a.is_cut or b.is_cut)
-    return found
 
 
 def _in_content(key: str, path: str, a: Content, b: Content, is_cut: bool) -> Iterator[Unlike]:
@@ -164,34 +160,35 @@ def paired(a: Iterable[str], b: Iterable[str]) -> list[tuple[str, str, str]]:
     >>> paired(["/runs/10-31/log"], ["/runs/10-32/log"])
     [('/runs/*/log', '/runs/10-31/log', '/runs/10-32/log')]
     """
-    return [*_paired(None, [(path.split(os.sep), path) for path in a], [(path.split(os.sep), path) for path in b])]
+    return [*_paired(None, _tree(a), _tree(b))]
 
 
-_Split = list[tuple[list[str], str]]
+# Name → what is in the folder, or the path of the file.
+_Tree = dict[str, "str | _Tree"]
 
 
-def _paired(above: str | None, a: _Split, b: _Split) -> Iterator[tuple[str, str, str]]:
-    left, right = _by_first(a), _by_first(b)
-    lone_a, lone_b = ([name for name in one if name not in other] for one, other in ((left, right), (right, left)))
-    matches = [(name, name, name) for name in left if name in right]
+def _tree(paths: Iterable[str]) -> _Tree:
+    found: Any = {}
+    for path in paths:
+        *folders, name = path.split(os.sep)
+        here = found
+        for folder in folders:
+            here = here.setdefault(folder, {})
+        here[name] = path
+    return cast("_Tree", found)
+
+
+def _paired(above: str | None, a: _Tree, b: _Tree) -> Iterator[tuple[str, str, str]]:
+    matches = [(name, a[name], b[name]) for name in a.keys() & b.keys()]
+    lone_a, lone_b = sorted(a.keys() - b.keys()), sorted(b.keys() - a.keys())
     if len(lone_a) == len(lone_b):
         stars = ["*" if len(lone_a) == 1 else f"*{number}" for number in range(1, len(lone_a) + 1)]
-        matches += zip(stars, sorted(lone_a), sorted(lone_b), strict=True)
+        matches += [(star, a[x], b[y]) for star, x, y in zip(stars, lone_a, lone_b, strict=True)]
     else:
-        matches += [(name, name, "") for name in lone_a] + [(name, "", name) for name in lone_b]
-    for key, x, y in sorted(matches):
-        own, other = left.get(x, []), right.get(y, [])
-        here = key if above is None else f"{above}{os.sep}{key}"
-        ends_a, ends_b = [path for rest, path in own if not rest], [path for rest, path in other if not rest]
-        for one, two in zip_longest(ends_a, ends_b, fillvalue=""):
-            yield here, one, two
-        deeper = [[(rest, path) for rest, path in part if rest] for part in (own, other)]
-        if any(deeper):
-            yield from _paired(here, *deeper)
-
-
-def _by_first(paths: _Split) -> dict[str, _Split]:
-    found: dict[str, _Split] = {}
-    for (first, *rest), path in paths:
-        found.setdefault(first, []).append((rest, path))
-    return found
+        matches += [(name, a[name], {}) for name in lone_a] + [(name, {}, b[name]) for name in lone_b]
+    for name, left, right in sorted(matches, key=lambda match: match[0]):
+        here = name if above is None else f"{above}{os.sep}{name}"
+        files = [one if isinstance(one, str) else "" for one in (left, right)]
+        if any(files):
+            yield here, files[0], files[1]
+        yield from _paired(here, *({} if isinstance(one, str) else one for one in (left, right)))

@@ -28,7 +28,7 @@ class CpuThreads(Factor):
     name = "cpu-threads"
     scope = "environment"
     summary = "another number of CPU threads adds sums in another order, so results differ between machines"
-    explanation = "another number of threads adds in another order"
+    explanation = "summation order depends on the thread count"
     too_late = "the first parallel operation, for MKL and OpenMP; torch itself follows at any time"
     fix = "call torch.set_num_threads with a fixed number at the start"
     varies_between_runs = False

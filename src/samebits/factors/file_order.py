@@ -24,7 +24,7 @@ class FileOrder(CallFactor):
 
     name = "file-order"
     summary = "directories are listed in an order that another machine, copy or file system does not share"
-    explanation = "{what} listed a directory as the file system gives it"
+    explanation = "{what}() lists in file-system order"
     fix = "sort the listing at {place}: sorted(...)"
     fix_unplaced = "sort listings of folders: sorted(...)"
     varied_by_default = True

@@ -11,7 +11,7 @@ import hashlib
 import os
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -90,19 +90,18 @@ def changes_since(before: Mapping[str, str], now: Mapping[str, str], folder: Pat
 
 
 def _changed(path: str, name: str, folder: Path) -> CodeChange:
+    found = CodeChange(path, "changed")
     try:
-        old = _git(folder, "cat-file", "blob", name)
-        new = (folder / path).read_text(encoding="utf-8", errors="replace")
+        old = _git(folder, "cat-file", "blob", name).splitlines()
+        new = (folder / path).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return CodeChange(path, "changed")
-    if not old:
-        return CodeChange(path, "changed")
-    parts = difflib.SequenceMatcher(None, old.splitlines(), new.splitlines(), autojunk=False).get_opcodes()
+        return found
+    parts = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes() if old else []
     odd = [part for part in parts if part[0] != "equal"]
     if not odd:
-        return CodeChange(path, "changed")
+        return found
     lines = sum(max(old_end - old_start, new_end - new_start) for _, old_start, old_end, new_start, new_end in odd)
-    return CodeChange(path, "changed", min(odd[0][3] + 1, max(1, len(new.splitlines()))), lines)
+    return replace(found, line=min(odd[0][3] + 1, max(1, len(new))), lines=lines)
 
 
 def _few(names: Mapping[str, str]) -> dict[str, str]:

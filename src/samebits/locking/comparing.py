@@ -1,16 +1,17 @@
-"""A run held against what is locked: does it agree, and if not, since when and in what? Nothing is run here."""
+"""A run held against what is locked: does it agree, and if not, since when, in what, and where? Nothing is run here."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from samebits.base.errors import DigestError, SamebitsError
 from samebits.locking.digests import TRACE_DIGITS, Digested
 from samebits.locking.entries import END, Locked, Row
-from samebits.locking.verdict import LockDivergence
+from samebits.locking.verdict import EnvironmentDifference, LockDivergence
+from samebits.runfolder.environment import IDLE, Environment
 from samebits.runfolder.steps import COMPARED, Recording
 
 
@@ -52,18 +53,25 @@ def held_against(locked: Locked, recordings: Sequence[Recording], is_whole: bool
         return HeldAgainst(None, True, own.steps)
     common = min(own.steps, locked.steps)
     agreed, first = _first_that_differs(locked, own, common)
+    # How many trainings of a run with several have another last root.
+    missing = (Counter(locked.recordings) - Counter(own.lines())).total()
+    count = (missing, len(locked.recordings)) if len(locked.recordings) > 1 else None
     if first is not None:
-        found = _at(locked, own, first, agreed, common)
-        return HeldAgainst(found, True, 0 if agreed is None else agreed + 1)
+        # None where the run ends before the next step of which streams are locked.
+        row = next((row for row in locked.rows if row.at != END and first <= int(row.at) < common), None)
+        here = None if row is None else own.row(int(row.at))
+        place = LockDivergence("stream", first, agreed, seen="" if row is None else row.at, recordings=count)
+        return HeldAgainst(_with_streams(place, own, row, here), True, 0 if agreed is None else agreed + 1)
     if not is_whole and not own.is_limited:
         return HeldAgainst(None, False, common)
     last = common - 1 if common else None
     if own.steps != locked.steps:
-        place = LockDivergence(
-            "length", common, last, lengths=(locked.steps, own.steps), recordings=_count(locked, own)
-        )
+        place = LockDivergence("length", common, last, lengths=(locked.steps, own.steps), recordings=count)
         return HeldAgainst(place, True, common)
-    return HeldAgainst(_at_end(locked, own, last), True, common)
+    # The last step agrees, and so do all before it: it is what came after them.
+    row = next((row for row in locked.rows if row.at == END), None)
+    place = LockDivergence("stream", own.steps, last, seen=END, recordings=count)
+    return HeldAgainst(_with_streams(place, own, row, own.end()), True, common)
 
 
 def held_if_comparable(
@@ -77,60 +85,27 @@ def held_if_comparable(
 
 
 def _first_that_differs(locked: Locked, own: Digested, common: int) -> tuple[int | None, int | None]:
-    """The last step of those with a root that agrees, and the first that does not; None where there is none.
-
-    Roots are chained: once they differ they never agree again.
-    """
+    """The last step of those with a root that agrees, and the first that does not: roots are chained."""
+    words = (locked.trace[at : at + TRACE_DIGITS] for at in range(0, len(locked.trace), TRACE_DIGITS))
+    # Step → as much of its root as is locked.
+    roots = {number * locked.stride: word for number, word in enumerate(words)}
+    roots |= {int(row.at): row.root for row in locked.rows if row.at != END}
     agreed = None
-    for step, root in sorted(_roots(locked).items()):
+    for step in sorted(roots):
         if step >= common:
             break
-        if not own.root_at(step).startswith(root):
+        if not own.root_at(step).startswith(roots[step]):
             return agreed, step
         agreed = step
     return agreed, None
 
 
-def _roots(locked: Locked) -> dict[int, str]:
-    """Step → as much of its root as is locked."""
-    words = (locked.trace[at : at + TRACE_DIGITS] for at in range(0, len(locked.trace), TRACE_DIGITS))
-    traced = {number * locked.stride: word for number, word in enumerate(words)}
-    return traced | {int(row.at): row.root for row in locked.rows if row.at != END}
-
-
-def _at(locked: Locked, own: Digested, first: int, agreed: int | None, common: int) -> LockDivergence:
-    row = next((row for row in locked.rows if row.at != END and first <= int(row.at) < common), None)
-    count = _count(locked, own)
-    if row is None:  # the run ends before the next step of which streams are locked
-        return LockDivergence("stream", first, agreed, recordings=count)
-    own.assert_sound(row)
-    here = own.row(int(row.at))
-    return LockDivergence("stream", first, agreed, _streams(row, here), row.at, _losses(row, here), recordings=count)
-
-
-def _at_end(locked: Locked, own: Digested, last: int | None) -> LockDivergence:
-    """The last step agrees, and so do all before it: it is what came after them."""
-    row, here = next((row for row in locked.rows if row.at == END), None), own.end()
+def _with_streams(place: LockDivergence, own: Digested, row: Row | None, here: Row | None) -> LockDivergence:
     if row is None or here is None:
-        return LockDivergence("stream", own.steps, last, seen=END, recordings=_count(locked, own))
+        return place
     own.assert_sound(row)
-    return LockDivergence("stream", own.steps, last, _streams(row, here), END, recordings=_count(locked, own))
-
-
-def _streams(row: Row, here: Row) -> tuple[str, ...]:
-    return tuple(stream for stream in COMPARED if row.streams.get(stream) != here.streams.get(stream))
-
-
-def _losses(row: Row, here: Row) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    return (row.losses, here.losses) if row.losses != here.losses else None
-
-
-def _count(locked: Locked, own: Digested) -> tuple[int, int] | None:
-    """How many trainings of a run with several have another last root."""
-    if len(locked.recordings) < 2:
-        return None
-    missing = Counter(locked.recordings) - Counter(own.lines())
-    return missing.total(), len(locked.recordings)
+    streams = tuple(stream for stream in COMPARED if row.streams.get(stream) != here.streams.get(stream))
+    return replace(place, streams=streams, losses=(row.losses, here.losses) if row.losses != here.losses else None)
 
 
 def differing_files(
@@ -146,3 +121,55 @@ def differing_files(
     gone = "the run did not write it" if what == "artifact" else "it is not there"
     odd = ((path, now) for path, now in here.items() if locked.get(path) != now)
     return tuple(LockDivergence(what, path=path, why=gone if now is None else "") for path, now in odd)
+
+
+# ---- environments ----------------------------------------------------------------------------------------------------
+
+# The likeliest to change bits first, each with how it does. What has a factor goes by its name.
+_EFFECTS: dict[str, tuple[str, str]] = {
+    "device": ("device", "other hardware has other kernels"),
+    "machine": ("machine", "another architecture has other kernels"),
+    "torch": ("torch", "another version has other kernels"),
+    "threads": ("cpu-threads", "sums split over another number of threads are added in another order"),
+    "instructions": ("cpu-isa", "other vector instructions add in another order"),
+    "cuda": ("cuda", "another version has other kernels"),
+    "cudnn": ("cudnn", "another version has other kernels"),
+    "blas": ("blas", "another library multiplies in another order"),
+    "onednn": ("onednn", "another version has other kernels"),
+    "torch_git": ("torch_git", "it was built from another commit"),
+    "cpu": ("cpu", "libraries choose their kernels by the processor"),
+    "numpy": ("numpy", "another version may draw and compute otherwise"),
+    "numpy_blas": ("numpy_blas", "another library multiplies in another order"),
+    "driver": ("driver", "it compiles kernels anew"),
+    "libc": ("libc", "its mathematical functions may round otherwise"),
+    "python": ("python", "its own generators and mathematics may be others"),
+    "cores": ("cores", "only the number of threads counts"),
+    "system": ("system", "the kernel computes nothing"),
+}
+
+
+def differences(locked: Environment, here: Environment) -> tuple[EnvironmentDifference, ...]:
+    """What is known to differ, what can change bits first."""
+    found = set(locked.differing(here))
+    return tuple(
+        EnvironmentDifference(name, getattr(locked, own), getattr(here, own), own not in IDLE, why)
+        for own, (name, why) in _EFFECTS.items()
+        if own in found
+    )
+
+
+def nearest(known: Mapping[str, Environment], here: Environment) -> str:
+    """The name of the environment that is most like this one: it differs in the fewest things that matter.
+
+    Args:
+        known: name → environment; at least one.
+        here: this one.
+    """
+    order = list(_EFFECTS)
+
+    def distance(name: str) -> tuple[int, list[int], str]:
+        ranks = sorted(order.index(own) for own in known[name].differing(here) if own not in IDLE)
+        # Of as many differences, those that are the less likely to matter.
+        return len(ranks), [-rank for rank in ranks], name
+
+    return min(known, key=distance)

@@ -31,11 +31,12 @@ from samebits.locking.entries import (
     Locked,
     LockedTensors,
     RunEntry,
+    Table,
     TestEntry,
+    block,
     from_table,
     to_table,
 )
-from samebits.locking.toml import Table, block
 from samebits.runfolder.environment import Environment
 from samebits.runfolder.folder import write_whole
 
@@ -50,7 +51,6 @@ LONGEST_WAIT_SECONDS = 60.0
 T = TypeVar("T")
 _COMMENT = "# Expected bits. Written by `samebits lock`, held against later runs by `samebits verify`.\n"
 _END = "[end]\n"
-_LATER = "something comes after [end], be it an empty line"
 _CONFLICT = re.compile(r"^(<{7}|\|{7}|={7}|>{7})( |$)")
 
 
@@ -206,7 +206,13 @@ def _read(text: str) -> Lockfile:
         raise LockfileError("is empty")
     if text.startswith("\ufeff"):
         raise LockfileError("begins with a byte order mark", "save it as UTF-8 without one")
-    _refuse_conflicts(text)
+    for number, line in enumerate(text.split("\n"), 1):
+        if _CONFLICT.match(line):
+            raise LockfileError(
+                f"is in the midst of a merge: line {number} is {line!r}",
+                "keep the tables of both sides where they are different ones; where both have the same one, keep "
+                "either, and lock it again",
+            )
     try:
         toml = toml_reader()
     except ValueError as error:
@@ -216,37 +222,23 @@ def _read(text: str) -> Lockfile:
     except ValueError as error:
         why = "is cut off, or damaged" if not text.endswith(_END) else "is damaged, or was edited"
         raise LockfileError(f"{why}: {error}") from error
-    _check_schema(content)
+    schema, _, number_of = str(content.get("schema", "")).partition("/")
+    if schema != "samebits.lockfile" or not number_of.isdecimal():
+        raise LockfileError("is no lockfile of samebits: it does not name its schema")
+    if int(number_of) > SCHEMA:
+        raise NewerLockfileError(
+            f"has schema {number_of}, and this samebits reads schemas up to {SCHEMA}",
+            "upgrade samebits: pip install --upgrade samebits",
+        )
     if not text.endswith(f"\n{_END}"):
-        is_edited = f"\n{_END}" in text
-        raise LockfileError(f"was edited: {_LATER}" if is_edited else "is cut off: it does not end with [end]")
+        later = "was edited: something comes after [end], be it an empty line"
+        raise LockfileError(later if f"\n{_END}" in text else "is cut off: it does not end with [end]")
     try:
         found = _from_tables(content)
     except (ValueError, AttributeError, TypeError, LookupError) as error:
         raise LockfileError(f"is damaged, or was edited: {error}") from error
-    _compare(text, found.text())
+    _need_as_written(text, found.text())
     return found
-
-
-def _refuse_conflicts(text: str) -> None:
-    for number, line in enumerate(text.split("\n"), 1):
-        if _CONFLICT.match(line):
-            raise LockfileError(
-                f"is in the midst of a merge: line {number} is {line!r}",
-                "keep the tables of both sides where they are different ones; where both have the same one, keep "
-                "either, and lock it again",
-            )
-
-
-def _check_schema(content: Mapping[str, object]) -> None:
-    name, _, number = str(content.get("schema", "")).partition("/")
-    if name != "samebits.lockfile" or not number.isdecimal():
-        raise LockfileError("is no lockfile of samebits: it does not name its schema")
-    if int(number) > SCHEMA:
-        raise NewerLockfileError(
-            f"has schema {number}, and this samebits reads schemas up to {SCHEMA}",
-            "upgrade samebits: pip install --upgrade samebits",
-        )
 
 
 def _from_tables(content: Mapping[str, Any]) -> Lockfile:
@@ -266,7 +258,7 @@ def _on(kind: type[T], table: Mapping[str, Any]) -> dict[str, T]:
     return {home: from_table(kind, one) for home, one in table.get("on", {}).items()}
 
 
-def _compare(text: str, expected: str) -> None:
+def _need_as_written(text: str, expected: str) -> None:
     """Refuse what samebits would have written otherwise: seals that do not fit, comments, another way to write."""
     left, right = text.removesuffix(_END).split("\n\n"), set(expected.removesuffix(_END).split("\n\n"))
     odd = next((part for part in left if part not in right), None)
@@ -290,9 +282,14 @@ def _sealed(path: tuple[str, ...], table: Table) -> str:
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[None]:
     """Until this is left, no other process that asks for the same does so."""
-    beside = path.with_name(f".{path.name}.writing")
+    beside, until = path.with_name(f".{path.name}.writing"), time.monotonic() + LONGEST_WAIT_SECONDS
     try:
-        handle = _locked(beside)
+        while not _is_ours(handle := os.open(beside, os.O_RDWR | os.O_CREAT, 0o644), beside):
+            os.close(handle)
+            if time.monotonic() > until:
+                why = f"another process has been writing beside {beside} for {LONGEST_WAIT_SECONDS:g} s"
+                raise StorageError(why, "wait for it, or end it")
+            time.sleep(0.01)
     except StorageError:
         raise
     except OSError as error:
@@ -304,19 +301,6 @@ def _alone(path: Path) -> Iterator[None]:
         with contextlib.suppress(OSError):
             beside.unlink()
         os.close(handle)
-
-
-def _locked(beside: Path) -> int:
-    until = time.monotonic() + LONGEST_WAIT_SECONDS
-    while time.monotonic() < until:
-        handle = os.open(beside, os.O_RDWR | os.O_CREAT, 0o644)
-        if _is_ours(handle, beside):
-            return handle
-        os.close(handle)
-        time.sleep(0.01)
-    raise StorageError(
-        f"another process has been writing beside {beside} for {LONGEST_WAIT_SECONDS:g} s", "wait for it, or end it"
-    )
 
 
 def _is_ours(handle: int, beside: Path) -> bool:

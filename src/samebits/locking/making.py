@@ -4,51 +4,45 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from samebits.base.ci import in_ci
 from samebits.base.errors import LockfileError, SamebitsError, UsageError
-from samebits.checking.asked import check_in
+from samebits.checking.experiments import check_in
 from samebits.checking.plan import CheckRequest
-from samebits.checking.pool import Watch
 from samebits.checking.verdict import CheckVerdict as CheckVerdict
 from samebits.comparison.locate import first_divergence
 from samebits.launch.command import Command, parse_command
-from samebits.launch.signals import working_in
 from samebits.locking.code import code_of, files_in
 from samebits.locking.comparing import held_if_comparable
 from samebits.locking.digests import expected_of
 from samebits.locking.entries import Repeats, RunEntry
 from samebits.locking.files import digest_of_path
 from samebits.locking.lockfile import Lockfile, update
-from samebits.locking.running import Ran, read_run, request_of, run_once
+from samebits.locking.running import Around, Ran, RunOptions, read_run, run_once
 from samebits.locking.verdict import EntryLocked
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Variable
-from samebits.workspace.workspace import Isolation
 
 NO_ENVIRONMENT = "the run did not say what it computed with"
 _CONTROLS = ("control", "control again")
 
 
 @dataclass(frozen=True)
-class LockRequest:
+class LockRequest(RunOptions):
     """What is to be locked.
 
     Attributes:
         words: the command, as it was typed.
         lockfile: where.
         name: of the entry; empty for the name of the script.
-        pins, seed, max_steps: as in `checking.plan.Request`.
+        pins, seed, max_steps: as in `checking.plan.CheckRequest`.
         data: paths that have to be as they are.
         artifacts: paths of files that the run makes.
         quick, no_check: whether it repeats is made sure by a quick check, or not at all.
         replace: throw away what is locked under that name, whatever it was.
-        timeout: seconds for one run; None derives a limit from the first one.
-        share, isolation: as in `checking.plan.Request`.
     """
 
     words: tuple[str, ...]
@@ -62,9 +56,6 @@ class LockRequest:
     quick: bool = False
     no_check: bool = False
     replace: bool = False
-    timeout: float | None = None
-    share: tuple[str, ...] = ()
-    isolation: Isolation = "copy"
 
     def __post_init__(self) -> None:
         if self.quick and self.no_check:
@@ -73,21 +64,6 @@ class LockRequest:
     @property
     def repeats(self) -> Repeats:
         return "unchecked" if self.no_check else "looked" if self.quick else "checked"
-
-
-@dataclass(frozen=True)
-class Around:
-    """Where the runs are made, and who is told of them.
-
-    Attributes:
-        home: the folder for them.
-        announce: called with notes.
-        watching: makes what shows how far runs are.
-    """
-
-    home: Path
-    announce: Callable[[str], None] = field(default=lambda _: None)
-    watching: Callable[[], AbstractContextManager[Watch | None]] = field(default=nullcontext)
 
 
 def need_to_write(environ: Mapping[str, str], told: bool) -> None:
@@ -118,49 +94,64 @@ def lock(request: LockRequest, around: Around) -> EntryLocked:
         {path: digest_of_path(Path(path)) for path in request.data},
         request.artifacts,
     )
-    _readable(request.lockfile, name, entry, request.replace)
+    # What cannot be written afterwards is found out before anything is run.
+    if not request.lockfile.parent.is_dir():
+        where = f"there is no folder {request.lockfile.parent} for the lockfile"
+        raise LockfileError(where, "make it, or choose another one")
+    if request.lockfile.exists():
+        _need_the_same(Lockfile.load(request.lockfile), name, entry, request.replace)
     found = EntryLocked(name, shlex.join(entry.command), request.lockfile, "undecided")
-    asked = request_of(entry, request.timeout, request.share, request.isolation)
-    found = lock_entry(found, entry, asked, request.repeats, around)
+    found = lock_entry(found, entry, request.runs_of(entry), request.repeats, around)
     if found.locked is None:
         return found
-    return _written(found, entry, request.replace)
+    before: list[Lockfile] = []
+
+    def change(now: Lockfile) -> Lockfile:
+        # While runs were made, somebody else may have written.
+        _need_the_same(now, name, entry, request.replace)
+        before.append(now)
+        return changed(now, found, entry, request.replace)
+
+    update(request.lockfile, change)
+    known = before[0].runs.get(name)
+    home = None if known is None else before[0].home_of(found.environment, known.on)
+    if known is None or home is None or found.folder is None:
+        return found
+    held = held_if_comparable(known.on[home], RunFolder(found.folder).recordings(), True, known.max_steps)
+    return replace(found, is_new=False, changed=None if held is None else held.divergence)
 
 
 def lock_entry(
     found: EntryLocked, entry: RunEntry, asked: CheckRequest, repeats: Repeats, around: Around
 ) -> EntryLocked:
     """What is to be written for an entry in this environment; nothing is written yet."""
+    ran = None
     if repeats != "unchecked":
         asked_first = replace(asked, quick=repeats == "looked")
         check = check_in(around.home, asked_first, around.announce, watching=around.watching())
         found = replace(found, check=check, not_observed=check.not_observed)
         if check.kind != "same":
-            return replace(found, kind=check.kind, error=check.error or _undecided(check))
-    return _run(found, entry, asked, repeats, around)
-
-
-def _undecided(check: CheckVerdict) -> SamebitsError | None:
-    if check.kind != "undecided":
-        return None
-    unseen = "; ".join(check.not_observed)
-    return LockfileError(f"whether the command repeats cannot be decided: {unseen}", "--no-check locks it all the same")
-
-
-def _run(found: EntryLocked, entry: RunEntry, asked: CheckRequest, repeats: Repeats, around: Around) -> EntryLocked:
-    checked = found.check if repeats == "checked" and not entry.artifacts else None
-    ran = None if checked is None else _checked_run(checked, entry)
-    with working_in(around.home), around.watching() as watch:
-        if ran is None:
-            ran = run_once(asked, entry.artifacts, around.home / "lock", "lock", watch)
-        if ran.trouble is None and entry.artifacts and repeats != "unchecked":
-            again = run_once(asked, entry.artifacts, around.home / "lock-again", "lock again", watch)
-            ran = replace(ran, trouble=_moving(ran, again))
-    trouble = ran.trouble or _unusable(ran, entry) or _other_than_checked(ran, found.check)
+            unseen = f"whether the command repeats cannot be decided: {'; '.join(check.not_observed)}"
+            undecided = LockfileError(unseen, "--no-check locks it all the same")
+            return replace(
+                found, kind=check.kind, error=check.error or (undecided if check.kind == "undecided" else None)
+            )
+        # In which nothing was treated but what is pinned, and that went as far as is locked.
+        alone = [run for run in check.whole if run.role in _CONTROLS]
+        if repeats == "checked" and alone and not entry.artifacts:
+            ran = read_run(RunFolder(alone[-1].folder), entry.max_steps)
+    if ran is None:
+        ran = run_once(asked, entry, around, "lock")
+    trouble = ran.trouble
+    if trouble is None and entry.artifacts and repeats != "unchecked":
+        trouble = _moving(ran, run_once(asked, entry, around, "lock again"))
+    trouble = trouble or _unusable(ran, entry) or _other_than_checked(ran, found.check)
     found = replace(found, environment=ran.environment, folder=ran.folder.path, not_observed=ran.not_observed)
     if trouble is not None:
         return replace(found, error=trouble)
     code = code_of([*ran.files, *files_in(entry.command)], Path.cwd())
+    # As they are here: others were set by the script itself, by what started it, or by us.
+    outside = (name for name in ran.variables if Variable.of(name, os.environ.get(name)).digest == ran.variables[name])
     locked = replace(
         expected_of(ran.recordings, entry.max_steps),
         repeats=repeats,
@@ -168,17 +159,11 @@ def _run(found: EntryLocked, entry: RunEntry, asked: CheckRequest, repeats: Repe
         commit=code.commit,
         uncommitted=code.uncommitted,
         code=code.files,
-        variables=_from_outside(ran.variables),
+        variables={name: ran.variables[name] for name in outside},
     )
     uncommitted = ", ".join(code.uncommitted)
     notes = (f"not as committed: {uncommitted}; commit it together with the lockfile",) if uncommitted else ()
     return replace(found, kind="locked", locked=locked, home=ran.environment.name, notes=notes)
-
-
-def _checked_run(check: CheckVerdict, entry: RunEntry) -> Ran | None:
-    """A run of the check in which nothing was treated but what is pinned, and that went as far as is locked."""
-    alone = [run for run in check.whole if run.role in _CONTROLS]
-    return read_run(RunFolder(alone[-1].folder), entry.max_steps) if alone else None
 
 
 def _moving(ran: Ran, again: Ran) -> SamebitsError | None:
@@ -223,12 +208,6 @@ def _other_than_checked(ran: Ran, check: CheckVerdict | None) -> SamebitsError |
     )
 
 
-def _from_outside(variables: Mapping[str, str]) -> dict[str, str]:
-    """Those that are as they are here: others were set by the script itself, by what started it, or by us."""
-    here = {name: Variable.of(name, os.environ.get(name)).digest for name in variables}
-    return {name: digest for name, digest in variables.items() if digest == here[name]}
-
-
 # ---- names and what is there already ---------------------------------------------------------------------------------
 
 
@@ -242,14 +221,6 @@ def _name_of(command: Command) -> str:
         return words[words.index("-m") + 1]
     scripts = [word for word in words if word.endswith(".py")]
     return Path(scripts[0] if scripts else words[0]).stem
-
-
-def _readable(path: Path, name: str, entry: RunEntry, is_replaced: bool) -> None:
-    """Raise before anything is run where it could not be written afterwards."""
-    if not path.parent.is_dir():
-        raise LockfileError(f"there is no folder {path.parent} for the lockfile", "make it, or choose another one")
-    if path.exists():
-        _need_the_same(Lockfile.load(path), name, entry, is_replaced)
 
 
 def _need_the_same(content: Lockfile, name: str, entry: RunEntry, is_replaced: bool) -> None:
@@ -270,19 +241,6 @@ def _need_the_same(content: Lockfile, name: str, entry: RunEntry, is_replaced: b
             )
 
 
-def _written(found: EntryLocked, entry: RunEntry, is_replaced: bool) -> EntryLocked:
-    before: list[Lockfile] = []
-
-    def change(now: Lockfile) -> Lockfile:
-        # While runs were made, somebody else may have written.
-        _need_the_same(now, found.name, entry, is_replaced)
-        before.append(now)
-        return changed(now, found, entry, is_replaced)
-
-    update(found.lockfile, change)
-    return _with_what_was(found, before[0])
-
-
 def changed(now: Lockfile, found: EntryLocked, entry: RunEntry, is_replaced: bool = False) -> Lockfile:
     """A lockfile with what was found of an entry; digests that were made with other data are thrown away."""
     assert found.locked is not None
@@ -294,12 +252,3 @@ def changed(now: Lockfile, found: EntryLocked, entry: RunEntry, is_replaced: boo
     if old is not None and old == replace(new, samebits=old.samebits, commit=old.commit, uncommitted=old.uncommitted):
         return now
     return now.with_run(found.name, replace(entry, on=others), found.environment, new)
-
-
-def _with_what_was(found: EntryLocked, before: Lockfile) -> EntryLocked:
-    known = before.runs.get(found.name)
-    home = None if known is None else before.home_of(found.environment, known.on)
-    if known is None or home is None or found.folder is None:
-        return found
-    held = held_if_comparable(known.on[home], RunFolder(found.folder).recordings(), True, known.max_steps)
-    return replace(found, is_new=False, changed=None if held is None else held.divergence)

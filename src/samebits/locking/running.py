@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from signal import SIGINT
 
 from samebits.base.errors import SamebitsError, ScriptFailedError
-from samebits.checking.asking import BudgetSpentError
 from samebits.checking.plan import CheckRequest
-from samebits.checking.pool import RunPool, Watch
+from samebits.checking.pool import BudgetSpentError, RunPool, Watch
 from samebits.checking.unjudgeable import why_unjudgeable
-from samebits.checking.verdict import Run
 from samebits.comparison.streams import not_seen, streams_of
 from samebits.factors.pinning import settings_from
 from samebits.launch.command import parse_command
 from samebits.launch.process import Outcome
+from samebits.launch.signals import working_in
 from samebits.launch.unentered_processes import unentered
 from samebits.locking.entries import RunEntry
 from samebits.locking.files import digest_at, is_written
@@ -60,56 +60,94 @@ class Ran:
     not_observed: tuple[str, ...] = ()
 
 
-def request_of(entry: RunEntry, timeout: float | None, share: tuple[str, ...], isolation: Isolation) -> CheckRequest:
-    """The runs that an entry stands for."""
-    return CheckRequest(
-        parse_command(entry.command),
-        settings_from(entry.pins),
-        seed=entry.seed,
-        max_steps=entry.max_steps or None,
-        timeout=timeout,
-        share=share,
-        isolation=isolation,
-        strict=True,  # what is locked is all that is recorded
-    )
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How the runs of entries are made.
+
+    Attributes:
+        timeout: seconds for one run; None derives a limit from the first one.
+        share, isolation: as in `checking.plan.CheckRequest`.
+    """
+
+    timeout: float | None = None
+    share: tuple[str, ...] = ()
+    isolation: Isolation = "copy"
+
+    def runs_of(self, entry: RunEntry) -> CheckRequest:
+        """The runs that an entry stands for."""
+        return CheckRequest(
+            parse_command(entry.command),
+            settings_from(entry.pins),
+            seed=entry.seed,
+            max_steps=entry.max_steps or None,
+            timeout=self.timeout,
+            share=self.share,
+            isolation=self.isolation,
+            strict=True,  # what is locked is all that is recorded
+        )
 
 
-def run_once(request: CheckRequest, artifacts: Iterable[str], home: Path, role: str, watch: Watch | None) -> Ran:
-    """Run a command as it is locked, or was.
+@dataclass(frozen=True)
+class Around:
+    """Where the runs are made, and who is told of them.
+
+    Attributes:
+        home: the folder for them.
+        announce: called with notes.
+        watching: makes what shows how far runs are.
+    """
+
+    home: Path
+    announce: Callable[[str], None] = field(default=lambda _: None)
+    watching: Callable[[], AbstractContextManager[Watch | None]] = field(default=nullcontext)
+
+
+def run_once(request: CheckRequest, entry: RunEntry, around: Around, role: str, name: str = "") -> Ran:
+    """Run a command as it is locked, or is to be.
 
     Args:
         request: the command with its pins.
-        artifacts: the files that it makes, as they were named.
-        home: where its run folder is made.
+        entry: of which the artifacts are digested.
+        around: its folder is for all runs.
         role: what the run is for.
-        watch: called about it.
+        name: with which the folder of this run begins.
 
     Raises:
         KeyboardInterrupt: a signal ended it.
     """
+    home = around.home / f"{name and f'{folder_name(name)}-'}{role}".replace(" ", "-")
     home.mkdir(parents=True, exist_ok=True)
-    pool = RunPool(request, home, watch)
     made: dict[str, str | None] = {}
     compared = set[str]()
     started = time.time()
 
     def digest(_: Outcome, place: Place) -> None:
         began = pool.workspace.began(place) if place.copy else started
-        for path in artifacts:
+        for path in entry.artifacts:
             seen = os.path.join(place.start, with_run_folder([path], place.files)[0])
             compared.add(os.path.normpath(seen))
             file = Path(pool.workspace.outside(place, os.path.normpath(seen)))
             # What lay there before is no work of this run.
             made[path] = digest_at(file) if is_written(file, began) else None
 
-    try:
-        run = pool.run(request.base(role), digest)
-    except BudgetSpentError as spent:
-        # `working_in` says what that means for the whole.
-        raise KeyboardInterrupt(spent.signal or SIGINT) from spent
-    finally:
-        pool.close()
-    return replace(read_run(run.outcome.folder, request.max_steps or 0, made, compared), trouble=_trouble(run))
+    with working_in(around.home), around.watching() as watch:
+        pool = RunPool(request, home, watch)
+        try:
+            run = pool.run(request.base(role), digest)
+        except BudgetSpentError as spent:
+            # `working_in` says what that means for the whole.
+            raise KeyboardInterrupt(spent.signal or SIGINT) from spent
+        finally:
+            pool.close()
+    trouble = why_unjudgeable([run])
+    if isinstance(trouble, ScriptFailedError):
+        trouble = ScriptFailedError(trouble.message.replace("in 1 of 1 runs ", ""), trouble.hint)
+    return replace(read_run(run.outcome.folder, request.max_steps or 0, made, compared), trouble=trouble)
+
+
+def folder_name(name: str) -> str:
+    """Of an entry, as a folder may be called."""
+    return "".join(one if one.isalnum() or one in "-_." else "-" for one in name).strip(".") or "run"
 
 
 def read_run(
@@ -166,11 +204,3 @@ def recorded_artifacts(folder: RunFolder, artifacts: Iterable[str]) -> dict[str,
     led = {path: with_run_folder([path], files)[0] for path in artifacts}
     inside = {path: there for path, there in led.items() if there != path and Path(files).exists()}
     return {path: digest_at(own(Path(there), folder.path)) for path, there in inside.items()}
-
-
-def _trouble(run: Run) -> SamebitsError | None:
-    """Why this one run cannot be judged by itself."""
-    found = why_unjudgeable([run])
-    if not isinstance(found, ScriptFailedError):
-        return found
-    return ScriptFailedError(found.message.replace("in 1 of 1 runs ", ""), found.hint)

@@ -24,24 +24,28 @@ from samebits.checking.plan import CheckRequest
 from samebits.comparison.locate import first_divergence
 from samebits.factors.context import Setting
 from samebits.factors.pinning import settings_from
-from samebits.launch.signals import working_in
 from samebits.locking.code import changes_since, code_of, files_in
-from samebits.locking.comparing import HeldAgainst, differing_files, held_against, held_if_comparable
+from samebits.locking.comparing import (
+    HeldAgainst,
+    differences,
+    differing_files,
+    held_against,
+    held_if_comparable,
+    nearest,
+)
 from samebits.locking.entries import Locked, RunEntry
-from samebits.locking.environments import differences, nearest
 from samebits.locking.files import digest_at, digest_of_path
 from samebits.locking.lockfile import Lockfile, update
-from samebits.locking.making import NO_ENVIRONMENT, Around, changed, lock_entry
-from samebits.locking.running import Ran, read_run, recorded_artifacts, request_of, run_once
-from samebits.locking.verdict import EntriesVerified, EntryLocked, LockDivergence, Verified
+from samebits.locking.making import NO_ENVIRONMENT, changed, lock_entry
+from samebits.locking.running import Around, Ran, RunOptions, folder_name, read_run, recorded_artifacts, run_once
+from samebits.locking.verdict import EntriesVerified, EntryLocked, LockDivergence, Verified, VerifyKind
 from samebits.runfolder.folder import Manifest, RunFolder
-from samebits.workspace.workspace import Isolation
 
 _NOT_WRITTEN = "not written: the command does not repeat, so it is not locked"
 
 
 @dataclass(frozen=True)
-class VerifyRequest:
+class VerifyRequest(RunOptions):
     """What is to be verified.
 
     Attributes:
@@ -50,8 +54,6 @@ class VerifyRequest:
         against: a recording that is there already, instead of runs; None runs the commands.
         update: write what is other here, and what was never locked for this environment.
         update_new_only: write only what was never locked for this environment.
-        timeout: seconds for one run; None waits as long as it takes.
-        share, isolation: as in `checking.plan.Request`.
     """
 
     lockfile: Path
@@ -59,9 +61,6 @@ class VerifyRequest:
     against: RunFolder | None = None
     update: bool = False
     update_new_only: bool = False
-    timeout: float | None = None
-    share: tuple[str, ...] = ()
-    isolation: Isolation = "copy"
 
     def __post_init__(self) -> None:
         if self.against is not None and self.writes:
@@ -89,7 +88,10 @@ def verify(request: VerifyRequest, around: Around) -> EntriesVerified:
         raise LockfileError(f"no run is locked in {request.lockfile}", "first: samebits lock train.py")
     if request.against is not None:
         name = _entry_for(content, request.names, request.against)
-        return EntriesVerified(request.lockfile, (_recorded(content, name, request.against),))
+        entry, folder = content.entry(name), request.against
+        _need_the_same_run(name, entry, folder.manifest(), folder.path)
+        ran = read_run(folder, entry.max_steps, recorded_artifacts(folder, entry.artifacts))
+        return EntriesVerified(request.lockfile, (_judged(content, name, entry, ran),))
     entries = {name: content.entry(name) for name in request.names or sorted(content.runs)}
     found = []
     for name, entry in entries.items():
@@ -105,11 +107,17 @@ def verify(request: VerifyRequest, around: Around) -> EntriesVerified:
 def _verified(content: Lockfile, name: str, entry: RunEntry, request: VerifyRequest, around: Around) -> Verified:
     found = Verified(name, shlex.join(entry.command), "undecided")
     try:
-        asked = request_of(entry, request.timeout, request.share, request.isolation)
-        ran = _run(name, entry, asked, around, "verify")
+        asked = request.runs_of(entry)
+        ran = run_once(asked, entry, around, "verify", name)
         found = _judged(content, name, entry, ran)
-        if found.kind == "different" and not (request.update and _is_checked(found)):
-            found = _run_again(found, ran, entry, asked, around)
+        # Before it is written it is going to be made sure that it repeats.
+        is_checked = request.update and found.locked is not None and found.locked.repeats != "unchecked"
+        if any(place.what != "data" for place in found.divergences) and found.kind == "different" and not is_checked:
+            # Does it give these other bits every time, or does it not repeat at all?
+            again = run_once(asked, entry, around, "verify again", name)
+            if again.trouble is None and again.recordings:
+                is_same = first_divergence(ran.recordings, again.recordings) is None
+                found = replace(found, is_steady=is_same and again.artifacts == ran.artifacts)
         if found.is_steady is False:
             return replace(found, notes=(*found.notes, *((_NOT_WRITTEN,) if request.update else ())))
         if (found.kind == "unknown" and request.writes) or (found.kind == "different" and request.update):
@@ -123,69 +131,34 @@ def _verified(content: Lockfile, name: str, entry: RunEntry, request: VerifyRequ
         return replace(found, kind="undecided", error=error)
 
 
-def _is_checked(found: Verified) -> bool:
-    """Whether it is going to be made sure that it repeats before it is written."""
-    return found.locked is not None and found.locked.repeats != "unchecked"
-
-
-def _run(name: str, entry: RunEntry, asked: CheckRequest, around: Around, role: str) -> Ran:
-    home = around.home / f"{_folder_name(name)}-{role}".replace(" ", "-")
-    with working_in(around.home), around.watching() as watch:
-        return run_once(asked, entry.artifacts, home, role, watch)
-
-
-def _run_again(found: Verified, ran: Ran, entry: RunEntry, asked: CheckRequest, around: Around) -> Verified:
-    """The same with one thing more: does it give these other bits every time, or does it not repeat at all?"""
-    if all(place.what == "data" for place in found.divergences):
-        return found
-    again = _run(found.name, entry, asked, around, "verify again")
-    if again.trouble is not None or not again.recordings:
-        return found
-    same = first_divergence(ran.recordings, again.recordings) is None and again.artifacts == ran.artifacts
-    return replace(found, is_steady=same)
-
-
 def _judged(content: Lockfile, name: str, entry: RunEntry, ran: Ran) -> Verified:
     """What a run says of an entry; nothing is run here."""
     outside = [path for path in entry.data if not Path(path).resolve().is_relative_to(Path.cwd())]
-    notes = tuple(f"{path} was read, which lies outside of this folder" for path in outside)
     found = Verified(
         name,
         shlex.join(entry.command),
         "undecided",
         ran.environment,
         folder=ran.folder.path,
-        notes=notes,
+        notes=tuple(f"{path} was read, which lies outside of this folder" for path in outside),
         not_observed=ran.not_observed,
     )
-    why = _why_unjudgeable(ran)
-    if why is not None:
-        return replace(found, error=why)
+    # Where the script failed, what it did before can be judged.
+    is_judged = bool(ran.recordings and ran.environment.torch)
+    if not is_judged or not isinstance(ran.trouble, (ScriptFailedError, ScriptHangsError, type(None))):
+        unknown = LockfileError(NO_ENVIRONMENT, "was it recorded by an older samebits? Run it again")
+        return replace(found, error=ran.trouble or unknown)
     data = differing_files(entry.data, {path: digest_at(Path(path)) for path in entry.data}, "data")
-    home = content.home_of(ran.environment, entry.on)
-    if home is None:
-        return _unknown(content, found, entry, ran, data)
-    found = _beside(content, found, home, entry, ran)
-    try:
-        held = held_against(entry.on[home], ran.recordings, ran.is_whole, entry.max_steps)
-    except SamebitsError as error:
-        return replace(found, error=error)
-    return _decided(found, held, data, entry.on[home], ran)
-
-
-def _why_unjudgeable(ran: Ran) -> SamebitsError | None:
-    """Why a run says nothing at all; where the script failed, what it did before can be judged."""
-    if not ran.recordings or not ran.environment.torch:
-        return ran.trouble or LockfileError(NO_ENVIRONMENT, "was it recorded by an older samebits? Run it again")
-    return None if isinstance(ran.trouble, (ScriptFailedError, ScriptHangsError)) else ran.trouble
-
-
-def _beside(content: Lockfile, found: Verified, home: str, entry: RunEntry, ran: Ran) -> Verified:
-    """With what a run is held against, and what has changed around it."""
+    known = content.home_of(ran.environment, entry.on)
+    if known is None and (ran.trouble is not None or data or not entry.on):
+        # An environment that was never locked, and nothing to hold the run against.
+        kind: VerifyKind = "undecided" if ran.trouble is not None else "different" if data else "unknown"
+        return replace(found, kind=kind, error=ran.trouble, divergences=() if ran.trouble is not None else data)
+    home = known or nearest({home: content.environments[home] for home in entry.on}, ran.environment)
     locked, code = entry.on[home], code_of([*ran.files, *files_in(entry.command)], Path.cwd())
     # What a run did not ask for, it may have come to no more.
     odd = [name for name, digest in locked.variables.items() if ran.variables.get(name, digest) != digest]
-    return replace(
+    found = replace(
         found,
         home=home,
         locked=locked,
@@ -193,20 +166,29 @@ def _beside(content: Lockfile, found: Verified, home: str, entry: RunEntry, ran:
         variables=tuple(odd),
         differences=differences(content.environments[home], ran.environment),
     )
+    if known is None:
+        return _unknown(found, entry, ran)
+    try:
+        held = held_against(locked, ran.recordings, ran.is_whole, entry.max_steps)
+    except SamebitsError as error:
+        return replace(found, error=error)
+    return _decided(found, held, data, locked, ran)
 
 
 def _decided(found: Verified, held: HeldAgainst, data: Sequence[LockDivergence], locked: Locked, ran: Ran) -> Verified:
     artifacts = differing_files(locked.artifacts, ran.artifacts, "artifact") if ran.is_whole else ()
     bits = () if held.divergence is None else (held.divergence,)
     found = replace(found, divergences=(*data, *bits, *artifacts), steps=held.agreed, streams=locked.streams)
-    if data:
+    if data or ((bits or artifacts) and locked.samebits == __version__):
         return replace(found, kind="different")
-    if (bits or artifacts) and locked.samebits != __version__:
-        return replace(found, error=_other_samebits(locked))
     if bits or artifacts:
-        return replace(found, kind="different")
+        why = f"the recording differs from what is locked, but samebits {locked.samebits} recorded that, and this is "
+        how = f"verify with samebits {locked.samebits}, or lock again with this one"
+        return replace(found, error=LockfileError(f"{why}{__version__}, which may record otherwise", how))
     if ran.trouble is not None or not held.reaches_end:
-        return replace(found, error=ran.trouble or _cut_off(held, locked))
+        agreed = "it took no step" if not held.agreed else f"its {held.agreed} steps agree"
+        why = f"the run ended early: {agreed}, and {locked.steps} are locked"
+        return replace(found, error=ran.trouble or RecordingError(why, "let it run to its end, or see what ended it"))
     if ran.unentered:
         hint = "what it did is not known; give the command that samebits can enter"
         return replace(found, error=LockfileError(f"all that was recorded agrees; but {ran.unentered[0]}", hint))
@@ -215,52 +197,20 @@ def _decided(found: Verified, held: HeldAgainst, data: Sequence[LockDivergence],
     return replace(found, kind="same", notes=(*found.notes, *notes))
 
 
-def _unknown(content: Lockfile, found: Verified, entry: RunEntry, ran: Ran, data: Sequence[LockDivergence]) -> Verified:
-    """An environment that was never locked: what it is most like, and whether its bits are those of another one."""
-    if ran.trouble is not None:
-        return replace(found, error=ran.trouble)
-    if data:
-        return replace(found, kind="different", divergences=tuple(data))
-    known = {home: content.environments[home] for home in entry.on}
-    if not known:
-        return replace(found, kind="unknown")
-    home = nearest(known, ran.environment)
-    held = {
-        name: held_if_comparable(locked, ran.recordings, ran.is_whole, entry.max_steps)
-        for name, locked in entry.on.items()
-    }
-    alike = [name for name, one in held.items() if one is not None and _is_same(one, entry.on[name], ran)]
-    own = held[home]
-    return replace(
-        _beside(content, found, home, entry, ran),
-        kind="unknown",
-        divergences=() if own is None or own.divergence is None else (own.divergence,),
-        agrees_with=home if home in alike else next(iter(alike), ""),
-    )
-
-
-def _is_same(held: HeldAgainst, locked: Locked, ran: Ran) -> bool:
-    differing = held.divergence is not None or differing_files(locked.artifacts, ran.artifacts, "artifact")
-    return held.reaches_end and not differing
-
-
-def _cut_off(held: HeldAgainst, locked: Locked) -> SamebitsError:
-    agreed = "it took no step" if not held.agreed else f"its {held.agreed} steps agree"
-    return RecordingError(
-        f"the run ended early: {agreed}, and {locked.steps} are locked", "let it run to its end, or see what ended it"
-    )
-
-
-def _other_samebits(locked: Locked) -> SamebitsError:
-    return LockfileError(
-        f"the recording differs from what is locked, but samebits {locked.samebits} recorded that, and this is "
-        f"{__version__}, which may record otherwise",
-        f"verify with samebits {locked.samebits}, or lock again with this one",
-    )
-
-
-def _folder_name(name: str) -> str:
-    return "".join(one if one.isalnum() or one in "-_." else "-" for one in name).strip(".") or "run"
+def _unknown(found: Verified, entry: RunEntry, ran: Ran) -> Verified:
+    """Of an environment that was never locked: whether its bits are those of the nearest one, or of another one."""
+    alike: list[str] = []
+    own: tuple[LockDivergence, ...] = ()
+    for name, locked in entry.on.items():
+        held = held_if_comparable(locked, ran.recordings, ran.is_whole, entry.max_steps)
+        if held is None:
+            continue
+        if held.divergence is not None:
+            own = (held.divergence,) if name == found.home else own
+        elif held.reaches_end and not differing_files(locked.artifacts, ran.artifacts, "artifact"):
+            alike.append(name)
+    agrees_with = found.home if found.home in alike else next(iter(alike), "")
+    return replace(found, kind="unknown", divergences=own, agrees_with=agrees_with)
 
 
 # ---- updating --------------------------------------------------------------------------------------------------------
@@ -269,7 +219,7 @@ def _folder_name(name: str) -> str:
 def _updated(found: Verified, entry: RunEntry, asked: CheckRequest, lockfile: Path, around: Around) -> Verified:
     """The entry locked again in this environment, in the way in which it was made sure before that it repeats."""
     own = replace(entry, data={path: digest_of_path(Path(path)) for path in entry.data})
-    home = around.home / f"{_folder_name(found.name)}-update"
+    home = around.home / f"{folder_name(found.name)}-update"
     home.mkdir(parents=True, exist_ok=True)
     again = EntryLocked(found.name, found.command, lockfile, "undecided")
     repeats = "checked" if found.locked is None else found.locked.repeats
@@ -305,13 +255,6 @@ def _entry_for(content: Lockfile, names: Sequence[str], folder: RunFolder) -> st
         how = "no entry is" if not own else f"{', '.join(own)} are"
         raise LockfileError(f"{how} of the command {shlex.join(typed)!r}, which {folder.path} is a run of", "name one")
     return own[0]
-
-
-def _recorded(content: Lockfile, name: str, folder: RunFolder) -> Verified:
-    entry = content.entry(name)
-    manifest = folder.manifest()
-    _need_the_same_run(name, entry, manifest, folder.path)
-    return _judged(content, name, entry, read_run(folder, entry.max_steps, recorded_artifacts(folder, entry.artifacts)))
 
 
 def _need_the_same_run(name: str, entry: RunEntry, manifest: Manifest, path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
@@ -11,10 +12,17 @@ from samebits.report.documents.checks import CheckDocument
 from samebits.report.documents.costs import CostDocument
 from samebits.report.documents.crossings import AgainstDocument
 from samebits.report.documents.resumes import ResumeDocument
+from samebits.report.json import dumped
+from samebits.report.rows import Told
 from samebits.runfolder.folder import ANSWER
 from samebits.runfolder.reading import read_json
 
 SCHEMAS = {"samebits.against": 1, "samebits.check": 1, "samebits.cost": 1, "samebits.resume": 1}
+
+
+def kept(document: Mapping[str, object], told: Told) -> str:
+    """What is kept of an answer: its document, and the rows that people read, for the page."""
+    return dumped({**document, "told": told.as_data()})
 
 
 def read_answer(path: Path) -> AgainstDocument | CheckDocument | CostDocument | ResumeDocument:

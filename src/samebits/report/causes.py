@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ast
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from samebits.base.sites import Site
 from samebits.checking.evidence import detectable_rate, runs_for_rate
 from samebits.checking.facts import Entry
 from samebits.checking.plan import CONTROL
-from samebits.checking.treatments import WITNESSED
-from samebits.checking.verdict import Cause, CheckVerdict, LeftOut, Origin, Remedy, Reseeded, Unknown
+from samebits.checking.verdict import WITNESSED, Cause, CheckVerdict, LeftOut, Origin, Remedy, Reseeded, Unknown
 from samebits.factors.catalog import find
 from samebits.report.places import counted, place_of, where
 
 UNLIKELY = 0.05
-LATENT = "latent: reproducible here only"
 
 
 def cause_line(cause: Cause) -> str:
@@ -47,41 +47,70 @@ def lines_of(sites: Sequence[Site]) -> str:
     return " and ".join(f"{path}:{', '.join(lines)}" for path, lines in files.items())
 
 
-def evidence(cause: Cause) -> str:
-    """How many runs of how many say so, and how rarely luck would."""
+def figures(cause: Cause) -> tuple[str, str]:
+    """How many runs agree that were held, and how many differ that were not."""
     own = cause.evidence
     held, released = len(own.held), len(own.released)
+    fail = f" (they fail: {own.last_words})" if own.last_words else ""
     if find(cause.factor).by_folder:
-        fail = f" (they fail: {own.last_words})" if own.last_words else ""
-        return f"in a fresh folder {held}/{held} identical; in what one run left {own.strays}/{released} differ{fail}"
-    base = f"pinned {held}/{held} identical"
-    if own.diverged:
-        rest = f"left alone {own.strays}/{released} differ from the most common result"
-    else:
-        rest = f"changed {own.strays}/{released} differ"
-    if own.last_words:
-        rest += f" (they fail: {own.last_words})"
-    return f"{base}; only {cause.factor} {rest}"
+        return (
+            f"in a fresh folder {held}/{held} identical",
+            f"in what one run left {own.strays}/{released} differ{fail}",
+        )
+    how = "left alone" if own.diverged else "changed"
+    most = " from the most common result" if own.diverged else ""
+    return f"pinned {held}/{held} identical", f"{how} {own.strays}/{released} differ{most}{fail}"
 
 
-def state_of(cause: Cause) -> str:
-    """Confirmed or suspected, with the chance that it was something else."""
-    if cause.confirmed:
-        return f"confirmed: {evidence(cause)}"
-    return f"suspected: {evidence(cause)}; too few runs to be sure"
+def evidence(cause: Cause) -> str:
+    """How many runs of how many say so."""
+    held, released = figures(cause)
+    return f"{held}; {released if find(cause.factor).by_folder else f'only {cause.factor} {released}'}"
+
+
+def confirmed(cause: Cause) -> tuple[str, str]:
+    """Confirmed or suspected, by which figures, and how often an unknown cause would look the same by chance."""
+    text = f"{', '.join(figures(cause))}; false-positive bound {chance_words(cause.evidence.chance)}"
+    return ("confirmed", text) if cause.confirmed else ("suspected", f"{text}: too few runs to be sure")
 
 
 def chance_words(chance: float) -> str:
     """`0.4 %`, rounded up."""
     percent = chance * 100
-    digits = 1 if percent >= 0.1 else 2
-    step = 10**-digits
-    return f"{-(-percent // step) * step:.{digits}f} %"
+    step = 0.1 if percent >= 0.1 else 0.01
+    return f"{-(-percent // step) * step:.2f}".rstrip("0").rstrip(".") + " %"
 
 
-def luck(cause: Cause) -> str:
-    """In what share of checks an unknown cause would look like this one by chance, at most."""
-    return f"false-positive bound {chance_words(cause.evidence.chance)}"
+def fix_diff(cause: Cause) -> list[str]:
+    """The line of a cause as it is and as it should be, where all that it takes is to sort what a call gives."""
+    source = cause.source or (cause.site.source if cause.site is not None else "")
+    name = "set" if cause.factor == "hash-seed" else cause.called.rpartition(".")[2]
+    if cause.factor not in ("hash-seed", "file-order") or name in ("walk", "hash()") or not source.isascii():
+        return []
+    for end in ("", " pass", "\n pass"):
+        with suppress(SyntaxError, ValueError):
+            calls = [*_sortable(ast.parse(source + end), name)]
+            if len(calls) == 1:
+                start, stop = calls[0]
+                key = {"set": ", key=str", "scandir": ", key=lambda entry: entry.name"}.get(name, "")
+                return [f"- {source}", f"+ {source[:start]}sorted({source[start:stop]}{key}){source[stop:]}"]
+    return []
+
+
+def _sortable(tree: ast.AST, name: str) -> Iterator[tuple[int, int]]:
+    """From where to where a call of that name stands, where any sequence will do in its place."""
+    for node in ast.walk(tree):
+        found: list[ast.expr] = []
+        if isinstance(node, (ast.For, ast.comprehension)):
+            found = [node.iter]
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("list", "tuple", "enumerate"):
+            found = node.args
+        elif isinstance(node, ast.Assign) and name in ("listdir", "glob"):
+            found = [node.value]
+        for one in found:
+            if isinstance(one, ast.Call) and getattr(one.func, "id", getattr(one.func, "attr", "")) == name:
+                assert one.end_col_offset is not None
+                yield one.col_offset, one.end_col_offset
 
 
 def remedy_state(remedy: Remedy, is_complete: bool = True) -> str:
@@ -97,8 +126,8 @@ def remedy_state(remedy: Remedy, is_complete: bool = True) -> str:
         return f"verified: {runs} in fresh folders identical"
     whole = f"{runs} identical {until}"
     if len(remedy.whole) < len(remedy.runs):
-        whole = f"{runs} identical, {len(remedy.whole)} of them {until}"
-    rest = "" if remedy.varied is None else f"; in run {remedy.varied} all else was varied"
+        whole = f"{runs} identical, {len(remedy.whole)} {until}"
+    rest = "" if remedy.varied is None else f"; run {remedy.varied} varied the rest"
     return f"verified: {whole}{rest}"
 
 
@@ -188,8 +217,8 @@ def rests_on(verdict: CheckVerdict) -> str:
         return "too few runs to say anything"
     rate, more = _percent(detectable_rate(runs)), runs_for_rate(UNLIKELY)
     return (
-        f"{counted(runs, 'run')}, which would catch a cause that affects {rate} of runs or more "
-        f"(95 % confidence); --runs {more} for {_percent(UNLIKELY)}"
+        f"{runs} runs would catch a cause affecting ≥{rate} of runs (95 % confidence); "
+        f"--runs {more} for ≥{_percent(UNLIKELY)}"
     )
 
 

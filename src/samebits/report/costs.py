@@ -10,7 +10,7 @@ from samebits.pricing.prices import Costs, Price, Ratio
 from samebits.report.documents.costs import CostDocument, PinSetDocument, PriceDocument
 from samebits.report.encoding import encoded, otherwise
 from samebits.report.places import counted
-from samebits.report.rows import laid_out, table
+from samebits.report.rows import Told
 
 SAFER = "no difference in price was measured: what repeats here with less may do so by luck"
 _HEAD = ("pinned", "repeats", "time", "speed", "95 %", "1st ms", "MiB")
@@ -18,8 +18,13 @@ _HEAD = ("pinned", "repeats", "time", "speed", "95 %", "1st ms", "MiB")
 
 def cost_text(costs: Costs) -> str:
     """The answer of `samebits cost`."""
+    return cost_told(costs).text
+
+
+def cost_told(costs: Costs) -> Told:
+    """A table of prices, and the recommendation."""
     if costs.plain is None:
-        return laid_out(_headline(costs), [("ran", label) for label in costs.ran])
+        return Told(_headline(costs), [("ran", label) for label in costs.ran])
     rows = [
         ("diverges", f"{price.candidate.label}: at {price.diverges_at}")
         for price in _measured(costs)
@@ -43,7 +48,7 @@ def cost_text(costs: Costs) -> str:
     if more is not None:
         rows.append(("safer", f"{more.candidate.label}, {SAFER}"))
         rows += [("run", _command(more.candidate, costs.command)), ("code", _code(more.candidate))]
-    return laid_out("\n".join([_headline(costs), *table([_HEAD, *map(_row, _measured(costs))])]), rows)
+    return Told(_headline(costs), rows, [_HEAD, *map(_row, _measured(costs))])
 
 
 def _measured(costs: Costs) -> list[Price]:

@@ -18,10 +18,9 @@ from samebits.report.documents.crossings import (
 from samebits.report.encoding import encoded, otherwise
 from samebits.report.origins import site_of
 from samebits.report.places import agreed, counted, distance_words, path_of, place_of, where, which
-from samebits.report.rows import laid_out, not_seen
+from samebits.report.rows import Rows, Told, not_seen
 from samebits.runfolder.ops import OpRow
 
-Rows = list[tuple[str, str]]
 # In a terminal; JSON has all of them.
 MOST_PACKAGES, MOST_INSTEAD = 12, 6
 _WHY = {
@@ -34,6 +33,11 @@ _WHY = {
 
 def against_text(found: Crossing) -> str:
     """The answer of `samebits check --against`."""
+    return against_told(found).text
+
+
+def against_told(found: Crossing) -> Told:
+    """Where two environments diverge, at which operation, and which packages they do not share."""
     rows: Rows = []
     if found.divergent is not None:
         rows += [("first", which(found.divergent.divergence))] if which(found.divergent.divergence) else []
@@ -47,7 +51,7 @@ def against_text(found: Crossing) -> str:
     rows += [("here", _interpreter(found.here)), ("there", _interpreter(found.there))]
     rows += [("pinned", ", ".join(found.pinned)), *(("note", text) for text in found.notes)]
     rows += _ran(found)
-    return laid_out(headline(found), rows)
+    return Told(headline(found), rows)
 
 
 def headline(found: Crossing) -> str:

@@ -7,9 +7,8 @@ from samebits.checking.verdict import Origin, OriginOnRank
 from samebits.comparison.ops import OpDivergence
 from samebits.replay.runner import Replay
 from samebits.report.places import counted, path_of, place_of
+from samebits.report.rows import Rows
 from samebits.runfolder.ops import OpKind
-
-Rows = list[tuple[str, str]]
 
 
 def origin_rows(origin: Origin) -> Rows:

@@ -9,7 +9,7 @@ from pathlib import Path
 from samebits.report.documents.resumes import MissingDocument, ResumeDocument, TrialDocument
 from samebits.report.encoding import encoded, otherwise
 from samebits.report.places import counted, place_of, where, which
-from samebits.report.rows import laid_out, not_seen
+from samebits.report.rows import Told, code, not_seen
 from samebits.resuming.missing import MOST_TOLD, told
 from samebits.resuming.verdict import Missing, Resumption, State, Trial
 
@@ -40,6 +40,7 @@ _REMEDIES: dict[State, str] = {
     "scaler": "save scaler.state_dict(), and load it",
     "accumulation": "save after an optimizer step, or save the gradients and how many batches are in them",
     "rank-state": "save the state of every rank in a file of its own, and load that on the same rank",
+    "snapshot": "copy the state before the thread that saves it starts: copy.deepcopy(model.state_dict())",
     "look-ahead": "save the position of the batch that was trained last, not of the one that was fetched last",
     "mode": "set again which parameters are trained (requires_grad), and which modules are in which mode (train, eval)",
     "carried": "save what one step hands to the next (hidden states, the state of an environment), and load it",
@@ -63,16 +64,21 @@ def remedy(state: State) -> str:
 
 def resume_text(found: Resumption) -> str:
     """The answer of `samebits resume`."""
+    return resume_told(found).text
+
+
+def resume_told(found: Resumption) -> Told:
+    """Where each resumed training diverges, and which state it lacks."""
     first = found.first
     if first is None or (found.kind == "undecided" and not any(trial.compared for trial in found.trials)):
-        return laid_out("undecided: no resumed step could be compared", _ran(found))
+        return Told("undecided: no resumed step could be compared", _ran(found))
     rows: list[tuple[str, str]] = []
     for trial in found.trials:
         rows += _trial_rows(trial, is_one_of_many=len(found.trials) > 1)
     rows.append(("rests on", _rests_on(found)))
     if found.seed is not None:
         rows.append(("seed", f"{found.seed}, of the steps that were chosen at random"))
-    return laid_out(_headline(found), [*rows, *_ran(found)])
+    return Told(_headline(found), [*rows, *_ran(found)])
 
 
 def _headline(found: Resumption) -> str:
@@ -136,9 +142,9 @@ def _trial_rows(trial: Trial, is_one_of_many: bool) -> list[tuple[str, str]]:
     checkpoint = trial.checkpoint
     if checkpoint.saved_at is not None:
         after = "" if trial.saved_step is None else f", when {counted(trial.saved_step, 'step')} were done"
-        rows += [("saved", f"{place_of(checkpoint.saved_at)}{after}"), ("", f"    {checkpoint.saved_at.source}")]
+        rows += [("saved", f"{place_of(checkpoint.saved_at)}{after}"), *code(checkpoint.saved_at.source)]
     if checkpoint.loaded_at is not None:
-        rows += [("loaded", place_of(checkpoint.loaded_at)), ("", f"    {checkpoint.loaded_at.source}")]
+        rows += [("loaded", place_of(checkpoint.loaded_at)), *code(checkpoint.loaded_at.source)]
     elif not trial.error:
         rows.append(("loaded", "nothing that was seen"))
     if trial.error is not None:

@@ -1,10 +1,88 @@
-"""How an answer is laid out: its first line, and below it labels with what belongs to them."""
+"""An answer as rows, computed once: a terminal and a page show the same ones, a first answer only those it needs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
 
+Rows = list[tuple[str, str]]
+
+# A first answer fits a small terminal; what is longer there are the names and paths that it holds.
+WIDTH, LINES = 80, 10
 LABEL = 10
+INDENT = LABEL + 2
+CODE = "    "
+
+# How soon a row is left out of a first answer, by its label; what has no label goes with the label above it. Rows that
+# are not named here are details.
+_NEEDED, _HELPFUL, _LINE, _KNOWN, _DETAIL = range(5)
+_OWN = {
+    **dict.fromkeys(("cause", "confirmed", "suspected", "op", "remedy", "rests on", "besides", "trained", "next"), 0),
+    **dict.fromkeys(
+        ("fix", "replay", "seeded", "source", "script", "note", "untested", "not seen", "made", "compare", "ran"), 1
+    ),
+    **dict.fromkeys(("first", "latent", "varied", "pinned", "module", "took", "coverage", "differs"), 3),
+}
+_FURTHER = {"remedy": _HELPFUL, "fix": _HELPFUL, "cause": _KNOWN, "op": _KNOWN}
+
+
+@dataclass(frozen=True)
+class Told:
+    """An answer for people.
+
+    Attributes:
+        headline: the answer in one sentence.
+        rows: label and text; one without a label goes on with what stands above it, and one whose text is indented is
+            a line of the user's code.
+        table: between the two, the first row being its head; it stands a little further left than what has labels.
+    """
+
+    headline: str
+    rows: Sequence[tuple[str, str]] = ()
+    table: Sequence[Sequence[str]] = ()
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return laid_out("\n".join([self.headline, *table(self.table)]), self.rows)
+
+    @property
+    def brief(self) -> str:
+        """What is needed, and of the rest as much as ten lines hold; whole rows, nothing is shortened."""
+        groups = [*_groups(self.rows)]
+        kept = {at for at, (level, _) in enumerate(groups) if level == _NEEDED}
+        room = LINES - 1 - sum(len(groups[at][1]) for at in kept)
+        for wanted in (_HELPFUL, _LINE, _KNOWN):
+            for at, (level, rows) in enumerate(groups):
+                if level == wanted and len(rows) <= room and (rows[0][0] or at - 1 in kept):
+                    kept.add(at)
+                    room -= len(rows)
+        return laid_out(self.headline, [row for at in sorted(kept) for row in groups[at][1]])
+
+    def as_data(self) -> dict[str, object]:
+        return {"rows": [[*row] for row in self.rows], "table": [[*row] for row in self.table]}
+
+
+def told_in(document: Mapping[str, object]) -> Told:
+    """The answer for people that is kept with a document; its first line alone where none is."""
+    told = cast("Mapping[str, Sequence[tuple[str, str]]]", document.get("told") or {})
+    rows = [(label, text) for label, text in told.get("rows", ())]
+    return Told(str(document["headline"]), rows, told.get("table", ()))
+
+
+def _groups(rows: Iterable[tuple[str, str]]) -> Iterator[tuple[int, Rows]]:
+    """Rows that are said together or not at all, with how soon they are left out."""
+    label, group, level = "", cast("Rows", []), _DETAIL
+    for row in rows:
+        own = _OWN.get(row[0], _DETAIL) if row[0] else _FURTHER.get(label, _DETAIL)
+        if row[1].startswith(CODE):
+            own = _LINE if label == "cause" and len(group) == 1 and group[0][0] else _DETAIL
+        goes_on = own == level and (not row[0] or row[0] == label == "fix")
+        if not goes_on:
+            yield level, group
+        label, group, level = row[0] or label, [*(group if goes_on else []), row], own
+    yield level, group
 
 
 def laid_out(headline: str, rows: Iterable[tuple[str, str]]) -> str:
@@ -13,13 +91,40 @@ def laid_out(headline: str, rows: Iterable[tuple[str, str]]) -> str:
     return "\n".join([headline, *(line.rstrip() for line in body)])
 
 
-def not_seen(what: Sequence[str]) -> list[tuple[str, str]]:
+def not_seen(what: Sequence[str]) -> Rows:
     """What the recordings cannot see in this command."""
     return [("not seen", text) for text in what] or [("coverage", "complete")]
 
 
+def code(source: str) -> Rows:
+    """A line of the user's code below what is said of it."""
+    return [("", f"{CODE}{source}")] if source else []
+
+
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table, the first row being its head; it stands a little further left than what has labels."""
+    """Lines of a table, the first row being its head."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows]
     return [f"    {line}".rstrip() for line in lines]
+
+
+def wrapped(text: str, width: int) -> Iterator[str]:
+    """The lines of an answer in pieces that fit, under their column; a word that is longer than a line stands out."""
+    first, *rest = text.split("\n")
+    yield from _broken(first, width, "")
+    for line in rest:
+        own = len(line) - len(line.lstrip())
+        yield from _broken(line, width, " " * max(INDENT, own))
+
+
+def _broken(line: str, width: int, indent: str) -> Iterator[str]:
+    """The line in pieces, broken between words; runs of spaces within it, as in tables, stay."""
+    while len(line) > width:
+        at = line.rfind(" ", len(indent) + 1, width + 1)
+        if at <= 0 or not line[:at].strip():
+            at = line.find(" ", width)
+        if at < 0:
+            break
+        yield line[:at].rstrip()
+        line = indent + line[at:].lstrip()
+    yield line

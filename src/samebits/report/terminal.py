@@ -6,10 +6,10 @@ Nothing is added and nothing is shortened: without colours and wide enough, it i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+
+from samebits.report.rows import CODE, INDENT, wrapped
 
 # "  label     text": two spaces, a column for labels, the text.
-INDENT = 12
 _LABEL = re.compile(r"^  (?P<label>\*|\S.{0,9}?) +(?:(?<=^.{12})|(?<=\*.))\S")
 _COLOURS = {
     "same bits": "bold green",
@@ -20,9 +20,8 @@ _COLOURS = {
     "no set of pins": "bold yellow",
 }
 _WORDS = (
-    (r"^confirmed:?", "green"),
     (r"\(verified: same bits\)", "green"),
-    (r"^(suspected|unknown):?", "yellow"),
+    (r"^unknown:", "yellow"),
     (r"\bno difference measured\b|(?<=\d) =(?=  )", "dim"),
     (r"(?<=  )no(?=  )", "red"),
 )
@@ -41,7 +40,7 @@ def drawn(text: str, width: int, colour: bool = True) -> str:
 
     console = Console(width=width, force_terminal=colour, color_system="standard" if colour else None, highlight=False)
     with console.capture() as capture:
-        for number, line in enumerate(_wrapped(text, width)):
+        for number, line in enumerate(wrapped(text, width)):
             shown = Text(line)
             if number == 0 or not line.startswith("  "):
                 shown.stylize(next((style for start, style in _COLOURS.items() if text.startswith(start)), "bold"))
@@ -51,37 +50,17 @@ def drawn(text: str, width: int, colour: bool = True) -> str:
     return capture.get().rstrip("\n")
 
 
-def _wrapped(text: str, width: int) -> Iterator[str]:
-    first, *rest = text.split("\n")
-    yield from _broken(first, width, "")
-    for line in rest:
-        own = len(line) - len(line.lstrip())
-        yield from _broken(line, width, " " * max(INDENT, own))
-
-
-def _broken(line: str, width: int, indent: str) -> Iterator[str]:
-    """The line in pieces that fit, broken between words; runs of spaces within it, as in tables, stay."""
-    while len(line) > width:
-        at = line.rfind(" ", len(indent) + 1, width + 1)
-        if at <= 0 or not line[:at].strip():
-            at = line.find(" ", width)
-        if at < 0:
-            break
-        yield line[:at].rstrip()
-        line = indent + line[at:].lstrip()
-    yield line
-
-
 def _style(shown: object, line: str) -> None:
     from rich.text import Text
 
     assert isinstance(shown, Text)
     found = _LABEL.match(line)
     if found is not None:
-        shown.stylize("cyan", 2, 2 + len(found["label"]))
+        label = found["label"]
+        shown.stylize({"confirmed": "green", "suspected": "yellow"}.get(label, "cyan"), 2, 2 + len(label))
     start = min(INDENT, len(line))
     body = line[start:]
-    if body.startswith("    "):
+    if body.startswith(CODE):
         # A line of the user's code.
         shown.stylize("bold", start)
         return

@@ -7,26 +7,25 @@ from collections.abc import Sequence
 
 from samebits.checking.plan import LOOK_SECONDS, LOOK_STEPS, MAX_RUNS_EACH, CheckRequest
 from samebits.checking.pool import LEAST_LIMIT_SECONDS, LIMIT_RATIO
-from samebits.checking.verdict import CheckVerdict, Unknown
+from samebits.checking.verdict import Cause, CheckVerdict, Unknown
 from samebits.comparison.locate import Divergence
 from samebits.comparison.streams import TRAINED
 from samebits.factors.catalog import find, in_order
 from samebits.factors.pinning import Status, settings_for
 from samebits.replay.runner import Replay
 from samebits.report.causes import (
-    LATENT,
     advice,
     cause_line,
     company,
+    confirmed,
     excluded,
+    fix_diff,
     left_out,
-    luck,
     remedy_state,
     reseeded,
     rests_on,
     roles_of,
     since,
-    state_of,
     took,
     unknown_line,
     unknown_what,
@@ -34,61 +33,90 @@ from samebits.report.causes import (
 )
 from samebits.report.origins import origin_place, origin_rows, other_origin
 from samebits.report.places import agreed, counted, distance_words, path_of, place_of, unshown, where, which
-from samebits.report.rows import laid_out, not_seen
+from samebits.report.rows import Rows, Told, code, laid_out, not_seen
+from samebits.runfolder.folder import HOME
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.trees import MOST_BYTES, MOST_FILES
 from samebits.workspace.workspace import volume
 
 
 def check_text(verdict: CheckVerdict) -> str:
-    """The answer of `samebits check`."""
-    if verdict.kind == "same" and verdict.divergent is None:
-        rests = [("rests on", rests_on(verdict)), ("took", took(verdict))]
-        return laid_out(_same_headline(verdict), [*_treated(verdict), *rests, *_left_out(verdict)])
-    if verdict.kind == "undecided" and verdict.agreed:
-        divergent = verdict.divergent
-        place = None if divergent is None else divergent.divergence
-        why = "a process could not be entered; of the others" if place is None else f"{unshown(place)}; beside that"
-        beside: list[tuple[str, str]] = []
-        if divergent is not None:
-            own = which(divergent.divergence)
-            beside = [("compare", own), *_runs(verdict, [divergent.a, divergent.b])]
-        headline = f"undecided: {why}, {_same_headline(verdict)}"
-        return laid_out(headline, [*beside, *_treated(verdict), *_left_out(verdict)])
-    if verdict.kind == "undecided" and verdict.signal is not None:
-        return laid_out(_interrupted_headline(verdict), [*_ran(verdict), *_left_out(verdict)])
-    if verdict.kind == "undecided":
-        return laid_out("undecided: no two runs could be compared", _left_out(verdict))
-    assert verdict.divergent is not None
-    a, b, place = verdict.divergent.a, verdict.divergent.b, verdict.divergent.divergence
-    at = where(place)
-    rows: list[tuple[str, str]] = []
-    if which(place):
-        rows.append(("first", which(place)))
-    if verdict.origin is not None:
-        a, b, at = verdict.origin.a, verdict.origin.b, origin_place(verdict.origin)
-        rows = [*origin_rows(verdict.origin), *(("also", other_origin(origin)) for origin in verdict.origins[1:])]
-    difference, compared = f"runs {a} and {b} diverge {at}", [a, b]
+    """The answer of `samebits check`, with all its details."""
+    return check_told(verdict).text
+
+
+def check_told(verdict: CheckVerdict) -> Told:
+    """The answer of `samebits check`: where runs diverge, why, by which figures, what fixes it, and what to do next."""
+    rows = [*_rows(verdict), *_left_out(verdict)]
+    if verdict.kind == "different":
+        rows.append(("next", f"{_report(verdict)}     (every run on a page; -v: as text)"))
+    return Told(_headline(verdict), rows)
+
+
+def _headline(verdict: CheckVerdict) -> str:
     if verdict.kind == "same":
-        headline = _same_headline(verdict)
-        rows = [("besides", difference), *rows]
-    else:
-        headline = f"different bits: {difference}"
-        rows = [*_trained_row(verdict, place), *rows]
-    rows += _cause_rows(verdict)
-    rows += _remedy_rows(verdict)
+        return _same_headline(verdict)
+    if verdict.kind == "different":
+        return f"different bits: {_difference(verdict)}"
+    if verdict.agreed:
+        place = None if verdict.divergent is None else verdict.divergent.divergence
+        why = "a process could not be entered; of the others" if place is None else f"{unshown(place)}; beside that"
+        return f"undecided: {why}, {_same_headline(verdict)}"
+    if verdict.signal is None:
+        return "undecided: no two runs could be compared"
+    if not verdict.runs:
+        return "undecided: interrupted before the first run was complete"
+    if len(verdict.whole) < 2:
+        return f"undecided: interrupted when {counted(len(verdict.runs), 'run')} could be compared with no other"
+    return f"undecided: interrupted; so far, {_same_headline(verdict)}"
+
+
+def _difference(verdict: CheckVerdict) -> str:
+    """Which runs diverge, and where."""
+    assert verdict.divergent is not None
+    origin, own = verdict.origin, verdict.divergent
+    if origin is not None:
+        return f"runs {origin.a} and {origin.b} diverge {origin_place(origin)}"
+    return f"runs {own.a} and {own.b} diverge {where(own.divergence)}"
+
+
+def _rows(verdict: CheckVerdict) -> Rows:
+    if verdict.kind == "undecided" and verdict.agreed:
+        own = verdict.divergent
+        beside = [] if own is None else [("compare", which(own.divergence)), *_runs(verdict, own.a, own.b)]
+        return [*beside, *_treated(verdict)]
+    if verdict.kind == "undecided":
+        return [
+            ("ran", f"run {run.id} ({run.role}): {counted(run.steps, 'step')}, {run.wall_seconds:.1f} s")
+            for run in (verdict.runs if verdict.signal is not None else ())
+        ]
+    if verdict.divergent is None:
+        return [*_treated(verdict), ("rests on", rests_on(verdict)), ("took", took(verdict))]
+    own, origin = verdict.divergent, verdict.origin
+    is_same = verdict.kind == "same"
+    rows = [("besides", _difference(verdict))] if is_same else _trained_row(verdict, own.divergence)
+    if origin is not None:
+        rows += [*origin_rows(origin), *(("also", other_origin(other)) for other in verdict.origins[1:])]
+    elif which(own.divergence):
+        rows.append(("first", which(own.divergence)))
+    rows += [*_cause_rows(verdict), *_remedy_rows(verdict)]
     rows += [("rests on", rests_on(verdict))] if verdict.alike else []
-    rows += [*_runs(verdict, compared), ("took", took(verdict))]
-    return laid_out(headline, [*rows, *_left_out(verdict)])
+    pair = (own.a, own.b) if origin is None else (origin.a, origin.b)
+    return [*rows, *_runs(verdict, *pair), ("took", took(verdict))]
 
 
-def _runs(verdict: CheckVerdict, numbers: Sequence[int]) -> list[tuple[str, str]]:
+def _report(verdict: CheckVerdict) -> str:
+    is_newest = verdict.home.parent.name == HOME
+    return "samebits report" if is_newest else f"samebits report {shlex.quote(path_of(str(verdict.home)))}"
+
+
+def _runs(verdict: CheckVerdict, *numbers: int) -> Rows:
     """What the runs were for that differ, where they were not both left alone."""
     roles = roles_of(verdict, numbers)
     return [("runs", roles)] if roles else []
 
 
-def _trained_row(verdict: CheckVerdict, place: Divergence) -> list[tuple[str, str]]:
+def _trained_row(verdict: CheckVerdict, place: Divergence) -> Rows:
     """Whether what was trained agrees, where runs diverge in something else first."""
     if verdict.alike:
         return [("trained", _agreement(verdict))]
@@ -97,20 +125,6 @@ def _trained_row(verdict: CheckVerdict, place: Divergence) -> list[tuple[str, st
     if verdict.trained.stream == "product":
         return [("made", which(verdict.trained))]
     return [("trained", f"diverges {where(verdict.trained)}")]
-
-
-def _interrupted_headline(verdict: CheckVerdict) -> str:
-    """What is known of the runs that were complete: they have not been seen to differ."""
-    if not verdict.runs:
-        return "undecided: interrupted before the first run was complete"
-    if len(verdict.whole) < 2:
-        return f"undecided: interrupted when {counted(len(verdict.runs), 'run')} could be compared with no other"
-    return f"undecided: interrupted; so far, {_same_headline(verdict)}"
-
-
-def _ran(verdict: CheckVerdict) -> list[tuple[str, str]]:
-    seconds = ((run, f"{run.wall_seconds:.1f} s") for run in verdict.runs)
-    return [("ran", f"run {run.id} ({run.role}): {counted(run.steps, 'step')}, {took}") for run, took in seconds]
 
 
 def _same_headline(verdict: CheckVerdict) -> str:
@@ -141,14 +155,12 @@ def so_far_text(verdict: CheckVerdict) -> str:
     return f"so far: {'; '.join(found)}"
 
 
-def _treated(verdict: CheckVerdict) -> list[tuple[str, str]]:
-    rows = [("varied", ", ".join(verdict.varied) or "nothing")]
-    if verdict.pinned:
-        rows.append(("pinned", ", ".join(verdict.pinned)))
-    return rows
+def _treated(verdict: CheckVerdict) -> Rows:
+    pinned = [("pinned", ", ".join(verdict.pinned))] if verdict.pinned else []
+    return [("varied", ", ".join(verdict.varied) or "nothing"), *pinned]
 
 
-def _left_out(verdict: CheckVerdict) -> list[tuple[str, str]]:
+def _left_out(verdict: CheckVerdict) -> Rows:
     rows = [("left out", left_out(one)) for one in verdict.left_out]
     rows += [("untested", text) for text in verdict.untested]
     rows += [("note", text) for text in verdict.notes]
@@ -156,35 +168,31 @@ def _left_out(verdict: CheckVerdict) -> list[tuple[str, str]]:
     return rows + (not_seen(verdict.not_observed) if verdict.not_observed or verdict.kind != "different" else [])
 
 
-def _cause_rows(verdict: CheckVerdict) -> list[tuple[str, str]]:
-    rows: list[tuple[str, str]] = []
-    for cause in verdict.causes:
-        rows.append(("cause", cause_line(cause)))
-        source = cause.source or (cause.site.source if cause.site is not None else "")
-        if source:
-            rows.append(("", f"    {source}"))
-        if company(cause):
-            rows.append(("", company(cause)))
-        else:
-            rows += [("", f"or {place_of(site)}  {site.source}") for site in cause.others]
-        for shown in cause.shown_by:
-            rows += [("", f"{shown.what} at {place_of(shown.site)}"), ("", f"    {shown.site.source}")]
-        if cause.seeded_late is not None:
-            late = cause.seeded_late
-            rows += [("", f"seeded too late at {place_of(late)}{since(cause)}"), ("", f"    {late.source}")]
-        rows += [("", state_of(cause)), ("", luck(cause))]
-        if cause.distance is not None and cause.distance.is_rounding:
-            rows.append(("", distance_words(cause.distance)))
-        if not cause.varies_between_runs:
-            rows.append(("", LATENT))
+def _cause_rows(verdict: CheckVerdict) -> Rows:
+    rows = [row for cause in verdict.causes for row in _rows_of(cause)]
     if verdict.unknown is not None:
-        rows += _unknown_rows(verdict, verdict.unknown)
-    elif not verdict.causes:
-        rows.append(("cause", "unknown"))
-    return rows
+        return rows + _unknown_rows(verdict, verdict.unknown)
+    return rows or [("cause", "unknown")]
 
 
-def _unknown_rows(verdict: CheckVerdict, unknown: Unknown) -> list[tuple[str, str]]:
+def _rows_of(cause: Cause) -> Rows:
+    rows = [("cause", cause_line(cause)), *code(cause.source or (cause.site.source if cause.site is not None else ""))]
+    if company(cause):
+        rows.append(("", company(cause)))
+    else:
+        rows += [row for site in cause.others for row in (("", f"or {place_of(site)}"), *code(site.source))]
+    for shown in cause.shown_by:
+        rows += [("", f"{shown.what} at {place_of(shown.site)}"), *code(shown.site.source)]
+    if cause.seeded_late is not None:
+        late = cause.seeded_late
+        rows += [("seeded", f"too late, at {place_of(late)}{since(cause)}"), *code(late.source)]
+    rows.append(confirmed(cause))
+    if cause.distance is not None and cause.distance.is_rounding:
+        rows.append(("", distance_words(cause.distance)))
+    return rows if cause.varies_between_runs else [*rows, ("latent", "reproducible here only")]
+
+
+def _unknown_rows(verdict: CheckVerdict, unknown: Unknown) -> Rows:
     rows = [("cause", unknown_line(unknown))]
     if unknown.divergent.distance is not None:
         rows.append(("", distance_words(unknown.divergent.distance)))
@@ -195,17 +203,16 @@ def _unknown_rows(verdict: CheckVerdict, unknown: Unknown) -> list[tuple[str, st
     rows += [("witnessed", line) for line in witnessed(unknown.witnessed)]
     rows += [("excluded", line) for line in excluded(verdict)]
     rows += [("differs", line) for line in unknown.apart]
-    rows += [("next", line) for line in advice(verdict)]
-    return rows
+    return rows + [("next", line) for line in advice(verdict)]
 
 
-def _remedy_rows(verdict: CheckVerdict) -> list[tuple[str, str]]:
+def _remedy_rows(verdict: CheckVerdict) -> Rows:
     if verdict.remedy is None:
         return []
-    state, code = remedy_state(verdict.remedy, verdict.is_complete), verdict.remedy.code
-    if not verdict.remedy.pins:
-        return [*(("remedy", line) for line in code), ("", state)]
-    return [("remedy", remedy_command(verdict)), ("", state), *(("", f"or in the code: {line}") for line in code)]
+    state = ("", remedy_state(verdict.remedy, verdict.is_complete))
+    fixes = [("fix", line) for line in verdict.remedy.code]
+    fixes += [row for cause in verdict.causes for line in fix_diff(cause) for row in code(line)]
+    return [("remedy", remedy_command(verdict)), state, *fixes] if verdict.remedy.pins else [*fixes, state]
 
 
 def remedy_command(verdict: CheckVerdict) -> str:

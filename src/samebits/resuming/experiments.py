@@ -8,27 +8,17 @@ from pathlib import Path
 
 from samebits.base.errors import InterruptError, SamebitsError, ScriptFailedError, UsageError
 from samebits.base.sites import Site
-from samebits.checking.asking import BudgetSpentError
-from samebits.checking.pool import RunPool
+from samebits.checking.pool import BudgetSpentError, RunPool
 from samebits.checking.unjudgeable import why_unjudgeable
 from samebits.checking.verdict import Run
-from samebits.comparison.locate import Position
+from samebits.comparison.locate import Divergence, Position
 from samebits.comparison.runs import saved_beside
 from samebits.resuming.missing import SEVERAL, in_one_object, likely, not_resumed, suspected, told, wrong_generators
 from samebits.resuming.plan import Kill, ResumeRequest, again_run, killed_run, kills, resumed_run, uninterrupted_run
 from samebits.resuming.seen import Seen, loads_of, read_seen, what_it_lacks, what_was_loaded
-from samebits.resuming.tracks import (
-    Difference,
-    Side,
-    Start,
-    as_divergence,
-    first_divergence,
-    position,
-    start_of,
-    tracks_of,
-)
+from samebits.resuming.tracks import First, Side, Start, first_divergence, position, start_of, tracks_of
 from samebits.resuming.verdict import Missing, Resumption, SavedCheckpoint, State, Trial
-from samebits.runfolder.notes import BatchFetched, Lacks, Loaded, Saved, Unseen, read_notes
+from samebits.runfolder.notes import Lacks, Loaded, Saved, Unseen, read_notes
 from samebits.runfolder.removal import remove
 from samebits.runfolder.spec import Moment, Restored
 
@@ -39,7 +29,6 @@ _ASIDE = (
     "saved in another thread while the training went on: what the file holds was written to meanwhile, and is of a "
     "later step than it says"
 )
-First = tuple[Side, int, Difference]
 NEVER_REPEATS = "the script does not repeat even when it is not interrupted"
 
 
@@ -54,14 +43,6 @@ def run_resume(request: ResumeRequest, pool: RunPool) -> Resumption:
     except SamebitsError as error:
         return testing.found(error=error)
     return testing.found()
-
-
-@dataclass(frozen=True)
-class _Stopped:
-    """A run that was stopped; what it left was kept."""
-
-    run: Run
-    seen: Seen
 
 
 class _Testing:
@@ -128,21 +109,17 @@ class _Testing:
                     f"--at {step}: nothing is saved before; the first save is made when {saves[0]} steps are done"
                 )
 
-    # ---- one trial
-
     def _trial(self, kill: Kill) -> Trial:
         assert self.whole is not None
         killed = self.pool.run(killed_run(self.request, kill, str(self.whole.path)))
-        seen = read_seen(killed.path)
-        self._need_repeat(killed)
-        self._need_stop(killed, seen, kill)
+        self.need_repeat(killed)
         try:
-            return self._resumed(_Stopped(killed, seen), kill.most)
+            return _Resumed(self, killed, self._stopped(killed, kill)).trial(kill.most)
         finally:
             for state in killed.path.glob("kept.*"):
                 remove(state)
 
-    def _need_repeat(self, again: Run) -> None:
+    def need_repeat(self, again: Run) -> None:
         """In what it trains: what is saved beside may be torn by its own saving, and is judged where it is loaded."""
         tracks = tracks_of(again.outcome.folder.recordings())
         sides = [Side(self.tracks[rank], tracks[rank], Start(0)) for rank in self.tracks.keys() & tracks.keys()]
@@ -153,33 +130,63 @@ class _Testing:
                 "samebits check says why; a resume can be judged when that is mended",
             )
 
-    def _need_stop(self, killed: Run, seen: Seen, kill: Kill) -> None:
+    def _stopped(self, killed: Run, kill: Kill) -> Seen:
         if killed.trouble is not None:
             raise killed.trouble
+        seen = read_seen(killed.path)
         if not seen.stops:
             what = "within a save" if self.request.during_save else f"after step {kill.after}"
             raise ScriptFailedError(
                 f"the run that was to be stopped {what} {killed.outcome.described} before, after {killed.steps} steps",
                 f"the whole output is in {killed.outcome.folder.stderr}",
             )
+        return seen
 
-    def _resumed(self, stopped: _Stopped, most: int | None) -> Trial:
-        left = self.steps - max((one.steps for one in stopped.seen.saves if one.steps > 0), default=0)
-        is_to_the_end = most is None and self.whole is not None and self.whole.facts.stopped_after is None
-        last = None if is_to_the_end else max(1, left if most is None else min(left, most)) - 1
-        plan = resumed_run(self.request, last, Restored(str(stopped.run.path)))
-        run = self.pool.run(plan, command=self.request.again)
-        torn = next((stop.torn for stop in stopped.seen.stops if stop.torn), "")
-        after = max(stop.step for stop in stopped.seen.stops)
-        trial = Trial(self.request.signal, after, torn, runs=(stopped.run.id, run.id))
+
+class _Resumed:
+    """A training that was killed, and the runs that go on from what it left, each with one thing more given back.
+
+    Attributes:
+        given: what helped.
+        looked: the resumed run with that.
+        runs: numbers of those that were made.
+        lacks: what is held otherwise, and was not found to matter.
+        refuted: what was given back as it had been, and changed nothing.
+    """
+
+    looked: _Looked
+
+    def __init__(self, testing: _Testing, killed: Run, seen: Seen) -> None:
+        self.testing, self.killed, self.seen = testing, killed, seen
+        self.last: int | None = None
+        self.given = Restored(str(killed.path))
+        self.runs: list[int] = []
+        self.lacks: list[Lacks] = []
+        self.refuted: set[State] = set()
+
+    def trial(self, most: int | None) -> Trial:
+        """The first of them, judged; where it differs, further ones say what it lacks."""
+        testing, seen = self.testing, self.seen
+        assert testing.whole is not None
+        left = testing.steps - seen.last_save
+        is_to_the_end = most is None and testing.whole.facts.stopped_after is None
+        self.last = None if is_to_the_end else max(1, left if most is None else min(left, most)) - 1
+        run = self._run(self.given)
+        after = max(stop.step for stop in seen.stops)
+        trial = Trial(testing.request.signal, after, seen.torn, runs=(self.killed.id, run.id))
         trouble = self._why_not(run, trial)
         if trouble is not None:
             return replace(trial, error=trouble)
-        looked = _Looked.at(self, stopped, run)
+        looked = _Looked.at(testing, self.killed, seen, run)
         if looked is None:
-            return self._took_none(trial, stopped, run)
-        start = looked.sides[0].start
-        if start.step > stopped.seen.most_done:
+            # It ended well and trained nothing: for it, the training was over.
+            left = testing.steps - after - 1
+            checkpoint = _checkpoint(seen, *what_was_loaded(seen, read_seen(run.path)))
+            over = Missing("epoch", f"takes no step at all, and {left} were left", location=checkpoint.saved_at)
+            return replace(trial, checkpoint=checkpoint, missing=(over,))
+        side = looked.sides[0]
+        start = side.start
+        if start.step > seen.most_done:
             raise SamebitsError(
                 f"it resumed at step {start.step}, later than it was killed, after step {after}",
                 "did it load what another training has saved? {run} in the command is a folder of each run's own",
@@ -188,21 +195,36 @@ class _Testing:
             trial,
             saved_step=None if start.is_from_the_start else start.step,
             resumed_step=start.step,
-            compared=min(side.rows for side in looked.sides),
+            compared=min(one.rows for one in looked.sides),
             is_to_the_end=is_to_the_end and run.facts.stopped_after is None,
-            loaded=loads_of(stopped.seen, read_seen(run.path)),
+            loaded=loads_of(seen, read_seen(run.path)),
             checkpoint=looked.checkpoint,
         )
         if not trial.compared:
-            return replace(trial, error=_none_to_compare(start.step, self.steps))
+            return replace(trial, error=_none_to_compare(start.step, testing.steps))
         if start.is_from_the_start:
             return replace(trial, missing=(looked.not_resumed(),))
         first = looked.first()
         if first is None:
-            return self._ended_alike(trial, looked, run)
-        divergence = as_divergence(*first, looked.ranks_at(first))
-        self._need_repeat_up_to(divergence.step, proved=trial.killed_after + 1)
-        return self._judged(replace(trial, divergence=divergence), looked, stopped, last)
+            # Every step agrees: does it also take as many? A run that was ended by us is no shorter than it was to be.
+            left = testing.steps - start.step
+            if not side.b.is_complete or side.b.steps >= left or run.facts.stopped_after is not None:
+                return trial
+            evidence = f"ends after {side.b.steps} steps, and {left} were left"
+            return replace(trial, missing=(Missing("epoch", evidence, location=looked.checkpoint.saved_at),))
+        divergence = looked.divergence(first)
+        if divergence.step > after:
+            # The killed run has shown that the script repeats, as far as it went; another one shows the rest.
+            testing.need_repeat(testing.pool.run(again_run(testing.request, divergence.step)))
+        self.looked, self.lacks = looked, looked.lacks
+        missing = tuple(replace(one, location=looked.location) for one in self.missing())
+        return replace(
+            trial, divergence=divergence, missing=missing, runs=(*trial.runs, *self.runs), lacks=tuple(self.lacks)
+        )
+
+    def _run(self, restored: Restored, what: str = "") -> Run:
+        request = self.testing.request
+        return self.testing.pool.run(resumed_run(request, self.last, restored, what), command=request.again)
 
     def _why_not(self, run: Run, trial: Trial) -> SamebitsError | None:
         """Why a run that was to resume says nothing; a script that starts a second time may need to be told so."""
@@ -222,67 +244,17 @@ class _Testing:
         ended = f"it {run.outcome.described}; the end of its output:\n{lines}"
         return ScriptFailedError(
             f"{where} and started again, the command {what}: {ended}",
-            _hint_for_failure(run, trial.torn, self.request.again != self.request.command),
+            _hint_for_failure(run, trial.torn, self.testing.request.again != self.testing.request.command),
         )
-
-    def _took_none(self, trial: Trial, stopped: _Stopped, run: Run) -> Trial:
-        """It ended well and trained nothing: for it, the training was over."""
-        saved, loaded = what_was_loaded(stopped.seen, read_seen(run.path))
-        checkpoint = _checkpoint(saved, loaded, stopped.seen)
-        evidence = f"takes no step at all, and {self.steps - trial.killed_after - 1} were left"
-        return replace(
-            trial, checkpoint=checkpoint, missing=(Missing("epoch", evidence, location=checkpoint.saved_at),)
-        )
-
-    def _ended_alike(self, trial: Trial, looked: _Looked, run: Run) -> Trial:
-        """Every step agrees: does it also take as many?"""
-        side = looked.sides[0]
-        left = self.steps - side.start.step
-        # A run that was ended by us is no shorter than it was to be.
-        is_short = side.b.is_complete and side.b.steps < left and run.facts.stopped_after is None
-        if not is_short:
-            return trial
-        evidence = f"ends after {side.b.steps} steps, and {left} were left"
-        return replace(trial, missing=(Missing("epoch", evidence, location=looked.checkpoint.saved_at),))
-
-    def _need_repeat_up_to(self, step: int, proved: int) -> None:
-        """The killed run has shown that the script repeats, as far as it went; another one shows the rest."""
-        if step >= proved:
-            self._need_repeat(self.pool.run(again_run(self.request, step)))
 
     # ---- what it lacks, by experiment
 
-    def _judged(self, trial: Trial, looked: _Looked, stopped: _Stopped, last: int | None) -> Trial:
-        """Give back what may be missing; where that helps it was missing, and what still differs is next."""
-        trying = _Trying(self, stopped, last, looked)
-        found = [replace(one, location=looked.location) for one in trying.all()]
-        return replace(trial, missing=tuple(found), runs=(*trial.runs, *trying.runs), lacks=tuple(trying.lacks))
-
-
-class _Trying:
-    """Runs that are given back one thing after the other.
-
-    Attributes:
-        given: what helped.
-        looked: the resumed run with that.
-        runs: numbers of those that were made.
-        lacks: what is held otherwise, and was not found to matter.
-        refuted: what was given back as it had been, and changed nothing.
-    """
-
-    def __init__(self, testing: _Testing, stopped: _Stopped, last: int | None, looked: _Looked) -> None:
-        self.testing, self.stopped, self.last, self.looked = testing, stopped, last, looked
-        self.given = Restored(str(stopped.run.path))
-        self.runs: list[int] = []
-        self.lacks = looked.lacks
-        self.refuted: set[State] = set()
-
-    def all(self) -> list[Missing]:
+    def missing(self) -> list[Missing]:
         """What is missing, the first cause first."""
         found: dict[State, Missing] = {}
         while (first := self.looked.first()) is not None:
             said = suspected(*first, {one.a.rank: one for one in self.looked.sides})
-            torn = [Missing("parameters", _ASIDE, first[0].a.rank)] if self.looked.is_aside and first[1] == 0 else []
+            torn = [Missing("snapshot", _ASIDE, first[0].a.rank)] if self.looked.is_aside and first[1] == 0 else []
             if {"position", "parameters"} & {one.state for one in said}:
                 # What is older than the parameters is right, and these were still trained.
                 said = torn or said
@@ -361,14 +333,13 @@ class _Trying:
         """Whether the training then agrees beyond that place, or as far as the best; what it was given then stays."""
         if len(self.runs) >= MOST_TRIES:
             return False
-        plan = resumed_run(self.testing.request, self.last, restored, what)
-        run = self.testing.pool.run(plan, command=self.testing.request.again)
+        run = self._run(restored, what)
         self.runs.append(run.id)
-        looked = _Looked.at(self.testing, self.stopped, run) if run.succeeded else None
+        looked = _Looked.at(self.testing, self.killed, self.seen, run) if run.succeeded else None
         if looked is None or looked.sides[0].start.step != self.looked.sides[0].start.step:
             return False
         place = looked.place
-        if place is not None and place <= position(first[1], first[2]):
+        if place is not None and place <= position(first):
             return False
         if place is not None and best is not None and (best.place is None or place < best.place):
             return False
@@ -389,49 +360,39 @@ class _Looked:
     is_aside: bool = False
 
     @classmethod
-    def at(cls, testing: _Testing, stopped: _Stopped, run: Run) -> _Looked | None:
+    def at(cls, testing: _Testing, killed: Run, stopped: Seen, run: Run) -> _Looked | None:
         """None where it took no step."""
         seen, tracks = read_seen(run.path), tracks_of(run.outcome.folder.recordings())
         if not tracks:
             return None
-        saved, loaded = what_was_loaded(stopped.seen, seen)
-        most = stopped.seen.most_done
-        fallback = max((one.steps for one in stopped.seen.saves if one.steps > 0), default=None)
-        is_loaded = loaded is not None or bool(testing.request.saved_at)
-        known = saved.steps if saved is not None else fallback if is_loaded else None
         assert testing.whole is not None
-        beside = saved_beside(*(one.outcome.folder.recordings() for one in (testing.whole, stopped.run)))
+        saved, loaded = what_was_loaded(stopped, seen)
+        is_loaded = loaded is not None or bool(testing.request.saved_at)
+        known = saved.steps if saved is not None else (stopped.last_save or None) if is_loaded else None
+        beside = saved_beside(*(one.outcome.folder.recordings() for one in (testing.whole, killed)))
         steady, sides = frozenset(name for name, agrees in beside.items() if agrees), []
         for rank in sorted(testing.tracks.keys() & tracks.keys()):
             a, b = testing.tracks[rank], tracks[rank]
+            start = start_of(a, b, known, stopped.most_done)
             fetched = testing.seen.of_rank(rank), seen.of_rank(rank)
-            start = start_of(a, b, known, most)
-            side = Side(a, b, start, _counts(stopped.seen, start.step), *fetched, steady)
+            side = Side(a, b, start, stopped.counts_at(start.step), *fetched, steady)
             if known is not None and known != start.step and not start.is_from_the_start and side.has_other_data:
                 # Parameters of one file, and the rest of another one that is newer: the data say how far it was.
-                other = Side(a, b, Start(known, has_parameters=False), _counts(stopped.seen, known), *fetched, steady)
+                other = replace(side, start=Start(known, has_parameters=False), counts=stopped.counts_at(known))
                 side = side if other.has_other_data else other
             sides.append(side)
         if saved is None or saved.steps != sides[0].start.step:
-            saved = next((one for one in reversed(stopped.seen.saves) if one.steps == sides[0].start.step), saved)
-        torn = next((Path(stop.torn).name for stop in stopped.seen.stops if stop.torn), "")
+            saved = next((one for one in reversed(stopped.saves) if one.steps == sides[0].start.step), saved)
         told = None if loaded is not None else min(testing.request.saved_at, default=None)
-        checkpoint = _checkpoint(saved, loaded, stopped.seen)
-        return cls(
-            sides,
-            checkpoint,
-            loaded is not None,
-            what_it_lacks(run.path),
-            torn,
-            told,
-            saved is not None and saved.is_aside,
-        )
+        checkpoint, is_aside = _checkpoint(stopped, saved, loaded), saved is not None and saved.is_aside
+        torn = Path(stopped.torn).name
+        return cls(sides, checkpoint, loaded is not None, what_it_lacks(run.path), torn, told, is_aside)
 
     @property
     def place(self) -> Position | None:
         """Where it differs first."""
         first = self.first()
-        return None if first is None else position(first[1], first[2])
+        return None if first is None else position(first)
 
     @property
     def has_loader(self) -> bool:
@@ -451,15 +412,12 @@ class _Looked:
         """The first place at which it differs."""
         return first_divergence(self.sides)
 
-    def ranks_at(self, first: First) -> list[int]:
-        """The ranks that differ there."""
-        _, row, difference = first
-        found = []
-        for side in self.sides:
-            own = side.difference(row) if row < side.rows else None
-            if own is not None and own.stream == difference.stream:
-                found.append(side.a.rank)
-        return found
+    def divergence(self, first: First) -> Divergence:
+        """The same with the ranks that differ there."""
+        _, row, found = first
+        own = (next(side.differences(row), None) for side in self.sides if row < side.rows)
+        ranks = tuple(one.rank for one in own if one is not None and one.stream == found.stream)
+        return replace(found, ranks=ranks if len(ranks) > 1 else ())
 
     def cure(self, first: First, suspect: Missing, given: Restored) -> Restored | None:
         """What to give back, and when, to see whether a suspected state is missing; None where that cannot be tried."""
@@ -471,7 +429,9 @@ class _Looked:
             return None
         batch = side.b_fetched.index(b[0])
         if suspect.state in ("position", "look-ahead"):
-            skip = a[0].position - _position_of(side, b[0])
+            # Where in the epoch of the uninterrupted run that batch came.
+            same = (one.position for one in side.a_fetched if one.indices and one.indices == b[0].indices)
+            skip = a[0].position - next(same, b[0].position)
             return replace(given, moment="batch", batch=batch, skip=skip) if skip > 0 else None
         if suspect.state not in ("order", "epoch", "sample-generators", "generators"):
             return None
@@ -484,19 +444,7 @@ class _Looked:
         return replace(given, moment=moment, batch=batch, names=names)
 
 
-def _position_of(side: Side, batch: BatchFetched) -> int:
-    """Where in the epoch of the uninterrupted run that batch came."""
-    same = (one.position for one in side.a_fetched if one.indices and one.indices == batch.indices)
-    return next(same, batch.position)
-
-
-def _counts(killed: Seen, step: int) -> dict[str, int]:
-    """How much of the next step had come when so many were done and it was saved."""
-    saves = [one for one in killed.saves if one.steps == step and one.rank == 0]
-    return dict(saves[-1].counts) if saves else {}
-
-
-def _checkpoint(saved: Saved | None, loaded: Loaded | None, killed: Seen) -> SavedCheckpoint:
+def _checkpoint(killed: Seen, saved: Saved | None, loaded: Loaded | None) -> SavedCheckpoint:
     if saved is None:
         saved = next((one for one in reversed(killed.saves) if one.steps > 0), None)
     path = loaded.path if loaded is not None and loaded.path else "" if saved is None else saved.path

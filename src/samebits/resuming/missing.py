@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
-from samebits.resuming.tracks import Difference, Side, Track, count_of
+from samebits.comparison.locate import Divergence
+from samebits.resuming.tracks import Digests, Side, Track, count_of
 from samebits.resuming.verdict import Missing, State
 from samebits.runfolder.notes import BatchFetched, Lacks
-from samebits.runfolder.steps import Stream
 
 _GLOBAL = "the global generators stand elsewhere at the end of that step"
 # So many things are told of by their values.
 MOST_TOLD = 3
 
 # States that the resumed run may hold otherwise, by what differs first: what is likely is tried first.
-_LIKELY: dict[Stream, tuple[State, ...]] = {
+_LIKELY: dict[str, tuple[State, ...]] = {
     "batch": ("replay", "carried", "generators"),
     "loss": ("buffers", "parameters", "carried", "replay", "scaler", "mode", "generators"),
     "output": ("buffers", "parameters", "carried", "replay", "mode", "generators"),
@@ -29,7 +29,7 @@ _LIKELY: dict[Stream, tuple[State, ...]] = {
 SEVERAL: frozenset[State] = frozenset(("counter", "carried", "replay"))
 
 
-def likely(lacks: Sequence[Lacks], stream: Stream) -> dict[State, list[Lacks]]:
+def likely(lacks: Sequence[Lacks], stream: str) -> dict[State, list[Lacks]]:
     """State → what the resumed run holds of it otherwise, and can be given back; what is likely first."""
     found: dict[State, list[Lacks]] = {}
     states = {one.path: one.state for one in lacks}
@@ -89,7 +89,7 @@ def not_resumed(side: Side, loaded: str, torn: str = "", told: int | None = None
     return Missing("not-resumed", evidence, side.a.rank)
 
 
-def suspected(side: Side, row: int, difference: Difference, sides: Mapping[int, Side]) -> list[Missing]:
+def suspected(side: Side, row: int, difference: Divergence, sides: Mapping[int, Side]) -> list[Missing]:
     """What the recordings say of a rank that differs there: of its data, its parameters, or those of another rank.
 
     Args:
@@ -107,7 +107,7 @@ def suspected(side: Side, row: int, difference: Difference, sides: Mapping[int, 
     if difference.stream == "batch" and (data := [*_data(side, row)]):
         return [Missing(state, evidence, rank) for state, evidence in data]
     a, b = side.pair(row)
-    losses = count_of(a.get("loss")), count_of(b.get("loss"))
+    losses = count_of(a.get("loss", {})), count_of(b.get("loss", {}))
     if losses[0] != losses[1]:
         evidence = f"{losses[1]} losses before that step, and {losses[0]} in the uninterrupted run"
         return [Missing("accumulation", evidence, rank)]
@@ -123,9 +123,8 @@ def suspected(side: Side, row: int, difference: Difference, sides: Mapping[int, 
 
 def _strangers(side: Side, row: int) -> list[str]:
     """What an optimizer steps that it does not step in the uninterrupted run, where it steps something else."""
-    a, b = (one.get("param") for one in side.pair(row))
-    names = [set() if one is None else set(one.names) for one in (a, b)]
-    return sorted(names[1] - names[0]) if names[0] - names[1] else []
+    a, b = (one.get("param", {}).keys() for one in side.pair(row))
+    return sorted(b - a) if a - b else []
 
 
 def _parameters(side: Side, rank: int) -> Missing:
@@ -142,86 +141,68 @@ def _of_another_rank(side: Side, row: int, sides: Mapping[int, Side]) -> Missing
     rank, step = side.a.rank, side.step(row)
     for stream, what in (("batch", "gets the data"), ("rng", "draws the random numbers")):
         own, now = _compared(side, row, stream)
-        if not own or own == now:
-            continue
-        for other, beside in sides.items():
-            theirs = _compared(beside, row, stream)[0]
-            if other != rank and theirs == now and theirs != own:
+        for other, beside in sides.items() if own and own != now else ():
+            if other != rank and _compared(beside, row, stream)[0] == now:
                 return Missing("rank-state", f"rank {rank} {what} that rank {other} should get at step {step}", rank)
     return None
 
 
-def _compared(side: Side, row: int, stream: str) -> tuple[dict[str, int], dict[str, int]]:
-    a, b = side.pair(row)
-    left, right = ({} if stream not in one else one[stream].as_dict() for one in (a, b))
-    common = left.keys() & right.keys()
-    return {name: left[name] for name in common}, {name: right[name] for name in common}
+def _compared(side: Side, row: int, stream: str) -> tuple[Digests, Digests]:
+    a, b = (one.get(stream, {}) for one in side.pair(row))
+    common = a.keys() & b.keys()
+    return {name: a[name] for name in common}, {name: b[name] for name in common}
 
 
 # ---- by the data -----------------------------------------------------------------------------------------------------
 
 
-_Said = tuple[State, str]
-
-
-def _data(side: Side, row: int) -> Iterator[_Said]:
-    a, b = side.fetched(row)
-    known = [(x, y) for x, y in zip(a, b, strict=False) if x.indices and y.indices]
-    if known:
-        yield from _indexed(side, row, known)
-    else:
-        yield from _unindexed(side, row)
-
-
-def _indexed(side: Side, row: int, known: Sequence[tuple[BatchFetched, BatchFetched]]) -> Iterator[_Said]:
+def _data(side: Side, row: int) -> Iterator[tuple[State, str]]:
     step = side.step(row)
+    known = [(x, y) for x, y in zip(*side.fetched(row), strict=False) if x.indices and y.indices]
     other = next(((x, y) for x, y in known if x.indices != y.indices), None)
-    if other is None:
+    if not known:
+        yield from _unindexed(side, row)
+    elif other is None:
         yield "sample-generators", f"the batch of step {step} is made of the same indices, and has other contents"
-        return
-    own, now = other
+    else:
+        yield from _indexed(side.a_fetched, step, *other)
+
+
+def _indexed(
+    fetched: Sequence[BatchFetched], step: int, own: BatchFetched, now: BatchFetched
+) -> Iterator[tuple[State, str]]:
     drawn = "the order is drawn from a global generator, which stands elsewhere"
-    elsewhere = _nearest(side.a_fetched, own, now)
-    if elsewhere is None:
+    # Where in the uninterrupted run the batch came that comes now; first of all in the same epoch.
+    same = [one for one in fetched if one.indices == now.indices and one.loader == own.loader]
+    if not same:
         yield "order", f"batch {own.position} of the epoch is made of other indices{f': {drawn}' if now.draws else ''}"
         return
-    twice = _again(elsewhere.step, step)
-    if elsewhere.epoch != own.epoch:
-        if not now.draws:
-            yield "epoch", f"gets batch {elsewhere.position} of epoch {elsewhere.epoch}, {twice}"
-            return
-        if elsewhere.position != own.position:
+    elsewhere = min(same, key=lambda one: (one.epoch != own.epoch, abs(one.step - own.step)))
+    twice, ahead = _again(elsewhere.step, step), elsewhere.position - own.position
+    if elsewhere.epoch == own.epoch:
+        if 0 < ahead <= max(own.ahead, now.ahead):
+            batches = f"{ahead} batches that workers had fetched ahead were"
+            batches = batches if ahead > 1 else "1 batch that workers had fetched ahead was"
+            yield "look-ahead", f"{batches} never trained: {twice}"
+        else:
+            yield "position", f"gets batch {elsewhere.position} of the epoch, and not batch {own.position}: {twice}"
+    elif not now.draws:
+        yield "epoch", f"gets batch {elsewhere.position} of epoch {elsewhere.epoch}, {twice}"
+    else:
+        if ahead:
             yield "position", f"gets batch {elsewhere.position} of an epoch, and not batch {own.position}: {twice}"
         yield "order", f"gets the order of epoch {elsewhere.epoch} in epoch {own.epoch}: {drawn}"
-        return
-    ahead = elsewhere.position - own.position
-    if 0 < ahead <= max(own.ahead, now.ahead):
-        batches = (
-            "batch that workers had fetched ahead was" if ahead == 1 else "batches that workers had fetched ahead were"
-        )
-        yield "look-ahead", f"{ahead} {batches} never trained: {twice}"
-    else:
-        yield "position", f"gets batch {elsewhere.position} of the epoch, and not batch {own.position}: {twice}"
-
-
-def _nearest(fetched: Sequence[BatchFetched], own: BatchFetched, now: BatchFetched) -> BatchFetched | None:
-    """Where in the uninterrupted run the batch came that comes now; first of all in the same epoch."""
-    same = [one for one in fetched if one.indices == now.indices and one.loader == own.loader]
-    return min(same, key=lambda one: (one.epoch != own.epoch, abs(one.step - own.step)), default=None)
 
 
 def _again(elsewhere: int, step: int) -> str:
     """What becomes of steps where the batch of another step is trained."""
     if elsewhere < step:
         return f"the data of step {elsewhere} are trained twice"
-    return (
-        f"those of steps {step} to {elsewhere - 1} are skipped"
-        if elsewhere - 1 > step
-        else f"those of step {step} are skipped"
-    )
+    which = f"steps {step} to {elsewhere - 1}" if elsewhere - 1 > step else f"step {step}"
+    return f"those of {which} are skipped"
 
 
-def _unindexed(side: Side, row: int) -> Iterator[_Said]:
+def _unindexed(side: Side, row: int) -> Iterator[tuple[State, str]]:
     """Batches of which no indices are known: of an iterable dataset, or drawn by the script itself."""
     step = side.step(row)
     own, now = _compared(side, row, "batch")

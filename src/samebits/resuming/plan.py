@@ -10,7 +10,6 @@ from samebits.base.errors import UsageError
 from samebits.base.seeds import derive
 from samebits.checking import plan as checks
 from samebits.checking.plan import LOOK_STEPS
-from samebits.factors.catalog import CATALOG
 from samebits.factors.context import Setting
 from samebits.launch.command import Command
 from samebits.resuming.seen import SavedIn
@@ -85,9 +84,8 @@ class ResumeRequest:
     @property
     def pinned(self) -> RunSpec:
         """A run of which nothing moves by itself."""
-        moving = [factor.name for factor in CATALOG if factor.varies_between_runs and not factor.by_folder]
         # Whether what the first one prepares changes anything is asked by a check only.
-        return replace(checks.pinned_run(self.check, moving, None), witness=False, begins="found")
+        return replace(checks.pinned_run(self.check, checks.moving_factors(), None), witness=False, begins="found")
 
 
 def uninterrupted_run(request: ResumeRequest) -> RunSpec:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -64,27 +64,36 @@ class Seen:
         """Steps that were done when it was stopped, or saved last after it was asked to end."""
         return max([stop.step + 1 for stop in self.stops] + self.steps_saved, default=0)
 
+    @property
+    def last_save(self) -> int:
+        """Steps that were done when it saved last; 0 where it did not."""
+        return max(self.steps_saved, default=0)
+
+    @property
+    def torn(self) -> str:
+        """The file of which half was left; empty where none was."""
+        return next((stop.torn for stop in self.stops if stop.torn), "")
+
+    def counts_at(self, step: int) -> Mapping[str, int]:
+        """How much of the next step had come when so many were done and it was saved."""
+        saves = [one for one in self.saves if one.steps == step and one.rank == 0]
+        return saves[-1].counts if saves else {}
+
     def saved_in(self) -> dict[int, SavedIn]:
         """Steps done at each save → where in the epochs of the first rank that was."""
-        own = self.of_rank(0)
-        trained = {one.step: one for one in own}  # the last batch of each step
+        trained = {one.step: one for one in self.of_rank(0)}  # the last batch of each step
         found = {}
         for steps in self.steps_saved:
             before, after = trained.get(steps - 1), trained.get(steps)
-            is_end = (
-                before is not None
-                and after is not None
-                and (after.loader, after.epoch)
-                != (
-                    before.loader,
-                    before.epoch,
-                )
-            )
+            passes = {(one.loader, one.epoch) for one in (before, after) if one is not None}
             save = next(save for save in reversed(self.saves) if save.steps == steps)
-            has_losses = save.counts.get("loss", 0) > 0
             last = {one.path: one.steps for one in self.saves if 0 < one.steps <= steps}
-            is_mixed = len(set(last.values())) > 1
-            found[steps] = SavedIn(0 if before is None else before.epoch, is_end, has_losses, is_mixed)
+            found[steps] = SavedIn(
+                0 if before is None else before.epoch,
+                len(passes) == 2,
+                save.counts.get("loss", 0) > 0,
+                len(set(last.values())) > 1,
+            )
         return found
 
 
@@ -104,39 +113,25 @@ def _of_whole_trainings(fetched: Sequence[BatchFetched]) -> Iterator[BatchFetche
     """The same, where a loader of a new dataset in every epoch counts as one.
 
     Of those that one line iterates, each that comes back after another was iterated is a loader of its own, such as
-    training's and evaluation's in turns; the others take each other's place.
+    training's and evaluation's in turns (0, 1, 0, 1); the others (0, 1, 2) take each other's place.
     """
     # Rank and kind → loader and epoch of every pass, in the order of time.
     passes: dict[tuple[int, int], dict[tuple[int, int], None]] = {}
     for one in fetched:
         passes.setdefault((one.rank, one.kind), {})[one.loader, one.epoch] = None
-    renamed = {key: _renamed(list(own)) for key, own in passes.items()}
+    renamed = {}
+    for key, own in passes.items():
+        order = [loader for loader, _ in own]
+        stretches = Counter(loader for at, loader in enumerate(order) if at == 0 or order[at - 1] != loader)
+        passing = [loader for loader in stretches if stretches[loader] == 1]
+        done: Counter[int] = Counter()
+        for loader, epoch in own:
+            counted = passing[0] if loader in passing else loader
+            renamed[key, loader, epoch] = counted, done[counted]
+            done[counted] += 1
     for one in fetched:
-        loader, epoch = renamed[one.rank, one.kind][one.loader, one.epoch]
+        loader, epoch = renamed[(one.rank, one.kind), one.loader, one.epoch]
         yield replace(one, loader=loader, epoch=epoch)
-
-
-def _renamed(passes: Sequence[tuple[int, int]]) -> dict[tuple[int, int], tuple[int, int]]:
-    """Loader and epoch as they were noted → as they count."""
-    stands_for = _placeholders([loader for loader, _ in passes])
-    done: Counter[int] = Counter()
-    found = {}
-    for loader, epoch in passes:
-        own = stands_for[loader]
-        found[loader, epoch] = own, done[own]
-        done[own] += 1
-    return found
-
-
-def _placeholders(order: Sequence[int]) -> dict[int, int]:
-    """Loader → the first of those that take each other's place.
-
-    >>> _placeholders([0, 1, 2]), _placeholders([0, 1, 0, 1]), _placeholders([0, 1, 1, 0])
-    ({0: 0, 1: 0, 2: 0}, {0: 0, 1: 1}, {0: 0, 1: 1})
-    """
-    stretches = [loader for at, loader in enumerate(order) if at == 0 or order[at - 1] != loader]
-    passing = [loader for loader in stretches if stretches.count(loader) == 1]
-    return {loader: passing[0] if loader in passing else loader for loader in stretches}
 
 
 def what_was_loaded(killed: Seen, resumed: Seen) -> tuple[Saved | None, Loaded | None]:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from samebits.comparison.locate import Divergence, Position, in_stream
+from samebits.comparison.locate import Divergence, Position, divergence_in
 from samebits.runfolder.notes import BatchFetched
 from samebits.runfolder.spec import AVERAGED
 from samebits.runfolder.steps import COMPARED, Column, Recording, Stream
 
-Columns = Mapping[str, Column]
+# Name → digest, of one stream of one step.
+Digests = dict[str, int]
 # What is called as models call it.
 _OF_MODELS = ("init", "grad", "param", "optimizer", "buffer")
 # What is called by its number within a step.
-_NUMBERED = ("batch", "loss", "output", "artifact", "number")
+_NUMBERED = ("batch", "loss", "output", "number")
 _NUMBER = re.compile(r"^(\d+)(.*)$", re.DOTALL)
+# The states of modules beside what was saved itself: they are called otherwise once they were loaded.
+_STATE = re.compile(r"^\d+\.state\.")
 # A model after the first one of its class.
 _MODEL = re.compile(r"^([A-Z]\w*?)(\d+)(\..*)$", re.DOTALL)
 # Every optimizer of a script steps at least once in so many steps.
@@ -31,39 +34,46 @@ class Track:
         rank: whose.
         steps: it took.
         is_complete: it came to its own end.
+        names: of parameters → those that they are given.
     """
 
     def __init__(self, recording: Recording) -> None:
         self.rank, self.steps, self.is_complete = recording.rank, recording.steps, recording.complete
-        self._recording, self.names = recording, dict[str, str]()
-        self.row = lru_cache(maxsize=4096)(self._row)
+        self.names: dict[str, str] = {}
+        self._recording = recording
+        # As arrays: as dictionaries, thousands of rows of a large model would fill the memory.
+        self._row = lru_cache(maxsize=4096)(recording.columns)
         self.parameters_after = lru_cache(maxsize=4096)(self._parameters_after)
 
-    def _row(self, number: int) -> Columns:
-        columns = self._recording.columns(number)
-        if not self.names:
-            return columns
-        return {
-            stream: Column(tuple(map(self._name, one.names)), one.digests) if stream in _OF_MODELS else one
-            for stream, one in columns.items()
-        }
+    def row(self, number: int) -> dict[str, Digests]:
+        """Stream → what it holds."""
+        return {stream: self._called(stream, column) for stream, column in self._row(number).items()}
+
+    def column(self, row: int, stream: str) -> Digests:
+        """Empty where there is nothing."""
+        found = self._row(row).get(stream) if 0 <= row < self.steps else None
+        return {} if found is None else self._called(stream, found)
+
+    def call(self, names: Mapping[str, str]) -> None:
+        """Give parameters other names: a script that resumes may call its models in another order."""
+        self.names = dict(sorted(names.items(), key=lambda pair: -len(pair[0])))
+        self.parameters_after.cache_clear()
+
+    def saved_at_end(self) -> Digests:
+        """What was saved after the last step, by a run that came to its own end."""
+        is_there = self.is_complete and len(self._recording) > self.steps
+        return self.row(self.steps).get("artifact", {}) if is_there else {}
+
+    def _called(self, stream: str, column: Column) -> Digests:
+        if not self.names or stream not in _OF_MODELS:
+            return column.as_dict()
+        return dict(zip(map(self._name, column.names), column.digests, strict=True))
 
     def _name(self, name: str) -> str:
         own = next((one for one in self.names if name == one or name.startswith(f"{one}.")), None)
         return name if own is None else self.names[own] + name.removeprefix(own)
 
-    def call(self, names: Mapping[str, str]) -> None:
-        """Give parameters other names: a script that resumes may call its models in another order."""
-        self.names = dict(sorted(names.items(), key=lambda pair: -len(pair[0])))
-        self.row.cache_clear()
-        self.parameters_after.cache_clear()
-
-    def column(self, row: int, stream: str) -> dict[str, int]:
-        """Name → digest; empty where there is nothing."""
-        found = self.row(row).get(stream) if 0 <= row < self.steps else None
-        return {} if found is None else found.as_dict()
-
-    def _parameters_after(self, done: int) -> dict[str, int]:
+    def _parameters_after(self, done: int) -> Digests:
         """Those that are trained then, as the last step of each left them: several optimizers step in turns.
 
         What is not stepped again, as of a model whose training is over, is none of them.
@@ -75,19 +85,12 @@ class Track:
             found |= {name: own[name] for name in own if name not in found and any(name in one for one in later)}
         return found
 
-    def saved_at_end(self) -> Column | None:
-        """What was saved after the last step, by a run that came to its own end."""
-        end = self._row(self.steps) if self.is_complete and len(self._recording) > self.steps else {}
-        return _saved(end.get("artifact"))
-
 
 def tracks_of(recordings: Iterable[Recording]) -> dict[int, Track]:
     """Rank → the recording of its first process."""
-    found: dict[int, Track] = {}
-    for recording in sorted(recordings, key=lambda one: (one.rank, one.sequence)):
-        if recording.rank not in found and recording.steps:
-            found[recording.rank] = Track(recording)
-    return found
+    last_first = sorted(recordings, key=lambda one: (one.rank, one.sequence), reverse=True)
+    found = {one.rank: one for one in last_first if one.steps}
+    return {rank: Track(found[rank]) for rank in sorted(found)}
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,7 @@ def start_of(a: Track, b: Track, loaded: int | None, last: int) -> Start:
     return Start(loaded if loaded is not None else 0, has_parameters=False)
 
 
-def _other_names(saved: Mapping[str, int], begun: Mapping[str, int]) -> dict[str, str]:
+def _other_names(saved: Digests, begun: Digests) -> dict[str, str]:
     """Names of parameters as a resumed run began → those of the ones that were saved, which are the same tensors.
 
     Nothing where they are called alike, or are not all there.
@@ -147,25 +150,9 @@ def _other_names(saved: Mapping[str, int], begun: Mapping[str, int]) -> dict[str
     return found | {name: f"{name} (other)" for name in found.values() if name not in found}
 
 
-def _same(a: Mapping[str, int], b: Mapping[str, int]) -> bool:
+def _same(a: Digests, b: Digests) -> bool:
     common = a.keys() & b.keys()
     return bool(common) and all(a[name] == b[name] for name in common)
-
-
-@dataclass(frozen=True)
-class Difference:
-    """What differs first in one step.
-
-    Attributes:
-        stream: of the recording.
-        name: the first that differs.
-        differing, total: how many of how many.
-    """
-
-    stream: Stream
-    name: str
-    differing: int
-    total: int
 
 
 @dataclass(frozen=True)
@@ -177,7 +164,8 @@ class Side:
         start: where it goes on.
         counts: stream → how much of the first step had come when it was saved: that is not repeated.
         a_fetched, b_fetched: the batches of either.
-        steady: what is saved beside tensors, by name, and is the same in the two runs that were not interrupted yet.
+        steady: what is saved beside tensors, by name, and is the same in the two runs that were not interrupted yet:
+            it is no time.
     """
 
     a: Track
@@ -197,60 +185,63 @@ class Side:
         """Of the uninterrupted run."""
         return self.start.step + row
 
-    def pair(self, row: int) -> tuple[dict[str, Column], dict[str, Column]]:
-        """The columns of one step of either; of the first one what comes after the save."""
-        a, b = self._with_saved(self.a.row(self.step(row))), self._with_saved(self.b.row(row))
+    def pair(self, row: int) -> tuple[dict[str, Digests], dict[str, Digests]]:
+        """What is compared of one step of either; of the first one what comes after the save."""
+        both = self.a.row(self.step(row)), self.b.row(row)
+        for one in both:
+            beside = {n: d for n, d in one.pop("saved", {}).items() if n.lstrip("0123456789") in self.steady}
+            one["artifact"] = one.get("artifact", {}) | beside
         if row == 0:
-            for stream in _NUMBERED:
-                if stream in a:
-                    # Losses as numbers are named as the losses are.
-                    counted = "loss" if stream == "number" else stream
-                    a[stream] = _without(a[stream], self.counts.get(counted, 0))
-            for stream in ("batch", "output"):
-                a, b = _tails(stream, a, b)
-            # What is saved when the run begins was saved before in the other one.
-            a.pop("artifact", None)
-            b.pop("artifact", None)
+            self._align_first(*both)
         for stream in _OF_MODELS if self.b.names else ():
-            if stream in a and stream in b:
-                a[stream], b[stream] = _sorted(a[stream]), _sorted(b[stream])
-                b[stream] = _sorted(_called_as(b[stream], a[stream]))
-        nothing = Column((), [])
-        a["buffer"], b["buffer"] = _without_lone_copies(a.get("buffer", nothing), b.get("buffer", nothing))
-        return {name: one for name, one in a.items() if one.names}, {n: one for n, one in b.items() if one.names}
+            if all(stream in one for one in both):
+                here, there = (_without_optimizers(one[stream]) for one in both)
+                both[0][stream], both[1][stream] = here, _without_optimizers(_called_as(there, here))
+        # Copies are met when they are loaded, too: those that one run alone has met say nothing.
+        buffers = [one.get("buffer", {}) for one in both]
+        for name in buffers[0].keys() ^ buffers[1].keys():
+            if name.startswith(AVERAGED):
+                for copies in buffers:
+                    copies.pop(name, None)
+        a, b = both
+        return {stream: one for stream, one in a.items() if one}, {stream: one for stream, one in b.items() if one}
 
-    def _with_saved(self, columns: Columns) -> dict[str, Column]:
-        """The columns; what was saved beside tensors counts where it is no time."""
-        found = dict(columns)
-        other, own = found.pop("saved", Column((), [])).as_dict(), found.get("artifact", Column((), [])).as_dict()
-        own |= {name: digest for name, digest in other.items() if name.lstrip("0123456789") in self.steady}
-        return found | ({"artifact": Column(tuple(own), [*own.values()])} if own else {})
+    def _align_first(self, a: dict[str, Digests], b: dict[str, Digests]) -> None:
+        for stream in a.keys() & set(_NUMBERED):
+            # Losses as numbers are named as the losses are.
+            a[stream] = _from(a[stream], self.counts.get("loss" if stream == "number" else stream, 0))
+        for stream in ("batch", "output"):
+            # The last ones, as many as both have: a run that resumes may skip batches, and need not evaluate again.
+            most = min(count_of(a.get(stream, {})), count_of(b.get(stream, {})))
+            for one in (a, b):
+                if stream in one:
+                    one[stream] = _from(one[stream], count_of(one[stream]) - most)
+        # What is saved when the run begins was saved before in the other one.
+        del a["artifact"], b["artifact"]
 
-    def difference(self, row: int) -> Difference | None:
-        """What differs first there."""
-        return next(iter(self.differences(row)), None)
-
-    def differences(self, row: int) -> list[Difference]:
-        """What differs there, stream by stream."""
+    def differences(self, row: int) -> Iterator[Divergence]:
+        """What differs there, stream by stream; steps are those of the uninterrupted run."""
         a, b = self.pair(row)
-        found = []
-        for stream in COMPARED:
-            if stream in ("init", "end"):
-                continue
-            left, right = (_saved(one.get(stream)) if stream == "artifact" else one.get(stream) for one in (a, b))
-            difference = _difference(stream, left, right)
-            if difference is not None:
-                found.append(difference)
-        return found
+        streams = (stream for stream in COMPARED if stream not in ("init", "end"))
+        found = (self._difference(row, stream, a.get(stream, {}), b.get(stream, {})) for stream in streams)
+        return (one for one in found if one is not None)
 
-    def first(self) -> tuple[int, Difference] | None:
+    def _difference(self, row: int, stream: Stream, *both: Digests) -> Divergence | None:
+        if stream == "artifact":
+            both = tuple({name: one for name, one in own.items() if not _STATE.match(name)} for own in both)
+        columns = (Column(tuple(own), [*own.values()]) if own else None for own in both)
+        found = divergence_in(self.step(row), stream, *columns)
+        # What one of the two alone has is no finding of its own here.
+        return found and Divergence(found.step, stream, found.name, self.a.rank, found.differing, found.total)
+
+    def first(self) -> tuple[int, Divergence] | None:
         """The first row in which something differs, and what; what is saved at the end counts as one more."""
         for row in range(self.rows):
-            found = self.difference(row)
+            found = next(self.differences(row), None)
             if found is not None:
                 return row, found
         if self.a.is_complete and self.b.is_complete and self.rows == self.b.steps == self.a.steps - self.start.step:
-            last = _difference("artifact", self.a.saved_at_end(), self.b.saved_at_end())
+            last = self._difference(self.rows, "artifact", self.a.saved_at_end(), self.b.saved_at_end())
             return None if last is None else (self.rows, last)
         return None
 
@@ -275,107 +266,62 @@ class Side:
         return a, b
 
 
-def _difference(stream: Stream, left: Column | None, right: Column | None) -> Difference | None:
-    said = in_stream(left, right)
-    return None if said is None else Difference(stream, said["name"], said["differing"], said["total"])
+First = tuple[Side, int, Divergence]
 
 
-def first_divergence(sides: Sequence[Side]) -> tuple[Side, int, Difference] | None:
+def first_divergence(sides: Sequence[Side]) -> First | None:
     """The earliest place at which a resumed run differs, over all ranks."""
     found = [(side, *first) for side in sides if (first := side.first()) is not None]
-    return min(found, key=lambda one: (*position(one[1], one[2]), one[0].a.rank), default=None)
+    return min(found, key=lambda one: (*position(one), one[2].rank), default=None)
 
 
-def position(row: int, difference: Difference) -> Position:
-    """For telling which of two differences comes first."""
-    return row, COMPARED.index(difference.stream)
+def position(first: First) -> Position:
+    """For telling which of two places comes first."""
+    _, row, divergence = first
+    return row, divergence.position[1]
 
 
-def as_divergence(side: Side, row: int, difference: Difference, ranks: Sequence[int]) -> Divergence:
-    """The same as other commands say it; steps are those of the uninterrupted run."""
-    return Divergence(
-        side.step(row),
-        difference.stream,
-        difference.name,
-        side.a.rank,
-        difference.differing,
-        difference.total,
-        ranks=tuple(ranks) if len(ranks) > 1 else (),
-    )
+def count_of(numbered: Digests) -> int:
+    """How many numbered things there are."""
+    return len({match[1] for name in numbered if (match := _NUMBER.match(name)) is not None})
 
 
-def count_of(column: Column | None) -> int:
-    """How many numbered things a column holds."""
-    if column is None:
-        return 0
-    return len({match[1] for name in column.names if (match := _NUMBER.match(name)) is not None})
-
-
-def _without(column: Column, first: int) -> Column:
+def _from(numbered: Digests, first: int) -> Digests:
     """Without the things before number `first`, and the others counted from 0."""
-    kept = []
-    for name, digest in zip(column.names, column.digests, strict=True):
+    kept = {}
+    for name, digest in numbered.items():
         match = _NUMBER.match(name)
         if match is None or int(match[1]) >= first:
-            kept.append((name if match is None else f"{int(match[1]) - first}{match[2]}", digest))
-    return Column(tuple(name for name, _ in kept), [digest for _, digest in kept])
+            kept[name if match is None else f"{int(match[1]) - first}{match[2]}"] = digest
+    return kept
 
 
-def _called_as(column: Column, other: Column) -> Column:
+def _called_as(own: Digests, other: Digests) -> Digests:
     """With the numbers of its models as in the other one, where nothing else tells them apart.
 
     A script that resumes in the fourth fold makes fewer models by the fifth.
     """
-    if set(column.names) == set(other.names):
-        return column
-    own, there = _ordinals(column.names), _ordinals(other.names)
-    names = {there[name]: name for name in other.names}
-    if set(own.values()) != set(names):
-        return column
-    return Column(tuple(names[own[name]] for name in column.names), column.digests)
+    if own.keys() == other.keys():
+        return own
+    here, there = _ordinals(own), _ordinals(other)
+    names = {place: name for name, place in there.items()}
+    return {names[here[name]]: own[name] for name in own} if set(here.values()) == set(names) else own
 
 
-def _ordinals(names: Sequence[str]) -> dict[str, tuple[str, int, str]]:
+def _ordinals(names: Iterable[str]) -> dict[str, tuple[str, int, str]]:
     """Name → class of its model, how many of that come before, and the rest of the name."""
-    parts = {name: _MODEL.match(name) for name in names}
-    found = {name: (m[1], int(m[2]), m[3]) if m else ("", 0, name) for name, m in parts.items()}
-    numbers: dict[str, list[int]] = {}
-    for kind, number, _ in sorted(set(found.values())):
-        own = numbers.setdefault(kind, [])
-        if number not in own:
-            own.append(number)
-    return {name: (kind, numbers[kind].index(number), rest) for name, (kind, number, rest) in found.items()}
+    parts = {name: (m[1], int(m[2]), m[3]) if (m := _MODEL.match(name)) else ("", 0, name) for name in names}
+    models = sorted({(kind, number) for kind, number, _ in parts.values()})
+    before = {
+        model: at - next(n for n, one in enumerate(models) if one[0] == model[0]) for at, model in enumerate(models)
+    }
+    return {name: (kind, before[kind, number], rest) for name, (kind, number, rest) in parts.items()}
 
 
-def _sorted(column: Column) -> Column:
+def _without_optimizers(own: Digests) -> Digests:
     """Without the numbers of optimizers: a script that resumes may have made fewer of them by then."""
-    found = sorted((re.sub(r"^optimizer\d+\.(?!param)", "", name), one) for name, one in column.as_dict().items())
-    return Column(tuple(name for name, _ in found), [digest for _, digest in found])
-
-
-def _tails(stream: str, a: dict[str, Column], b: dict[str, Column]) -> tuple[dict[str, Column], dict[str, Column]]:
-    """The last ones of each, as many as both have: a run that resumes may skip batches, and need not evaluate again."""
-    most = min(count_of(a.get(stream)), count_of(b.get(stream)))
-    found = []
-    for columns in (a, b):
-        column = columns.get(stream)
-        if column is not None:
-            columns = {**columns, stream: _without(column, count_of(column) - most)}
-        found.append(columns)
-    return found[0], found[1]
-
-
-def _without_lone_copies(a: Column, b: Column) -> tuple[Column, Column]:
-    """Copies are met when they are loaded, too: those that one run alone has met say nothing."""
-    left, right = a.as_dict(), b.as_dict()
-    lone = {name for name in left.keys() ^ right.keys() if name.startswith(AVERAGED)}
-    found = [{name: digest for name, digest in one.items() if name not in lone} for one in (left, right)]
-    return Column(tuple(found[0]), [*found[0].values()]), Column(tuple(found[1]), [*found[1].values()])
-
-
-def _saved(column: Column | None) -> Column | None:
-    """What was saved itself; the states of modules beside it are called otherwise once they were loaded."""
-    if column is None:
-        return None
-    kept = [(n, d) for n, d in zip(column.names, column.digests, strict=True) if re.match(r"^\d+\.state\.", n) is None]
-    return Column(tuple(name for name, _ in kept), [digest for _, digest in kept]) if kept else None
+    found: Digests = {}
+    for name, digest in sorted((re.sub(r"^optimizer\d+\.(?!param)", "", name), one) for name, one in own.items()):
+        # Two optimizers may hold the same.
+        found[name if name not in found else f"{name} ({len(found)})"] = digest
+    return found

@@ -27,6 +27,7 @@ State = Literal[
     "accumulation",
     "rank-state",
     "look-ahead",
+    "snapshot",
     "epoch",
     "mode",
     "carried",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from samebits.base.errors import DivergenceError, LockfileError, SamebitsError, UsageError
@@ -228,63 +228,37 @@ def write_named(path: Path, found: Iterable[NamedByTest], only_new: bool) -> int
     return len(changed)
 
 
-@dataclass(frozen=True)
-class Unused:
-    """What is locked, and no test asks for any more: why, in words, and what is named instead if the test is there."""
-
-    test: str
-    why: str
-    named: NamedByTest | None = None
-
-
-def unused_in(
-    path: Path, passed: Iterable[NamedByTest | str], collected: Mapping[str, set[str]], root: Path
-) -> list[Unused]:
-    """Entries of the lockfile that no test asks for any more.
+def without_unused(
+    lockfile: Lockfile, passed: Iterable[NamedByTest | str], collected: Mapping[str, set[str]], root: Path
+) -> tuple[Lockfile, list[str]]:
+    """The same without what no test asks for any more, and what that is, in words.
 
     Args:
-        path: of the lockfile.
+        lockfile: what is locked.
         passed: what tests named that passed; the id alone of those that named nothing.
         collected: file → ids of its tests, of files all of whose tests were collected.
         root: where files are looked for.
     """
-    lockfile = Lockfile.load(path) if path.exists() else Lockfile()
-    unused = []
+    kept, unused = lockfile, []
     for test in lockfile.tests:
         file = test.partition("::")[0]
-        if not (root / file).exists():
-            unused.append(Unused(test, f"{test}, there is no {file}"))
-        elif file in collected and test not in collected[file]:
-            unused.append(Unused(test, f"{test}, {file} has no such test"))
-    return [*unused, *(found for one in passed if (found := _unused_of(lockfile, one)) is not None)]
-
-
-def _unused_of(lockfile: Lockfile, one: NamedByTest | str) -> Unused | None:
-    if isinstance(one, str):
-        return Unused(one, f"{one}, it names nothing") if one in lockfile.tests else None
-    locked = lockfile.tensors(one.test, one.environment)
-    names = [] if locked is None else [repr(name) for name in locked.tensors if name not in one.tensors]
-    return Unused(one.test, f"{one.test}, it does not name {', '.join(names)}", one) if names else None
-
-
-def remove_unused(path: Path, unused: Sequence[Unused]) -> None:
-    """Take these out of the lockfile; one that cannot be used is an error, and left as it is."""
-
-    def change(lockfile: Lockfile) -> Lockfile:
-        for one in unused:
-            lockfile = lockfile.without_test(one.test) if one.named is None else _without_names(lockfile, one.named)
-        return lockfile
-
-    if unused:
-        update(path, change)
-
-
-def _without_names(lockfile: Lockfile, named: NamedByTest) -> Lockfile:
-    locked = lockfile.tensors(named.test, named.environment)
-    if locked is None:
-        return lockfile
-    kept = {name: digest for name, digest in locked.tensors.items() if name in named.tensors}
-    return lockfile.with_tensors(named.test, named.environment, LockedTensors(locked.digest, kept, locked.seed))
+        is_there = (root / file).exists()
+        if not is_there or (file in collected and test not in collected[file]):
+            unused.append(f"{test}, {f'{file} has no such test' if is_there else f'there is no {file}'}")
+            kept = kept.without_test(test)
+    for one in passed:
+        if isinstance(one, str):
+            if one in lockfile.tests:
+                unused.append(f"{one}, it names nothing")
+                kept = kept.without_test(one)
+            continue
+        locked = lockfile.tensors(one.test, one.environment)
+        names = [] if locked is None else [name for name in locked.tensors if name not in one.tensors]
+        if locked is not None and names:
+            unused.append(f"{one.test}, it does not name {', '.join(map(repr, names))}")
+            named = {name: digest for name, digest in locked.tensors.items() if name not in names}
+            kept = kept.with_tensors(one.test, one.environment, replace(locked, tensors=named))
+    return kept, unused
 
 
 def unlike(a: Mapping[str, str], b: Mapping[str, str]) -> str:

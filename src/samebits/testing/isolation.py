@@ -14,7 +14,7 @@ from samebits.base.errors import RecordingError, ScriptFailedError
 from samebits.base.records import from_data, to_data
 from samebits.factors.context import Setting
 from samebits.launch.command import Command
-from samebits.launch.process import Outcome, Runner
+from samebits.launch.process import Runner
 from samebits.runfolder.spec import RunSpec
 from samebits.testing.expected import NamedByTest
 from samebits.testing.repeats import RecordedCall, is_complete, read_call
@@ -23,18 +23,11 @@ from samebits.workspace.workspace import Workspace
 
 # What pytest itself, or a plugin that distributes tests, sets for the processes it starts.
 _NOT_PASSED_ON = ("PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST", "PYTEST_XDIST_")
-_TASK, _CALL, _NAMED, _ENDED = "task.json", "call", "named.json", "ended.json"
+_SETTINGS, _CALL, _NAMED, _ENDED = "settings.json", "call", "named.json", "ended.json"
 _MOST_PRINTED = 4000
 T = TypeVar("T")
 # This file belongs to a plugin, and it is loaded before pytest, which would like to rewrite its asserts.
 _LOADED_BEFORE = "ignore:Module already imported so cannot be rewritten; samebits:pytest.PytestAssertRewriteWarning"
-
-
-@dataclass(frozen=True)
-class Task:
-    """What such a process is to do: how generators are treated; other factors are treated when it starts."""
-
-    settings: Mapping[str, Setting]
 
 
 @dataclass(frozen=True)
@@ -48,53 +41,52 @@ class TestEnding:
         place: path and line of what skipped it.
     """
 
+    __test__ = False  # pytest collects classes by their names
+
     outcome: Literal["passed", "failed", "skipped"]
     reason: str | None
     text: str
     place: tuple[str, int] | None = None
 
 
-class TestFailedError(Exception):
-    """The test itself failed in a process of its own; the message is what pytest printed there."""
+@dataclass(frozen=True)
+class IsolatedCall:
+    """One run of a test in a process of its own.
 
-    __test__ = False
-
-
-class TestSkippedError(Exception):
-    """The test was skipped in a process of its own, or failed there as expected; the message says why."""
-
-    __test__ = False
-
-    def __init__(self, ended: TestEnding) -> None:
-        super().__init__(ended.text)
-        self.ended = ended
-
-
-def isolated_call(
-    folder: Path, test: str, args: Sequence[str], settings: Mapping[str, Setting]
-) -> tuple[RecordedCall, NamedByTest | None, TestEnding | None]:
-    """Run one test once, in a fresh process, with these arguments for pytest.
-
-    Returns:
-        What its call did, what it named, and what pytest made of it, if that was more than that it passed.
-
-    Raises:
-        TestFailedError: the test failed there.
-        TestSkippedError: it was skipped there, or failed as expected.
-        ScriptFailedError: pytest did not come to it.
+    Attributes:
+        call: what it did; None where it failed or was skipped.
+        named: what it named.
+        ended: what pytest made of it, if that was more than that it passed or failed.
+        printed: by pytest there.
     """
+
+    call: RecordedCall | None
+    named: NamedByTest | None
+    ended: TestEnding | None
+    printed: str
+
+
+def isolated_call(folder: Path, test: str, args: Sequence[str], settings: Mapping[str, Setting]) -> IsolatedCall:
+    """Run one test once, in a fresh process, with these arguments for pytest; ScriptFailedError if it did not run."""
     folder.mkdir()
+    # Generators are treated there for each test, other factors when the process starts.
     generators = {name: setting for name, setting in settings.items() if is_generator(name)}
-    _write(folder / _TASK, Task(generators))
+    _write(folder / _SETTINGS, generators)
     others = {name: setting for name, setting in settings.items() if name not in generators}
     own = ("-W", _LOADED_BEFORE, "--samebits-call", str(folder))
     words = (sys.executable, "-m", "samebits.testing.isolation", *args, *own)
     plan = RunSpec("test", others, record=False)
     # The test is one of the user's, and belongs where it stands.
     outcome = Runner(Command(words, words, None), Workspace(folder, "none")).run(plan, folder / "process")
-    ended = _read(TestEnding, folder / _ENDED)
-    _raise_for(outcome, folder, test, ended)
-    return read_call(folder / _CALL), _read(NamedByTest, folder / _NAMED), ended
+    printed = outcome.folder.stdout.read_text(errors="replace")
+    named, ended = _read(NamedByTest, folder / _NAMED), _read(TestEnding, folder / _ENDED)
+    if outcome.exit_code == 1 or (outcome.exit_code == 0 and ended is not None and ended.outcome == "skipped"):
+        return IsolatedCall(None, named, None if outcome.exit_code else ended, printed)
+    if outcome.exit_code != 0 or not is_complete(folder / _CALL):
+        errors = outcome.folder.stderr.read_text(errors="replace")
+        said = f"{printed}\n{errors}".strip()[-_MOST_PRINTED:]
+        raise ScriptFailedError(f"{test} did not run in a process of its own: pytest {outcome.described}", said)
+    return IsolatedCall(read_call(folder / _CALL), named, ended, printed)
 
 
 def _write(path: Path, record: object) -> None:
@@ -105,35 +97,17 @@ def _read(kind: type[T], path: Path) -> T | None:
     return from_data(kind, json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
 
 
-def _raise_for(outcome: Outcome, folder: Path, test: str, ended: TestEnding | None) -> None:
-    printed = outcome.folder.stdout.read_text(errors="replace")
-    if outcome.exit_code == 1:
-        raise TestFailedError(printed)
-    if outcome.exit_code == 0 and ended is not None and ended.outcome == "skipped":
-        raise TestSkippedError(ended)
-    if outcome.exit_code != 0 or not is_complete(folder / _CALL):
-        errors = outcome.folder.stderr.read_text(errors="replace")
-        said = f"{printed}\n{errors}".strip()[-_MOST_PRINTED:]
-        raise ScriptFailedError(f"{test} did not run in a process of its own: pytest {outcome.described}", said)
-
-
 # ---- in that process -------------------------------------------------------------------------------------------------
 
 
-def read_task(folder: Path) -> Task:
-    """What this process is to do; RecordingError where the folder holds no task."""
-    try:
-        task = _read(Task, folder / _TASK)
-    except (OSError, ValueError) as error:
-        raise _no_task(folder, f": {error}") from error
-    if task is None:
-        raise _no_task(folder)
-    return task
-
-
-def _no_task(folder: Path, why: str = "") -> RecordingError:
+def read_settings(folder: Path) -> Mapping[str, Setting]:
+    """How this process is to treat generators; RecordingError where the folder holds no such file."""
     hint = "--samebits-call is what samebits starts pytest with, and for nobody else"
-    return RecordingError(f"{folder} holds no task{why}", hint)
+    try:
+        content = json.loads((folder / _SETTINGS).read_text(encoding="utf-8"))
+        return {name: from_data(Setting, one) for name, one in content.items()}
+    except (OSError, ValueError, AttributeError) as error:
+        raise RecordingError(f"{folder} holds no task: {error}", hint) from error
 
 
 def call_folder(folder: Path) -> Path:
@@ -143,16 +117,11 @@ def call_folder(folder: Path) -> Path:
     return path
 
 
-def keep_named(folder: Path, named: NamedByTest | None) -> None:
-    """Keep what the test named."""
-    if named is not None:
-        _write(folder / _NAMED, named)
-
-
-def keep_ended(folder: Path, ended: TestEnding) -> None:
-    """Keep what pytest makes of the test; what it made of an earlier phase stays."""
-    if not (folder / _ENDED).exists():
-        _write(folder / _ENDED, ended)
+def keep(folder: Path, record: NamedByTest | TestEnding | None) -> None:
+    """Keep what the test named, or what pytest makes of it; what it made of an earlier phase stays."""
+    path = folder / (_ENDED if isinstance(record, TestEnding) else _NAMED)
+    if record is not None and not path.exists():
+        _write(path, record)
 
 
 def main() -> int:

@@ -18,7 +18,7 @@ from samebits.report.diffs import comparison_text
 from samebits.runfolder.folder import open_run
 from samebits.runfolder.notes import Failed, read_notes
 from samebits.runfolder.steps import Recording
-from samebits.testing.entering import Entering
+from samebits.testing.seeding import Entering
 
 _RUN, _LEFT = "run", "left.json"
 

@@ -1,16 +1,28 @@
-"""Every test with streams of its own, and factors changed on purpose where they must not matter."""
+"""Every test with streams of its own, factors changed on purpose where they must not matter, and what no seed holds.
+
+What enters of that, the clock, entropy and ids, is told where two runs differ, and not blamed.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 
 from samebits.base.errors import UsageError
 from samebits.base.seeds import derive
+from samebits.base.sites import user_site
 from samebits.factors.base import GeneratorFactor
 from samebits.factors.catalog import CATALOG, find, in_order
-from samebits.factors.context import Setting
+from samebits.factors.context import FactorContext, Setting, Witness
+from samebits.factors.patching import PatchedFunction
 from samebits.factors.pinning import Treatment, treat
+
+MOST_TOLD = 4
+# Loaders and pools ask for keys and names of their queues, which reach no data.
+_FOR_QUEUES = ("torch.utils.data.", "torch.multiprocessing", "multiprocessing")
 
 
 def check_varied(names: Sequence[str], is_isolated: bool) -> tuple[str, ...]:
@@ -65,3 +77,41 @@ def seed_torch(seed: int) -> None:
     torch = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "manual_seed"):
         torch.manual_seed(derive(seed, "torch", bits=32))
+
+
+class Entering:
+    """Factors that move by themselves are witnessed in this process until `undo()`; those treated here already are not.
+
+    Args:
+        is_alone: the other run has a process of its own, so numbers of processes are other ones there.
+    """
+
+    def __init__(self, is_alone: bool) -> None:
+        self._found: dict[tuple[str, object], Witness] = {}
+        # A program of the user's may have called pytest: what pytest does for itself is not that line's doing.
+        self._outside = user_site()
+        doors = {"os-entropy": os.urandom, "clock": time.time, **({"process-id": os.getpid} if is_alone else {})}
+        with ExitStack() as stack:
+            for name, door in doors.items():
+                if not isinstance(door, PatchedFunction):
+                    context = FactorContext(name, Setting(), report=self._note)
+                    stack.callback(context.end)
+                    find(name).apply(context)
+            self._undo = stack.pop_all()
+
+    def undo(self) -> None:
+        """Put everything back."""
+        self._undo.close()
+
+    def lines(self) -> list[str]:
+        """What entered so far, each with what to change at its line."""
+        told = []
+        for one in self._found.values():
+            factor = find(one.factor)
+            fix = factor.fix_for(one.site, what=one.what)
+            told.append(f"{one.factor}: {factor.explanation.format(what=one.what)}; {fix}")
+        return told
+
+    def _note(self, witness: Witness) -> None:
+        if witness.site not in (None, self._outside) and not witness.what.startswith(_FOR_QUEUES):
+            self._found.setdefault((witness.factor, witness.site), witness)

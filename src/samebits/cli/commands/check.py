@@ -10,8 +10,8 @@ import click
 
 from samebits.against.experiments import run_against, sides_of
 from samebits.base.errors import UsageError
-from samebits.checking.asked import Asked, check_in, pool_in
-from samebits.checking.plan import CheckRequest, first_runs
+from samebits.checking.experiments import check_in, pool_in
+from samebits.checking.plan import CheckRequest, check_request, first_runs
 from samebits.cli.options import (
     COMMAND_LINE,
     answer,
@@ -28,11 +28,13 @@ from samebits.cli.options import (
     workspace_options,
 )
 from samebits.launch.config import read_config
-from samebits.report.crossings import against_json
+from samebits.report.answers import kept
+from samebits.report.crossings import against_json, against_told
+from samebits.report.experiment import experiment_in, experiment_text
 from samebits.report.forms import Form
-from samebits.report.json import check_json, dumped
+from samebits.report.json import check_json
 from samebits.report.progress import progress
-from samebits.report.text import plan_text, so_far_text
+from samebits.report.text import check_told, plan_text, so_far_text
 from samebits.runfolder.folder import new_home
 
 
@@ -60,13 +62,20 @@ from samebits.runfolder.folder import new_home
 @strict_option
 @workspace_options
 @click.option("--against", metavar="PYTHON", help="The same under another Python: where do two environments differ?")
+@click.option("-v", "--verbose", is_flag=True, help="Print every detail, and what was held and changed in each run.")
 @click.option("--dry-run", is_flag=True, help="Print what would be run, and run nothing.")
 @seed_option
 @out_option
 @format_option("check")
 @command_argument
 def command(
-    form: Form, command: tuple[str, ...], dry_run: bool, out: Path | None, against: str | None, **options: Any
+    form: Form,
+    command: tuple[str, ...],
+    dry_run: bool,
+    verbose: bool,
+    out: Path | None,
+    against: str | None,
+    **options: Any,
 ) -> None:
     """Does COMMAND repeat bit for bit? If not: where the runs diverge, which line lets it in, and what cures it.
 
@@ -85,8 +94,7 @@ def command(
     """  # noqa: D301 - click wants the character itself
     _warn_of_options_behind(command)
     config = read_config()
-    asked = Asked(**options)
-    request = asked.request(command, config)
+    request = check_request(command, config, **options)
     if against is not None:
         _check_against(against, request, form, out, config.keep, dry_run)
     if dry_run:
@@ -94,13 +102,17 @@ def command(
         return
     home = new_home(out, config.keep)
     verdict = check_in(home, request, say, progress(), lambda known: say(so_far_text(known)))
-    keep_answer(home, dumped(check_json(verdict)))
-    answer_or_fail(form, form.check(verdict), verdict.error, is_partial=verdict.signal is not None)
+    document, told = check_json(verdict), check_told(verdict)
+    keep_answer(home, kept(document, told))
+    text = form.check(verdict) if form.IS_DATA else told.brief
+    if verbose and not form.IS_DATA:
+        text = "\n\n".join([told.text, experiment_text(experiment_in(home, document["runs"]))])
+    answer_or_fail(form, text, verdict.error, is_partial=verdict.signal is not None)
     sys.exit(verdict.exit_code)
 
 
 def _check_against(
-    given: str, request: CheckRequest, form: Form, out: Path | None, kept: int, dry_run: bool
+    given: str, request: CheckRequest, form: Form, out: Path | None, keep: int, dry_run: bool
 ) -> NoReturn:
     """Two interpreters instead of factors that are varied."""
     if dry_run or request.vary or request.all_origins:
@@ -109,10 +121,10 @@ def _check_against(
     if not hasattr(form, "against"):
         raise UsageError("that --format has no form for the answer of --against", "take text or json")
     sides = sides_of(request, given)
-    home = new_home(out, kept)
+    home = new_home(out, keep)
     with pool_in(home, request, say, progress()) as pool:
         found = run_against(request, sides, pool)
-    keep_answer(home, dumped(against_json(found)))
+    keep_answer(home, kept(against_json(found), against_told(found)))
     answer_or_fail(form, form.against(found), found.error, is_partial=found.divergent is not None)
     sys.exit(found.exit_code)
 

@@ -25,10 +25,13 @@ from samebits.cli.options import (
     write_in_ci_option,
 )
 from samebits.launch.config import read_config
-from samebits.locking.making import Around, LockRequest, lock, need_to_write
+from samebits.locking.making import LockRequest, lock, need_to_write
+from samebits.locking.running import Around
+from samebits.report.answers import kept
 from samebits.report.forms import Form
-from samebits.report.json import check_json, dumped
+from samebits.report.json import check_json
 from samebits.report.progress import progress
+from samebits.report.text import check_told
 from samebits.runfolder.folder import new_home
 
 
@@ -75,6 +78,6 @@ def command(
     home = new_home(out, config.keep)
     found = lock(request, Around(home, say, progress))
     if found.check is not None:
-        keep_answer(home, dumped(check_json(found.check)))
+        keep_answer(home, kept(check_json(found.check), check_told(found.check)))
     answer_or_fail(form, form.lock(found), found.error, is_partial=False)
     sys.exit(found.exit_code)

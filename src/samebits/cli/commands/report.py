@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
 from samebits.base.errors import RecordingError, SamebitsError, StorageError
 from samebits.cli.options import answer
-from samebits.comparison.locate import agreeing
-from samebits.comparison.timeline import growth, timeline
 from samebits.report.answers import read_answer
-from samebits.report.documents.checks import CheckDocument
-from samebits.report.page import against_page, check_page, cost_page, resume_page, run_page
+from samebits.report.experiment import experiment_in
+from samebits.report.page import answer_page, run_page
 from samebits.runfolder.folder import ANSWER, HOME, Manifest, RunFolder, newest_in, open_run, write_whole
-from samebits.runfolder.reading import own, own_files
-from samebits.runfolder.steps import Recording
+from samebits.runfolder.reading import own_files
 
 
 @click.command()
@@ -53,29 +49,8 @@ def _page(path: Path, sources: bool) -> str:
     if not (path / ANSWER).exists():
         return run_page(open_run(path))
     document = read_answer(path / ANSWER)
-    if document["schema"] == "samebits.cost/1":
-        return cost_page(document, _manifest(path))
-    if document["schema"] == "samebits.against/1":
-        return against_page(document, _manifest(path), sources)
-    if document["schema"] == "samebits.resume/1":
-        return resume_page(document, _manifest(path), sources)
-    # The folder may have been moved since.
-    folders = {run["id"]: RunFolder(own(path / Path(run["folder"]).name, path)) for run in document["runs"]}
-    divergent = _divergent(document, folders)
-    line, losses = (None, ()) if divergent is None else (timeline(*divergent), growth(*divergent))
-    recorded = {number: folder.recordings() for number, folder in folders.items() if folder.path.exists()}
-    return check_page(document, line, losses, agreeing(recorded), _manifest(path), sources)
-
-
-def _divergent(
-    document: CheckDocument, folders: Mapping[int, RunFolder]
-) -> tuple[list[Recording], list[Recording]] | None:
-    """The recordings of the two runs that diverge."""
-    place = document["first_divergence"]
-    if place is None or any(number not in folders for number in place["runs"]):
-        return None
-    a, b = place["runs"]
-    return folders[a].recordings(), folders[b].recordings()
+    found = experiment_in(path, document["runs"]) if document["schema"] == "samebits.check/1" else None
+    return answer_page(document, _manifest(path), found, sources)
 
 
 def _manifest(home: Path) -> Manifest:

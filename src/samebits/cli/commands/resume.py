@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from samebits.base.errors import UsageError
-from samebits.checking.asked import pool_in
+from samebits.checking.experiments import pool_in
 from samebits.cli.options import (
     COMMAND_LINE,
     answer_or_fail,
@@ -27,10 +27,10 @@ from samebits.cli.options import (
 from samebits.factors.pinning import settings_from
 from samebits.launch.command import Command, parse_command
 from samebits.launch.config import read_config
+from samebits.report.answers import kept
 from samebits.report.forms import Form
-from samebits.report.json import dumped
 from samebits.report.progress import progress
-from samebits.report.resumes import resume_json
+from samebits.report.resumes import resume_json, resume_told
 from samebits.resuming.experiments import run_resume
 from samebits.resuming.plan import ResumeRequest
 from samebits.runfolder.folder import new_home
@@ -83,7 +83,7 @@ def command(
     home = new_home(out, config.keep)
     with pool_in(home, request.check, say, progress()) as pool:
         found = run_resume(request, pool)
-    keep_answer(home, dumped(resume_json(found)))
+    keep_answer(home, kept(resume_json(found), resume_told(found)))
     answer_or_fail(form, form.resume(found), found.trouble, is_partial=any(trial.compared for trial in found.trials))
     sys.exit(found.exit_code)
 

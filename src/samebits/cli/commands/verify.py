@@ -20,7 +20,8 @@ from samebits.cli.options import (
     write_in_ci_option,
 )
 from samebits.launch.config import read_config
-from samebits.locking.making import Around, need_to_write
+from samebits.locking.making import need_to_write
+from samebits.locking.running import Around
 from samebits.locking.verifying import VerifyRequest, verify
 from samebits.report.forms import Form
 from samebits.report.progress import progress

@@ -8,10 +8,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from samebits.integrations.pytest.asked import Repetition, fail, id_of, lockfile, seed_of, update_mode
-from samebits.integrations.pytest.known import known_of, treat
+from samebits.integrations.pytest.asked import (
+    Repetition,
+    fail,
+    id_of,
+    known_of,
+    lockfile,
+    seed_of,
+    treat,
+    update_mode,
+)
 
 if TYPE_CHECKING:
+    from samebits.testing.isolation import TestEnding
     from samebits.testing.repeats import RecordedCall
 
 
@@ -71,7 +80,7 @@ def _hint(request: Repetition, number: int, calls: Iterable[RecordedCall]) -> st
 
 
 def _entered(lines: list[str]) -> str:
-    from samebits.testing.entering import MOST_TOLD
+    from samebits.testing.seeding import MOST_TOLD
 
     more = [f"and {len(lines) - MOST_TOLD} more"] if len(lines) > MOST_TOLD else []
     told = [*lines[:MOST_TOLD], *more]
@@ -137,23 +146,20 @@ def _in_own_process(item: pytest.Function, request: Repetition, number: int, fol
     from samebits.base.errors import SamebitsError
     from samebits.testing import isolation, seeding
 
+    known = known_of(item)
     try:
         settings = seeding.varied(request.vary, number)
-        call, named, ended = isolation.isolated_call(folder, id_of(item), _arguments_for(item), settings)
-    except isolation.TestFailedError as error:
-        fail(f"in a process of its own:\n{error}")
-    except isolation.TestSkippedError as error:
-        if number == 0:
-            known_of(item).ended = error.ended
-        if error.ended.reason is None:
-            pytest.skip(str(error).removeprefix("Skipped: "))
-        fail(f"in a process of its own:\n{error}")
+        found = isolation.isolated_call(folder, id_of(item), _arguments_for(item), settings)
     except SamebitsError as error:
         fail(str(error))
-    known_of(item).named = named
-    if number == 0:
-        known_of(item).ended = ended
-    return call
+    if number == 0 and (found.call is not None or found.ended is not None):
+        known.ended = found.ended
+    if found.call is None:
+        if found.ended is not None and found.ended.reason is None:
+            pytest.skip(found.ended.text.removeprefix("Skipped: "))
+        fail(f"in a process of its own:\n{found.printed if found.ended is None else found.ended.text}")
+    known.named = found.named
+    return found.call
 
 
 def _arguments_for(item: pytest.Function) -> list[str]:
@@ -181,4 +187,38 @@ def call_for_another_process(item: pytest.Function, folder: Path) -> None:
 
     known = known_of(item)
     recorded_call(isolation.call_folder(folder), item.obj, (), _arguments(item), known.entering)
-    isolation.keep_named(folder, known.result())
+    isolation.keep(folder, known.result())
+
+
+# ---- what pytest made of it ------------------------------------------------------------------------------------------
+
+
+def keep_for_other_process(report: pytest.TestReport, call: pytest.CallInfo[None], folder: Path) -> None:
+    """Keep what pytest makes of the test for the process that compares: it was skipped, or a failure was expected."""
+    reason = getattr(report, "wasxfail", None)
+    is_missed = report.failed and call.excinfo is None
+    if not (report.skipped or is_missed or reason is not None):
+        return
+    from samebits.testing.isolation import TestEnding, keep
+
+    place, text = None, report.longreprtext
+    if isinstance(report.longrepr, tuple):
+        path, line, text = report.longrepr
+        place = path, line
+    keep(folder, TestEnding(report.outcome, reason, text, place))
+    if is_missed:
+        # A strict xfail that passed: its runs can be compared, and the other process fails the test.
+        report.outcome = "passed"
+
+
+def take_over(report: pytest.TestReport, call: pytest.CallInfo[None], ended: TestEnding | None) -> None:
+    """What pytest made of the test in a process of its own counts here, unless its runs diverged."""
+    if ended is None or (call.excinfo is not None and ended.outcome != "skipped"):
+        return
+    report.outcome = ended.outcome
+    if ended.reason is not None:
+        report.wasxfail = ended.reason
+    elif ended.place is not None:
+        report.longrepr = (*ended.place, ended.text)
+    if ended.outcome == "failed":
+        report.longrepr = ended.text

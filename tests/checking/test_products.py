@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from samebits.checking.made import made_by
+from samebits.checking.products import products_compared
 from samebits.checking.search import Found
 from tests.checking.simulation import Effect, Script, Simulation, simulated
 
@@ -89,7 +89,8 @@ def test_what_is_made_counts_after_a_look_that_was_ended() -> None:
     first, *others = simulation.runs[:3]
     look = replace(first, facts=replace(first.facts, stopped_after=1))
 
-    asking = made_by(replace(inquiry, left=lambda: 0), [look, *others])
+    simulation.most_runs = lambda: 0
+    asking = products_compared(inquiry, [look, *others])
     with pytest.raises(StopIteration) as ended:
         next(asking)
 

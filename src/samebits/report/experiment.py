@@ -1,0 +1,117 @@
+"""The experiment of a check: what was held and what was changed in each run, and which runs have the same bits."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from string import ascii_lowercase
+
+from samebits.comparison.locate import agreeing
+from samebits.report.documents.shared import RunDocument
+from samebits.report.rows import WIDTH
+from samebits.runfolder.folder import RunFolder
+from samebits.runfolder.reading import own
+from samebits.runfolder.steps import Column, Recording
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Factors and runs.
+
+    Attributes:
+        factors: those that were treated in any run.
+        runs: as the answer has them.
+        bits: run → a letter that it shares with the runs whose bits are its own, as far as both went.
+        losses: run → step and loss of its first rank, of those that went to the end.
+    """
+
+    factors: Sequence[str] = ()
+    runs: Sequence[RunDocument] = ()
+    bits: Mapping[int, str] = field(default_factory=dict)
+    losses: Mapping[int, Sequence[tuple[int, float]]] = field(default_factory=dict)
+
+    def modes(self, run: RunDocument) -> list[str]:
+        """How each factor was treated in a run: `pinned`, `varied`, or, left alone, empty."""
+        return [
+            "pinned" if name in run["pinned"] else "varied" if name in run["varied"] else "" for name in self.factors
+        ]
+
+    def kind(self, number: int) -> str:
+        """The colour of a run: one of six by its bits; empty where it took no step."""
+        return str(sum(map(ord, self.bits[number]), -ord("a")) % 6) if number in self.bits else ""
+
+
+def experiment_in(home: Path, runs: Sequence[RunDocument]) -> Experiment:
+    """What the runs in a folder, which may have been moved, have shown."""
+    folders = {run["id"]: RunFolder(own(home / Path(run["folder"]).name, home)) for run in runs}
+    recorded = {number: folder.recordings() for number, folder in folders.items() if folder.path.exists()}
+    most = max((run["steps"] for run in runs), default=0)
+    whole = [run["id"] for run in runs if run["steps"] == most and run["exit_code"] == 0 and not run["stopped"]]
+    losses = {number: [*_losses(recorded[number][0])] for number in whole if recorded.get(number)}
+    return Experiment(_factors(runs), runs, _letters(runs, agreeing(recorded)), losses)
+
+
+def _factors(runs: Sequence[RunDocument]) -> list[str]:
+    return [*dict.fromkeys(name for run in runs for name in (*run["pinned"], *run["varied"]))]
+
+
+def _letters(runs: Sequence[RunDocument], agree: Mapping[int, Sequence[int]]) -> dict[int, str]:
+    """The longest run of each kind stands for it: short ones may agree with two that differ later."""
+    found: dict[int, str] = {}
+    for run in sorted(runs, key=lambda run: -run["steps"]):
+        number, kinds = run["id"], len({*found.values()})
+        if run["steps"]:
+            new = ascii_lowercase[kinds % 26] * (1 + kinds // 26)
+            found[number] = next((found[other] for other in found if other in agree.get(number, ())), new)
+    return _in_order(found, [run["id"] for run in runs])
+
+
+def _in_order(letters: Mapping[int, str], numbers: Sequence[int]) -> dict[int, str]:
+    """The same kinds, with the first run's as `a`."""
+    known = [*dict.fromkeys(letters[number] for number in numbers if number in letters)]
+    names = sorted(known, key=lambda letter: (len(letter), letter))
+    return {number: names[known.index(letters[number])] for number in numbers if number in letters}
+
+
+def _losses(recording: Recording) -> Iterator[tuple[int, float]]:
+    # Of more steps than a picture has columns, every so-manieth.
+    for step in range(0, len(recording), max(1, len(recording) // 400)):
+        loss = _first(recording.columns(step).get("number"))
+        if loss is not None:
+            yield step, loss
+
+
+def _first(column: Column | None) -> float | None:
+    if column is None or not column.names:
+        return None
+    (value,) = struct.unpack("<d", struct.pack("<Q", column.digests[0]))
+    return float(value)
+
+
+def experiment_text(found: Experiment) -> str:
+    """Factors down, runs across: `p` pinned, `v` varied, `.` left alone; runs with one letter have the same bits."""
+    names = ["run", *found.factors, "bits"]
+    column = max(map(len, names)) + 2
+    cells = [
+        [str(run["id"]), *(mode[:1] or "." for mode in found.modes(run)), found.bits.get(run["id"], "-")]
+        for run in found.runs
+    ]
+    wide = max((len(cell) for run in cells for cell in run), default=1) + 1
+    fit = max(1, (WIDTH - 4 - column) // wide)
+    lines = ["experiment: p pinned, v varied; runs with the same letter have the same bits"]
+    for start in range(0, len(cells), fit):
+        part = [*zip(*cells[start : start + fit], strict=True)]
+        lines += [
+            "",
+            *(
+                f"    {name:<{column}}{''.join(f'{cell:>{wide}}' for cell in row)}"
+                for name, row in zip(names, part, strict=True)
+            ),
+        ]
+    roles = (
+        f"    run {run['id']:<3} {run['steps']:>6} steps {run['wall_seconds']:>8.1f} s  {run['role']}"
+        for run in found.runs
+    )
+    return "\n".join([*lines, "", *roles])
