@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from samebits.agent.ops.memory import lies_in_shared_memory
+from samebits.agent.ops.evidence import lies_in_shared_memory
 from samebits.comparison.ops import OpDivergence, first_op_divergence
 from samebits.runfolder.ops import OPERANDS
 from samebits.runfolder.spec import OpWindow

@@ -170,7 +170,11 @@ class FilesWatched:
             OSError: it would write to the user's own file, and there is no room for a copy of it.
         """
         act = self._acts.get(event)
-        if act is None or here.is_busy:
+        if act is not None:
+            self._quietly(act, *arguments)
+
+    def _quietly(self, act: Callable[..., None], *arguments: object) -> None:
+        if here.is_busy:
             return
         here.is_busy = True
         try:
@@ -361,28 +365,18 @@ class FilesWatched:
     def _watch_questions(self, name: str) -> None:
         """`os.path.exists` and its like say nothing of what they ask: they all come to `os.stat` or `os.lstat`."""
         original = getattr(os, name)
-        patched = PatchedFunction("os", name, original, self._asking(original))
+        tests = self._on((lambda full: self._ask("tested", full), 0, 1))
+
+        def asked(path: object, *args: object, **kwargs: Any) -> Any:
+            self._quietly(tests, path, kwargs.get("dir_fd") or -1)
+            return original(path, *args, **kwargs)
+
+        patched = PatchedFunction("os", name, original, asked)
         setattr(os, name, patched)
         for module, keeper_name in KEEPERS:
             keeper = getattr(sys.modules.get(module), keeper_name, None)
             if getattr(keeper, name, None) is original:
                 setattr(keeper, name, staticmethod(patched))
-
-    def _asking(self, original: Callable[..., object]) -> Callable[..., object]:
-        def asked(path: object, *args: object, **kwargs: Any) -> Any:
-            if not here.is_busy:
-                here.is_busy = True
-                try:
-                    full = self._full(path, kwargs.get("dir_fd") or -1)
-                    if full is not None:
-                        self._ask("tested", full)
-                except Exception:
-                    pass  # as in `heard`
-                finally:
-                    here.is_busy = False
-            return original(path, *args, **kwargs)
-
-        return asked
 
     def _watch_hdf5(self, module: Any) -> None:
         """HDF5 opens its files in C, below h5py's low-level functions (api.h5py.org, Module H5F)."""

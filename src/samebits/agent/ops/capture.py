@@ -10,7 +10,7 @@ import torch
 
 from samebits.agent.log import Log
 from samebits.agent.ops.call import Call
-from samebits.agent.ops.memory import Memory
+from samebits.agent.ops.evidence import Memory
 from samebits.agent.ops.operands import Operands, read_kept_tensors
 from samebits.bits.digest import is_evidence, unobserved
 from samebits.runfolder.notes import OpDiverged

@@ -22,8 +22,7 @@ from samebits.agent.listening import listen
 from samebits.agent.log import Log
 from samebits.agent.ops.call import Call, CallForm, exact, kind_of, tensors_in
 from samebits.agent.ops.capture import OpCapture
-from samebits.agent.ops.evidence import evidence_of, value_of
-from samebits.agent.ops.memory import Memory
+from samebits.agent.ops.evidence import Memory, evidence_of, value_of
 from samebits.agent.ops.places import Places
 from samebits.agent.ops.schemas import OpSchema, schema_of
 from samebits.bits.digest import Pending, is_evidence, pending, results
@@ -337,12 +336,15 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             names, tensors = tuple([name for name, _ in evident]), [tensor for _, tensor in evident]
         if not self.capture.is_idle:
             self.capture.graft_results(self._place, tensors)
+        if schema.is_uninitialized:
+            for tensor in tensors:
+                self.memory.lost(tensor, producer, is_uninitialized=True)
+            self._append(call, (), [])
+            return
         stamp = self._stamp(0)
         for number, tensor in enumerate(tensors):
-            self.memory.written(tensor, stamp + number, producer, schema.is_uninitialized)
-        if schema.is_uninitialized:
-            names, tensors = (), []
-        elif schema.scratch:
+            self.memory.written(tensor, stamp + number, producer)
+        if schema.scratch:
             names, tensors = _without_scratch(schema, result, names, tensors)
         self._append(call, names, tensors)
 

@@ -17,8 +17,7 @@ from typing import Any
 import torch
 
 from samebits.agent.ops.call import Call, tensors_in
-from samebits.agent.ops.evidence import evidence_of
-from samebits.agent.ops.memory import Memory, lies_in_shared_memory
+from samebits.agent.ops.evidence import Memory, evidence_of, lies_in_shared_memory
 from samebits.bits.digest import digests, is_evidence, unobserved
 from samebits.factors.catalog import CATALOG
 from samebits.factors.switches import attributes
