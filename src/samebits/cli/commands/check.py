@@ -104,9 +104,9 @@ def command(
     verdict = check_in(home, request, say, progress(), lambda known: say(so_far_text(known)))
     document, told = check_json(verdict), check_told(verdict)
     keep_answer(home, kept(document, told))
-    text = form.check(verdict) if form.IS_DATA else told.brief
-    if verbose and not form.IS_DATA:
-        text = "\n\n".join([told.text, experiment_text(experiment_in(home, document["runs"]))])
+    text = form.check(verdict) if form.IS_DATA or verbose else told.brief
+    if verbose and verdict.runs and not form.IS_DATA:
+        text += f"\n\n{experiment_text(experiment_in(home, document['runs']))}"
     answer_or_fail(form, text, verdict.error, is_partial=verdict.signal is not None)
     sys.exit(verdict.exit_code)
 
