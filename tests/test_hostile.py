@@ -18,7 +18,7 @@ from samebits.locking.entries import RunEntry
 from samebits.locking.lockfile import update
 from tests.locking.entries import HERE, locked, lockfile
 from tests.replay.test_replay import half, kept
-from tests.report.test_page import document
+from tests.report.test_page import ROWS, RUNS, answer
 
 SECRET = "the reader's own: 7f3a"
 STEERING = ("\x1b", "\x9b", "\u202e", "\r", "\b")
@@ -40,8 +40,8 @@ class Sent:
         self.own.parent.mkdir()
         self.own.write_text(f"{SECRET}\n" * 20)
         shutil.copytree(honest, self.run)
-        runs = [{**document()["runs"][0], "folder": str(self.run)}]
-        (self.home / "answer.json").write_text(json.dumps({**document(), "runs": runs}))
+        sent = answer(ROWS, [{**RUNS[0], "folder": str(self.run)}])
+        (self.home / "answer.json").write_text(json.dumps(sent))
         (self.run / "place.json").write_text(json.dumps({"folder": "/", "files": str(self.run / "files")}))
         (folder / "touch").write_text(f"#!/bin/sh\ntouch '{self.canary}'\n")
         (folder / "touch").chmod(0o755)

@@ -30,7 +30,7 @@ BUDGET = {
     "locking": 2000,
     "pricing": 840,
     "replay": 540,
-    "report": 4810,
+    "report": 4760,
     "resuming": 1580,
     "rng": 770,
     "runfolder": 2020,

@@ -330,4 +330,4 @@ def test_progress_is_for_terminals_and_never_on_stdout(tmp_path: Path) -> None:
     os.close(follower)
 
     assert json.loads(done.stdout)["error"]["kind"] == "script_failed"
-    assert "run 1   how does it run if left alone?  starting" in shown
+    assert "run 1   control  starting" in shown

@@ -200,9 +200,9 @@ def test_the_headline_says_what_is_known() -> None:
 
     assert [measured.exit_code for measured in answers] == [0, 2, 0, 0]
     assert [cost_text(measured).splitlines()[0] for measured in answers] == [
-        "the cheapest that repeats: nothing pinned, for its first 20 steps",
+        "recommended: no pins (reproducible for 20 steps)",
         "not measured: all but torch-algorithms repeats, and what it costs is not known",
-        "the cheapest that repeats, of those measured: default set, 1.250 (1.200 to 1.300) of the time",
+        "recommended, of those measured: default set, 1.250 (1.200 to 1.300) of the time",
         "no set of pins that was measured makes it repeat: `samebits check` says why",
     ]
 
@@ -227,7 +227,7 @@ def test_the_text_says_what_was_measured() -> None:
     """Ratios with intervals, failures with their reason, what does not apply without a figure."""
     text = cost_text(costs(price(WHOLE, 1.2, 1.3), Price(ALONE, failure="cumsum_cuda_kernel has no kernel (it.py:3)")))
 
-    assert text.splitlines()[0] == "the cheapest that repeats: default set, 1.250 (1.200 to 1.300) of the time"
+    assert text.splitlines()[0] == "recommended: default set, 1.250 (1.200 to 1.300) of the time"
     assert "failed    torch-algorithms: cumsum_cuda_kernel has no kernel (it.py:3)" in text
     assert "not here  cudnn-autotune: no CUDA here" in text
     assert "run       samebits run train.py --lr 3" in text

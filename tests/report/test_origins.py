@@ -87,7 +87,7 @@ def test_the_places_in_json(row: OpRow) -> None:
             "received from another",
         ),
         ("input", ("source",), PRODUCER, {}, "the last operation that wrote there"),
-        ("generator", ("generator",), None, {}, "about to draw from a generator that stands elsewhere"),
+        ("generator", ("generator",), None, {}, "about to draw from a generator in another state"),
         ("argument", ("numbers",), None, {}, "a number that Python computed differs"),
         ("op", ("result",), None, {"unobserved_write": ("self",)}, "its input self was changed past the dispatcher"),
         ("op", ("result",), None, {"changed_meanwhile": ("self",)}, "another process or thread writes there"),

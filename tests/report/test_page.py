@@ -161,6 +161,7 @@ ROWS = Told(
         ("fix", "sort it"),
         ("", "    - for x in y:"),
         ("", "    + for x in sorted(y):"),
+        ("next", "samebits check train.py     (once more)"),
         ("next", "samebits report     (every run)"),
     ),
 )
@@ -196,8 +197,9 @@ def test_rows_are_shown_as_what_they_are() -> None:
 
     assert '<pre class="removed" aria-label="source">- for x in y:</pre>' in text
     assert '<pre class="added" aria-label="source">+ for x in sorted(y):</pre>' in text
-    assert re.search(r'<pre id="(\S+)">samebits report</pre>\s*<button type="button" data-copy="\1">', text)
+    assert re.search(r'<pre id="(\S+)">samebits check train.py</pre>\s*<button type="button" data-copy="\1">', text)
     assert "x.py:3  y = list(z)" in text
+    assert "samebits report" not in text
     assert "x.py:3" in bare
     assert "list(z)" not in bare
     assert "for x in" not in bare

@@ -11,30 +11,12 @@ from samebits.checking import plan as plans
 from samebits.checking.plan import CheckRequest
 from samebits.launch.command import Command
 from samebits.launch.process import Outcome
-from samebits.report.progress import _Board, how_far, question
+from samebits.report.progress import _Board, how_far
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.spec import RunSpec
 from samebits.runfolder.steps import Column, Writer
 
 REQUEST = CheckRequest(Command(("python", "train.py"), ("train.py",)))
 PINNED = plans.pinned_run(REQUEST, ["clock", "torch-rng", "torch-algorithms"], 3)
-
-
-@pytest.mark.parametrize(
-    ("plan", "asked"),
-    [
-        (plans.look_run(REQUEST), "how does it run if left alone?"),
-        (plans.varied_run(REQUEST), "does it do the same with everything varied that must not matter?"),
-        (plans.released_run(PINNED, ["clock"], 2), "is it clock?"),
-        (plans.natural_run(PINNED, ["torch-algorithms"]), "is it torch-algorithms?"),
-        (plans.sites_released_run(PINNED, "clock", [("train.py", 7)]), "does clock enter at line 7?"),
-        (plans.remedy_run(REQUEST, ["clock"]), "does the remedy hold?"),
-        (RunSpec("hash-seed varied"), "does another hash-seed change it?"),
-        (RunSpec("in what run 1 left", begins="left"), "does what an earlier run left change it?"),
-    ],
-)
-def test_every_run_has_its_question(plan: RunSpec, asked: str) -> None:
-    assert question(plan) == asked
 
 
 @pytest.mark.parametrize(
@@ -74,9 +56,9 @@ def test_whole_runs_say_how_many_steps_there_are(tmp_path: Path) -> None:
         drawn.append([re.sub(r"\d+ s\b", "N s", line) for line in screen.lines])
     writer.close()
 
-    assert drawn[0] == ["> run 1   how does it run if left alone?  step 3, N s"]
-    assert drawn[1] == ["  run 1   how does it run if left alone?  4.N s"]
+    assert drawn[0] == ["> run 1   control  step 3, N s"]
+    assert drawn[1] == ["  run 1   control  4.N s"]
     assert drawn[3][-2:] == [
-        "> run 2   how does it run if left alone?  step 3 of 3, N s",
-        "> run 3   does it repeat with everything pinned?  step 3 of 4, N s, N s left",
+        "> run 2   control  step 3 of 3, N s",
+        "> run 3   pinned  step 3 of 4, N s, N s left",
     ]

@@ -239,7 +239,7 @@ def test_diff_says_by_how_much_and_which_generators_moved() -> None:
         "different bits: the runs diverge at step 7, in the data",
         "  first     batch 0[0]: 1 of 2 tensors differ",
         "  by        5 of 64 elements differ, by at most 1 ULP, relative 1e-07",
-        "  rng       already elsewhere at the end of step 6: numpy",
+        "  rng       already in another state at the end of step 6: numpy",
         "  compared  initial state and gradients",
         "  runs      /a and /b",
     ]

@@ -148,7 +148,7 @@ def unknown_what(verdict: CheckVerdict) -> str:
         return "an operation whose result depends on timing"
     if verdict.unknown is not None and verdict.unknown.races:
         lines = lines_of(verdict.unknown.races)
-        return f"several processes step on parameters that they share, {lines}: which of them comes first is luck"
+        return f"race: several processes update shared parameters, {lines}"
     return "something outside the catalogue"
 
 
@@ -166,10 +166,8 @@ def excluded(verdict: CheckVerdict) -> list[str]:
     """What an unknown cause is not, and what it may still be of what the catalogue holds."""
     assert verdict.unknown is not None
     names, untried = verdict.unknown.acquitted, verdict.unknown.untried
-    said = (
-        [f"with everything pinned runs agree; let go again, these changed nothing: {', '.join(names)}"] if names else []
-    )
-    said += [f"not let go any more: {', '.join(untried)}"] if untried else []
+    said = [f"pinned, runs agree; releasing these changed nothing: {', '.join(names)}"] if names else []
+    said += [f"not tried: {', '.join(untried)}"] if untried else []
     return said + _excluded(verdict.origin)
 
 
@@ -182,12 +180,9 @@ def _excluded(origin: Origin | None) -> list[str]:
         calls = sum(condition.calls for condition in origin.replay.conditions)
         if calls and not origin.replay.is_confirmed and not origin.replay.failure:
             op = place.row.kind.op
-            return [
-                f"{op} gave one result in {calls} calls on the same inputs within one process, so it is no race: "
-                "what differs is between processes"
-            ]
+            return [f"no race in {op}: {calls} calls on the same inputs gave one result; processes differ"]
     if place.finding in ("argument", "input", "control flow", "generator"):
-        return ["no operation of torch is to blame: what the first one is given differs already"]
+        return ["no operation of torch is to blame: the inputs of the first one differ already"]
     return []
 
 
@@ -244,4 +239,4 @@ def left_out(one: LeftOut) -> str:
     """A treatment that the script does not survive."""
     if one.mode == WITNESSED:
         return f"watching where factors enter: watched, the script {one.why}; so no lines are known"
-    return f"{one.factor}: {one.mode}, the script {one.why}; left alone, it does not, so it was left alone"
+    return f"{one.factor}: {one.mode}, the script {one.why}; so it was left alone"

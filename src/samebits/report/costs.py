@@ -110,8 +110,8 @@ def _found(costs: Costs) -> str:
     of_those = ", of those measured" if unmeasured else ""
     if best.ratio is None:
         steps = counted(costs.recorded_steps, "step")
-        return f"the cheapest that repeats{of_those}: nothing pinned, for its first {steps}"
-    return f"the cheapest that repeats{of_those}: {best.candidate.label}, {ratio_words(best.ratio)}"
+        return f"recommended{of_those}: no pins (reproducible for {steps})"
+    return f"recommended{of_those}: {best.candidate.label}, {ratio_words(best.ratio)}"
 
 
 def ratio_words(ratio: Ratio) -> str:

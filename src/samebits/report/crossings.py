@@ -131,7 +131,7 @@ def _clause(across: Across, mismatch: OpMismatch) -> str:
     if mismatch.finding == "otherwise":
         return "the two environments compute this by other operations, with another result"
     if mismatch.finding == "generator":
-        return "about to draw from a generator that stands elsewhere"
+        return "about to draw from a generator in another state"
     names = ", ".join(mismatch.names)
     return f"{names} arrives different, and no recorded operation made it: it comes from data, or NumPy"
 

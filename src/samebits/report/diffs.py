@@ -24,7 +24,9 @@ def diff_text(diff: Diff) -> str:
     if diff.distance is not None:
         rows.append(("by", distance_words(diff.distance)))
     if place is not None and place.generators:
-        rows.append(("rng", f"already elsewhere at the end of step {place.step - 1}: {', '.join(place.generators)}"))
+        rows.append(
+            ("rng", f"already in another state at the end of step {place.step - 1}: {', '.join(place.generators)}")
+        )
     runs = f"{path_of(str(diff.a))} and {path_of(str(diff.b))}"
     rows += [("compared", compared_streams(found)), ("runs", runs), *remarks]
     if op is not None and (found.is_op_first or place is None):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import ascii_lowercase
 
+from samebits.base.errors import RecordingError
 from samebits.comparison.locate import agreeing
 from samebits.report.documents.shared import RunDocument
+from samebits.report.places import counted
 from samebits.report.rows import WIDTH
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.reading import own
@@ -45,8 +48,11 @@ class Experiment:
 
 def experiment_in(home: Path, runs: Sequence[RunDocument]) -> Experiment:
     """What the runs in a folder, which may have been moved, have shown."""
-    folders = {run["id"]: RunFolder(own(home / Path(run["folder"]).name, home)) for run in runs}
-    recorded = {number: folder.recordings() for number, folder in folders.items() if folder.path.exists()}
+    recorded: dict[int, list[Recording]] = {}
+    for run in runs:
+        folder = RunFolder(own(home / Path(run["folder"]).name, home))
+        with suppress(RecordingError):  # what is damaged is shown without its bits
+            recorded[run["id"]] = folder.recordings()
     most = max((run["steps"] for run in runs), default=0)
     whole = [run["id"] for run in runs if run["steps"] == most and run["exit_code"] == 0 and not run["stopped"]]
     losses = {number: [*_losses(recorded[number][0])] for number in whole if recorded.get(number)}
@@ -111,7 +117,7 @@ def experiment_text(found: Experiment) -> str:
             ),
         ]
     roles = (
-        f"    run {run['id']:<3} {run['steps']:>6} steps {run['wall_seconds']:>8.1f} s  {run['role']}"
+        f"    run {run['id']:<3} {counted(run['steps'], 'step'):>11} {run['wall_seconds']:>8.1f} s  {run['role']}"
         for run in found.runs
     )
     return "\n".join([*lines, "", *roles])

@@ -91,7 +91,7 @@ def describe_finding(origin: Origin) -> str:
     if place.finding == "op":
         return f"inputs equal, {_by(origin)}"
     if place.finding == "generator":
-        return "about to draw from a generator that stands elsewhere"
+        return "about to draw from a generator in another state"
     if place.reordered:
         return f"given the same tensors in another order ({', '.join(place.reordered)})"
     if place.finding == "input":

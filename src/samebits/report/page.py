@@ -107,6 +107,8 @@ def _entries(told: Told, sources: bool) -> list[View]:
     found: list[View] = []
     label, parts = "", cast("list[View]", [])
     for own, text in told.rows:
+        if own == "next" and text.startswith("samebits report"):
+            continue  # this is it
         if own and own != label:
             label, parts = own, []
             found.append({"label": label, "parts": parts})

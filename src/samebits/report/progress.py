@@ -1,4 +1,4 @@
-"""What is shown on a terminal while a check is running: what each run is to answer, and how far it is."""
+"""What is shown on a terminal while a check is running: what each run is for, and how far it is."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _Board:
     def show(self, number: int, plan: RunSpec, outcome: Outcome | None, path: Path) -> None:
         if outcome is not None:
             self.running.pop(number, None)
-            self.done.append(f"  run {number:<3} {question(plan)}  {outcome.wall_seconds:.1f} s")
+            self.done.append(f"  run {number:<3} {plan.role}  {outcome.wall_seconds:.1f} s")
             if outcome.succeeded and not outcome.stopped:
                 self.whole = steps_done(path)
         elif number not in self.running or not path.exists():  # it is made, or made again
@@ -67,53 +67,7 @@ class _Board:
     def _line(self, number: int) -> str:
         plan, path, start = self.running[number]
         last = self.whole if plan.stop_after is None else plan.stop_after + 1
-        return f"> run {number:<3} {question(plan)}  {how_far(steps_done(path), last, time.monotonic() - start)}"
-
-
-def question(plan: RunSpec) -> str:
-    """What a run is made to find out."""
-    name, _, rest = plan.role.partition(" ")
-    if rest.startswith("released at"):
-        return f"does {name} enter at {rest.removeprefix('released at ')}?"
-    if rest in ("released", "left alone"):
-        return f"is it {name}?"
-    if rest == "varied":
-        return f"does another {name} change it?"
-    if plan.begins == "left":
-        return "does what an earlier run left change it?"
-    return {
-        "control": "how does it run if left alone?",
-        "control again": "does it do the same again?",
-        "fresh copy": "does it do the same in a fresh copy of the folder?",
-        "varied": "does it do the same with everything varied that must not matter?",
-        "pinned": "does it repeat with everything pinned?",
-        "pinned, nothing prepared": "does what was prepared change it?",
-        "remedy": "does the remedy hold?",
-        "remedy, rest varied": "does the remedy hold with the rest varied?",
-        "operations": "which operation is the first to differ?",
-        "operations again": "which operation is the first to differ?",
-        "operands kept": "what was that operation given?",
-        "operands of the other kept": "what was that operation given?",
-        "uninterrupted": "how does it train and save if nothing stops it?",
-        "uninterrupted again": "does it repeat up to there?",
-        "killed": "does it do the same until it is killed?",
-        "resumed": "does it go on with the same bits?",
-        "resumed, generators given back": "are the generators missing?",
-        "resumed, optimizer given back": "is the optimizer's state missing?",
-        "here": "what does it do in this environment?",
-        "here again": "does it repeat there?",
-        "there": "what does it do in the other environment?",
-        "there again": "does it repeat there, too?",
-        "operations here": "which operations does it do in this environment?",
-        "operations there": "which ones in the other?",
-        "operands here kept": "what was that operation given?",
-        "operands there kept": "and what in the other environment?",
-        "lock": "what is to be locked?",
-        "lock again": "does it make the same files again?",
-        "verify": "does it give what is locked?",
-        "verify again": "does it give these other bits every time?",
-        "treatments told apart": "which treatment does the script not survive?",
-    }.get(plan.role, f"{plan.role}?")
+        return f"> run {number:<3} {plan.role}  {how_far(steps_done(path), last, time.monotonic() - start)}"
 
 
 def how_far(step: int | None, last: int | None, seconds: float) -> str:

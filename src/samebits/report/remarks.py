@@ -19,6 +19,13 @@ from samebits.report.origins import describe_finding, site_of
 from samebits.report.text import check_text
 
 Level = Literal["error", "warning", "note"]
+Outcome = Literal["passed", "failed", "skipped", "broken"]
+_OUTCOMES: dict[str, Outcome] = {
+    "same": "passed",
+    "different": "failed",
+    "unknown": "skipped",  # nothing was promised
+    "undecided": "broken",
+}
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,7 @@ class Case:
     """
 
     name: str
-    outcome: Literal["passed", "failed", "skipped", "broken"]
+    outcome: Outcome
     headline: str
     text: str
     seconds: float = 0.0
@@ -97,10 +104,9 @@ def check_case(verdict: CheckVerdict) -> Case:
     """The check as one case."""
     text = check_text(verdict)
     headline = text.splitlines()[0] if verdict.error is None else verdict.error.message.splitlines()[0]
-    outcome: Literal["passed", "failed", "broken"] = (
-        "passed" if verdict.kind == "same" else "failed" if verdict.kind == "different" else "broken"
+    return Case(
+        verdict.command, _OUTCOMES[verdict.kind], headline, _with_error(text, verdict.error), verdict.took_seconds
     )
-    return Case(verdict.command, outcome, headline, _with_error(text, verdict.error), verdict.took_seconds)
 
 
 def verify_remarks(found: EntriesVerified) -> list[Remark]:
@@ -134,20 +140,9 @@ def _script_of(one: Verified) -> str:
 
 
 def verify_cases(found: EntriesVerified, texts: Sequence[str]) -> list[Case]:
-    """A case for each entry.
-
-    Args:
-        found: the answer.
-        texts: what is said of each entry.
-    """
-    outcomes: dict[str, Literal["passed", "failed", "skipped", "broken"]] = {
-        "same": "passed",
-        "different": "failed",
-        "unknown": "skipped",
-        "undecided": "broken",
-    }
+    """A case for each entry, with what is said of it."""
     return [
-        Case(one.name, outcomes[one.kind], headline_of(one, found), _with_error(text, one.error), one.wall_seconds)
+        Case(one.name, _OUTCOMES[one.kind], headline_of(one, found), _with_error(text, one.error), one.wall_seconds)
         for one, text in zip(found.entries, texts, strict=True)
     ]
 

@@ -155,12 +155,12 @@ def _trial_rows(trial: Trial, is_one_of_many: bool) -> list[tuple[str, str]]:
 def _state_of(missing: Missing) -> str:
     if missing.confirmed:
         return "confirmed: restoring it makes the runs match"
-    return "suspected: read off what was recorded; given back from outside, it did not or could not show"
+    return "suspected: seen in the recordings; restoring it did not or could not confirm it"
 
 
 def _not_known(trial: Trial) -> str:
     stream = "" if trial.divergence is None else trial.divergence.stream
-    held = f"given back, it is no cure: {told(trial.lacks[:MOST_TOLD])}; " if trial.lacks else ""
+    held = f"restoring this did not help: {told(trial.lacks[:MOST_TOLD])}; " if trial.lacks else ""
     return f"{held}look at {_LOOK_AT.get(stream, 'what the script does between the load and that step')}"
 
 

@@ -106,25 +106,3 @@ def table(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows]
     return [f"    {line}".rstrip() for line in lines]
-
-
-def wrapped(text: str, width: int) -> Iterator[str]:
-    """The lines of an answer in pieces that fit, under their column; a word that is longer than a line stands out."""
-    first, *rest = text.split("\n")
-    yield from _broken(first, width, "")
-    for line in rest:
-        own = len(line) - len(line.lstrip())
-        yield from _broken(line, width, " " * max(INDENT, own))
-
-
-def _broken(line: str, width: int, indent: str) -> Iterator[str]:
-    """The line in pieces, broken between words; runs of spaces within it, as in tables, stay."""
-    while len(line) > width:
-        at = line.rfind(" ", len(indent) + 1, width + 1)
-        if at <= 0 or not line[:at].strip():
-            at = line.find(" ", width)
-        if at < 0:
-            break
-        yield line[:at].rstrip()
-        line = indent + line[at:].lstrip()
-    yield line

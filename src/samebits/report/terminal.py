@@ -6,15 +6,16 @@ Nothing is added and nothing is shortened: without colours and wide enough, it i
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
-from samebits.report.rows import CODE, INDENT, wrapped
+from samebits.report.rows import CODE, INDENT
 
 # "  label     text": two spaces, a column for labels, the text.
 _LABEL = re.compile(r"^  (?P<label>\*|\S.{0,9}?) +(?:(?<=^.{12})|(?<=\*.))\S")
 _COLOURS = {
     "same bits": "bold green",
     "repeats as it is": "bold green",
-    "the cheapest": "bold green",
+    "recommended": "bold green",
     "different bits": "bold red",
     "undecided": "bold yellow",
     "no set of pins": "bold yellow",
@@ -40,7 +41,7 @@ def drawn(text: str, width: int, colour: bool = True) -> str:
 
     console = Console(width=width, force_terminal=colour, color_system="standard" if colour else None, highlight=False)
     with console.capture() as capture:
-        for number, line in enumerate(wrapped(text, width)):
+        for number, line in enumerate(_wrapped(text, width)):
             shown = Text(line)
             if number == 0 or not line.startswith("  "):
                 shown.stylize(next((style for start, style in _COLOURS.items() if text.startswith(start)), "bold"))
@@ -48,6 +49,28 @@ def drawn(text: str, width: int, colour: bool = True) -> str:
                 _style(shown, line)
             console.print(shown, soft_wrap=True)
     return capture.get().rstrip("\n")
+
+
+def _wrapped(text: str, width: int) -> Iterator[str]:
+    """The lines of an answer in pieces that fit, under their column; a word that is longer than a line stands out."""
+    first, *rest = text.split("\n")
+    yield from _broken(first, width, "")
+    for line in rest:
+        own = len(line) - len(line.lstrip())
+        yield from _broken(line, width, " " * max(INDENT, own))
+
+
+def _broken(line: str, width: int, indent: str) -> Iterator[str]:
+    """The line in pieces, broken between words; runs of spaces within it, as in tables, stay."""
+    while len(line) > width:
+        at = line.rfind(" ", len(indent) + 1, width + 1)
+        if at <= 0 or not line[:at].strip():
+            at = line.find(" ", width)
+        if at < 0:
+            break
+        yield line[:at].rstrip()
+        line = indent + line[at:].lstrip()
+    yield line
 
 
 def _style(shown: object, line: str) -> None:

@@ -10,7 +10,7 @@ from samebits.resuming.tracks import Digests, Side, Track, count_of
 from samebits.resuming.verdict import Missing, State
 from samebits.runfolder.notes import BatchFetched, Lacks
 
-_GLOBAL = "the global generators stand elsewhere at the end of that step"
+_GLOBAL = "the global RNG state differs at the end of that step"
 # So many things are told of by their values.
 MOST_TOLD = 3
 
@@ -171,7 +171,7 @@ def _data(side: Side, row: int) -> Iterator[tuple[State, str]]:
 def _indexed(
     fetched: Sequence[BatchFetched], step: int, own: BatchFetched, now: BatchFetched
 ) -> Iterator[tuple[State, str]]:
-    drawn = "the order is drawn from a global generator, which stands elsewhere"
+    drawn = "the global RNG state was not restored"
     # Where in the uninterrupted run the batch came that comes now; first of all in the same epoch.
     same = [one for one in fetched if one.indices == now.indices and one.loader == own.loader]
     if not same:
@@ -191,7 +191,7 @@ def _indexed(
     else:
         if ahead:
             yield "position", f"gets batch {elsewhere.position} of an epoch, and not batch {own.position}: {twice}"
-        yield "order", f"gets the order of epoch {elsewhere.epoch} in epoch {own.epoch}: {drawn}"
+        yield "order", f"epoch {own.epoch} was shuffled like epoch {elsewhere.epoch}: {drawn}"
 
 
 def _again(elsewhere: int, step: int) -> str:

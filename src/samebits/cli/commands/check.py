@@ -90,9 +90,11 @@ def command(
     verdict = check_in(home, request, options.say, progress(), lambda known: options.say(so_far_text(known)))
     document, told = check_json(verdict), check_told(verdict)
     options.keep_answer(home, kept(document, told))
-    text = form.check(verdict) if form.IS_DATA else told.brief
-    if verbose and not form.IS_DATA:
-        text = "\n\n".join([told.text, experiment_text(experiment_in(home, document["runs"]))])
+    text = form.check(verdict) if form.IS_DATA or verbose else told.brief
+    if verbose and verdict.runs and not form.IS_DATA:
+        text += f"
+
+{experiment_text(experiment_in(home, document['runs']))}"
     options.end(form, text, verdict.exit_code, verdict.error, is_partial=verdict.signal is not None)
 
 
