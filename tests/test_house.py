@@ -19,7 +19,7 @@ BUDGET = {
     "agent": 6660,
     "base": 810,
     "bits": 1090,
-    "checking": 4230,
+    "checking": 4160,
     "cli": 1150,
     "comparison": 1700,
     "data": 1840,
