@@ -19,7 +19,7 @@ BUDGET = {
     "agent": 6320,
     "base": 810,
     "bits": 1090,
-    "checking": 4230,
+    "checking": 4140,
     "cli": 1070,
     "comparison": 1560,
     "data": 1840,

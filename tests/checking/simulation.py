@@ -12,7 +12,7 @@ from typing import Literal, cast
 
 from samebits.base.errors import SamebitsError
 from samebits.base.sites import Site
-from samebits.checking.facts import Entry, Facts, NotedSeed
+from samebits.checking.facts import Entry, Facts
 from samebits.checking.inquiry import Inquiry, answered
 from samebits.checking.plan import CheckRequest
 from samebits.checking.pool import BudgetSpentError, RunPool
@@ -25,7 +25,7 @@ from samebits.factors.context import Setting
 from samebits.launch.command import Command
 from samebits.launch.process import Outcome
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.notes import Carried
+from samebits.runfolder.notes import Carried, Seeded
 from samebits.runfolder.spec import RunSpec
 
 STREAM = "loss"
@@ -204,7 +204,7 @@ class Simulation:
             made["luck"] = str(luck.random() < self.script.luck)
         if plan.witness:
             seeds = [e for e in self.script.effects if e.makes == "seeds"]
-            given = tuple(NotedSeed("seed", made[f"leaf {e.line}"], Site(SCRIPT, e.line)) for e in seeds)
+            given = tuple(Seeded("seed", made[f"leaf {e.line}"], Site(SCRIPT, e.line)) for e in seeds)
             facts = replace(facts, seeds=given)
         outcome = Outcome(folder, plan, int(fails), 1.0)
         run = Run(number, outcome, steps, facts=facts, products=Products({"/made": made}) if made else Products())

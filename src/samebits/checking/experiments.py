@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from samebits.base.errors import InterruptError
 from samebits.base.sites import Site
-from samebits.checking.facts import NotedSeed, apart
+from samebits.checking.facts import apart
 from samebits.checking.first import earliest
 from samebits.checking.inquiry import Inquiry, answered
 from samebits.checking.leftovers import described, outside
@@ -40,7 +40,7 @@ from samebits.factors.context import SiteKey
 from samebits.launch.signals import working_in
 from samebits.launch.unentered_processes import unentered
 from samebits.lint.seeds import find_seed_arguments
-from samebits.runfolder.notes import Observed, read_notes
+from samebits.runfolder.notes import Observed, Seeded, read_notes
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.trees import MOST_ENTRIES
 from samebits.workspace.workspace import shown_size, volume
@@ -304,15 +304,15 @@ def _unknown(pool: RunPool, found: Found) -> Unknown | None:
     )
 
 
-def reseeded(a: Sequence[NotedSeed], b: Sequence[NotedSeed]) -> tuple[Reseeded, ...]:
+def reseeded(a: Sequence[Seeded], b: Sequence[Seeded]) -> tuple[Reseeded, ...]:
     """Calls on one line, of one process, with values that the other run did not seed with there, the first of each."""
     found: dict[SiteKey, Reseeded] = {}
     for key in dict.fromkeys((call.process, call.site.key) for call in a):
         left, right = ([call for call in calls if (call.process, call.site.key) == key] for calls in (a, b))
-        only = _only([call.value for call in left], [call.value for call in right])
+        only = _only([str(call.value) for call in left], [str(call.value) for call in right])
         for x, y in zip(*only, strict=False):
-            call = next(call for call in left if call.value == x)
-            found.setdefault(call.site.key, Reseeded(call.what, call.site, x, y, call.source))
+            call = next(call for call in left if str(call.value) == x)
+            found.setdefault(call.site.key, Reseeded(call.what, call.site, x, y, call.site.source))
     return tuple(found.values())
 
 

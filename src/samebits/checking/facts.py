@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -68,25 +69,6 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class NotedSeed:
-    """A call that seeded a generator.
-
-    Attributes:
-        what: was called.
-        value: the seed, as text.
-        site: the line.
-        source: of the line, as it was when it ran.
-        process: of the program, in words that are the same in every run.
-    """
-
-    what: str
-    value: str
-    site: Site
-    source: str = ""
-    process: str = ""
-
-
-@dataclass(frozen=True)
 class Facts:
     """What a run noted.
 
@@ -121,7 +103,7 @@ class Facts:
     read_lines: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
     script: str = ""
     files: tuple[str, ...] = ()
-    seeds: tuple[NotedSeed, ...] = ()
+    seeds: tuple[Seeded, ...] = ()
     late_seeds: Mapping[str, Site] = field(default_factory=dict)
     carried: tuple[Carried, ...] = ()
     reached: tuple[Reached, ...] = ()
@@ -147,34 +129,30 @@ def read_facts(folder: Path, changed: Collection[str] | None = ()) -> Facts:
     refused = next(_of(Refused, notes), None)
     files = {path for note in _of(Files, notes) for path in note.files}
     witnessed = [(note, _script(process)) for process in processes for note in _of(Witnessed, process)]
+    started = list(_of(Started, notes))
+    # What follows `-c` nobody has typed: libraries make it up, with numbers of their pipes.
+    typed = (" ".join(one.argv) for one in started if len(one.argv) > 1 and one.argv[1] != "-c")
+    stopped = [note.stopped_after for note in _of(Ended, notes) if note.stopped_after is not None]
     return Facts(
-        _entries(witnessed),
-        frozenset(note.factor for note, _ in witnessed if note.site is None),
-        _shown(witnessed),
-        "" if refused is None else f"{refused.message.splitlines()[0]} ({refused.where})",
-        _last_lines(folder),
-        next((note.executable for note in _of(Started, notes)), Facts.interpreter),
-        _used(notes),
-        _read_lines(files),
-        next((note.script for note in _of(Observed, notes) if note.script), ""),
-        tuple(sorted(path for path in files if is_user_file(path))),
-        tuple(
-            NotedSeed(note.what, str(note.value), note.site, note.site.source, note.process)
-            for note in _of(Seeded, notes)
-        ),
-        {name: site for notes in reversed(processes) for name, site in _late(notes)},
-        _carried(_of(Carried, notes), changed),
-        tuple(_of(Reached, notes)),
-        {note.path: note.site for note in reversed([*_of(Wrote, notes)]) if note.site is not None},
-        max((note.stopped_after for note in _of(Ended, notes) if note.stopped_after is not None), default=None),
-        tuple(sorted(_as_at_home(folder, " ".join(note.argv)) for note in _of(Started, notes) if _is_typed(note.argv))),
-        _races(processes),
+        entries=_entries(witnessed),
+        in_libraries=frozenset(note.factor for note, _ in witnessed if note.site is None),
+        shown=_shown(note for note, _ in witnessed),
+        refusal="" if refused is None else f"{refused.message.splitlines()[0]} ({refused.where})",
+        stderr_tail=_last_lines(folder),
+        interpreter=next((one.executable for one in started), Facts.interpreter),
+        used=_used(notes),
+        read_lines=_read_lines(files),
+        script=next((note.script for note in _of(Observed, notes) if note.script), ""),
+        files=tuple(sorted(filter(is_user_file, files))),
+        seeds=tuple(_of(Seeded, notes)),
+        late_seeds={name: site for process in reversed(processes) for name, site in _late(process)},
+        carried=_carried(_of(Carried, notes), changed),
+        reached=tuple(_of(Reached, notes)),
+        wrote={note.path: note.site for note in reversed([*_of(Wrote, notes)]) if note.site is not None},
+        stopped_after=max(stopped, default=None),
+        commands=tuple(sorted(_as_at_home(folder, command) for command in typed)),
+        races=_races(processes),
     )
-
-
-def _is_typed(argv: Sequence[str]) -> bool:
-    """Whether somebody may have typed a command: what follows `-c` libraries make up, with numbers of their pipes."""
-    return len(argv) > 1 and argv[1] != "-c"
 
 
 def apart(a: Facts, b: Facts) -> list[str]:
@@ -235,11 +213,10 @@ def _entries(witnessed: Iterable[tuple[Witnessed, str]]) -> dict[str, tuple[Entr
     return {name: tuple(entries.values()) for name, entries in found.items()}
 
 
-def _shown(witnessed: Iterable[tuple[Witnessed, str]]) -> dict[tuple[str, SiteKey], tuple[Shown, ...]]:
+def _shown(witnessed: Iterable[Witnessed]) -> dict[tuple[str, SiteKey], tuple[Shown, ...]]:
     found: dict[tuple[str, SiteKey], set[Shown]] = {}
-    for note, _ in witnessed:
-        if note.within is not None and note.site is not None:
-            # Every worker notes the same lines.
+    for note in witnessed:
+        if note.within is not None and note.site is not None:  # every worker notes the same lines
             shown = Shown(note.what, note.site, f"{note.fix} ({note.site.place})" if note.fix else "")
             found.setdefault((note.factor, note.within), set()).add(shown)
     return {key: tuple(sorted(lines, key=lambda one: one.site.key)) for key, lines in found.items()}
@@ -270,28 +247,23 @@ def _carried(notes: Iterable[Carried], changed: Collection[str] | None) -> tuple
 
 
 def _read_lines(files: Iterable[str]) -> Mapping[str, tuple[Entry, ...]]:
-    own = sorted(path for path in files if is_user_file(path))
-    return _read_once(tuple((path, _changed(path)) for path in own))
+    """What reading the user's files finds; every run of a check has the same ones, and they are read once."""
+    changed: list[tuple[str, float]] = []
+    for path in sorted(filter(is_user_file, files)):
+        with suppress(OSError):
+            changed.append((path, os.stat(path).st_mtime))
+    return _read_once(tuple(changed))
 
 
 @cache
 def _read_once(files: tuple[tuple[str, float], ...]) -> Mapping[str, tuple[Entry, ...]]:
-    # Every run of a check has the same files: they are read once, as long as they are not edited.
-    found: dict[str, tuple[Entry, ...]] = {}
-    for factor in CATALOG:
-        lines = factor.find_lines([path for path, _ in files])
-        if lines:
-            found[factor.name] = tuple(
-                Entry(one.reason, Site(one.path, one.line, one.function), one.source) for one in lines
-            )
-    return found
-
-
-def _changed(path: str) -> float:
-    try:
-        return os.stat(path).st_mtime
-    except OSError:
-        return 0.0
+    paths = [path for path, _ in files]
+    found = {factor.name: factor.find_lines(paths) for factor in CATALOG}
+    return {
+        name: tuple(Entry(one.reason, Site(one.path, one.line, one.function), one.source) for one in lines)
+        for name, lines in found.items()
+        if lines
+    }
 
 
 def _last_lines(folder: Path) -> tuple[str, ...]:

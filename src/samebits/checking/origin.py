@@ -16,15 +16,16 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, cast
+from typing import cast
 
 from samebits.base.errors import SamebitsError
 from samebits.base.records import from_data
+from samebits.checking.plan import keeping_nothing
 from samebits.checking.pool import RunPool
 from samebits.checking.verdict import Origin, OriginOnRank, Run
 from samebits.comparison.ops import OpDivergence, is_collective, op_divergences
 from samebits.comparison.values import distance_of_results
-from samebits.replay.runner import Replay, replay
+from samebits.replay.runner import replay
 from samebits.runfolder.ops import OPERANDS, KeptCall, Producer, operands_name
 from samebits.runfolder.spec import OpWindow, RunSpec
 
@@ -93,11 +94,9 @@ def _in_window(pool: RunPool, a: RunSpec, b: RunSpec, window: OpWindow) -> Origi
         places, pairs = _places(recorded, followed), pairs + 1
     if not places:
         return None
-    origin = Origin(recorded.id, followed.id, pairs, tuple(_on_rank(place, followed) for place in places.values()))
-    keeping = replace(against, keep=_keep(places))
+    keeping = replace(against, keep=tuple(dict.fromkeys((place.step, place.index) for place in places.values())))
     followed = _with_operands(pool, _with_ops(b, keeping, "operands of the other kept"), recorded, followed, places)
-    on_ranks = tuple(_on_rank(place, followed) for place in places.values())
-    origin = replace(origin, b=followed.id, ranks=on_ranks)
+    origin = Origin(recorded.id, followed.id, pairs, tuple(_on_rank(place, followed) for place in places.values()))
     if not pool.left:
         return origin
     kept = pool.run(_with_ops(a, keeping, "operands kept"))
@@ -105,11 +104,7 @@ def _in_window(pool: RunPool, a: RunSpec, b: RunSpec, window: OpWindow) -> Origi
 
 
 def _recorded(pool: RunPool, plan: RunSpec) -> Run:
-    """A run with all operations of its window.
-
-    Raises:
-        RecordingEndedError: it has not.
-    """
+    """A run with all operations of its window; RecordingEndedError where it has not."""
     run = pool.run(plan)
     if run.trouble is not None:
         raise RecordingEndedError(run.trouble.message, run.trouble.hint)
@@ -130,7 +125,7 @@ def _with_operands(pool: RunPool, plan: RunSpec, recorded: Run, followed: Run, p
 
 
 def _with_ops(plan: RunSpec, spec: OpWindow, role: str) -> RunSpec:
-    return replace(plan, role=role, ops=spec, stop_after=spec.last, keep_step=None, keep_streams=(), keep_names=())
+    return replace(keeping_nothing(plan), role=role, ops=spec, stop_after=spec.last)
 
 
 def _places(a: Run, b: Run) -> dict[int, OpDivergence]:
@@ -138,10 +133,6 @@ def _places(a: Run, b: Run) -> dict[int, OpDivergence]:
     found = op_divergences(a.outcome.folder.recordings(), b.outcome.folder.recordings())
     # Of one rank's processes the first one is the training.
     return {place.rank: place for place in reversed(found)}
-
-
-def _keep(places: dict[int, OpDivergence]) -> tuple[tuple[int, int], ...]:
-    return tuple(dict.fromkeys((place.step, place.index) for place in places.values()))
 
 
 def _on_rank(place: OpDivergence, run: Run) -> OriginOnRank:
@@ -187,23 +178,19 @@ def _measured(origin: Origin, b: Run, a: Run, earlier: dict[int, OpDivergence]) 
     if call_a is not None and (moved is None or (moved.step, moved.index) >= (place.step, place.index)):
         origin = replace(origin, operands=_file(a, key))
         if place.finding == "op" and call_b is not None:
-            changed = _changed_inputs(call_a, call_b)
-            origin = replace(
-                origin, distance=distance_of_results(_file(a, key), _file(b, key)), unobserved_write=changed
-            )
+            distance, changed = distance_of_results(_file(a, key), _file(b, key)), _changed_inputs(call_a, call_b)
+            origin = replace(origin, distance=distance, unobserved_write=changed)
     if place.finding != "op" or call_b is None:
         return origin
-    origin = replace(
-        origin, changed_meanwhile=_named_in("changed_meanwhile", call_a, call_b), shared=_named_in("shared", call_b)
-    )
+    meanwhile = [name for call in (call_a, call_b) if call is not None for name in call["changed_meanwhile"]]
+    shared = tuple(dict.fromkeys(call_b["shared"]))
+    origin = replace(origin, changed_meanwhile=tuple(dict.fromkeys(meanwhile)), shared=shared)
     if origin.unobserved_write or origin.changed_meanwhile:
         return origin
     # A custom operation was called again by the run that kept it.
-    return replace(origin, replay=_replayed(a if call_a is not None and call_a["called_again"] else b, key))
-
-
-def _named_in(key: Literal["changed_meanwhile", "shared"], *calls: KeptCall | None) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for call in calls if call is not None for name in call[key]))
+    run = a if call_a is not None and call_a["called_again"] else b
+    again = replay(run.outcome.folder, _file(run, key), python=run.facts.interpreter)
+    return replace(origin, replay=again)
 
 
 def _changed_inputs(a: KeptCall, b: KeptCall) -> tuple[str, ...]:
@@ -215,7 +202,3 @@ def _changed_inputs(a: KeptCall, b: KeptCall) -> tuple[str, ...]:
         for i, name in enumerate(names)
         if labels[i].partition("[")[0] not in write_only and a["digests"].get(name) != b["digests"].get(name)
     )
-
-
-def _replayed(run: Run, key: Place) -> Replay:
-    return replay(run.outcome.folder, _file(run, key), python=run.facts.interpreter)

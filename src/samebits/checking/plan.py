@@ -216,7 +216,7 @@ def _pinned(names: Iterable[str]) -> dict[str, Setting]:
     return {name: Setting("pinned") for name in names}
 
 
-# ---- when a run ends
+# ---- what is changed of any run
 
 
 def stopping_after(plan: RunSpec, step: int | None) -> RunSpec:
@@ -229,3 +229,8 @@ def stopping_after(plan: RunSpec, step: int | None) -> RunSpec:
 def following(plan: RunSpec, known: Run | None) -> RunSpec:
     """The same run, ended soon after it diverges from one that is known."""
     return plan if known is None or not known.succeeded else replace(plan, follow=str(known.path))
+
+
+def keeping_nothing(plan: RunSpec) -> RunSpec:
+    """The same run, which keeps no tensors."""
+    return replace(plan, keep_step=None, keep_streams=(), keep_names=())

@@ -11,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
+from typing import NamedTuple
 
 from samebits.base.errors import SamebitsError
 from samebits.checking import unjudgeable
@@ -39,7 +40,6 @@ PREPARATION_SECONDS = 10.0
 # five), and as a share of what a run takes, for what changes slowly.
 APART_SECONDS, APART_SHARE = 5.5, 0.1
 
-Job = tuple[int, RunSpec]
 Watch = Callable[[int, RunSpec, "Outcome | None", Path], None]
 AtEnd = Callable[[Outcome, Place], None]
 
@@ -55,6 +55,13 @@ class BudgetSpentError(Exception):
     def __init__(self, signal: int | None = None, trouble: SamebitsError | None = None) -> None:
         super().__init__(signal)
         self.signal, self.trouble = signal, trouble
+
+
+class _Job(NamedTuple):
+    number: int
+    plan: RunSpec
+    at_end: AtEnd | None = None
+    command: Command | None = None
 
 
 class RunPool:
@@ -81,7 +88,7 @@ class RunPool:
         self._runner = Runner(request.command, self.workspace)
         self._started = 0
         self.causes = 0
-        self._limits = Limits(request.timeout)
+        self._limits: dict[str, float] = {}
         self._lock = threading.Lock()
         self._fitting = Fitting(request.jobs, as_fits=request.as_fits, is_same_path=self.workspace.is_mounted)
         self._began: float | None = None
@@ -107,25 +114,38 @@ class RunPool:
             at_end: called as long as its place is there.
             command: another one.
         """
-        return self.run_all([plan], at_end, command)[0]
+        return self._all([_Job(self._started + 1, plan, at_end, command)])[0]
 
-    def run_all(
-        self, plans: Sequence[RunSpec], at_end: AtEnd | None = None, command: Command | None = None
-    ) -> list[Run]:
+    def run_all(self, plans: Sequence[RunSpec]) -> list[Run]:
         """Several runs that do not depend on one another, as many side by side as there is room for.
 
         Raises:
             BudgetSpentError: no run is left, or a signal ended them. Those that were complete by then are in `runs`.
         """
-        if len(plans) > self.left:
+        jobs = [_Job(number, plan) for number, plan in enumerate(plans, self._started + 1)]
+        # Runs that are to follow the others that they are made with know where to find them.
+        paths = {job.number: str(self.path_of(*job[:2])) for job in jobs if job.plan.along is not None}
+        for at, (number, plan, *_) in enumerate(jobs):
+            if plan.along is not None:
+                others = (path for other, path in paths.items() if other != number)
+                jobs[at] = _Job(number, replace(plan, along=(*plan.along, *others)))
+        return self._all(jobs)
+
+    def _all(self, jobs: list[_Job]) -> list[Run]:
+        if len(jobs) > self.left:
             raise BudgetSpentError
-        numbered = self._reading_along([(self._number(), plan) for plan in plans])
+        self._began = time.monotonic() if self._began is None else self._began
+        self._started += len(jobs)
+        made: list[Run] = []
         try:
-            return self._made(numbered, at_end, command)
+            while len(made) < len(jobs):
+                batch = jobs[len(made) : len(made) + self.room()]
+                made += [self._keep(self._one(*batch))] if len(batch) == 1 else self._at_once(batch)
         except KeyboardInterrupt as interrupt:
-            complete = {run.id for run in self.runs}
-            self.cut_short = tuple(job for job in numbered if job[0] not in complete and self.path_of(*job).exists())
+            complete, begun = {run.id for run in self.runs}, (job[:2] for job in jobs)
+            self.cut_short = tuple(job for job in begun if job[0] not in complete and self.path_of(*job).exists())
             raise BudgetSpentError(interrupt.args[0] if interrupt.args else signal.SIGINT) from interrupt
+        return made
 
     def compare(self, a: Run, b: Run, *, in_trained: bool = False) -> Divergence | None:
         """Where two runs first differ, or first in what was trained; each pair is looked at once."""
@@ -140,11 +160,9 @@ class RunPool:
 
     def unlike(self, a: Run, b: Run) -> list[Unlike]:
         """What two runs have made otherwise; each pair is looked at once."""
-        key = a.id, b.id
-        if key not in self._unlike:
-            left, right = (self._made_by(one, other) for one, other in ((a, b), (b, a)))
-            self._unlike[key] = unlike(left, right)
-        return self._unlike[key]
+        if (a.id, b.id) not in self._unlike:
+            self._unlike[a.id, b.id] = unlike(self._made_by(a, b), self._made_by(b, a))
+        return self._unlike[a.id, b.id]
 
     def _made_by(self, run: Run, other: Run) -> Products:
         """What it made, without what it prepared for the other, which made no such file of its own."""
@@ -176,51 +194,25 @@ class RunPool:
         for roots in self.home.glob(f"*/*{ROOTS}"):
             remove(roots)
 
-    def _reading_along(self, jobs: Sequence[Job]) -> list[Job]:
-        """The runs; those that are to follow the others that they are made with know where to find them."""
-        paths = {number: str(self.path_of(number, plan)) for number, plan in jobs if plan.along is not None}
-        return [
-            (
-                number,
-                replace(plan, along=(*(plan.along or ()), *(path for other, path in paths.items() if other != number))),
-            )
-            if number in paths
-            else (number, plan)
-            for number, plan in jobs
-        ]
-
-    def _number(self) -> int:
-        self._began = time.monotonic() if self._began is None else self._began
-        self._started += 1
-        return self._started
-
-    def _made(self, jobs: Sequence[Job], at_end: AtEnd | None, command: Command | None) -> list[Run]:
-        made: list[Run] = []
-        while len(made) < len(jobs):
-            batch = jobs[len(made) : len(made) + self.room()]
-            if len(batch) == 1:
-                made.append(self._keep(*self._one(*batch[0], at_end, command)))
-            else:
-                made += self._at_once(batch, at_end, command)
-        return made
-
-    def _at_once(self, jobs: Sequence[Job], at_end: AtEnd | None, command: Command | None) -> list[Run]:
+    def _at_once(self, jobs: Sequence[_Job]) -> list[Run]:
         """Side by side; what met another one outside its copy of the folder is made again, by itself."""
-        apart = self._apart([plan for _, plan in jobs])
+        apart = self._apart([job.plan for job in jobs])
         with ThreadPoolExecutor(len(jobs)) as threads:
-            running: list[Future[tuple[Run, bool]]] = []
+            running: list[Future[Run]] = []
             for job in jobs:
                 wait(running[-1:], apart)
-                running.append(threads.submit(self._one, *job, at_end, command))
+                running.append(threads.submit(self._one, job))
         trouble = next(filter(None, (one.exception() for one in running)), None)
-        ended_well = {job[0]: one.result() for job, one in zip(jobs, running, strict=True) if one.exception() is None}
-        if trouble is None and any(reached or _is_out_of_memory(run) for run, reached in ended_well.values()):
+        made = [one.result() for one in running if one.exception() is None]
+        if trouble is None and any(run.facts.reached or _is_out_of_memory(run) for run in made):
             self._fitting.go_alone()
-            for job in jobs:
-                remove(self.path_of(*job))
-                ended_well[job[0]] = self._one(*job, at_end, command)
-            self.remarks += [f"run {number} was made again by itself: {_met(ended_well)}" for number, _ in jobs]
-        runs = [self._keep(*one) for one in ended_well.values()]
+            for at, job in enumerate(jobs):
+                remove(self.path_of(*job[:2]))
+                made[at] = self._one(job)
+            met = next((one.what for run in made for one in run.facts.reached), "")
+            why = f"it shares {met} with the one beside it" if met else "memory was short"
+            self.remarks += [f"run {job.number} was made again by itself: {why}" for job in jobs]
+        runs = [self._keep(run) for run in made]
         if trouble is not None:
             raise trouble
         return runs
@@ -232,10 +224,9 @@ class RunPool:
         longest = max((run.outcome.wall_seconds for run in self.runs), default=0.0)
         return max(APART_SECONDS, APART_SHARE * longest)
 
-    def _one(
-        self, number: int, plan: RunSpec, at_end: AtEnd | None = None, command: Command | None = None
-    ) -> tuple[Run, bool]:
-        """One run, read from its folder; and whether it met what other runs meet, outside its copy of the folder."""
+    def _one(self, job: _Job) -> Run:
+        """One run, read from its folder."""
+        number, plan, at_end, command = job
         path = self.path_of(number, plan)
         self._announce(number, plan, None, path)
         first_steps: list[float] = []
@@ -262,9 +253,24 @@ class RunPool:
                 self.workspace.keep(place, number)
 
         # Asked again and again: side by side, the others begin before the first run has ended.
-        outcome = self._runner.run(plan, path, lambda: self._limits.of(plan), waiting, finish, command)
-        run = self._read(number, outcome, None if plan.begins == "left" else changed)
-        return replace(run, products=next(iter(products), run.products)), any(True for _ in read_notes(path, Reached))
+        outcome = self._runner.run(plan, path, lambda: self._limit(plan), waiting, finish, command)
+        recordings = outcome.folder.recordings()
+        steps = max((recording.steps for recording in recordings), default=0)
+        return Run(
+            number,
+            outcome,
+            steps,
+            len({recording.rank for recording in recordings}) or 1,
+            read_facts(path, None if plan.begins == "left" else changed),
+            unjudgeable.broken(path, steps),
+            unjudgeable.silence(outcome, steps),
+            next(iter(products), Products()),
+        )
+
+    def _limit(self, plan: RunSpec) -> float | None:
+        """Seconds: what was asked for, else by the first run that went to its end, or was ended early; None so far."""
+        short = None if plan.stop_after is None else self._limits.get("short")
+        return self.request.timeout or self._limits.get("whole") or short
 
     def _products(self, outcome: Outcome, place: Place) -> Products:
         """What the run has made, as long as its place is there."""
@@ -293,23 +299,14 @@ class RunPool:
         if place.copy and made and max(made.values()) - began > PREPARATION_SECONDS:
             self.workspace.prepare(place, made)
 
-    def _read(self, number: int, outcome: Outcome, changed: set[str] | None) -> Run:
-        """The run that it was, read from its folder."""
-        path = outcome.folder.path
-        recordings = outcome.folder.recordings()
-        steps = max((recording.steps for recording in recordings), default=0)
-        ranks = len({recording.rank for recording in recordings}) or 1
-        facts = read_facts(path, changed)
-        return Run(
-            number, outcome, steps, ranks, facts, unjudgeable.broken(path, steps), unjudgeable.silence(outcome, steps)
-        )
-
-    def _keep(self, run: Run, reached: bool) -> Run:
+    def _keep(self, run: Run) -> Run:
         """Put a run among those that count."""
         self._announce(run.id, run.plan, run.outcome, run.path)
         with self._lock:
-            self._limits.learn(run.outcome.wall_seconds, is_whole=run.facts.stopped_after is None)
-            self._fitting.learn(run.facts.used, run.outcome.wall_seconds, reached=reached)
+            seconds = run.outcome.wall_seconds
+            limit = float(max(LEAST_LIMIT_SECONDS, math.ceil(LIMIT_RATIO * seconds)))
+            self._limits.setdefault("whole" if run.facts.stopped_after is None else "short", limit)
+            self._fitting.learn(run.facts.used, seconds, reached=bool(run.facts.reached))
             self.seconds = time.monotonic() - (self._began or 0.0)
             self.runs = sorted([*self.runs, run], key=lambda run: run.id)
         return run
@@ -327,42 +324,6 @@ class RunPool:
 def _is_out_of_memory(run: Run) -> bool:
     """Whether it was killed as the system kills what there is no memory for."""
     return run.outcome.exit_code == -signal.SIGKILL and not run.outcome.timed_out
-
-
-def _met(made: dict[int, tuple[Run, bool]]) -> str:
-    notes = (note for run, _ in made.values() for note in read_notes(run.path, Reached))
-    return next((f"it shares {note.what} with the one beside it" for note in notes), "memory was short")
-
-
-class Limits:
-    """How long runs may take: what was asked for, else by the first one that went to its end, or was ended early.
-
-    Args:
-        asked: seconds for every run.
-    """
-
-    def __init__(self, asked: float | None) -> None:
-        self.asked = asked
-        self._whole: float | None = None
-        self._short: float | None = None
-
-    def of(self, plan: RunSpec) -> float | None:
-        """Seconds; None as long as no run has shown how long such a run takes."""
-        if self.asked is not None:
-            return self.asked
-        return self._whole if plan.stop_after is None else self._whole or self._short
-
-    def learn(self, seconds: float, *, is_whole: bool) -> None:
-        """Take the first run of either kind as the measure."""
-        if is_whole:
-            self._whole = self._whole or limit_after(seconds)
-        else:
-            self._short = self._short or limit_after(seconds)
-
-
-def limit_after(seconds: float) -> float:
-    """How long a run may take where the control run took so long: a round number of seconds."""
-    return float(max(LEAST_LIMIT_SECONDS, math.ceil(LIMIT_RATIO * seconds)))
 
 
 def divergence_of(a: Run, b: Run, *, in_trained: bool = False, across: bool = False) -> Divergence | None:

@@ -126,5 +126,5 @@ def _is_seeded_otherwise(held: Run, again: Run, other: Run) -> bool:
 def _seeds(run: Run) -> dict[object, set[str]]:
     found: dict[object, set[str]] = {}
     for call in run.facts.seeds:
-        found.setdefault(call.site.key, set()).add(call.value)
+        found.setdefault(call.site.key, set()).add(str(call.value))
     return found

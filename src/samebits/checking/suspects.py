@@ -82,7 +82,7 @@ class Baseline:
     @property
     def spare(self) -> RunSpec:
         """The plan of all others."""
-        return _keeping_nothing(self.plan)
+        return plans.keeping_nothing(self.plan)
 
     def known(self, what: Hashable) -> list[Run]:
         """Runs that were released so, or pinned (None), in this round or an earlier one, and went far enough."""
@@ -150,10 +150,6 @@ def _classes(runs: Sequence[Run], differ: Callable[[Run, Run], Divergence | None
         else:
             own.append(run)
     return found
-
-
-def _keeping_nothing(plan: RunSpec) -> RunSpec:
-    return replace(plan, keep_step=None, keep_streams=(), keep_names=())
 
 
 @dataclass(frozen=True)
@@ -322,7 +318,7 @@ class Lineup:
             elif names and names[0] not in [one.name for one in self.found]:
                 run, place = apart[0]
                 divergent = DivergentRuns(base.id, run.id, place)
-                plan = _keeping_nothing(runs[0].plan)
+                plan = plans.keeping_nothing(runs[0].plan)
                 self.found.append(Suspect(names[0], plan, list(runs), divergent, baseline))
         self.queue = [*again, *self.queue]
 
