@@ -92,9 +92,7 @@ def command(
     options.keep_answer(home, kept(document, told))
     text = form.check(verdict) if form.IS_DATA or verbose else told.brief
     if verbose and verdict.runs and not form.IS_DATA:
-        text += f"
-
-{experiment_text(experiment_in(home, document['runs']))}"
+        text += f"\n\n{experiment_text(experiment_in(home, document['runs']))}"
     options.end(form, text, verdict.exit_code, verdict.error, is_partial=verdict.signal is not None)
 
 
