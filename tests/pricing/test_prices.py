@@ -24,7 +24,7 @@ from samebits.pricing.prices import (
     ratio_of,
     why_unmeasured,
 )
-from samebits.report.answers import document_of, dumped, unanswered
+from samebits.report.answers import document_of, dumped
 from samebits.report.costs import cost_told
 from tests.schemas import assert_valid
 
@@ -240,10 +240,3 @@ def test_the_text_says_what_was_measured() -> None:
     (row,) = (line.split() for line in text.splitlines() if line.startswith("    default set"))
     assert row[2:6] == ["yes", "1.250", "0.800", "1.200–1.300"]
     assert "cudnn-autotune" not in text.split("pinned")[1].split("measured")[0]
-
-
-def test_what_failed_is_a_document_too() -> None:
-    error = UsageError("nothing was typed")
-
-    assert_valid(unanswered("cost", error))
-    assert_valid(document_of("cost", Costs("it.py", Path("home"), error=error)))

@@ -14,7 +14,7 @@ from samebits.checking.verdict import CheckVerdict
 from samebits.locking.code import CodeChange
 from samebits.locking.comparing import differences, nearest
 from samebits.locking.verdict import EntriesVerified, EntryLocked, LockDivergence, Verified
-from samebits.report.answers import document_of, dumped, unanswered
+from samebits.report.answers import document_of
 from samebits.report.forms import github, junit, sarif, text
 from samebits.report.locks import lock_told, verify_told
 from samebits.runfolder.environment import Environment
@@ -200,11 +200,6 @@ def test_locking_says_what_it_did() -> None:
     refused = replace(found, kind="undecided", locked=None, error=LockfileError("no", "yes"), environment=Environment())
     assert (refused.exit_code, lock_told(refused).text.splitlines()[0]) == (2, "not locked: no")
     assert_valid(document_of("lock", refused))
-
-
-@pytest.mark.parametrize("kind", ["lock", "verify"])
-def test_what_cannot_begin_is_a_document_too(kind: str) -> None:
-    assert_valid(json.loads(dumped(unanswered(kind, LockfileError("is empty", "restore it")))))
 
 
 def check_answers(script: Path) -> list[CheckVerdict]:

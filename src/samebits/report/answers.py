@@ -83,6 +83,9 @@ def _with_head(kind: str, headline: str, content: Mapping[str, object]) -> dict[
     return {"schema": f"samebits.{kind}/1", "headline": headline, **content}
 
 
+_EMPTY: dict[object, object] = {tuple: [], Mapping: {}, Path: ""}
+
+
 def _nothing(hint: Any) -> object:
     """What stands for an answer that there is none: an empty list, null, no, or zero."""
     origin: Any = get_origin(hint) or hint
@@ -93,7 +96,7 @@ def _nothing(hint: Any) -> object:
         return "undecided" if "undecided" in inner else inner[0]
     if is_dataclass(origin):
         return {key: _nothing(own) for key, (_, own) in keys(cast("Hashable", origin)).items()}
-    return [] if origin is tuple else "" if origin is Path else origin()
+    return _EMPTY[origin] if origin in _EMPTY else origin()
 
 
 def read_answer(home: Path) -> tuple[str, Any]:

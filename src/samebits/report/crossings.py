@@ -6,7 +6,7 @@ from samebits.against.interpreters import Interpreter, Package
 from samebits.against.operations import OpMismatch
 from samebits.against.verdict import Across, Crossing
 from samebits.report.origins import site_of
-from samebits.report.places import agreed, counted, distance_words, path_of, place_of, where, which
+from samebits.report.places import agreed, counted, distance_words, path_of, where, which
 from samebits.report.rows import Rows, Told, not_seen
 from samebits.runfolder.ops import OpRow
 
@@ -78,7 +78,7 @@ def _operation(across: Across) -> Rows:
         rows.append(("module", kind.module))
     site = site_of(kind)
     if site is not None:
-        rows.append(("source", f"{place_of(site)}  {site.source}".rstrip()))
+        rows.append(("source", f"{site.place}  {site.source}".rstrip()))
     rows += _replay(across)
     aligned = across.aligned
     if not aligned.is_exact:

@@ -6,7 +6,7 @@ from samebits.base.sites import Site
 from samebits.checking.verdict import Origin, OriginOnRank
 from samebits.comparison.ops import OpDivergence
 from samebits.replay.runner import Replay
-from samebits.report.places import counted, path_of, place_of
+from samebits.report.places import counted, path_of
 from samebits.report.rows import Rows
 from samebits.runfolder.ops import OpKind
 
@@ -27,7 +27,7 @@ def origin_rows(origin: Origin) -> Rows:
         rows.append(("module", kind.module))
     site = site_of(kind)
     if site is not None:
-        rows.append(("source", f"{place_of(site)}  {site.source}".rstrip()))
+        rows.append(("source", f"{site.place}  {site.source}".rstrip()))
     if origin.replay is not None:
         rows += replay_rows(origin.replay)
     if origin.pairs > 1:
@@ -130,14 +130,14 @@ def _flow(place: OpDivergence) -> str:
 
 def _at(kind: OpKind) -> str:
     site = site_of(kind)
-    return "" if site is None else f" at {place_of(site)}"
+    return "" if site is None else f" at {site.place}"
 
 
 def _arrived(first: OriginOnRank) -> str:
     producer = first.producer
     if producer is None:
         return "no recorded operation made it: it comes from NumPy, a file, a kernel of its own, or another process"
-    where = f" at {place_of(Site(producer.path, producer.line))}" if producer.path else ""
+    where = f" at {Site(producer.path, producer.line).place}" if producer.path else ""
     if first.is_received:
         return f"received from another rank by {producer.op}{where}"
     if first.is_uninitialized:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from samebits.base.sites import Site, shown_path
+from samebits.base.sites import shown_path
 from samebits.comparison.locate import Divergence
 from samebits.comparison.runs import RunComparison
 from samebits.comparison.values import Distance
@@ -41,11 +41,6 @@ _ALL = {
 def path_of(path: str) -> str:
     """Relative to the current folder when the file lies in it, else absolute; never shortened."""
     return shown_path(path)
-
-
-def place_of(site: Site) -> str:
-    """`train.py:31`."""
-    return site.place
 
 
 def where(divergence: Divergence) -> str:
@@ -105,19 +100,14 @@ def detail_of(divergence: Divergence) -> str:
     return "the same names come in another order" if divergence.is_reordered else divergence.ending
 
 
-def apart(elements: int, total: int, max_ulp: int | None, max_relative: float | None) -> str:
-    """`3 of 64 elements differ, by at most 1 ULP, relative 1e-07`: the same in a terminal and on a page."""
-    parts = [f"{elements} of {total} elements differ"]
-    if max_ulp is not None:
-        parts.append(f"by at most {max_ulp} ULP")
-    if max_relative is not None:
-        parts.append(f"relative {max_relative:.2g}")
-    return ", ".join(parts)
-
-
 def distance_words(distance: Distance) -> str:
-    """How far two tensors lie apart."""
-    return apart(distance.elements, distance.total, distance.max_ulp, distance.max_relative)
+    """`3 of 64 elements differ, by at most 1 ULP, relative 1e-07`: how far two tensors lie apart."""
+    parts = [f"{distance.elements} of {distance.total} elements differ"]
+    if distance.max_ulp is not None:
+        parts.append(f"by at most {distance.max_ulp} ULP")
+    if distance.max_relative is not None:
+        parts.append(f"relative {distance.max_relative:.2g}")
+    return ", ".join(parts)
 
 
 def agreed(streams: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from samebits.report.places import counted, place_of, where, which
+from samebits.report.places import counted, where, which
 from samebits.report.rows import Told, code, not_seen
 from samebits.resuming.missing import MOST_TOLD, told
 from samebits.resuming.verdict import Missing, Resumption, State, Trial
@@ -133,9 +133,9 @@ def _trial_rows(trial: Trial, is_one_of_many: bool) -> list[tuple[str, str]]:
     checkpoint = trial.checkpoint
     if checkpoint.saved_at is not None:
         after = "" if trial.saved_step is None else f", when {counted(trial.saved_step, 'step')} were done"
-        rows += [("saved", f"{place_of(checkpoint.saved_at)}{after}"), *code(checkpoint.saved_at.source)]
+        rows += [("saved", f"{checkpoint.saved_at.place}{after}"), *code(checkpoint.saved_at.source)]
     if checkpoint.loaded_at is not None:
-        rows += [("loaded", place_of(checkpoint.loaded_at)), *code(checkpoint.loaded_at.source)]
+        rows += [("loaded", checkpoint.loaded_at.place), *code(checkpoint.loaded_at.source)]
     elif not trial.error:
         rows.append(("loaded", "nothing that was seen"))
     if trial.error is not None:

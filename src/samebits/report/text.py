@@ -32,7 +32,7 @@ from samebits.report.causes import (
     witnessed,
 )
 from samebits.report.origins import origin_place, origin_rows, other_origin
-from samebits.report.places import agreed, counted, distance_words, path_of, place_of, unshown, where, which
+from samebits.report.places import agreed, counted, distance_words, path_of, unshown, where, which
 from samebits.report.rows import Rows, Told, code, laid_out, not_seen
 from samebits.runfolder.folder import HOME
 from samebits.runfolder.spec import RunSpec
@@ -175,12 +175,12 @@ def _rows_of(cause: Cause) -> Rows:
     if company(cause):
         rows.append(("", company(cause)))
     else:
-        rows += [row for site in cause.others for row in (("", f"or {place_of(site)}"), *code(site.source))]
+        rows += [row for site in cause.others for row in (("", f"or {site.place}"), *code(site.source))]
     for shown in cause.shown_by:
-        rows += [("", f"{shown.what} at {place_of(shown.site)}"), *code(shown.site.source)]
+        rows += [("", f"{shown.what} at {shown.site.place}"), *code(shown.site.source)]
     if cause.seeded_late is not None:
         late = cause.seeded_late
-        rows += [("seeded", f"too late, at {place_of(late)}{since(cause)}"), *code(late.source)]
+        rows += [("seeded", f"too late, at {late.place}{since(cause)}"), *code(late.source)]
     rows.append(confirmed(cause))
     if cause.distance is not None and cause.distance.is_rounding:
         rows.append(("", distance_words(cause.distance)))
