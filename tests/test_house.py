@@ -30,7 +30,7 @@ BUDGET = {
     "locking": 2000,
     "pricing": 840,
     "replay": 550,
-    "report": 2850,
+    "report": 2830,
     "resuming": 1590,
     "rng": 770,
     "runfolder": 2020,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from samebits.against.interpreters import Interpreter, Package
 from samebits.against.operations import OpMismatch
 from samebits.against.verdict import Across, Crossing
-from samebits.report.origins import site_of
-from samebits.report.places import agreed, counted, distance_words, path_of, where, which
+from samebits.report.origins import called, place_rows
+from samebits.report.places import agreed, counted, distance_words, path_of, ran, where, which
 from samebits.report.rows import Rows, Told, not_seen
 from samebits.runfolder.ops import OpRow
 
@@ -34,8 +34,7 @@ def against_told(found: Crossing) -> Told:
     rows += _packages(found.packages)
     rows += [("here", _interpreter(found.here)), ("there", _interpreter(found.there))]
     rows += [("pinned", ", ".join(found.pinned)), *(("note", text) for text in found.notes)]
-    rows += _ran(found)
-    return Told(headline(found), rows)
+    return Told(headline(found), [*rows, *ran(found.runs), *not_seen(found.not_observed)])
 
 
 def headline(found: Crossing) -> str:
@@ -71,15 +70,9 @@ def _interpreter(side: Interpreter) -> str:
 def _operation(across: Across) -> Rows:
     mismatch = across.mismatch
     kind = mismatch.row.kind
-    what = f" ({kind.pass_})" if kind.pass_ in ("backward", "optimizer") else ""
-    rows: Rows = [("op", f"{kind.op}{what}      {describe(across)}")]
+    rows: Rows = [("op", f"{called(kind)}      {describe(across)}")]
     rows += _instead("here", mismatch.instead_a) + _instead("there", mismatch.instead_b)
-    if kind.module:
-        rows.append(("module", kind.module))
-    site = site_of(kind)
-    if site is not None:
-        rows.append(("source", f"{site.place}  {site.source}".rstrip()))
-    rows += _replay(across)
+    rows += [*place_rows(kind), *_replay(across)]
     aligned = across.aligned
     if not aligned.is_exact:
         paired = counted(aligned.pairs, "operation")
@@ -157,12 +150,3 @@ def _packages(packages: tuple[Package, ...]) -> Rows:
     if len(packages) > MOST_PACKAGES:
         rows.append(("", f"and {len(packages) - MOST_PACKAGES} more; --format json lists all"))
     return rows
-
-
-def _ran(found: Crossing) -> Rows:
-    rows: Rows = []
-    if found.runs:
-        roles = ", ".join(f"{run.id} {run.role}" for run in found.runs)
-        seconds = sum(run.wall_seconds for run in found.runs)
-        rows += [("runs", roles), ("took", f"{counted(len(found.runs), 'run')}, {seconds:.0f} s")]
-    return [*rows, *not_seen(found.not_observed)]

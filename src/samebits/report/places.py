@@ -1,13 +1,15 @@
-"""How places are written: files relative to where the user stands, streams as a user would say them."""
+"""How places and runs are written: files relative to where the user stands, streams as a user would say them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from samebits.base.sites import shown_path
+from samebits.checking.verdict import RunRecord
 from samebits.comparison.locate import Divergence
 from samebits.comparison.runs import RunComparison
 from samebits.comparison.values import Distance
+from samebits.report.rows import Rows
 
 _STREAMS = {
     "init": "the initial state",
@@ -124,3 +126,12 @@ def compared_streams(found: RunComparison) -> str:
 def counted(number: int, noun: str) -> str:
     """`1 step`, `2 steps`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def ran(runs: Sequence[RunRecord]) -> Rows:
+    """What runs were for, how many steps they took, and what all of them have cost."""
+    if not runs:
+        return []
+    roles = ", ".join(f"{run.id} {run.role} ({counted(run.steps, 'step')})" for run in runs)
+    seconds = sum(run.wall_seconds for run in runs)
+    return [("runs", roles), ("took", f"{counted(len(runs), 'run')}, {seconds:.0f} s")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from samebits.report.places import counted, where, which
+from samebits.report.places import counted, ran, where, which
 from samebits.report.rows import Told, code, not_seen
 from samebits.resuming.missing import MOST_TOLD, told
 from samebits.resuming.verdict import Missing, Resumption, State, Trial
@@ -60,16 +60,16 @@ def remedy(state: State) -> str:
 
 def resume_told(found: Resumption) -> Told:
     """Where each resumed training diverges, and which state it lacks."""
-    first = found.first
+    first, end = found.first, [*ran(found.runs), *not_seen(found.not_observed)]
     if first is None or (found.kind == "undecided" and not any(trial.compared for trial in found.trials)):
-        return Told(_headline(found), _ran(found))
+        return Told(_headline(found), end)
     rows: list[tuple[str, str]] = []
     for trial in found.trials:
         rows += _trial_rows(trial, is_one_of_many=len(found.trials) > 1)
     rows.append(("rests on", _rests_on(found)))
     if found.seed is not None:
         rows.append(("seed", f"{found.seed}, of the steps that were chosen at random"))
-    return Told(_headline(found), [*rows, *_ran(found)])
+    return Told(_headline(found), [*rows, *end])
 
 
 def _headline(found: Resumption) -> str:
@@ -159,12 +159,3 @@ def _killed(trial: Trial) -> str:
     done = counted(trial.killed_after + 1, "step")
     after = f"after step {trial.killed_after}, when {done} were done, by SIG{trial.signal}"
     return f"while it saved {Path(trial.torn).name}, {after}" if trial.torn else after
-
-
-def _ran(found: Resumption) -> list[tuple[str, str]]:
-    rows = []
-    if found.runs:
-        roles = ", ".join(f"{run.id} {run.role} ({counted(run.steps, 'step')})" for run in found.runs)
-        seconds = sum(run.wall_seconds for run in found.runs)
-        rows += [("runs", roles), ("took", f"{counted(len(found.runs), 'run')}, {seconds:.0f} s")]
-    return [*rows, *not_seen(found.not_observed)]
