@@ -1,13 +1,13 @@
 """Every answer as a document: its record, valid by the published schema, and the same record when it is read again."""
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import jsonschema
 import pytest
 
 from samebits.base.errors import ScriptFailedError
-from samebits.base.records import from_data, keys
+from samebits.base.records import from_data, keys, published, to_data
 from samebits.comparison.locate import Divergence
 from samebits.comparison.runs import Diff, RunComparison
 from samebits.comparison.values import Distance
@@ -27,6 +27,34 @@ DIFF = Diff(Path("a"), Path("b"), RunComparison(Divergence(1, "loss", "0"), None
 LOCKED = EntryLocked("train", "train.py", Path("samebits.lock"), "locked", HERE, HERE.name, locked(), is_new=False)
 TRIALS = (test_resumes.RIGHT, test_resumes.WRONG, test_resumes.FAILED)
 ENTRIES = (test_locks.SAME, test_locks.OTHER, test_locks.UNKNOWN, test_locks.BROKEN)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A record with a key that is not its name, and a property that is written."""
+
+    kind: str = field(metadata={"key": "verdict"})
+    runs: int = 0
+
+    @property
+    @published()
+    def is_enough(self) -> bool:
+        """Two will do."""
+        return self.runs > 1
+
+    @property
+    def own(self) -> str:
+        return "nobody else's"
+
+
+def test_a_record_says_what_is_written_of_it() -> None:
+    """Fields by their keys, properties that are published and no other; what is read again is computed anew."""
+    data = to_data(Sample("same", 2))
+
+    assert data == {"verdict": "same", "runs": 2, "is_enough": True}
+    assert from_data(Sample, {"verdict": "same", "runs": 1, "is_enough": True, "own": "x"}) == Sample("same", 1)
+    with pytest.raises(ValueError, match="no Sample"):
+        from_data(Sample, {"kind": "same", "runs": 1})
 
 
 def records(script: Path) -> list[tuple[str, object]]:
