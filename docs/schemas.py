@@ -21,8 +21,8 @@ FOLDER = Path(__file__).resolve().parent / "reference" / "schemas"
 PLAIN = {str: "string", Path: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 # What is no dataclass, or writes itself.
 OWN = {
-    Site: {"path": "string", "line": "integer", "function": "string", "source": "string"},
-    SamebitsError: {"kind": "string", "message": "string", "hint": "string", "exit_code": "integer"},
+    Site: {"path": str, "line": int, "function": str, "source": str},
+    SamebitsError: {"kind": str, "message": str, "hint": str, "exit_code": int},
 }
 HEADLINE = {"type": "string", "description": "the answer in one sentence"}
 ROWS = {
@@ -47,8 +47,8 @@ def _text(kind: str, record: type) -> str:
     definitions: dict[str, Any] = {}
     own = _object(record, definitions)
     error = {"anyOf": [_schema(SamebitsError, definitions), {"type": "null"}], "description": "why nothing was decided"}
-    head = {"schema": {"const": f"samebits.{kind}/1"}, "headline": HEADLINE, "error": error}
-    properties = {**head, **own["properties"], "rows": ROWS}
+    head = {"schema": {"const": f"samebits.{kind}/1"}, "headline": HEADLINE}
+    properties = {**head, **own["properties"], "rows": ROWS, "error": {**error, **own["properties"].get("error", {})}}
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"samebits.{kind}/1",
@@ -60,14 +60,12 @@ def _text(kind: str, record: type) -> str:
 
 def _object(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     """The schema of a record; those that it refers to are added to `definitions`."""
-    if kind in OWN:
-        properties: dict[str, Any] = {name: {"type": of} for name, of in OWN[kind].items()}
-    else:
-        said = _descriptions(kind)
-        properties = {
-            key: {**_schema(hint, definitions), **({"description": said[name]} if name in said else {})}
-            for key, (name, hint) in keys(kind).items()
-        }
+    known = {key: (key, of) for key, of in OWN[kind].items()} if kind in OWN else keys(kind)
+    said = _descriptions(kind, {name for name, _ in known.values()})
+    properties = {
+        key: {**_schema(hint, definitions), **({"description": said[name]} if name in said else {})}
+        for key, (name, hint) in known.items()
+    }
     described = {"description": " ".join((kind.__doc__ or "").partition("\n\n")[0].split())}
     return {**described, "type": "object", "properties": properties, "required": [*properties]}
 
@@ -95,15 +93,14 @@ def _schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     raise TypeError(f"no schema can be made of {kind}")
 
 
-def _descriptions(record: type) -> dict[str, str]:
+def _descriptions(record: type, known: set[str]) -> dict[str, str]:
     """What the "Attributes:" section of a record says of each field, and the docstrings of its properties."""
-    known = {name for name, _ in keys(record).values()}
     _, _, section = inspect.cleandoc(record.__doc__ or "").partition("\nAttributes:\n")
     found = {}
     for names, text in re.findall(r"^ {4}(\w+(?:, \w+)*): (.*(?:\n {8}.*)*)", section, re.MULTILINE):
         found.update(dict.fromkeys(names.split(", "), " ".join(text.split()).removesuffix(".")))
     unknown = found.keys() - known
-    if unknown:
+    if unknown and record not in OWN:
         raise ValueError(f"{record.__name__} describes {sorted(unknown)}, which it does not have")
     for name in known:
         own = getattr(record, name, None)

@@ -423,17 +423,21 @@ class CheckVerdict:
         command: as it was typed.
         home: the folder of its runs.
         runs: all that were made.
+        pinned: those that were held still in every run because it was asked for.
         divergent: the first two runs that differ, in what was trained or in what else happened.
+        causes: factors that make runs diverge, confirmed or suspected.
         trained: where runs differ first in what was trained; None where none that were compared do.
         alike: runs to the end that agree in what was trained, though others differ in what else happened.
         varied: the factors that were changed on purpose without changing the bits, or in search of what does.
         unknown: runs differ even with everything pinned; then this is where, and what is known.
         origins: the operations at which they diverge, where that was looked for, the first one first.
+        remedy: the smallest set of pins under which they agree; None where none was looked for.
         untested: what was left out, and why.
         left_out: treatments under which the script fails.
         streams: what the runs that went to the end have recorded, in the order in which it is compared.
         not_observed: what the recordings cannot see in this command.
         signal: that ended the check before it was done; None where it went to its end.
+        notes: what else to know.
         cut_short: the runs under way then, as number and role.
         agreed: undecided although all that was recorded agrees: a process could not be entered, or two runs have made
             something else (`divergent`), and it is not known what that follows.

@@ -50,5 +50,5 @@ def find_form(name: str, kind: str) -> Form:
         UsageError: it has no answers of that kind.
     """
     if name not in form_names(kind):
-        raise UsageError(f"--format {name} has no form for the answers of `samebits {kind}`", "leave --format out")
+        raise UsageError(f"--format {name} has no form for the answer of `{kind}`", "take text or json")
     return cast("Form", importlib.import_module(f"{__name__}.{name}"))
