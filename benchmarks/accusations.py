@@ -57,7 +57,7 @@ def checked(name: str, bias: str) -> Counter[str]:
             check=False,
         )
     document = json.loads(done.stdout)
-    causes = [cause for cause in document["causes"] if cause["factor"] != "unknown"]
+    causes = document["causes"]
     return Counter(
         {
             document["verdict"]: 1,

@@ -141,8 +141,9 @@ def schemas(folder: Path) -> str:
     head = (
         "# JSON\n\n"
         "What commands print with `--format json`, and what lies as `answer.json` in the folder of a check. Every "
-        "document names its schema in the key `schema`. Keys are only ever added, so a program that reads what it "
-        "knows goes on working. The schemas themselves are files:\n\n"
+        "document names its schema in the key `schema`; the rest is the record that Python gets, and what people read "
+        "of it. Keys are only ever added, so a program that reads what it knows goes on working. The schemas "
+        "themselves are files:\n\n"
     )
     files = sorted(folder.glob("*.json"))
     links = "\n".join(f"- {{download}}`{path.name} <schemas/{path.name}>`" for path in files)

@@ -1,23 +1,35 @@
-"""Writes the published schemas of JSON documents from their types in `samebits.report.documents`.
+"""Writes the published schemas of JSON documents from the records in `samebits.report.answers`.
 
 python docs/schemas.py
 """
 
-import ast
-import importlib
 import inspect
 import json
-import pkgutil
 import re
 import types
+from collections.abc import Mapping
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, Literal, Union, get_args, get_origin
 
-import samebits.report.documents
-from samebits.report.documents import CLOSED, DOCUMENTS
+from samebits.base.errors import SamebitsError
+from samebits.base.records import keys
+from samebits.base.sites import Site
+from samebits.report.answers import ANSWERS
 
 FOLDER = Path(__file__).resolve().parent / "reference" / "schemas"
-PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+PLAIN = {str: "string", Path: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+# What is no dataclass, or writes itself.
+OWN = {
+    Site: {"path": str, "line": int, "function": str, "source": str},
+    SamebitsError: {"kind": str, "message": str, "hint": str, "exit_code": int},
+}
+HEADLINE = {"type": "string", "description": "the answer in one sentence"}
+ROWS = {
+    "type": "array",
+    "items": {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2},
+    "description": "what people read, as label and text; a row without a label goes on with the one above",
+}
 
 
 def main() -> None:
@@ -27,102 +39,74 @@ def main() -> None:
 
 
 def schemas() -> dict[str, str]:
-    """File name → text, for every document there is."""
-    return {f"{_title(document).replace('/', '-')}.json": _text(document) for document in DOCUMENTS.values()}
+    """File name → text, for every answer there is."""
+    return {f"{kind}-1.json": _text(kind, answer.record) for kind, answer in ANSWERS.items()}
 
 
-def _title(document: type) -> str:
-    """`check/1`, from the one value that the key `schema` may have."""
-    return str(get_args(get_type_hints(document)["schema"])[0]).removeprefix("samebits.")
-
-
-def _text(document: type) -> str:
+def _text(kind: str, record: type) -> str:
     definitions: dict[str, Any] = {}
+    own = _object(record, definitions)
+    error = {"anyOf": [_schema(SamebitsError, definitions), {"type": "null"}], "description": "why nothing was decided"}
+    head = {"schema": {"const": f"samebits.{kind}/1"}, "headline": HEADLINE}
+    properties = {**head, **own["properties"], "rows": ROWS, "error": {**error, **own["properties"].get("error", {})}}
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"samebits.{_title(document)}",
-        **_object(document, definitions),
+        "title": f"samebits.{kind}/1",
+        **{**own, "properties": properties, "required": [*properties]},
+        "$defs": {name: definitions[name] for name in sorted(definitions)},
     }
-    if definitions:
-        schema["$defs"] = {name: definitions[name] for name in sorted(definitions)}
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
-def _object(document: type, definitions: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a TypedDict; those that it refers to are added to `definitions`."""
-    said = _descriptions(document)
+def _object(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a record; those that it refers to are added to `definitions`."""
+    known = {key: (key, of) for key, of in OWN[kind].items()} if kind in OWN else keys(kind)
+    said = _descriptions(kind, {name for name, _ in known.values()})
     properties = {
-        name: _described(_schema(kind, definitions), said.get(name)) for name, kind in get_type_hints(document).items()
+        key: {**_schema(hint, definitions), **({"description": said[name]} if name in said else {})}
+        for key, (name, hint) in known.items()
     }
-    unknown = said.keys() - properties.keys()
-    if unknown:
-        raise ValueError(f"{document.__name__} describes {sorted(unknown)}, which it does not have")
-    required = [name for name in properties if name in document.__required_keys__]  # type: ignore[attr-defined]
-    found = {"description": _summary(document), "type": "object", "properties": properties, "required": required}
-    return {**found, "additionalProperties": False} if document in CLOSED else found
+    described = {"description": " ".join((kind.__doc__ or "").partition("\n\n")[0].split())}
+    return {**described, "type": "object", "properties": properties, "required": [*properties]}
 
 
 def _schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     origin, inner = get_origin(kind), get_args(kind)
-    if kind is object:
-        return {}
     if kind in PLAIN:
         return {"type": PLAIN[kind]}
-    if is_typeddict(kind):
-        name = kind.__name__.removesuffix("Document")
-        if name not in definitions:
-            definitions[name] = {}  # a document may hold others of its own kind
-            definitions[name] = _object(kind, definitions)
-        return {"$ref": f"#/$defs/{name}"}
+    if kind in OWN or is_dataclass(kind):
+        if kind.__name__ not in definitions:
+            definitions[kind.__name__] = {}  # a record may hold others of its own kind
+            definitions[kind.__name__] = _object(kind, definitions)
+        return {"$ref": f"#/$defs/{kind.__name__}"}
     if origin is Literal:
         return {"const": inner[0]} if len(inner) == 1 else {"enum": list(inner)}
-    if origin is list:
-        return {"type": "array", "items": _schema(inner[0], definitions)}
-    if origin is dict:
-        return {"type": "object", "additionalProperties": _schema(inner[1], definitions)}
-    if origin is tuple:
+    if origin is tuple and inner[-1] is not ...:
         items = [_schema(one, definitions) for one in inner]
         return {"type": "array", "prefixItems": items, "items": False, "minItems": len(items)}
+    if origin is tuple:
+        return {"type": "array", "items": _schema(inner[0], definitions)}
     if origin in (Union, types.UnionType):
         return {"anyOf": [_schema(one, definitions) for one in inner]}
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return {"type": "object", "additionalProperties": _schema(inner[1], definitions)}
     raise TypeError(f"no schema can be made of {kind}")
 
 
-def _described(schema: dict[str, Any], text: str | None) -> dict[str, Any]:
-    return schema if text is None else {**schema, "description": text}
-
-
-def _summary(document: type) -> str:
-    return " ".join((document.__doc__ or "").partition("\n\n")[0].split())
-
-
-def _descriptions(document: type) -> dict[str, str]:
-    """What the "Attributes:" sections of a type and of those that it extends say of each key."""
-    found: dict[str, str] = {}
-    for base in BASES.get(document.__name__, ()):
-        found |= _descriptions(_type(base))
-    _, _, section = inspect.cleandoc(document.__doc__ or "").partition("\nAttributes:\n")
-    for name, text in re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", section, re.MULTILINE):
-        found[name] = " ".join(text.split())
+def _descriptions(record: type, known: set[str]) -> dict[str, str]:
+    """What the "Attributes:" section of a record says of each field, and the docstrings of its properties."""
+    _, _, section = inspect.cleandoc(record.__doc__ or "").partition("\nAttributes:\n")
+    found = {}
+    for names, text in re.findall(r"^ {4}(\w+(?:, \w+)*): (.*(?:\n {8}.*)*)", section, re.MULTILINE):
+        found.update(dict.fromkeys(names.split(", "), " ".join(text.split()).removesuffix(".")))
+    unknown = found.keys() - known
+    if unknown and record not in OWN:
+        raise ValueError(f"{record.__name__} describes {sorted(unknown)}, which it does not have")
+    for name in known:
+        own = getattr(record, name, None)
+        if isinstance(own, property):
+            found[name] = " ".join((own.__doc__ or "").split()).removesuffix(".")
     return found
-
-
-def _bases() -> dict[str, list[str]]:
-    """Type → those that it extends. A TypedDict forgets them, so they are read in the code."""
-    trees = (ast.parse(inspect.getsource(module)) for module in MODULES)
-    classes = [node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
-    names = {node.name for node in classes}
-    found = {node.name: [base.id for base in node.bases if isinstance(base, ast.Name)] for node in classes}
-    return {name: [base for base in bases if base in names] for name, bases in found.items()}
-
-
-def _type(name: str) -> type:
-    return next(found for module in MODULES if (found := vars(module).get(name)) is not None)
-
-
-ROOM = samebits.report.documents
-MODULES = [importlib.import_module(f"{ROOM.__name__}.{found.name}") for found in pkgutil.iter_modules(ROOM.__path__)]
-BASES = _bases()
 
 
 if __name__ == "__main__":

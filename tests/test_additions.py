@@ -1,7 +1,6 @@
-"""What is added is one file: a command, a form of answers, and a factor, each tried in a copy of the package.
+"""What is added is one file: a command and a factor, each tried in a copy of the package.
 
 a command   1 file                        its name, its help and its options
-a form      1 file                        a function for each kind of answer that it has
 a factor    1 file, and the catalogue     which is the order of factors: an import and an entry
 """
 
@@ -27,22 +26,6 @@ import click
 def command(name: str) -> None:
     """Say hello."""
     click.echo(f"hello {name}")
-'''
-
-FORM = '''"""`--format shout`: the verdict in capital letters."""
-
-from samebits.base.errors import SamebitsError
-from samebits.checking.verdict import CheckVerdict
-
-IS_DATA = True
-
-
-def check(verdict: CheckVerdict) -> str:
-    return verdict.kind.upper()
-
-
-def failure(kind: str, error: SamebitsError) -> str:
-    return f"{kind}: {error.message}".upper()
 '''
 
 FACTOR = '''"""The language of the machine."""
@@ -103,23 +86,6 @@ def test_a_command_is_one_file(package: Path) -> None:
     assert "  greet    Greet the user by name.\n  lock     " in listed
     assert run(package, "-m", "samebits", "greet", "you") == "hello you\n"
     assert touched(package) == ["cli/commands/greet.py"]
-
-
-def test_a_form_is_one_file(package: Path) -> None:
-    """It can be chosen for the answers that it has, also for those that could not be begun, and for no other."""
-    (package / "report" / "forms" / "shout.py").write_text(FORM)
-    check = (
-        "from samebits.report.forms import find_form; from samebits.checking.verdict import CheckVerdict; "
-        "print(find_form('shout', 'check').check(CheckVerdict('same', 'train.py', '.')))"
-    )
-
-    assert "[text|github|json|junit|sarif|shout]" in run(package, "-m", "samebits", "check", "--help")
-    assert "[text|json]" in run(package, "-m", "samebits", "diff", "--help")
-    assert run(package, "-c", check) == "SAME\n"
-    failed = run(package, "-m", "samebits", "check", "--format", "shout", "no.py", status=2)
-    assert failed == "CHECK: THERE IS NO SCRIPT 'NO.PY'\n"
-    assert run(package, "-m", "samebits", "diff", "--format", "shout", "a", "b", status=2) == ""
-    assert touched(package) == ["report/forms/shout.py"]
 
 
 def test_a_factor_is_one_file(package: Path) -> None:

@@ -16,9 +16,10 @@ import torch
 from samebits.cli.main import main
 from samebits.locking.entries import RunEntry
 from samebits.locking.lockfile import update
+from samebits.report.answers import document_of, dumped
 from tests.locking.entries import HERE, locked, lockfile
 from tests.replay.test_replay import half, kept
-from tests.report.test_page import ROWS, RUNS, answer
+from tests.report.test_page import CHECK, RUNS
 
 SECRET = "the reader's own: 7f3a"
 STEERING = ("\x1b", "\x9b", "\u202e", "\r", "\b")
@@ -40,8 +41,8 @@ class Sent:
         self.own.parent.mkdir()
         self.own.write_text(f"{SECRET}\n" * 20)
         shutil.copytree(honest, self.run)
-        sent = answer(ROWS, [{**RUNS[0], "folder": str(self.run)}])
-        (self.home / "answer.json").write_text(json.dumps(sent))
+        sent = replace(CHECK, runs=(replace(RUNS[0], folder=self.run),))
+        (self.home / "answer.json").write_text(dumped(document_of("check", sent)))
         (self.run / "place.json").write_text(json.dumps({"folder": "/", "files": str(self.run / "files")}))
         (folder / "touch").write_text(f"#!/bin/sh\ntouch '{self.canary}'\n")
         (folder / "touch").chmod(0o755)

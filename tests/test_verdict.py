@@ -11,16 +11,17 @@ from pathlib import Path
 import pytest
 
 import samebits
-from samebits.base.errors import InterruptError, RecordingError, ScriptFailedError
+from samebits.base.errors import InterruptError, RecordingError
 from samebits.base.sites import Site
 from samebits.checking.facts import Entry, Shown
 from samebits.checking.verdict import DivergentRuns, LeftOut, Origin, OriginOnRank, Reseeded, Unknown
 from samebits.comparison.locate import Divergence
 from samebits.comparison.ops import OpDivergence
 from samebits.comparison.values import Distance
+from samebits.pricing.prices import Costs
 from samebits.replay.runner import Condition, Replay
-from samebits.report.json import check_json, dumped, unanswered
-from samebits.report.text import check_text
+from samebits.report.answers import document_of, dumped
+from samebits.report.text import check_told
 from samebits.runfolder.ops import OpKind, OpRow, Producer
 from tests.report.test_reports import different, same, script
 
@@ -82,12 +83,12 @@ VERDICTS = (lambda _: same(), different, unknown, located, explained, failed)
 def test_a_verdict_goes_through_json_and_back(made: Callable[[Path], samebits.Verdict], script: Path) -> None:
     """The same record, the same text and the same document, also when the script was edited in between."""
     verdict = made(script)
-    text, document = check_text(verdict), check_json(verdict)
+    text, document = check_told(verdict).text, document_of("check", verdict)
     script.write_text("# all of it is new\n")
 
     again = samebits.Verdict.from_json(json.loads(dumped(verdict.to_json())))
 
-    assert (str(again), check_json(again)) == (text, document)
+    assert (str(again), document_of("check", again)) == (text, document)
     assert type(again.error) is type(verdict.error)
     assert again.exit_code == verdict.exit_code
     if verdict.error is None:  # errors are equal to themselves alone
@@ -99,21 +100,19 @@ def test_what_is_newer_is_ignored_and_what_is_damaged_is_refused() -> None:
     data = same().to_json()
 
     assert samebits.Verdict.from_json({**data, "mood": "good"}).runs == same().runs
-    assert samebits.Verdict.from_json({key: data[key] for key in ("kind", "command", "home")}).runs == ()
-    for damage in ({"kind": "perhaps"}, {"runs": [{"id": "1"}]}, {"runs": [{}]}, {"home": 3}, {"agreed": 1}):
+    assert samebits.Verdict.from_json({key: data[key] for key in ("verdict", "command", "folder")}).runs == ()
+    for damage in ({"verdict": "perhaps"}, {"runs": [{"id": "1"}]}, {"runs": [{}]}, {"folder": 3}, {"agreed": 1}):
         with pytest.raises(ValueError, match=r"is no|no RunRecord"):
             samebits.Verdict.from_json({**data, **damage})
 
 
 def test_a_folder_without_a_verdict_is_refused(tmp_path: Path) -> None:
-    """Nothing there, a measurement, a check that could not begin, and half a record: each with what it is."""
-    begun = unanswered("check", ScriptFailedError("no such script"))
+    """Nothing there, a measurement, another word, and half a record: each with what it is."""
     cases = {
         "holds no answer of a check": None,
-        "no answer of a check but samebits.cost/1": unanswered("cost", ScriptFailedError("x")),
-        "it could not even begin": begun,
-        "'maybe' is no": {**begun, "record": {"kind": "maybe", "command": "", "home": ""}},
-        "made by a samebits that kept no record": {"schema": "samebits.check/1", "error": None},
+        "no answer of a check but of samebits cost": document_of("cost", Costs("train.py", tmp_path)),
+        "'maybe' is no": {**document_of("check", same()), "verdict": "maybe"},
+        "no CheckVerdict": {"schema": "samebits.check/1"},
     }
     for says, document in cases.items():
         if document is not None:

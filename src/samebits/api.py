@@ -27,12 +27,11 @@ from samebits.locking.running import Around
 from samebits.locking.verdict import EntriesVerified, EntryLocked
 from samebits.locking.verifying import VerifyRequest
 from samebits.locking.verifying import verify as verify_entries
-from samebits.report.answers import kept, read_verdict
+from samebits.report.answers import document_of, dumped, read_verdict
 from samebits.report.diffs import comparison_text
-from samebits.report.json import check_json
-from samebits.report.locks import lock_text, verify_text
+from samebits.report.locks import lock_told, verify_told
 from samebits.report.progress import progress as show_progress
-from samebits.report.text import check_text, check_told
+from samebits.report.text import check_told
 from samebits.runfolder.folder import HOME, new_home, newest_in, open_run, write_answer
 from samebits.testing.repeats import difference, nothing_in, recorded_call, unseen_in
 from samebits.workspace.workspace import Isolation
@@ -42,7 +41,7 @@ class Verdict(CheckVerdict):
     """What a check found, as data; and as a text what `samebits check` prints."""
 
     def __str__(self) -> str:
-        return check_text(self)
+        return check_told(self).text
 
 
 def check(
@@ -116,7 +115,7 @@ def check(
         _announcing(progress),
         show_progress() if progress else None,
     )
-    write_answer(home, kept(check_json(found), check_told(found)))
+    write_answer(home, dumped(document_of("check", found)))
     return Verdict(**vars(found))
 
 
@@ -152,14 +151,14 @@ def verdict(folder: str | os.PathLike[str] = HOME) -> Verdict:
     Raises:
         RecordingError: it holds no verdict, or one made by a newer samebits.
     """
-    return read_verdict(Verdict, newest_in(path_given("folder", folder)))
+    return Verdict(**vars(read_verdict(newest_in(path_given("folder", folder)))))
 
 
 class Locking(EntryLocked):
     """What was locked, as data; and as a text what `samebits lock` prints."""
 
     def __str__(self) -> str:
-        return lock_text(self)
+        return lock_told(self).text
 
 
 def lock(
@@ -238,7 +237,7 @@ class Verification(EntriesVerified):
     """What verifying found, as data; and as a text what `samebits verify` prints."""
 
     def __str__(self) -> str:
-        return verify_text(self)
+        return verify_told(self).text
 
 
 def verify(

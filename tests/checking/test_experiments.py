@@ -53,14 +53,15 @@ for _ in range(3):
 
     assert verdict["verdict"] == "different"
     assert [cause["factor"] for cause in verdict["causes"]] == ["torch-algorithms"]
-    assert verdict["first_divergence"]["stream"] == "grad"
-    origin = verdict["origin"]
-    assert (origin["op"], origin["pass"], origin["backward_of"]) == ("aten::index_put", "backward", "index")
-    assert origin["location"]["source"] == "(W[index] * weight).sum().backward()"
-    assert (origin["replay"]["confirmed"], origin["replay"]["racy"]) == (True, True)
+    assert verdict["divergent"]["divergence"]["stream"] == "grad"
+    (origin,) = verdict["origins"]
+    kind = origin["first"]["place"]["row"]["kind"]
+    assert (kind["op"], kind["pass_"], kind["backward_of"]) == ("aten::index_put", "backward", "index")
+    assert kind["source"] == "(W[index] * weight).sum().backward()"
+    assert (origin["replay"]["is_confirmed"], origin["replay"]["is_racy"]) == (True, True)
     remedy = verdict["remedy"]
     assert (remedy["pins"], remedy["verified"], remedy["diverged"]) == (["torch-algorithms"], True, None)
-    assert remedy["command"] == "samebits run --pin torch-algorithms train.py"
+    assert ["remedy", "samebits run --pin torch-algorithms train.py"] in verdict["rows"]
 
 
 def test_what_is_outside_the_catalogue_is_called_unknown(tmp_path: Path) -> None:
@@ -70,10 +71,12 @@ def test_what_is_outside_the_catalogue_is_called_unknown(tmp_path: Path) -> None
     verdict = check(tmp_path, source)
 
     assert verdict["verdict"] == "different"
-    assert [cause["factor"] for cause in verdict["causes"]] == ["unknown"]
-    assert verdict["first_divergence"]["step"] == 2
+    assert verdict["causes"] == []
+    assert verdict["unknown"] is not None
+    assert verdict["divergent"]["divergence"]["step"] == 2
     assert verdict["remedy"] is None
-    assert (verdict["origin"]["step"], verdict["origin"]["finding"]) == (2, "argument")
+    place = verdict["origins"][0]["first"]["place"]
+    assert (place["step"], place["finding"]) == (2, "argument")
 
 
 @pytest.mark.slow
@@ -84,7 +87,7 @@ def test_runs_of_unequal_length_part_where_one_goes_on(tmp_path: Path) -> None:
     )
     verdict = check(tmp_path, source)
 
-    assert verdict["first_divergence"]["stream"] == "length"
+    assert verdict["divergent"]["divergence"]["stream"] == "length"
     assert [(c["factor"], c["location"]["line"]) for c in verdict["causes"]] == [("clock", 11)]
     assert verdict["remedy"]["verified"]
 
@@ -100,8 +103,8 @@ def test_a_failure_in_one_run_only_is_a_divergence(tmp_path: Path) -> None:
     verdict = check(tmp_path, source)
 
     assert verdict["verdict"] == "different"
-    assert verdict["first_divergence"]["stream"] == "outcome"
-    assert "exit status 1" in verdict["first_divergence"]["detail"]
+    assert verdict["divergent"]["divergence"]["stream"] == "outcome"
+    assert "exit status 1" in verdict["divergent"]["divergence"]["detail"]
 
 
 def test_bounds_end_the_search_and_are_listed(tmp_path: Path) -> None:
@@ -163,12 +166,11 @@ def test_a_seed_that_is_another_one_in_each_run_is_shown(tmp_path: Path) -> None
     source = "import os\n" + TRAIN.replace("torch.manual_seed(0)", f"torch.manual_seed({chance})") + "step()\n"
     verdict = check(tmp_path, source)
 
-    (unknown,) = verdict["causes"]
-    assert (unknown["factor"], unknown["confirmed"]) == ("unknown", False)
-    (seeded,) = unknown["seeded"]
+    assert verdict["causes"] == []
+    (seeded,) = verdict["unknown"]["seeds"]
     assert (seeded["what"], seeded["location"]["line"]) == ("torch.manual_seed", 4)
-    assert len(set(seeded["values"])) == 2
-    assert any("train.py:4" in text for text in unknown["next"])
+    assert seeded["a"] != seeded["b"]
+    assert any(label == "next" and "train.py:4" in text for label, text in verdict["rows"])
 
 
 def test_folds_that_seed_themselves_are_the_same(tmp_path: Path) -> None:
@@ -200,7 +202,7 @@ def test_a_quick_check_looks_at_the_beginning_alone(tmp_path: Path) -> None:
     same = check(tmp_path, late, "--quick")
     early = check(tmp_path, late.replace("torch.manual_seed(0)", ""), "--quick")
 
-    assert (same["verdict"], same["complete"]) == ("same", False)
+    assert (same["verdict"], same["is_complete"]) == ("same", False)
     assert 20 <= same["steps_checked"] < 500
     assert same["headline"].startswith(f"same bits for the first {same['steps_checked']} steps")
     assert [cause["factor"] for cause in early["causes"]] == ["torch-rng"]

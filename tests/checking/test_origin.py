@@ -41,15 +41,16 @@ def test_an_operation_whose_bits_depend_on_the_threads(tmp_path: Path) -> None:
             optimizer.step()
     """
     found = check(tmp_path, source, "--level", "op", "--vary", "cpu-threads")
-    origin = found["origin"]
+    (origin,) = found["origins"]
+    place = origin["first"]["place"]
+    kind = place["row"]["kind"]
 
     assert [cause["factor"] for cause in found["causes"]] == ["cpu-threads"]
-    assert (origin["finding"], origin["pass"], origin["unobserved_write"]) == ("op", "backward", [])
-    assert origin["op"] in ("aten::convolution_backward", "aten::mm", "aten::sum.dim_IntList")
-    assert origin["module"].startswith("net.")
+    assert (place["finding"], kind["pass_"], origin["unobserved_write"]) == ("op", "backward", [])
+    assert kind["op"] in ("aten::convolution_backward", "aten::mm", "aten::sum.dim_IntList")
+    assert kind["module"].startswith("net.")
     assert origin["distance"]["max_ulp"] > 0
-    assert (origin["replay"]["confirmed"], origin["replay"]["racy"]) == (True, False)
-    assert found["first_divergence"]["op"] == origin["op"]
+    assert (origin["replay"]["is_confirmed"], origin["replay"]["is_racy"]) == (True, False)
 
 
 @pytest.mark.slow
@@ -70,11 +71,12 @@ def test_numpy_writing_through_shared_memory_is_not_the_operations_fault(tmp_pat
             optimizer.step()
     """
     found = check(tmp_path, source)
-    origin = found["origin"]
+    (origin,) = found["origins"]
+    kind = origin["first"]["place"]["row"]["kind"]
 
-    assert [cause["factor"] for cause in found["causes"]] == ["unknown"]
-    assert (origin["op"], origin["unobserved_write"]) == ("aten::mul.Tensor", ["other"])
-    assert origin["location"]["source"].endswith("# reads what NumPy wrote")
+    assert (found["causes"], found["unknown"] is None) == ([], False)
+    assert (kind["op"], origin["unobserved_write"]) == ("aten::mul.Tensor", ["other"])
+    assert kind["source"].endswith("# reads what NumPy wrote")
     assert origin["replay"] is None
 
 
@@ -98,9 +100,10 @@ def test_the_rank_where_it_began_and_the_rank_that_received_it(tmp_path: Path) -
         dist.destroy_process_group()
     """
     found = check(tmp_path, source, "--runs", "2", launcher=TORCHRUN)
-    origin = found["origin"]
-    received = {rank["rank"]: rank["received"] for rank in origin["ranks"]}
+    (origin,) = found["origins"]
+    place = origin["first"]["place"]
+    received = {one["place"]["rank"]: one["is_received"] for one in origin["ranks"]}
 
-    assert (origin["rank"], origin["finding"]) == (1, "input")
-    assert origin["location"]["source"].endswith("# rank 1 reads it")
+    assert (place["rank"], place["finding"]) == (1, "input")
+    assert place["row"]["kind"]["source"].endswith("# rank 1 reads it")
     assert received == {0: True, 1: False}

@@ -303,8 +303,9 @@ def test_a_script_that_fails_once_differs(tmp_path: Path) -> None:
     # In a folder of its own it does not fail; in what another one left it does.
     verdict = json.loads(done.out)
     assert (done.status, verdict["verdict"], verdict["error"]) == (1, "different", None)
-    assert verdict["first_divergence"]["stream"] == "outcome"
-    assert verdict["first_divergence"]["detail"].startswith("run 3 ended with exit status 1 after 3 steps, saying: ")
+    place = verdict["divergent"]["divergence"]
+    assert place["stream"] == "outcome"
+    assert place["ending"].startswith("run 3 ended with exit status 1 after 3 steps, saying: ")
     assert [run["exit_code"] for run in verdict["runs"]] == [0, 0, 1]
 
 

@@ -70,9 +70,10 @@ def test_the_command_and_the_library_agree(recorded: Path, a: str, b: str, is_sa
     assert library.same is is_same
     assert (text.exit_code, data.exit_code) == (0, 0) if is_same else (1, 1)
     assert document["verdict"] == ("same" if is_same else "different")
-    assert (document["first_op"] is not None) == (library.op is not None) == headline.endswith(", op")
-    assert ("operations" in text.stdout) == document["compares_ops"] == (a.endswith("-op") and b.endswith("-op"))
-    assert document["streams"] == ["init", "batch", "loss", "grad", "param", "optimizer", "end"]
+    compared = document["comparison"]
+    assert (compared["op"] is not None) == (library.op is not None) == headline.endswith(", op")
+    assert ("operations" in text.stdout) == compared["compares_ops"] == (a.endswith("-op") and b.endswith("-op"))
+    assert compared["streams"] == ["init", "batch", "loss", "grad", "param", "optimizer", "end"]
 
 
 def test_of_a_killed_run_nothing_is_said_that_it_lacks(recorded: Path) -> None:

@@ -103,4 +103,4 @@ def test_a_resume_by_the_framework_is_told_from_one_with_ours(
 
     assert ours["verdict"] == "same"
     assert plain["verdict"] == "different"
-    assert plain["missing"][0]["state"] in missing
+    assert plain["first"]["missing"][0]["state"] in missing

@@ -190,6 +190,7 @@ MUTANTS = [
         "lint",
     ),
     # report
+    Mutant("base/records.py", 'own.metadata.get("key", own.name)', "own.name", "report/test_answers.py"),
     Mutant("report/terminal.py", "if body.startswith(CODE):", "if not body.startswith(CODE):", "report"),
 ]
 

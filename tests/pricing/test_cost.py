@@ -47,7 +47,7 @@ def test_a_slow_pin_is_found_with_its_true_ratio_and_a_no_op_is_none(tmp_path: P
     body = "time.sleep(0.015 if torch.are_deterministic_algorithms_enabled() else 0.010)"
     factors = ("--factor", "torch-algorithms", "--factor", "float-precision")
     status, found, _ = cost(tmp_path, "--budget", "120", *factors, body=body, shapes="step % 3")
-    prices = {price["label"]: price for price in found["prices"]}
+    prices = {price["candidate"]["label"]: price for price in found["prices"]}
     slow, without = prices["torch-algorithms"]["ratio"], prices["all but torch-algorithms"]["ratio"]
 
     # A step takes 10 ms and whatever its few operations and the clock's coarseness add.
@@ -58,9 +58,9 @@ def test_a_slow_pin_is_found_with_its_true_ratio_and_a_no_op_is_none(tmp_path: P
     assert prices["float-precision"]["ratio"]["high"] > 0.97
     assert without["high"] < slow["low"]
     assert all(price["repeats"] for price in found["prices"])
-    assert "torch-algorithms" not in found["recommended"]["pins"]
-    assert found["distinct_input_shapes"] == 3
-    assert {entry["factor"] for entry in found["not_applicable"]} == set()
+    assert "torch-algorithms" not in found["recommended"]["candidate"]["pins"]
+    assert found["shapes"] == 3
+    assert found["impossible"] == []
 
 
 @pytest.mark.slow
@@ -69,14 +69,14 @@ def test_a_pin_under_which_the_script_fails_is_told_and_the_others_are_measured(
     body = "assert not torch.are_deterministic_algorithms_enabled(), 'no such kernel'"
     factors = ("--factor", "torch-algorithms", "--factor", "uninitialized-memory")
     status, found, _ = cost(tmp_path, "--budget", "100", *factors, body=f"time.sleep(0.005); {body}")
-    prices = {price["label"]: price for price in found["prices"]}
+    prices = {price["candidate"]["label"]: price for price in found["prices"]}
 
     assert status == 0
     assert "no such kernel" in prices["torch-algorithms"]["failure"]
     assert "no such kernel" in prices["default set"]["failure"]
     assert prices["uninitialized-memory"]["ratio"]["pairs"] >= 5
     assert prices["uninitialized-memory"]["repeats"]
-    assert found["recommended"]["label"] in ("nothing", "uninitialized-memory")
+    assert found["recommended"]["candidate"]["label"] in ("nothing", "uninitialized-memory")
 
 
 @pytest.mark.parametrize(

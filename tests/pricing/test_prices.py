@@ -24,8 +24,8 @@ from samebits.pricing.prices import (
     ratio_of,
     why_unmeasured,
 )
-from samebits.report.costs import cost_json, cost_text
-from samebits.report.json import dumped, unanswered
+from samebits.report.answers import document_of, dumped
+from samebits.report.costs import cost_told
 from tests.schemas import assert_valid
 
 
@@ -176,14 +176,14 @@ UNMEASURED = Price(
 def test_the_recommendation(measured: Costs, cheapest: Candidate | None, fullest: Candidate | None) -> None:
     """The cheapest that repeats, and the one that pins most where no difference was measured; never a varied one."""
     best, more = measured.recommended, measured.fullest
-    document = cost_json(measured)
-    text = cost_text(measured)
+    document = document_of("cost", measured)
+    text = cost_told(measured).text
 
     assert (best and best.candidate) == cheapest
     assert (more and more.candidate) == fullest
     assert_valid(document)
-    assert (document["recommended"] or {}).get("label") == (cheapest and cheapest.label)
-    assert (document["pins_most"] or {}).get("label") == (fullest and fullest.label)
+    for key, candidate in (("recommended", cheapest), ("fullest", fullest)):
+        assert document[key] is candidate is None or document[key]["candidate"]["label"] == candidate.label
     assert ("safer" in text) == (fullest is not None)
     # What can be pasted into a shell, also where nothing is pinned.
     assert cheapest != NATURAL or "  run       python train.py --lr 3" in text.splitlines()
@@ -199,7 +199,7 @@ def test_the_headline_says_what_is_known() -> None:
     )
 
     assert [measured.exit_code for measured in answers] == [0, 2, 0, 0]
-    assert [cost_text(measured).splitlines()[0] for measured in answers] == [
+    assert [cost_told(measured).text.splitlines()[0] for measured in answers] == [
         "recommended: no pins (reproducible for 20 steps)",
         "not measured: all but torch-algorithms repeats, and what it costs is not known",
         "recommended, of those measured: default set, 1.250 (1.200 to 1.300) of the time",
@@ -210,7 +210,10 @@ def test_the_headline_says_what_is_known() -> None:
 def test_what_was_not_measured_stays_out_of_the_figures() -> None:
     """In the text without a ratio and with the reason; in JSON no NaN, no Infinity."""
     measured = costs(UNMEASURED, price(WHOLE, 1.2, 1.3), Price(ALONE, not_measured="there was no time for it"))
-    text, document = cost_text(measured), json.loads(dumped(cost_json(measured)), parse_constant=pytest.fail)
+    text, document = (
+        cost_told(measured).text,
+        json.loads(dumped(document_of("cost", measured)), parse_constant=pytest.fail),
+    )
     (row,) = (line.split() for line in text.splitlines() if line.startswith("    all but"))
 
     assert row[3:] == ["yes", "not", "measured", "20.0", "1024"]
@@ -225,7 +228,9 @@ def test_what_was_not_measured_stays_out_of_the_figures() -> None:
 
 def test_the_text_says_what_was_measured() -> None:
     """Ratios with intervals, failures with their reason, what does not apply without a figure."""
-    text = cost_text(costs(price(WHOLE, 1.2, 1.3), Price(ALONE, failure="cumsum_cuda_kernel has no kernel (it.py:3)")))
+    text = cost_told(
+        costs(price(WHOLE, 1.2, 1.3), Price(ALONE, failure="cumsum_cuda_kernel has no kernel (it.py:3)"))
+    ).text
 
     assert text.splitlines()[0] == "recommended: default set, 1.250 (1.200 to 1.300) of the time"
     assert "failed    torch-algorithms: cumsum_cuda_kernel has no kernel (it.py:3)" in text
@@ -235,10 +240,3 @@ def test_the_text_says_what_was_measured() -> None:
     (row,) = (line.split() for line in text.splitlines() if line.startswith("    default set"))
     assert row[2:6] == ["yes", "1.250", "0.800", "1.200–1.300"]
     assert "cudnn-autotune" not in text.split("pinned")[1].split("measured")[0]
-
-
-def test_what_failed_is_a_document_too() -> None:
-    error = UsageError("nothing was typed")
-
-    assert_valid(unanswered("cost", error))
-    assert_valid(cost_json(Costs("it.py", Path("home"), error=error)))

@@ -111,20 +111,20 @@ CAUGHT = {
     "a bit of one parameter at the last step": (
         "    optimizer.step()",
         f"    if step == {STEPS - 1}:\n        {FLIP}\n    optimizer.step()",
-        {"step": STEPS - 1, "exact": True},
+        {"step": STEPS - 1, "is_exact": True},
         14,
     ),
     "a bit of one parameter after the last step": (
         "if len(sys.argv)",
         f"{FLIP}\nif len(sys.argv)",
-        {"step": STEPS, "streams": ["end"], "seen": "end", "exact": True},
+        {"step": STEPS, "streams": ["end"], "seen": "end", "is_exact": True},
         15,
     ),
     "the last bit of the learning rate": ("lr=0.1", "lr=0.1 + 2e-17", {"step": 0, "streams": ["optimizer"]}, 9),
     "one draw more at step 5": (
         "    loss = model",
         "    if step == 5:\n        torch.rand(())\n    loss = model",
-        {"step": 5, "agreed": 4, "exact": True},
+        {"step": 5, "agreed": 4, "is_exact": True},
         11,
     ),
     "two steps more": (f"range({STEPS})", f"range({STEPS + 2})", {"what": "length", "lengths": [STEPS, STEPS + 2]}, 10),
@@ -148,7 +148,7 @@ def test_what_changes_bits_is_caught(folder: Path, name: str) -> None:
     assert entry["verdict"] == "different"
     assert {key: place[key] for key in expected} == expected
     assert (entry["code"][0]["path"], entry["code"][0]["line"]) == ("train.py", line)
-    assert (entry["differences"], entry["steady"]) == ([], True)
+    assert (entry["differences"], entry["is_steady"]) == ([], True)
 
 
 @pytest.mark.slow
@@ -157,7 +157,7 @@ def test_what_does_not_repeat_any_more_is_told_apart(folder: Path) -> None:
     edit(folder, "torch.manual_seed(0)\n", "")
     entry = alone(verified(folder))
 
-    assert (entry["verdict"], entry["steady"]) == ("different", False)
+    assert (entry["verdict"], entry["is_steady"]) == ("different", False)
     assert entry["divergences"][0]["streams"][0] == "init"
 
 

@@ -143,12 +143,12 @@ class Answer:
 
     @property
     def company(self) -> set[Site]:
-        places = [(cause["factor"], at) for cause in self.verdict["causes"] for at in cause["locations"][1:]]
+        places = [(cause["factor"], at) for cause in self.verdict["causes"] for at in cause["others"]]
         return {(factor, PurePath(at["path"]).name, at["line"]) for factor, at in places}
 
     @property
     def shown(self) -> set[Site]:
-        shown = [one for cause in self.verdict["causes"] for one in cause.get("shown_by", [])]
+        shown = [one for cause in self.verdict["causes"] for one in cause["shown_by"]]
         return {(one["what"], PurePath(one["location"]["path"]).name, one["location"]["line"]) for one in shown}
 
 
@@ -199,7 +199,7 @@ def test_faulty_script_is_explained(planted: Case, tmp_path: Path) -> None:
     assert (answer.verdict["remedy"]["diverged"] is None) == planted.pins_cure, answer.transcript
     assert set(answer.verdict["remedy"]["pins"]) == planted.factors, answer.transcript
     if planted.step is not None:
-        assert answer.verdict["first_divergence"]["step"] == planted.step, answer.transcript
+        assert answer.verdict["divergent"]["divergence"]["step"] == planted.step, answer.transcript
     assert all(cause["confirmed"] for cause in answer.verdict["causes"]), answer.transcript
 
     # Every cure is true: the script that follows them repeats, whatever is varied.

@@ -83,13 +83,13 @@ def test_the_missing_state_is_named(tmp_path: Path, script: str, defect: str) ->
     saved, defects = SCRIPTS[script]
     found = answer(tmp_path, *command(script, defect))
 
-    assert [one["state"] for one in found["missing"]] == [defect]
-    assert found["saved_step"] == (None if defect == "not-resumed" else saved)
-    assert (found["first_divergence"] or {}).get("step") == defects[defect]
+    assert [one["state"] for one in found["first"]["missing"]] == [defect]
+    assert found["first"]["saved_step"] == (None if defect == "not-resumed" else saved)
+    assert (found["first"]["divergence"] or {}).get("step") == defects[defect]
     if defect not in SUSPECTED:
-        assert found["missing"][0]["confirmed"]
-    assert "torch.save(" in found["saved_at"]["source"]
-    assert (found["loaded_at"] is None) == (defect == "not-resumed")
+        assert found["first"]["missing"][0]["confirmed"]
+    assert "torch.save(" in found["first"]["checkpoint"]["saved_at"]["source"]
+    assert (found["first"]["checkpoint"]["loaded_at"] is None) == (defect == "not-resumed")
 
 
 @pytest.mark.slow
@@ -98,7 +98,8 @@ def test_the_right_twin_is_the_same(tmp_path: Path, script: str) -> None:
     """Nothing is missing, and the runs take no longer than three and a half of what is looked at."""
     found = answer(tmp_path, *command(script))
 
-    assert (found["verdict"], found["missing"], found["resumed_step"]) == ("same", [], SCRIPTS[script][0])
+    first = found["first"]
+    assert (found["verdict"], first["missing"], first["resumed_step"]) == ("same", [], SCRIPTS[script][0])
     assert sum(run["steps"] for run in found["runs"]) <= 3.5 * found["steps"]
 
 
@@ -116,8 +117,8 @@ def test_objects_that_were_pickled(tmp_path: Path) -> None:
     """An optimizer that was unpickled, and never made."""
     found = answer(tmp_path, "agent.py", "--objects")
 
-    assert (found["verdict"], found["missing"]) == ("same", [])
-    assert "loaded agent.pt of 7 steps" in found["rests_on"]
+    assert (found["verdict"], found["first"]["missing"]) == ("same", [])
+    assert ["agent.pt", 7] in found["first"]["loaded"]
 
 
 @pytest.mark.slow
@@ -184,8 +185,8 @@ def test_what_shows_later_than_the_kill(tmp_path: Path) -> None:
     """That the script repeats up to there is shown by one more run, before anything is said of its resume."""
     found = answer(tmp_path, "plain.py", "--mode", "late")
 
-    assert [(one["state"], one["confirmed"]) for one in found["missing"]] == [("generators", True)]
-    assert (found["resumed_step"], found["first_divergence"]["step"]) == (5, 8)
+    assert [(one["state"], one["confirmed"]) for one in found["first"]["missing"]] == [("generators", True)]
+    assert (found["first"]["resumed_step"], found["first"]["divergence"]["step"]) == (5, 8)
     assert [run["role"] for run in found["runs"]][-1] == "uninterrupted again"
 
 
@@ -194,8 +195,9 @@ def test_what_is_saved_in_a_way_of_its_own(tmp_path: Path) -> None:
     """The user says when. Where it is loaded is not known, so generators that no loader asks cannot be given back."""
     found = answer(tmp_path, "--saved-at", "10", "--saved-at", "15", "plain.py", "--mode", "own-way-without-generators")
 
-    assert [(one["state"], one["confirmed"]) for one in found["missing"]] == [("generators", False)]
-    assert (found["saved_step"], found["first_divergence"]["step"], found["saved_at"]) == (10, 10, None)
+    assert [(one["state"], one["confirmed"]) for one in found["first"]["missing"]] == [("generators", False)]
+    first = found["first"]
+    assert (first["saved_step"], first["divergence"]["step"], first["checkpoint"]["saved_at"]) == (10, 10, None)
 
 
 @pytest.mark.slow
@@ -203,8 +205,8 @@ def test_what_is_pickled_is_compared(tmp_path: Path) -> None:
     """A list whose length is saved, and which begins anew, shows in nothing but the next checkpoint."""
     found = answer(tmp_path, "plain.py", "--mode", "pickle-without-count")
 
-    assert [one["state"] for one in found["missing"]] == ["replay"]
-    assert (found["resumed_step"], found["first_divergence"]["step"]) == (5, 10)
+    assert [one["state"] for one in found["first"]["missing"]] == ["replay"]
+    assert (found["first"]["resumed_step"], found["first"]["divergence"]["step"]) == (5, 10)
 
 
 @pytest.mark.slow
@@ -212,5 +214,5 @@ def test_a_torn_checkpoint_that_is_passed_over_in_silence(tmp_path: Path) -> Non
     """It starts from the beginning without a word: that is different bits."""
     found = answer(tmp_path, "--during-save", "plain.py", "--mode", "torn-silently")
 
-    assert [one["state"] for one in found["missing"]] == ["not-resumed"]
-    assert "last.pt was torn, that is passed over in silence" in found["missing"][0]["evidence"]
+    assert [one["state"] for one in found["first"]["missing"]] == ["not-resumed"]
+    assert "last.pt was torn, that is passed over in silence" in found["first"]["missing"][0]["evidence"]

@@ -112,7 +112,7 @@ def test_a_race_is_confirmed(tmp_path: Path) -> None:
     found = json.loads(done.out)
     assert_valid(found)
     assert done.status == 1
-    assert (found["verdict"], found["racy"]) == ("different", True)
+    assert (found["verdict"], found["is_racy"]) == ("different", True)
     assert next(c["results"] for c in found["conditions"] if c["name"] == "1 thread") == 1
 
 

@@ -1,6 +1,5 @@
 """What `samebits check --against` found, as text, as a document and as a page."""
 
-import json
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -13,9 +12,8 @@ from samebits.checking.verdict import DivergentRuns, RunRecord
 from samebits.comparison.locate import Divergence
 from samebits.comparison.values import Distance
 from samebits.replay.runner import Condition, Replay
-from samebits.report.answers import kept
-from samebits.report.crossings import against_json, against_text, against_told, headline
-from samebits.report.json import dumped
+from samebits.report.answers import document_of
+from samebits.report.crossings import against_told, headline
 from samebits.report.page import answer_page
 from samebits.runfolder.ops import OpKind, OpRow
 from tests.schemas import assert_valid
@@ -43,7 +41,7 @@ FOUND = Crossing(
 
 def test_everything_is_told() -> None:
     """The place, the operation with its line, what calling it showed, and packages, those of the operation first."""
-    lines = [" ".join(line.split()) for line in against_text(FOUND).splitlines()]
+    lines = [" ".join(line.split()) for line in against_told(FOUND).text.splitlines()]
 
     for line in (
         "different bits: torch 2.13.0 (Python 3.11.7) and torch 2.9.1 (Python 3.11.7) diverge at step 2, in the loss",
@@ -66,14 +64,14 @@ def test_what_was_not_confirmed_is_not_called_so() -> None:
     assert ACROSS.confirmed
     assert not same.confirmed
     assert not failed.confirmed
-    assert "not reproduced: called again on its inputs, both" in against_text(replace(FOUND, across=same))
-    assert "not possible there: no such operation" in against_text(replace(FOUND, across=failed))
+    assert "not reproduced: called again on its inputs, both" in against_told(replace(FOUND, across=same)).text
+    assert "not possible there: no such operation" in against_told(replace(FOUND, across=failed)).text
 
 
 def test_other_operations_are_named_on_both_sides() -> None:
     """And how far the two programs could be paired."""
     mismatch = OpMismatch("otherwise", 2, MUL, MUL, ("self",), (MUL,), (ADD, MUL))
-    text = against_text(replace(FOUND, across=Across(mismatch, Aligned(38, 1, 2))))
+    text = against_told(replace(FOUND, across=Across(mismatch, Aligned(38, 1, 2)))).text
 
     assert "by other operations, with another result" in text
     assert "here: aten::mul.Tensor\n" in text
@@ -87,11 +85,11 @@ def test_documents_and_pages_of_every_kind() -> None:
     error = UndecidedError("under /old/bin/python the script does not repeat", "see samebits check")
     undecided = replace(same, kind="undecided", error=error, streams=(), runs=RUNS[:2], there_runs=())
     for found in (FOUND, same, undecided):
-        document = json.loads(dumped(against_json(found)))
+        document = document_of("against", found)
         assert_valid(document)
-        page = answer_page(json.loads(kept(against_json(found), against_told(found))), {})
+        page = answer_page("against", found, against_told(found), {})
         assert headline(found) in unescape(page)
         assert found.exit_code == {"same": 0, "different": 1, "undecided": 2}[found.kind]
-    assert against_text(same).startswith("same bits: torch 2.13.0")
-    assert "agree in losses and parameters, for 5 steps" in against_text(same)
-    assert against_text(undecided).startswith("undecided: under /old/bin/python")
+    assert against_told(same).text.startswith("same bits: torch 2.13.0")
+    assert "agree in losses and parameters, for 5 steps" in against_told(same).text
+    assert against_told(undecided).text.startswith("undecided: under /old/bin/python")

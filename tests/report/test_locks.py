@@ -14,9 +14,9 @@ from samebits.checking.verdict import CheckVerdict
 from samebits.locking.code import CodeChange
 from samebits.locking.comparing import differences, nearest
 from samebits.locking.verdict import EntriesVerified, EntryLocked, LockDivergence, Verified
+from samebits.report.answers import document_of
 from samebits.report.forms import github, junit, sarif, text
-from samebits.report.json import dumped, unanswered
-from samebits.report.locks import lock_json, lock_text, verify_json, verify_text
+from samebits.report.locks import lock_told, verify_told
 from samebits.runfolder.environment import Environment
 from tests.locking.entries import ELSEWHERE, HERE, locked
 from tests.report.test_reports import different, same
@@ -55,11 +55,11 @@ def verification(*entries: Verified) -> EntriesVerified:
 def test_the_first_line_answers(entries: tuple[Verified, ...], kind: str, status: int, headline: str) -> None:
     """In text, in JSON, and by the exit status; what is different is never outdone by what is not known."""
     found = verification(*entries)
-    document = json.loads(dumped(verify_json(found)))
+    document = document_of("verify", found)
 
     assert_valid(document)
     assert (found.kind, found.exit_code, document["verdict"], document["headline"]) == (kind, status, kind, headline)
-    assert verify_text(found).splitlines()[0] == headline
+    assert verify_told(found).text.splitlines()[0] == headline
 
 
 @pytest.mark.parametrize(
@@ -80,14 +80,14 @@ def test_the_first_line_answers(entries: tuple[Verified, ...], kind: str, status
 )
 def test_a_place_is_named_as_exactly_as_it_is_known(place: LockDivergence, words: str) -> None:
     """The stream where the step is locked in full, the step where the one before agrees, else the steps between."""
-    line = verify_text(verification(replace(OTHER, divergences=(place,)))).splitlines()[0]
+    line = verify_told(verification(replace(OTHER, divergences=(place,)))).text.splitlines()[0]
 
     assert line == f"different bits: other diverges from samebits.lock {words}"
 
 
 def test_an_answer_says_what_to_look_at() -> None:
     """Which streams, since when, where the code changed, and what to type once it is meant."""
-    told = verify_text(verification(OTHER))
+    told = verify_told(verification(OTHER)).text
 
     for line in (
         "  first     at step 8 these are other than locked: gradients and parameters",
@@ -105,7 +105,7 @@ def test_an_answer_says_what_to_look_at() -> None:
 @pytest.mark.parametrize(("is_steady", "words"), [(True, "so it repeats"), (False, "it does not repeat"), (None, "")])
 def test_whether_the_other_bits_repeat_is_told(is_steady: bool | None, words: str) -> None:
     """What does not repeat was not changed by the line that is named."""
-    told = verify_text(verification(replace(OTHER, is_steady=is_steady)))
+    told = verify_told(verification(replace(OTHER, is_steady=is_steady))).text
 
     assert words in told
     assert ("  again     " in told) == (is_steady is not None)
@@ -118,7 +118,7 @@ def test_differences_are_ranked() -> None:
 
     assert [one.name for one in found] == ["cpu-threads", "cpu-isa", "cpu", "python", "cores", "system"]
     assert [one.can_change_bits for one in found] == [True, True, True, True, False, False]
-    told = verify_text(verification(replace(UNKNOWN, differences=found)))
+    told = verify_told(verification(replace(UNKNOWN, differences=found))).text
     assert "cpu-isa: AVX512 locked, AVX2 here; it can change bits: other vector instructions" in told
     assert "system: Linux 6 locked, Linux 9 here; it cannot change bits" in told
 
@@ -139,7 +139,7 @@ def test_annotations_stand_at_their_lines() -> None:
     It looks behind any space at the beginning of a line, and for the older form anywhere in it.
     """
     evil = replace(OTHER, notes=("a\n \t::error::evil", "a ##[error]evil", "\x1b\r::stop-commands::x"))
-    lines = re.split(r"[\r\n]", github.verify(verification(evil, UNKNOWN, BROKEN, SAME)))
+    lines = re.split(r"[\r\n]", github.answer("verify", verification(evil, UNKNOWN, BROKEN, SAME)))
     commands = [line for line in lines if line.lstrip().startswith("::")]
 
     assert not any("##[" in line or "\x1b" in line for line in lines)
@@ -150,14 +150,14 @@ def test_annotations_stand_at_their_lines() -> None:
     assert commands[1].startswith("::warning title=samebits verify%3A unknown::unknown here: new was never locked")
     assert "cpu-threads: 2 locked, 1 here" in commands[1]
     assert commands[2].startswith("::error title=samebits verify%3A undecided::undecided: gone: ")
-    assert text.verify(verification(SAME)) in github.verify(verification(SAME))
+    assert text.answer("verify", verification(SAME)) in github.answer("verify", verification(SAME))
     assert github.failure("verify", LockfileError("100% bad\nlines", "mend")).count("\n") == 0
 
 
 def test_test_results_count_right() -> None:
     """Failed, broken, skipped and passed; what XML cannot hold is replaced."""
     evil = replace(OTHER, name="a<b&\x00\x1b", notes=("]]>\x07",))
-    root = ElementTree.fromstring(junit.verify(verification(SAME, evil, UNKNOWN, BROKEN)))
+    root = ElementTree.fromstring(junit.answer("verify", verification(SAME, evil, UNKNOWN, BROKEN)))
     (suite,) = root
     inside = [[child.tag for child in case] for case in suite]
 
@@ -174,7 +174,7 @@ def test_test_results_count_right() -> None:
 
 def test_sarif_holds_what_has_a_line() -> None:
     """Results with places, rules that they refer to; what has no line is told with the run."""
-    document: dict[str, Any] = json.loads(sarif.verify(verification(OTHER, UNKNOWN)))
+    document: dict[str, Any] = json.loads(sarif.answer("verify", verification(OTHER, UNKNOWN)))
     (run,) = document["runs"]
     (result,) = run["results"]
     (told,) = run["invocations"][0]["toolExecutionNotifications"]
@@ -193,18 +193,13 @@ def test_sarif_holds_what_has_a_line() -> None:
 def test_locking_says_what_it_did() -> None:
     """What was locked, how it is known to repeat, and where it parts from what was there."""
     found = EntryLocked("train", "train.py", Path("samebits.lock"), "locked", HERE, HERE.name, locked(), is_new=False)
-    assert_valid(json.loads(dumped(lock_json(found))))
-    assert lock_text(found).startswith("locked: train in samebits.lock, 9 steps\n")
-    assert ", after a check" in lock_text(found)
-    assert "diverges from that at step 8, in the gradients" in lock_text(replace(found, changed=PLACE))
+    assert_valid(document_of("lock", found))
+    assert lock_told(found).text.startswith("locked: train in samebits.lock, 9 steps\n")
+    assert ", after a check" in lock_told(found).text
+    assert "diverges from that at step 8, in the gradients" in lock_told(replace(found, changed=PLACE)).text
     refused = replace(found, kind="undecided", locked=None, error=LockfileError("no", "yes"), environment=Environment())
-    assert (refused.exit_code, lock_text(refused).splitlines()[0]) == (2, "not locked: no")
-    assert_valid(json.loads(dumped(lock_json(refused))))
-
-
-@pytest.mark.parametrize("kind", ["lock", "verify"])
-def test_what_cannot_begin_is_a_document_too(kind: str) -> None:
-    assert_valid(json.loads(dumped(unanswered(kind, LockfileError("is empty", "restore it")))))
+    assert (refused.exit_code, lock_told(refused).text.splitlines()[0]) == (2, "not locked: no")
+    assert_valid(document_of("lock", refused))
 
 
 def check_answers(script: Path) -> list[CheckVerdict]:
@@ -220,17 +215,17 @@ def test_a_check_has_the_same_forms(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     script = tmp_path / "train.py"
     script.write_text("import torch\nmodel = torch.nn.Linear(2, 2)\nfor name in os.listdir('data'):\n")
     guilty, right, unknown, broken = check_answers(script)
-    lines = [line for line in github.check(guilty).splitlines() if line.startswith("::")]
+    lines = [line for line in github.answer("check", guilty).splitlines() if line.startswith("::")]
     assert [line.split(",title=")[0] for line in lines] == [
         "::error file=train.py,line=2",
         "::error file=train.py,line=3",
     ]
-    results = json.loads(sarif.check(guilty))["runs"][0]["results"]
+    results = json.loads(sarif.answer("check", guilty))["runs"][0]["results"]
     assert [one["ruleId"] for one in results] == ["torch-rng", "file-order"]
     region = results[0]["locations"][0]["physicalLocation"]["region"]
     assert region["snippet"]["text"] == "model = torch.nn.Linear(2, 2)"
     others = ((right, 0, "system-out"), (unknown, 1, "failure"), (broken, 1, "error"))
     for verdict, marked, element in others:
-        assert sum(line.startswith("::") for line in github.check(verdict).splitlines()) == marked
-        assert json.loads(sarif.check(verdict))["runs"][0]["results"] == []
-        assert ElementTree.fromstring(junit.check(verdict)).find(f"*/*/{element}") is not None
+        assert sum(line.startswith("::") for line in github.answer("check", verdict).splitlines()) == marked
+        assert json.loads(sarif.answer("check", verdict))["runs"][0]["results"] == []
+        assert ElementTree.fromstring(junit.answer("check", verdict)).find(f"*/*/{element}") is not None

@@ -11,8 +11,8 @@ from samebits.comparison.locate import Divergence
 from samebits.comparison.ops import OpDivergence
 from samebits.comparison.values import Distance
 from samebits.replay.runner import Condition, Replay
-from samebits.report.json import check_json
-from samebits.report.text import check_text
+from samebits.report.answers import document_of
+from samebits.report.text import check_told
 from samebits.runfolder.ops import OpKind, OpRow, Producer
 from tests.schemas import assert_valid
 
@@ -41,8 +41,8 @@ def told(place: OpDivergence, producer: Producer | None = None, **more: Any) -> 
 
 
 def lines(verdict: CheckVerdict) -> list[str]:
-    assert_valid(check_json(verdict))
-    return check_text(verdict).splitlines()
+    assert_valid(document_of("check", verdict))
+    return check_told(verdict).text.splitlines()
 
 
 def racy() -> Replay:
@@ -66,12 +66,13 @@ def test_an_operation_that_is_to_blame(row: OpRow) -> None:
 
 
 def test_the_places_in_json(row: OpRow) -> None:
-    """first_divergence carries the operation, its pass and its location."""
-    found = check_json(told(OpDivergence("op", 0, 1482, 0, row, row, ("result",)), replay=racy()))
+    """The operation with its pass and its line, and what calling it again showed."""
+    found = document_of("check", told(OpDivergence("op", 0, 1482, 0, row, row, ("result",)), replay=racy()))
 
-    first = found["first_divergence"]
-    assert (first["op"], first["pass"], first["location"]["line"]) == ("aten::index_add", "backward", 2)
-    assert (found["origin"]["index"], found["origin"]["replay"]["racy"]) == (1482, True)
+    (origin,) = found["origins"]
+    place = origin["first"]["place"]
+    assert (place["index"], origin["replay"]["is_racy"]) == (1482, True)
+    assert [place["row"]["kind"][name] for name in ("op", "pass_", "line")] == ["aten::index_add", "backward", 2]
 
 
 @pytest.mark.parametrize(
@@ -99,12 +100,12 @@ def test_findings_that_acquit_the_operation(
 ) -> None:
     """What came in different, and from where as far as that is known."""
     verdict = told(OpDivergence(finding, 0, 1482, 0, row, row, names), producer, **more)
-    found, document = lines(verdict), check_json(verdict)
+    found, document = lines(verdict), document_of("check", verdict)
 
     assert any(says in line for line in found)
     assert not any("inputs equal" in line for line in found)
-    assert document["origin"]["is_accused"] is False
-    assert document["origin"]["message"] in found[1]
+    assert document["origins"][0]["is_accused"] is False
+    assert document["rows"][0][1] in found[1]
 
 
 def test_shared_memory_does_not_excuse_what_replaying_confirms(row: OpRow) -> None:
@@ -112,7 +113,7 @@ def test_shared_memory_does_not_excuse_what_replaying_confirms(row: OpRow) -> No
     place = OpDivergence("op", 0, 1482, 0, row, row, ("result",))
     verdict = told(place, shared=("self",), replay=racy())
 
-    assert check_json(verdict)["origin"]["is_accused"]
+    assert document_of("check", verdict)["origins"][0]["is_accused"]
     assert "inputs equal" in lines(verdict)[1]
 
 

@@ -8,20 +8,21 @@ import re
 import struct
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from samebits.base.errors import RecordingError, UsageError
+from samebits.base.sites import Site
+from samebits.checking.verdict import Cause, CheckVerdict, DivergentRuns, Evidence, RunRecord
 from samebits.cli.options import keep_answer
-from samebits.report.answers import kept
-from samebits.report.costs import cost_json, cost_told
-from samebits.report.documents.shared import RunDocument
+from samebits.comparison.locate import Divergence
+from samebits.pricing.prices import Costs
+from samebits.report.answers import read_answer
+from samebits.report.costs import cost_told
 from samebits.report.experiment import Experiment, experiment_in, experiment_text
-from samebits.report.json import unanswered
 from samebits.report.page import answer_page
 from samebits.report.rows import Told
 from samebits.runfolder.folder import newest_in
@@ -134,19 +135,19 @@ def test_the_page_of_a_real_check(tmp_path: Path) -> None:
     assert "one run of 6 steps" in assert_self_contained((tmp_path / "run.html").read_text()).text
 
 
-def answer(told: Told, runs: Sequence[RunDocument] = (), **changes: Any) -> dict[str, Any]:
-    """What is kept of a check whose headline, rows and command are as said."""
-    own = {"verdict": "different", "headline": told.headline, "command": EVIL, "runs": [*runs], "error": None}
-    document = {**unanswered("check", UsageError("x")), **own, "first_divergence": {"runs": [1, 2]}, **changes}
-    found: dict[str, Any] = json.loads(kept(document, told))
-    return found
+DIVERGENT = DivergentRuns(1, 2, Divergence(0, "loss"))
+SURE = Evidence((3, 4), (5, 6), 2, 0.01, 0.01)
+CAUSE = Cause("clock", Site("x.py", 3), True, EVIL, SURE, source=f"x = '{EVIL}'")
+CHECK = CheckVerdict("different", EVIL, Path("/runs"), divergent=DIVERGENT, causes=(CAUSE,))
 
 
-def run(number: int, *pinned: str, varied: tuple[str, ...] = (), steps: int = 3) -> RunDocument:
-    known = {"exit_code": 0, "wall_seconds": 1.0, "timed_out": False, "stopped": False, "folder": f"{number}-x"}
-    return cast(
-        "RunDocument", {"id": number, "role": EVIL, "steps": steps, "pinned": pinned, "varied": varied, **known}
-    )
+def check_page(told: Told, command: str = EVIL, **given: Any) -> str:
+    """The page of a check in which runs 1 and 2 diverge, with such rows."""
+    return answer_page("check", replace(CHECK, command=command), told, **{"manifest": {}, **given})
+
+
+def run(number: int, *pinned: str, varied: tuple[str, ...] = (), steps: int = 3) -> RunRecord:
+    return RunRecord(number, EVIL, Path(f"{number}-x"), steps, 1.0, pinned, varied)
 
 
 RUNS = (run(1), run(2, "clock", steps=2), run(3, "clock", varied=("hash-seed",)))
@@ -169,7 +170,7 @@ ROWS = Told(
 
 def test_the_experiment_is_the_main_picture() -> None:
     """Each run with its bits, what was held and what was changed; the two that diverge stand out."""
-    text = answer_page(answer(ROWS, RUNS), {}, FOUND)
+    text = check_page(ROWS, experiment=FOUND)
     page = assert_self_contained(text)
 
     assert "3 runs, 2 factors, 2 different results" in page.text
@@ -182,18 +183,18 @@ def test_the_experiment_is_the_main_picture() -> None:
 def test_whole_runs_show_their_losses() -> None:
     """As curves, in words, and as figures; runs with the same bits share one, and one step makes no picture."""
     shared = replace(FOUND, losses={**LOSSES, 2: LOSSES[1]})
-    page = assert_self_contained(answer_page(answer(ROWS, RUNS), {}, shared))
+    page = assert_self_contained(check_page(ROWS, experiment=shared))
     short = replace(FOUND, losses={1: LOSSES[1][:1]})
 
     (label,) = [attributes["aria-label"] for tag, attributes in page.tags if tag == "svg"]
     assert label == "losses of whole runs: a: runs 1, 2 ends at 1.0; b: run 3 ends at 2.5"
     assert len([tag for tag, _ in page.tags if tag == "polyline"]) == 2
-    assert "Losses" not in answer_page(answer(ROWS, RUNS), {}, short)
+    assert "Losses" not in check_page(ROWS, experiment=short)
 
 
 def test_rows_are_shown_as_what_they_are() -> None:
     """Code and a fix as a diff, unless sources are to be left out; a command to copy."""
-    text, bare = (answer_page(answer(ROWS), {}, sources=shown) for shown in (True, False))
+    text, bare = (check_page(ROWS, sources=shown) for shown in (True, False))
 
     assert '<pre class="removed" aria-label="source">- for x in y:</pre>' in text
     assert '<pre class="added" aria-label="source">+ for x in sorted(y):</pre>' in text
@@ -208,7 +209,7 @@ def test_rows_are_shown_as_what_they_are() -> None:
 
 def test_strange_names_stay_text() -> None:
     """File names, roles, commands and causes with `</script>` in them."""
-    page = assert_self_contained(answer_page(answer(ROWS, RUNS), {"platform": EVIL}, FOUND))
+    page = assert_self_contained(check_page(ROWS, manifest={"platform": EVIL}, experiment=FOUND))
 
     assert page.text.count(EVIL) >= 6
     assert f"x = '{EVIL}'" in page.text
@@ -226,7 +227,7 @@ def test_runs_with_one_letter_have_the_same_bits(tmp_path: Path) -> None:
         writer.commit()
         writer.close()
     runs = [run(number, steps=steps) for number, steps in enumerate((3, 3, 1, 0, 3), 1)]
-    found = experiment_in(tmp_path, [{**one, "folder": f"/elsewhere/{one['id']}-x"} for one in runs])
+    found = experiment_in(tmp_path, [replace(one, folder=Path(f"/elsewhere/{one.id}-x")) for one in runs])
 
     assert (found.bits, found.kind(1), found.kind(2), found.kind(4)) == ({1: "a", 2: "b", 3: "a", 5: "a"}, "0", "1", "")
     assert found.losses == {1: [(0, 1.0), (1, 2.0), (2, 3.0)], 2: [(0, 1.0), (1, 2.0), (2, 4.0)], 5: found.losses[1]}
@@ -250,8 +251,8 @@ def test_the_experiment_as_text_fits_a_terminal() -> None:
 def test_a_page_without_runs_or_answer() -> None:
     """What could not even begin has a page, too."""
     error = UsageError("nothing was typed", "type something")
-    for kind in ("check", "cost"):
-        page = assert_self_contained(answer_page(unanswered(kind, error), {}))
+    for found in (CheckVerdict("undecided", "", Path("/runs"), error=error), Costs("", Path("/runs"), error=error)):
+        page = assert_self_contained(answer_page("check", found, Told("undecided"), {}))
         assert "nothing was typed" in page.text
         assert "type something" in page.text
 
@@ -261,7 +262,7 @@ def test_the_page_of_a_measurement() -> None:
     few = "2 pairs of blocks were timed, and an interval needs 6"
     unpriced = replace(price(ALONE, 1, 1), ratio=None, not_measured=few)
     measured = costs(price(WHOLE, 1.2, 1.3), price(CHEAPER, 0.98, 1.02), unpriced)
-    text = answer_page(json.loads(kept(cost_json(measured), cost_told(measured))), {})
+    text = answer_page("cost", measured, cost_told(measured), {})
     page = assert_self_contained(text)
 
     assert text.count('class="bar"') == 2
@@ -274,6 +275,7 @@ def test_the_page_of_a_measurement() -> None:
     [
         ("{", "cannot be read"),
         ('{"schema": "samebits.check/9"}', "has schema samebits.check/9"),
+        ('{"schema": "samebits.check/1"}', "no CheckVerdict"),
         ("[]", "cannot be read"),
     ],
 )
@@ -315,11 +317,11 @@ def test_the_newest_is_one_that_can_be_shown(tmp_path: Path) -> None:
 
 def test_an_answer_that_cannot_be_kept_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A full disk after hours of runs takes the page, not the answer."""
-    keep_answer(tmp_path / "gone", "{}")
-    keep_answer(tmp_path, "{}")
+    for home in (tmp_path / "gone", tmp_path):
+        keep_answer(home, "cost", Costs("it.py", home))
 
     assert "note: cannot write" in capsys.readouterr().err
-    assert (tmp_path / "answer.json").read_text() == "{}\n"
+    assert read_answer(tmp_path)[1].command == "it.py"
 
 
 def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:

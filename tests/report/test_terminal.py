@@ -20,11 +20,11 @@ from samebits.comparison.values import Distance
 from samebits.factors.base import Observation
 from samebits.factors.catalog import find
 from samebits.factors.pinning import FactorStatus, Status
-from samebits.report.costs import cost_text
-from samebits.report.diffs import diff_text
+from samebits.report.costs import cost_told
+from samebits.report.diffs import diff_told
 from samebits.report.rows import INDENT
 from samebits.report.terminal import drawn
-from samebits.report.text import factors_text
+from samebits.report.text import factors_told
 from tests.pricing.test_prices import ALONE, CHEAPER, WHOLE, costs, price
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -42,8 +42,13 @@ def tours() -> dict[str, str]:
     by = Distance(3, 65536, 2, 1.5e-7)
     killed = (Incomplete(Path("runs/b/recording.sqlite"), 90),)
     found = RunComparison(place, None, ("init", "batch", "loss", "grad", "param"), steps=100, trained=place)
-    compared = diff_text(Diff(Path("runs/a"), Path("runs/b"), found, by, killed))
-    return {**texts, "cost": cost_text(measured), "diff": compared, "factors": factors_text(Status(tuple(seen())))}
+    compared = diff_told(Diff(Path("runs/a"), Path("runs/b"), found, by, killed)).text
+    return {
+        **texts,
+        "cost": cost_told(measured).text,
+        "diff": compared,
+        "factors": factors_told(Status(tuple(seen()))).text,
+    }
 
 
 def seen() -> Iterator[FactorStatus]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal
 
+from samebits.base.records import published
 from samebits.runfolder.ops import OpRow
 
 Finding = Literal["op", "argument", "otherwise", "generator", "input"]
@@ -61,6 +62,7 @@ class OpMismatch:
     instead_b: tuple[OpRow, ...] = ()
 
     @property
+    @published()
     def row(self) -> OpRow:
         """The operation to speak of."""
         found = (*self.instead_a, *self.instead_b, self.a, self.b)

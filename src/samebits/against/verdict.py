@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from samebits.against.interpreters import Interpreter, Package
 from samebits.against.operations import Aligned, OpMismatch
 from samebits.base.errors import SamebitsError
+from samebits.base.records import published
 from samebits.checking.verdict import DivergentRuns, RunRecord, VerdictKind
 from samebits.comparison.values import Distance
 from samebits.replay.runner import Replay
@@ -31,6 +32,7 @@ class Across:
     there: Replay | None = None
 
     @property
+    @published()
     def confirmed(self) -> bool:
         """The same call gave the recorded result here, and never there."""
         if self.here is None or self.there is None or self.here.failure or self.there.failure:
@@ -61,9 +63,9 @@ class Crossing:
         signal: that ended it.
     """
 
-    kind: VerdictKind
+    kind: VerdictKind = field(metadata={"key": "verdict"})
     command: str
-    home: Path
+    home: Path = field(metadata={"key": "folder"})
     here: Interpreter
     there: Interpreter
     runs: tuple[RunRecord, ...] = ()

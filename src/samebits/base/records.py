@@ -7,10 +7,11 @@ ValueError: nothing is guessed.
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
+from inspect import getmembers
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints, is_typeddict
 
@@ -18,14 +19,38 @@ from samebits.base.errors import SamebitsError, error_from_data
 from samebits.base.sites import Site
 
 T = TypeVar("T")
+AnyCallable = TypeVar("AnyCallable", bound=Callable[..., object])
+
+
+def published(key: str = "") -> Callable[[AnyCallable], AnyCallable]:
+    """Have what a property gives written beside the fields of its record, below a key or its own name.
+
+    `@property` stands above. A field says by `field(metadata={"key": ...})` that its key is not its name.
+    """
+
+    def marked(of: AnyCallable) -> AnyCallable:
+        of.__dict__["key"] = key or of.__name__
+        return of
+
+    return marked
+
+
+@cache
+def keys(kind: Hashable) -> dict[str, tuple[str, object]]:
+    """Key → attribute and type of all that is written of a record: its fields, then what its properties publish."""
+    hints = get_type_hints(kind)
+    found = {own.metadata.get("key", own.name): (own.name, hints[own.name]) for own in fields(cast("Any", kind))}
+    for name, one in getmembers(kind, lambda one: isinstance(one, property) and hasattr(one.fget, "key")):
+        found[one.fget.key] = name, get_type_hints(one.fget)["return"]
+    return found
 
 
 def to_data(value: object) -> object:
-    """A record as JSON can hold it: dataclasses become dictionaries, tuples and sets lists, paths text."""
+    """A record as JSON can hold it: dataclasses become dictionaries by `keys`, tuples and sets lists, paths text."""
     if isinstance(value, Site):
         return value.as_note()
-    if is_dataclass(value):
-        return {field.name: to_data(getattr(value, field.name)) for field in fields(value)}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {key: to_data(getattr(value, name)) for key, (name, _) in keys(type(value)).items()}
     if isinstance(value, Mapping):
         return {str(name): to_data(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
@@ -76,8 +101,8 @@ def _read(kind: object, value: object) -> object:
 
 
 def _read_record(kind: type, value: Mapping[str, object]) -> object:
-    hints = _hints(kind)
-    known = {name: _read(hint, value[name]) for name, hint in hints.items() if name in value}
+    own = {field.name for field in fields(kind) if field.init}
+    known = {name: _read(hint, value[key]) for key, (name, hint) in keys(kind).items() if name in own and key in value}
     try:
         return kind(**known)
     except TypeError as error:
@@ -110,12 +135,6 @@ def _read_many(origin: object, inner: tuple[object, ...], value: object) -> obje
         _checked(len(items) == len(inner), origin, value)
         return tuple(_read(kind, one) for kind, one in zip(inner, items, strict=True))
     return cast("type[tuple[object, ...]]", origin)(_read(inner[0], one) for one in items)
-
-
-@cache
-def _hints(kind: type) -> dict[str, object]:
-    found = get_type_hints(kind)
-    return {field.name: found[field.name] for field in fields(kind) if field.init}
 
 
 def _mapping(kind: object, value: object) -> Mapping[str, object]:

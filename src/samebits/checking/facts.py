@@ -49,7 +49,7 @@ class Entry:
     """
 
     what: str
-    site: Site
+    site: Site = field(metadata={"key": "location"})
     source: str = ""
     script: str = ""
 
@@ -64,7 +64,7 @@ class Shown:
     """
 
     what: str
-    site: Site
+    site: Site = field(metadata={"key": "location"})
     fix: str = ""
 
 

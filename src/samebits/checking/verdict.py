@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from samebits.base.errors import SamebitsError
-from samebits.base.records import from_data, to_data
+from samebits.base.records import from_data, published, to_data
 from samebits.base.sites import Site
+from samebits.checking.evidence import CONFIDENCE, detectable_rate
 from samebits.checking.facts import Entry, Facts, Shown
 from samebits.comparison.locate import Divergence
 from samebits.comparison.ops import OpDivergence, is_collective
@@ -172,11 +173,13 @@ class OriginOnRank:
     producer: Producer | None = None
 
     @property
+    @published()
     def is_received(self) -> bool:
         """Whether the difference came from another rank."""
         return self.producer is not None and is_collective(self.producer.op)
 
     @property
+    @published()
     def is_uninitialized(self) -> bool:
         """Whether memory was read that had never been written."""
         return self.producer is not None and self.producer.uninitialized
@@ -210,6 +213,7 @@ class Origin:
     shared: tuple[str, ...] = ()
 
     @property
+    @published()
     def is_accused(self) -> bool:
         """Whether the operation itself made the difference, as far as was measured."""
         if self.first.place.finding != "op" or self.unobserved_write or self.changed_meanwhile:
@@ -218,6 +222,7 @@ class Origin:
         return not self.shared or (self.replay is not None and self.replay.is_confirmed)
 
     @property
+    @published()
     def first(self) -> OriginOnRank:
         """The rank to speak of: one whose difference was not received from another."""
         own = [rank for rank in self.ranks if not rank.is_received] or list(self.ranks)
@@ -275,7 +280,7 @@ class Cause:
     """
 
     factor: str
-    site: Site | None
+    site: Site | None = field(metadata={"key": "location"})
     varies_between_runs: bool
     what: str
     evidence: Evidence
@@ -291,6 +296,7 @@ class Cause:
     divergent: DivergentRuns | None = None
 
     @property
+    @published()
     def confirmed(self) -> bool:
         """Shown by experiment; otherwise suspected."""
         return self.evidence.is_enough
@@ -350,7 +356,7 @@ class Reseeded:
     """
 
     what: str
-    site: Site
+    site: Site = field(metadata={"key": "location"})
     a: str
     b: str
     source: str = ""
@@ -394,31 +400,53 @@ def whole_runs(runs: Sequence[AnyRun]) -> tuple[AnyRun, ...]:
 
 
 @dataclass(frozen=True)
+class RestsOn:
+    """What a verdict of "same" rests on.
+
+    Attributes:
+        runs: that went to the end and agree.
+        detectable_rate: the share of differing runs from which on they would have shown one.
+        confidence: with which.
+    """
+
+    runs: int
+    detectable_rate: float
+    confidence: float = CONFIDENCE
+
+
+@dataclass(frozen=True)
 class CheckVerdict:
-    """The answer of a check, as plain data that can be kept and read again.
+    """The answer of `samebits check`, as plain data that can be kept and read again.
 
     Attributes:
         kind: `same`, `different` or `undecided`.
+        command: as it was typed.
+        home: the folder of its runs.
+        runs: all that were made.
+        pinned: those that were held still in every run because it was asked for.
         divergent: the first two runs that differ, in what was trained or in what else happened.
+        causes: factors that make runs diverge, confirmed or suspected.
         trained: where runs differ first in what was trained; None where none that were compared do.
         alike: runs to the end that agree in what was trained, though others differ in what else happened.
         varied: the factors that were changed on purpose without changing the bits, or in search of what does.
         unknown: runs differ even with everything pinned; then this is where, and what is known.
         origins: the operations at which they diverge, where that was looked for, the first one first.
+        remedy: the smallest set of pins under which they agree; None where none was looked for.
         untested: what was left out, and why.
         left_out: treatments under which the script fails.
         streams: what the runs that went to the end have recorded, in the order in which it is compared.
         not_observed: what the recordings cannot see in this command.
         signal: that ended the check before it was done; None where it went to its end.
+        notes: what else to know.
         cut_short: the runs under way then, as number and role.
         agreed: undecided although all that was recorded agrees: a process could not be entered, or two runs have made
             something else (`divergent`), and it is not known what that follows.
         wall_seconds: it took, runs that went on side by side counted once; 0 where an earlier version did not note it.
     """
 
-    kind: VerdictKind
+    kind: VerdictKind = field(metadata={"key": "verdict"})
     command: str
-    home: Path
+    home: Path = field(metadata={"key": "folder"})
     runs: tuple[RunRecord, ...] = ()
     varied: tuple[str, ...] = ()
     pinned: tuple[str, ...] = ()
@@ -441,6 +469,7 @@ class CheckVerdict:
     alike: tuple[int, ...] = ()
 
     @property
+    @published()
     def took_seconds(self) -> float:
         """How long its runs took altogether."""
         return self.wall_seconds or sum(run.wall_seconds for run in self.runs)
@@ -466,14 +495,31 @@ class CheckVerdict:
         return from_data(cls, data)
 
     @property
+    @published()
     def steps_checked(self) -> int:
         """How many steps were compared."""
         return max((run.steps for run in self.runs), default=0)
 
     @property
+    @published()
     def is_complete(self) -> bool:
         """Whether runs went to the script's own end; otherwise only its first steps were looked at."""
         return any(not run.stopped for run in self.whole)
+
+    @property
+    @published()
+    def training(self) -> VerdictKind:
+        """Whether what was trained agrees; undecided where runs that differ were not compared to their end."""
+        if self.divergent is None:
+            return self.kind
+        return "same" if self.alike else "undecided" if self.trained is None else "different"
+
+    @property
+    @published()
+    def rests_on(self) -> RestsOn | None:
+        """What a verdict of "same" rests on; None for the others."""
+        runs = len(self.whole)
+        return RestsOn(runs, detectable_rate(runs)) if self.kind == "same" and runs > 1 else None
 
     @property
     def whole(self) -> tuple[RunRecord, ...]:

@@ -18,7 +18,7 @@ from samebits.base.errors import InterruptError, SamebitsError, UsageError
 from samebits.base.version import __version__
 from samebits.cli import commands
 from samebits.cli.options import say
-from samebits.report.forms import DEFAULT, failure_in
+from samebits.report.forms import DEFAULT, find_form, name_of
 
 # The statuses of `samebits run` are the command's own; this one says that samebits itself failed, as with env and nice.
 OWN_FAILURE = 125
@@ -146,7 +146,7 @@ def _exit_code(error: SamebitsError, words: list[str]) -> int:
 def _print_error(error: SamebitsError, words: list[str]) -> None:
     """In the form that was asked for, else in words on stderr."""
     kind = words[0] if words and words[0] in helps() else ""
-    document = failure_in(_form(kind, words[1:]), kind, error) if kind else ""
+    document = find_form(_form(kind, words[1:]), kind).failure(kind, error) if kind else ""
     if document:
         click.echo(document)
         return
@@ -160,4 +160,4 @@ def _form(kind: str, words: list[str]) -> str:
     if not any(word.startswith("--format") for word in words):
         return DEFAULT
     form = find_command(kind).make_context(kind, words, resilient_parsing=True).params.get("form")
-    return DEFAULT if form is None else str(form.__name__).rpartition(".")[2]
+    return DEFAULT if form is None else name_of(form)

@@ -130,9 +130,11 @@ def end(form: Form, text: str, status: int, error: SamebitsError | None = None, 
     sys.exit(status)
 
 
-def keep_answer(home: Path, document: str) -> None:
-    """Keep the answer beside its runs; where that fails, it can still be printed."""
+def keep_answer(home: Path, kind: str, record: object) -> None:
+    """Keep an answer beside its runs; where that fails, it can still be printed."""
+    from samebits.report.answers import document_of, dumped
+
     try:
-        write_answer(home, document)
+        write_answer(home, dumped(document_of(kind, record)))
     except StorageError as error:
         say(f"note: {error.message}, so there will be no page of it")

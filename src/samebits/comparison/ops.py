@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
+from samebits.base.records import published
 from samebits.comparison.align import align, first_unequal
 from samebits.runfolder.ops import OpRow, Ops
 from samebits.runfolder.steps import Recording
@@ -47,6 +48,7 @@ class OpDivergence:
     reordered: tuple[str, ...] = ()
 
     @property
+    @published()
     def row(self) -> OpRow:
         """The operation to speak of."""
         found = self.extra[0] if self.extra else self.b or self.a

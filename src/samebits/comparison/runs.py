@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from samebits.base.errors import RecordingError
+from samebits.base.records import published
 from samebits.comparison.align import align
 from samebits.comparison.locate import Divergence, first_divergence
 from samebits.comparison.ops import OpDivergence, first_op_divergence
@@ -46,6 +48,7 @@ class RunComparison:
         return self.divergence is None and self.op is None
 
     @property
+    @published()
     def same_training(self) -> bool:
         """Whether what was trained has the same bits; what else happened may differ."""
         return self.same or (self.divergence is not None and self.trained is None)
@@ -92,6 +95,12 @@ class Diff:
     def same(self) -> bool:
         """Whether all that counts has the same bits."""
         return self.comparison.same if self.strict else self.comparison.same_training
+
+    @property
+    @published("verdict")
+    def kind(self) -> Literal["same", "different", "undecided"]:
+        """Whether all that counts has the same bits; undecided where a run could not be read."""
+        return "same" if self.same else "different"
 
 
 def diff_runs(a: RunFolder, b: RunFolder, *, strict: bool = False) -> Diff:

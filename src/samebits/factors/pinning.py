@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from samebits.base.errors import TooLateError, TooLateWarning, UsageError
 from samebits.base.ranks import rank_path
+from samebits.base.records import published
 from samebits.base.sites import error_site
 from samebits.factors.base import Factor, Observation, Scope
 from samebits.factors.catalog import CATALOG, find, in_order
@@ -36,10 +37,32 @@ class FactorStatus:
     def is_pinned(self) -> bool:
         return self.observation.held is True
 
+    @property
+    @published()
+    def too_late_since(self) -> str:
+        """From when on it cannot be pinned any more."""
+        return find(self.name).too_late
+
+    @property
+    @published()
+    def pinned_by_default(self) -> bool:
+        """Whether `samebits run` pins it."""
+        return find(self.name).pinned_by_default
+
+    @property
+    @published()
+    def varied_by_default(self) -> bool:
+        """Whether `samebits check` varies it."""
+        return find(self.name).varied_by_default
+
 
 @dataclass(frozen=True)
 class Status:
-    """Every factor in this process, in catalogue order."""
+    """The answer of `samebits factors`: every factor in this process, in catalogue order.
+
+    Attributes:
+        factors: all of them.
+    """
 
     factors: tuple[FactorStatus, ...]
 

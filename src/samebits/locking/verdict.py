@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from samebits.base.errors import SamebitsError
+from samebits.base.records import published
 from samebits.checking.verdict import CheckVerdict as CheckVerdict
 from samebits.locking.code import CodeChange
 from samebits.locking.entries import Locked
@@ -49,6 +50,7 @@ class LockDivergence:
     recordings: tuple[int, int] | None = None
 
     @property
+    @published()
     def is_exact(self) -> bool:
         """Whether the step before the first one seen is known to agree."""
         return self.step is not None and (self.step == 0 or self.agreed == self.step - 1)
@@ -99,7 +101,7 @@ class Verified:
 
     name: str
     command: str
-    kind: VerifyKind
+    kind: VerifyKind = field(metadata={"key": "verdict"})
     environment: Environment = field(default_factory=Environment)
     home: str = ""
     differences: tuple[EnvironmentDifference, ...] = ()
@@ -132,6 +134,7 @@ class EntriesVerified:
     entries: tuple[Verified, ...] = field(default=())
 
     @property
+    @published("verdict")
     def kind(self) -> VerifyKind:
         """Of all of them together: one that differs makes the answer `different`."""
         found = {entry.kind for entry in self.entries}
@@ -166,7 +169,7 @@ class EntryLocked:
     name: str
     command: str
     lockfile: Path
-    kind: LockKind
+    kind: LockKind = field(metadata={"key": "verdict"})
     environment: Environment = field(default_factory=Environment)
     home: str = ""
     locked: Locked | None = None

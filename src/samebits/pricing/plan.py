@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from samebits.base.errors import UsageError
+from samebits.base.records import published
 from samebits.factors.base import Factor
 from samebits.factors.catalog import CATALOG
 from samebits.factors.context import Mode, Setting
@@ -60,7 +61,9 @@ class Candidate:
     settings: dict[str, Setting] = field(default_factory=dict)
 
     @property
+    @published()
     def pins(self) -> tuple[str, ...]:
+        """Factors that are held still."""
         return tuple(name for name, setting in self.settings.items() if setting.mode == "pinned")
 
     @property

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from samebits.base.errors import SamebitsError
+from samebits.base.records import published
 from samebits.pricing.plan import Candidate
 
 SURE = 0.95
@@ -39,10 +40,12 @@ class Ratio:
     pairs: int
 
     @property
+    @published()
     def is_difference(self) -> bool:
         return not self.low <= 1.0 <= self.high
 
     @property
+    @published()
     def is_noisy(self) -> bool:
         return (self.high - self.low) / 2 > NOISY
 
@@ -154,7 +157,7 @@ class Costs:
     """
 
     command: str
-    home: Path
+    home: Path = field(metadata={"key": "folder"})
     plain: Price | None = None
     prices: tuple[Price, ...] = ()
     impossible: tuple[tuple[str, str], ...] = ()
@@ -167,11 +170,13 @@ class Costs:
     ran: tuple[str, ...] = ()
 
     @property
+    @published()
     def recommended(self) -> Price | None:
         """The cheapest set that repeats, of those that were measured; None when there is none."""
         return cheapest(self._all)
 
     @property
+    @published()
     def fullest(self) -> Price | None:
         """The set that pins most at no measured difference from the cheapest; None when that is the cheapest."""
         return fullest(self._all)
@@ -182,6 +187,7 @@ class Costs:
         return tuple(price for price in self._all if _is_remedy(price) and price.bounds is None)
 
     @property
+    @published()
     def is_noisy(self) -> bool:
         return any(price.ratio is not None and price.ratio.is_noisy for price in self.prices)
 

@@ -8,9 +8,10 @@ import subprocess
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from samebits.base.errors import RecordingError, SamebitsError
-from samebits.base.records import from_data
+from samebits.base.records import from_data, published
 from samebits.launch.command import this_python
 from samebits.launch.guard import end_run, guarded
 from samebits.launch.signals import raise_if_signalled
@@ -53,6 +54,7 @@ class Replay:
         gives_recorded: the result of the run was among them.
         failure: why the operation could not be called, as a clause; else empty.
         other_python: the Python of the run, where it is called again by another one; else empty.
+        operands: the file that holds the call, where it was asked for by `samebits replay`.
     """
 
     script: Path | None
@@ -61,13 +63,22 @@ class Replay:
     gives_recorded: bool = False
     failure: str = ""
     other_python: str = ""
+    operands: Path | None = None
 
     @property
+    @published("verdict")
+    def kind(self) -> Literal["same", "different", "undecided"]:
+        """Whether all calls gave one result; undecided where the operation could not be called."""
+        return "undecided" if self.failure else "different" if self.is_confirmed else "same"
+
+    @property
+    @published()
     def is_racy(self) -> bool:
         """Whether calls under the very same conditions differ."""
         return any(condition.results > 1 for condition in self.conditions)
 
     @property
+    @published()
     def is_confirmed(self) -> bool:
         """Whether the same inputs gave different results."""
         return self.distinct > 1

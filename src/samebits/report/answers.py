@@ -1,73 +1,140 @@
-"""Answers that were kept beside their runs, read again."""
+"""Every answer there is: its record, what people are told of it, and the document that programs read.
+
+A document is the record, key by key, and what people read beside it. The published schemas are generated from the
+records and their docstrings by `docs/schemas.py`. Keys are only ever added.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import types
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, Literal, Union, cast, get_args, get_origin
 
-from samebits.base.errors import NewerSchemaError, RecordingError
-from samebits.checking.verdict import AnyVerdict
-from samebits.report.documents.checks import CheckDocument
-from samebits.report.documents.costs import CostDocument
-from samebits.report.documents.crossings import AgainstDocument
-from samebits.report.documents.resumes import ResumeDocument
-from samebits.report.json import dumped
+from samebits.against.verdict import Crossing
+from samebits.base.errors import NewerSchemaError, RecordingError, SamebitsError
+from samebits.base.printable import printable
+from samebits.base.records import from_data, keys, to_data
+from samebits.checking.verdict import CheckVerdict
+from samebits.comparison.runs import Diff
+from samebits.factors.pinning import Status
+from samebits.locking.verdict import EntriesVerified, EntryLocked
+from samebits.pricing.prices import Costs
+from samebits.replay.runner import Replay
+from samebits.report.costs import cost_told
+from samebits.report.crossings import against_told
+from samebits.report.diffs import diff_told
+from samebits.report.locks import lock_told, verify_told
+from samebits.report.resumes import resume_told
 from samebits.report.rows import Told
+from samebits.report.text import check_told, factors_told, replay_told
+from samebits.resuming.verdict import Resumption
 from samebits.runfolder.folder import ANSWER
 from samebits.runfolder.reading import read_json
 
-SCHEMAS = {"samebits.against": 1, "samebits.check": 1, "samebits.cost": 1, "samebits.resume": 1}
+
+@dataclass(frozen=True)
+class Answer:
+    """A kind of answer.
+
+    Attributes:
+        record: its type.
+        told: what people read of it.
+    """
+
+    record: Any
+    told: Callable[[Any], Told]
 
 
-def kept(document: Mapping[str, object], told: Told) -> str:
-    """What is kept of an answer: its document, and the rows that people read, for the page."""
-    return dumped({**document, "told": told.as_data()})
+ANSWERS = {
+    "against": Answer(Crossing, against_told),
+    "check": Answer(CheckVerdict, check_told),
+    "cost": Answer(Costs, cost_told),
+    "diff": Answer(Diff, diff_told),
+    "factors": Answer(Status, factors_told),
+    "lock": Answer(EntryLocked, lock_told),
+    "replay": Answer(Replay, replay_told),
+    "resume": Answer(Resumption, resume_told),
+    "verify": Answer(EntriesVerified, verify_told),
+}
 
 
-def read_answer(path: Path) -> AgainstDocument | CheckDocument | CostDocument | ResumeDocument:
-    """The document in a file, of a check, a measurement or a resume; an older samebits may have left keys out.
+def dumped(document: Mapping[str, object]) -> str:
+    """The document as text; nothing is shortened, and NaN and infinity, which JSON has no words for, are refused."""
+    return printable(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False), "\\u{:04x}")
+
+
+def document_of(kind: str, record: object) -> dict[str, Any]:
+    """What a program reads of an answer; `kind` is a name in `ANSWERS`."""
+    told, own = ANSWERS[kind].told(record), to_data(record)
+    assert isinstance(own, dict)
+    return _with_head(kind, told.headline, {"error": None, **own, "rows": [[*row] for row in told.all_rows]})
+
+
+def unanswered(kind: str, error: SamebitsError) -> dict[str, Any]:
+    """What could not even begin, in the shape of its answer."""
+    none = {key: _nothing(hint) for key, (_, hint) in keys(ANSWERS[kind].record).items()}
+    return _with_head(kind, error.message, {**none, "error": error.as_data(), "rows": []})
+
+
+def _with_head(kind: str, headline: str, content: Mapping[str, object]) -> dict[str, Any]:
+    return {"schema": f"samebits.{kind}/1", "headline": headline, **content}
+
+
+_EMPTY: dict[object, object] = {tuple: [], Mapping: {}, Path: ""}
+
+
+def _nothing(hint: Any) -> object:
+    """What stands for an answer that there is none: an empty list, null, no, or zero."""
+    origin: Any = get_origin(hint) or hint
+    inner = get_args(hint)
+    if origin in (Union, types.UnionType):
+        return None
+    if origin is Literal:
+        return "undecided" if "undecided" in inner else inner[0]
+    if is_dataclass(origin):
+        return {key: _nothing(own) for key, (_, own) in keys(cast("Hashable", origin)).items()}
+    return _EMPTY[origin] if origin in _EMPTY else origin()
+
+
+def read_answer(home: Path) -> tuple[str, Any]:
+    """The kind and the record of the answer that was kept in a folder; an older samebits may have left keys out.
 
     Raises:
         RecordingError: there is none, or it was made by a newer samebits.
     """
+    path = home / ANSWER
     try:
-        document = cast("dict[str, str]", read_json(path, path.parent))
-        name, _, version = document["schema"].partition("/")
-        number = int(version)
+        content: Any = read_json(path, home)
+        name, _, version = content["schema"].partition("/")
+        kind, number = name.removeprefix("samebits."), int(version)
+        if kind in ANSWERS and number == 1:
+            return kind, from_data(ANSWERS[kind].record, content)
     except RecordingError:
         raise
     except (OSError, ValueError, AttributeError, LookupError, TypeError) as error:
         raise RecordingError(
             f"{path} cannot be read: {error}", "was the check interrupted, or the file edited?"
         ) from error
-    if name not in SCHEMAS or number > SCHEMAS[name]:
-        raise NewerSchemaError(
-            f"{path} has schema {document['schema']}, which this samebits does not read",
-            "upgrade samebits: pip install --upgrade samebits",
-        )
-    return cast("AgainstDocument | CheckDocument | CostDocument | ResumeDocument", document)
+    raise NewerSchemaError(
+        f"{path} has schema {content['schema']}, which this samebits does not read",
+        "upgrade samebits: pip install --upgrade samebits",
+    )
 
 
-def read_verdict(kind: type[AnyVerdict], home: Path) -> AnyVerdict:
+def read_verdict(home: Path) -> CheckVerdict:
     """The verdict of a check, from the answer in its folder.
 
     Raises:
         RecordingError: the folder holds no answer of a check, or one that cannot be read.
     """
-    path = home / ANSWER
     if not home.is_dir():
         raise RecordingError(f"there is no folder {home}", "name the folder of a check, such as .samebits/2026...")
-    if not path.exists():
+    if not (home / ANSWER).exists():
         raise RecordingError(f"{home} holds no answer of a check", "name the folder of one, such as .samebits/2026...")
-    document = read_answer(path)
-    if document["schema"] != "samebits.check/1":
-        raise RecordingError(f"{path} holds no answer of a check but {document['schema']}", "see `samebits report`")
-    record = document.get("record")
-    if record is None:
-        why = "it could not even begin" if document["error"] else "it was made by a samebits that kept no record"
-        raise RecordingError(f"{path} holds no verdict: {why}", "check again")
-    try:
-        return kind.from_json(record)
-    except ValueError as error:
-        raise RecordingError(f"{path} cannot be read: {error}", "was the file edited?") from error
+    kind, found = read_answer(home)
+    if not isinstance(found, CheckVerdict):
+        raise RecordingError(f"{home} holds no answer of a check but of samebits {kind}", "see `samebits report`")
+    return found

@@ -12,7 +12,7 @@ from samebits.checking.facts import Entry
 from samebits.checking.plan import CONTROL
 from samebits.checking.verdict import WITNESSED, Cause, CheckVerdict, LeftOut, Origin, Remedy, Reseeded, Unknown
 from samebits.factors.catalog import find
-from samebits.report.places import counted, place_of, where
+from samebits.report.places import counted, where
 
 UNLIKELY = 0.05
 
@@ -21,7 +21,7 @@ def cause_line(cause: Cause) -> str:
     """`torch-rng: drawn before it was seeded, train.py:31`."""
     place = ""
     if cause.site is not None:
-        place = f", {'likely ' if cause.likely else ''}{place_of(cause.site)}"
+        place = f", {'likely ' if cause.likely else ''}{cause.site.place}"
     return f"{cause.factor}: {cause.what}{place}"
 
 
@@ -42,7 +42,7 @@ def lines_of(sites: Sequence[Site]) -> str:
     """`train.py:31, 32 and model.py:7`: every line, each file named once."""
     files: dict[str, list[str]] = {}
     for site in sites:
-        path, _, line = place_of(site).rpartition(":")
+        path, _, line = site.place.rpartition(":")
         files.setdefault(path, []).append(line)
     return " and ".join(f"{path}:{', '.join(lines)}" for path, lines in files.items())
 
@@ -154,12 +154,12 @@ def unknown_what(verdict: CheckVerdict) -> str:
 
 def witnessed(entries: Sequence[tuple[str, Entry]]) -> list[str]:
     """Factors that entered, each with its first line."""
-    return [f"{name}: {entry.what}, {place_of(entry.site)}" for name, entry in entries]
+    return [f"{name}: {entry.what}, {entry.site.place}" for name, entry in entries]
 
 
 def reseeded(seeds: Sequence[Reseeded]) -> list[str]:
     """Generators that were seeded with another value in each run."""
-    return [f"{one.what} with {one.a} in one run and {one.b} in the other, {place_of(one.site)}" for one in seeds]
+    return [f"{one.what} with {one.a} in one run and {one.b} in the other, {one.site.place}" for one in seeds]
 
 
 def excluded(verdict: CheckVerdict) -> list[str]:

@@ -1,24 +1,16 @@
-"""What `samebits cost` found, for people and for programs."""
+"""What `samebits cost` found, for people."""
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from samebits.pricing.plan import DEFAULT_SET, Candidate
 from samebits.pricing.prices import Costs, Price, Ratio
-from samebits.report.documents.costs import CostDocument, PinSetDocument, PriceDocument
-from samebits.report.encoding import encoded, otherwise
 from samebits.report.places import counted
 from samebits.report.rows import Told
 
 SAFER = "no difference in price was measured: what repeats here with less may do so by luck"
 _HEAD = ("pinned", "repeats", "time", "speed", "95 %", "1st ms", "MiB")
-
-
-def cost_text(costs: Costs) -> str:
-    """The answer of `samebits cost`."""
-    return cost_told(costs).text
 
 
 def cost_told(costs: Costs) -> Told:
@@ -56,44 +48,9 @@ def _measured(costs: Costs) -> list[Price]:
     return [price for price in (costs.plain, *costs.prices) if price.was_run]
 
 
-def cost_json(costs: Costs) -> CostDocument:
-    """`samebits.cost/1`."""
-    number, command = costs.signal, costs.command
-    return encoded(
-        CostDocument,
-        costs,
-        schema="samebits.cost/1",
-        headline=_headline(costs) if costs.error is None or number else costs.error.message,
-        folder=costs.home,
-        distinct_input_shapes=costs.shapes,
-        nothing_pinned=costs.plain,
-        not_applicable=[{"factor": name, "reason": reason} for name, reason in costs.impossible],
-        recommended=_set_json(costs.recommended, command),
-        pins_most=_set_json(costs.fullest, command),
-        wall_seconds=round(costs.wall_seconds, 3),
-        interrupted=None if number is None else {"signal": signal.Signals(number).name, "begun": list(costs.ran)},
-    )
-
-
-def _set_json(price: Price | None, command: str) -> PinSetDocument | None:
-    if price is None:
-        return None
-    candidate = price.candidate
-    return encoded(PinSetDocument, candidate, command=_command(candidate, command), code=_code(candidate))
-
-
-@otherwise(PriceDocument)
-def _price(price: Price) -> Mapping[str, object]:
-    return {
-        "label": price.candidate.label,
-        "settings": {name: setting.mode for name, setting in price.candidate.settings.items()},
-        "first_step_seconds": price.first_seconds,
-    }
-
-
 def _headline(costs: Costs) -> str:
     if costs.signal is None:
-        return _found(costs)
+        return _found(costs) if costs.error is None else costs.error.message
     if costs.plain is None or not costs.prices:
         return f"not measured: interrupted after {costs.wall_seconds:.0f} s, before anything had taken all its turns"
     return f"interrupted; of what was measured, {_found(costs)}"

@@ -1,23 +1,12 @@
-"""What `samebits check --against` found, for people and for programs."""
+"""What `samebits check --against` found, for people."""
 
 from __future__ import annotations
-
-import signal
-from collections.abc import Mapping, Sequence
 
 from samebits.against.interpreters import Interpreter, Package
 from samebits.against.operations import OpMismatch
 from samebits.against.verdict import Across, Crossing
-from samebits.report.documents.crossings import (
-    AcrossDocument,
-    AcrossReplayDocument,
-    AgainstDocument,
-    InterpreterDocument,
-    PackageDocument,
-)
-from samebits.report.encoding import encoded, otherwise
-from samebits.report.origins import site_of
-from samebits.report.places import agreed, counted, distance_words, path_of, place_of, where, which
+from samebits.report.origins import called, place_rows
+from samebits.report.places import agreed, counted, distance_words, path_of, ran, where, which
 from samebits.report.rows import Rows, Told, not_seen
 from samebits.runfolder.ops import OpRow
 
@@ -29,11 +18,6 @@ _WHY = {
     "required": "what the operation belongs to needs it",
     "other": "",
 }
-
-
-def against_text(found: Crossing) -> str:
-    """The answer of `samebits check --against`."""
-    return against_told(found).text
 
 
 def against_told(found: Crossing) -> Told:
@@ -50,8 +34,7 @@ def against_told(found: Crossing) -> Told:
     rows += _packages(found.packages)
     rows += [("here", _interpreter(found.here)), ("there", _interpreter(found.there))]
     rows += [("pinned", ", ".join(found.pinned)), *(("note", text) for text in found.notes)]
-    rows += _ran(found)
-    return Told(headline(found), rows)
+    return Told(headline(found), [*rows, *ran(found.runs), *not_seen(found.not_observed)])
 
 
 def headline(found: Crossing) -> str:
@@ -87,15 +70,9 @@ def _interpreter(side: Interpreter) -> str:
 def _operation(across: Across) -> Rows:
     mismatch = across.mismatch
     kind = mismatch.row.kind
-    what = f" ({kind.pass_})" if kind.pass_ in ("backward", "optimizer") else ""
-    rows: Rows = [("op", f"{kind.op}{what}      {describe(across)}")]
+    rows: Rows = [("op", f"{called(kind)}      {describe(across)}")]
     rows += _instead("here", mismatch.instead_a) + _instead("there", mismatch.instead_b)
-    if kind.module:
-        rows.append(("module", kind.module))
-    site = site_of(kind)
-    if site is not None:
-        rows.append(("source", f"{place_of(site)}  {site.source}".rstrip()))
-    rows += _replay(across)
+    rows += [*place_rows(kind), *_replay(across)]
     aligned = across.aligned
     if not aligned.is_exact:
         paired = counted(aligned.pairs, "operation")
@@ -173,74 +150,3 @@ def _packages(packages: tuple[Package, ...]) -> Rows:
     if len(packages) > MOST_PACKAGES:
         rows.append(("", f"and {len(packages) - MOST_PACKAGES} more; --format json lists all"))
     return rows
-
-
-def _ran(found: Crossing) -> Rows:
-    rows: Rows = []
-    if found.runs:
-        roles = ", ".join(f"{run.id} {run.role}" for run in found.runs)
-        seconds = sum(run.wall_seconds for run in found.runs)
-        rows += [("runs", roles), ("took", f"{counted(len(found.runs), 'run')}, {seconds:.0f} s")]
-    return [*rows, *not_seen(found.not_observed)]
-
-
-# ---- JSON ------------------------------------------------------------------------------------------------------------
-
-
-def against_json(found: Crossing) -> AgainstDocument:
-    """`samebits.against/1`."""
-    return encoded(
-        AgainstDocument,
-        found,
-        schema="samebits.against/1",
-        verdict=found.kind,
-        headline=headline(found),
-        folder=found.home,
-        here=_side(found.here, [run.id for run in found.runs if run.id not in found.there_runs]),
-        there=_side(found.there, found.there_runs),
-        first_divergence=None if found.divergent is None else found.divergent.divergence,
-        operation=found.across,
-        interrupted=None if found.signal is None else signal.Signals(found.signal).name,
-    )
-
-
-def _side(side: Interpreter, runs: Sequence[int]) -> InterpreterDocument:
-    return encoded(InterpreterDocument, side, torch=side.packages.get("torch", ""), runs=runs)
-
-
-@otherwise(PackageDocument)
-def _package(one: Package) -> Mapping[str, object]:
-    return {"here": one.here or None, "there": one.there or None}
-
-
-@otherwise(AcrossDocument)
-def _across(across: Across) -> Mapping[str, object]:
-    mismatch = across.mismatch
-    kind = mismatch.row.kind
-    return {
-        **{name: getattr(mismatch, name) for name in ("finding", "step", "names")},
-        **{name: getattr(kind, name) for name in ("op", "pass_", "module")},
-        "index": None if mismatch.a is None else mismatch.a.index,
-        "index_there": None if mismatch.b is None else mismatch.b.index,
-        "location": site_of(kind),
-        "instead_here": [row.kind.op for row in mismatch.instead_a],
-        "instead_there": [row.kind.op for row in mismatch.instead_b],
-        "paired": across.aligned.pairs,
-        "only_here": across.aligned.only_here,
-        "only_there": across.aligned.only_there,
-        "replay": _replayed(across),
-        "message": describe(across),
-    }
-
-
-def _replayed(across: Across) -> AcrossReplayDocument | None:
-    here, there = across.here, across.there
-    if here is None or there is None:
-        return None
-    return {
-        "script": None if here.script is None else str(here.script),
-        "calls": sum(one.calls for one in there.conditions),
-        "here_gives_recorded": here.gives_recorded,
-        "there_gives_recorded": there.gives_recorded,
-        "failure": here.failure or there.failure,
-    }

@@ -6,17 +6,17 @@ from samebits.comparison.runs import Diff, RunComparison
 from samebits.comparison.streams import TRAINED
 from samebits.report.origins import describe_op
 from samebits.report.places import agreed, compared_streams, counted, distance_words, path_of, where, which
-from samebits.report.rows import laid_out
+from samebits.report.rows import Told
 
 
-def diff_text(diff: Diff) -> str:
+def diff_told(diff: Diff) -> Told:
     """The answer of `samebits diff`."""
     found = diff.comparison
     remarks = [*(("note", note) for note in diff_notes(diff)), *(("not seen", what) for what in found.not_seen)]
     place, op = found.divergence, found.op
     agree = f"{counted(found.steps, 'step')} {'agrees' if found.steps == 1 else 'agree'} in"
     if found.same:
-        return laid_out(f"same bits: {agree} {compared_streams(found)}", remarks)
+        return Told(f"same bits: {agree} {compared_streams(found)}", remarks)
     rows = [] if op is None else [("op", describe_op(op))]
     if place is not None:
         first = where(place) if found.is_op_first else ""
@@ -36,8 +36,8 @@ def diff_text(diff: Diff) -> str:
         difference = f"the runs diverge {where(place)}"
     trained = f"{agree} {agreed([one for one in found.streams if one in TRAINED])}"
     if diff.same:
-        return laid_out(f"same bits in what was trained: {trained}", [("besides", difference), *rows])
-    return laid_out(f"different bits: {difference}", [*([("trained", trained)] if found.same_training else []), *rows])
+        return Told(f"same bits in what was trained: {trained}", [("besides", difference), *rows])
+    return Told(f"different bits: {difference}", [*([("trained", trained)] if found.same_training else []), *rows])
 
 
 def diff_notes(found: Diff) -> list[str]:

@@ -10,8 +10,8 @@ from pathlib import Path
 from string import ascii_lowercase
 
 from samebits.base.errors import RecordingError
+from samebits.checking.verdict import RunRecord
 from samebits.comparison.locate import agreeing
-from samebits.report.documents.shared import RunDocument
 from samebits.report.places import counted
 from samebits.report.rows import WIDTH
 from samebits.runfolder.folder import RunFolder
@@ -31,47 +31,45 @@ class Experiment:
     """
 
     factors: Sequence[str] = ()
-    runs: Sequence[RunDocument] = ()
+    runs: Sequence[RunRecord] = ()
     bits: Mapping[int, str] = field(default_factory=dict)
     losses: Mapping[int, Sequence[tuple[int, float]]] = field(default_factory=dict)
 
-    def modes(self, run: RunDocument) -> list[str]:
+    def modes(self, run: RunRecord) -> list[str]:
         """How each factor was treated in a run: `pinned`, `varied`, or, left alone, empty."""
-        return [
-            "pinned" if name in run["pinned"] else "varied" if name in run["varied"] else "" for name in self.factors
-        ]
+        return ["pinned" if name in run.pinned else "varied" if name in run.varied else "" for name in self.factors]
 
     def kind(self, number: int) -> str:
         """The colour of a run: one of six by its bits; empty where it took no step."""
         return str(sum(map(ord, self.bits[number]), -ord("a")) % 6) if number in self.bits else ""
 
 
-def experiment_in(home: Path, runs: Sequence[RunDocument]) -> Experiment:
+def experiment_in(home: Path, runs: Sequence[RunRecord]) -> Experiment:
     """What the runs in a folder, which may have been moved, have shown."""
     recorded: dict[int, list[Recording]] = {}
     for run in runs:
-        folder = RunFolder(own(home / Path(run["folder"]).name, home))
+        folder = RunFolder(own(home / run.folder.name, home))
         with suppress(RecordingError):  # what is damaged is shown without its bits
-            recorded[run["id"]] = folder.recordings()
-    most = max((run["steps"] for run in runs), default=0)
-    whole = [run["id"] for run in runs if run["steps"] == most and run["exit_code"] == 0 and not run["stopped"]]
+            recorded[run.id] = folder.recordings()
+    most = max((run.steps for run in runs), default=0)
+    whole = [run.id for run in runs if run.steps == most and run.exit_code == 0 and not run.stopped]
     losses = {number: [*_losses(recorded[number][0])] for number in whole if recorded.get(number)}
     return Experiment(_factors(runs), runs, _letters(runs, agreeing(recorded)), losses)
 
 
-def _factors(runs: Sequence[RunDocument]) -> list[str]:
-    return [*dict.fromkeys(name for run in runs for name in (*run["pinned"], *run["varied"]))]
+def _factors(runs: Sequence[RunRecord]) -> list[str]:
+    return [*dict.fromkeys(name for run in runs for name in (*run.pinned, *run.varied))]
 
 
-def _letters(runs: Sequence[RunDocument], agree: Mapping[int, Sequence[int]]) -> dict[int, str]:
+def _letters(runs: Sequence[RunRecord], agree: Mapping[int, Sequence[int]]) -> dict[int, str]:
     """The longest run of each kind stands for it: short ones may agree with two that differ later."""
     found: dict[int, str] = {}
-    for run in sorted(runs, key=lambda run: -run["steps"]):
-        number, kinds = run["id"], len({*found.values()})
-        if run["steps"]:
+    for run in sorted(runs, key=lambda run: -run.steps):
+        number, kinds = run.id, len({*found.values()})
+        if run.steps:
             new = ascii_lowercase[kinds % 26] * (1 + kinds // 26)
             found[number] = next((found[other] for other in found if other in agree.get(number, ())), new)
-    return _in_order(found, [run["id"] for run in runs])
+    return _in_order(found, [run.id for run in runs])
 
 
 def _in_order(letters: Mapping[int, str], numbers: Sequence[int]) -> dict[int, str]:
@@ -101,7 +99,7 @@ def experiment_text(found: Experiment) -> str:
     names = ["run", *found.factors, "bits"]
     column = max(map(len, names)) + 2
     cells = [
-        [str(run["id"]), *(mode[:1] or "." for mode in found.modes(run)), found.bits.get(run["id"], "-")]
+        [str(run.id), *(mode[:1] or "." for mode in found.modes(run)), found.bits.get(run.id, "-")]
         for run in found.runs
     ]
     wide = max((len(cell) for run in cells for cell in run), default=1) + 1
@@ -117,7 +115,7 @@ def experiment_text(found: Experiment) -> str:
             ),
         ]
     roles = (
-        f"    run {run['id']:<3} {counted(run['steps'], 'step'):>11} {run['wall_seconds']:>8.1f} s  {run['role']}"
+        f"    run {run.id:<3} {counted(run.steps, 'step'):>11} {run.wall_seconds:>8.1f} s  {run.role}"
         for run in found.runs
     )
     return "\n".join([*lines, "", *roles])

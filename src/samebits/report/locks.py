@@ -1,25 +1,14 @@
-"""What `samebits lock` and `samebits verify` found, for people and for programs."""
+"""What `samebits lock` and `samebits verify` found, for people."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from dataclasses import asdict
 
 from samebits.checking.verdict import CheckVerdict
 from samebits.locking.code import CodeChange
 from samebits.locking.entries import Locked
 from samebits.locking.verdict import EntriesVerified, EntryLocked, EnvironmentDifference, LockDivergence, Verified
-from samebits.report.documents.locks import (
-    LockDivergenceDocument,
-    LockDocument,
-    VerifiedDocument,
-    VerifyDocument,
-)
-from samebits.report.encoding import encoded, otherwise
-from samebits.report.json import check_json
 from samebits.report.places import agreed, counted, path_of, stream_words
-from samebits.report.rows import laid_out, not_seen
-from samebits.report.text import check_text
+from samebits.report.rows import Told, not_seen
+from samebits.report.text import check_told
 from samebits.runfolder.environment import Environment
 
 _REPEATS = {
@@ -33,21 +22,19 @@ _STEADY = {
 }
 
 
-def verify_text(found: EntriesVerified) -> str:
+def verify_told(found: EntriesVerified) -> Told:
     """The answer of `samebits verify`."""
-    parts = verify_texts(found)
-    return "\n\n".join(parts if len(parts) == 1 else [verify_headline(found), *parts])
+    parts = [entry_told(one, found) for one in found.entries]
+    return parts[0] if len(parts) == 1 else Told(_all_in_one(found), parts=parts)
 
 
-def verify_texts(found: EntriesVerified) -> list[str]:
-    """What is said of each entry."""
-    return [laid_out(headline_of(one, found), _rows(one)) for one in found.entries]
+def entry_told(one: Verified, found: EntriesVerified) -> Told:
+    """What is said of one entry."""
+    return Told(headline_of(one, found), _rows(one))
 
 
-def verify_headline(found: EntriesVerified) -> str:
-    """All entries in one sentence."""
-    if len(found.entries) == 1:
-        return headline_of(found.entries[0], found)
+def _all_in_one(found: EntriesVerified) -> str:
+    """Several entries in one sentence."""
     count = len(found.entries)
     own = [one.name for one in found.entries if one.kind == found.kind]
     words = {
@@ -212,10 +199,10 @@ def next_commands(one: Verified) -> list[str]:
     return []
 
 
-def lock_text(found: EntryLocked) -> str:
+def lock_told(found: EntryLocked) -> Told:
     """The answer of `samebits lock`."""
     if found.locked is None and found.check is not None and found.error is None:
-        return "\n\n".join([lock_headline(found), check_text(found.check), *_once_pinned(found, found.check)])
+        return Told(_headline(found), parts=[check_told(found.check), *_once_pinned(found, found.check)])
     rows: list[tuple[str, str]] = []
     if found.environment.torch:
         rows.append(("here", environment_line(found.environment)))
@@ -227,18 +214,18 @@ def lock_text(found: EntryLocked) -> str:
         rows.append(("before", f"it was otherwise: this run diverges from that {divergence_line(found.changed)}"))
     rows += [("note", note) for note in found.notes]
     rows += not_seen(found.not_observed)
-    return laid_out(lock_headline(found), rows)
+    return Told(_headline(found), rows)
 
 
-def _once_pinned(found: EntryLocked, check: CheckVerdict) -> list[str]:
+def _once_pinned(found: EntryLocked, check: CheckVerdict) -> list[Told]:
     """How to lock all the same what repeats with pins."""
     if check.remedy is None or not check.remedy.verified:
         return []
     pins = " ".join(f"--pin {name}" for name in check.remedy.pins)
-    return [f"With these pins it can be locked: samebits lock {pins} {found.command}"]
+    return [Told(f"With these pins it can be locked: samebits lock {pins} {found.command}")]
 
 
-def lock_headline(found: EntryLocked) -> str:
+def _headline(found: EntryLocked) -> str:
     """What was done, in one sentence."""
     if found.error is not None:
         return f"not locked: {found.error.message.splitlines()[0]}"
@@ -249,59 +236,3 @@ def lock_headline(found: EntryLocked) -> str:
 
 def _locked_steps(found: EntryLocked) -> int:
     return 0 if found.locked is None else found.locked.steps
-
-
-# ---- JSON ------------------------------------------------------------------------------------------------------------
-
-
-def verify_json(found: EntriesVerified) -> VerifyDocument:
-    """`samebits.verify/1`."""
-    entries = [encoded(VerifiedDocument, one, headline=headline_of(one, found)) for one in found.entries]
-    return encoded(
-        VerifyDocument,
-        found,
-        schema="samebits.verify/1",
-        verdict=found.kind,
-        headline=verify_headline(found),
-        entries=entries,
-        error=found.entries[0].error if len(entries) == 1 else None,
-    )
-
-
-@otherwise(VerifiedDocument)
-def _verified(one: Verified) -> Mapping[str, object]:
-    return {
-        "verdict": one.kind,
-        **_environment(one.environment),
-        "held_against": one.home,
-        "steady": one.is_steady,
-        "commit": "" if one.locked is None else one.locked.commit,
-    }
-
-
-@otherwise(LockDivergenceDocument)
-def _divergence(place: LockDivergence) -> Mapping[str, object]:
-    losses = None if place.losses is None else (list(place.losses[0]), list(place.losses[1]))
-    return {"exact": place.is_exact, "losses": losses, "message": divergence_line(place)}
-
-
-def _environment(environment: Environment) -> Mapping[str, object]:
-    fields = {name: value for name, value in asdict(environment).items() if value}
-    return {"environment": fields, "environment_name": environment.name if environment.torch else ""}
-
-
-def lock_json(found: EntryLocked) -> LockDocument:
-    """`samebits.lock/1`."""
-    locked = found.locked
-    return encoded(
-        LockDocument,
-        found,
-        schema="samebits.lock/1",
-        verdict=found.kind,
-        headline=lock_headline(found),
-        **_environment(found.environment),
-        repeats=None if locked is None else locked.repeats,
-        steps=_locked_steps(found),
-        streams=() if locked is None else locked.streams,
-        check=None if found.check is None else check_json(found.check),
-    )

@@ -6,7 +6,7 @@ from samebits.base.sites import Site
 from samebits.checking.verdict import Origin, OriginOnRank
 from samebits.comparison.ops import OpDivergence
 from samebits.replay.runner import Replay
-from samebits.report.places import counted, path_of, place_of
+from samebits.report.places import counted, path_of
 from samebits.report.rows import Rows
 from samebits.runfolder.ops import OpKind
 
@@ -15,19 +15,14 @@ def origin_rows(origin: Origin) -> Rows:
     """The operation, its module, its line, and what replaying it showed."""
     first = origin.first
     place = first.place
-    rows: Rows = [("op", f"{_called(place)}      {describe_finding(origin)}")]
+    rows: Rows = [("op", f"{called(place.row.kind)}      {describe_finding(origin)}")]
     if place.reordered:
         rows.append(("", "Python put them together in another order: from a set, a dictionary, or a listing"))
     elif place.names and place.finding in ("input", "argument"):
         rows.append(("", _arrived(first)))
-    kind = place.row.kind
     if place.finding == "control flow":
         rows += [("", f"{row.kind.op}{_at(row.kind)}") for row in place.extra[1:4]]
-    if kind.module:
-        rows.append(("module", kind.module))
-    site = site_of(kind)
-    if site is not None:
-        rows.append(("source", f"{place_of(site)}  {site.source}".rstrip()))
+    rows += place_rows(place.row.kind)
     if origin.replay is not None:
         rows += replay_rows(origin.replay)
     if origin.pairs > 1:
@@ -36,11 +31,18 @@ def origin_rows(origin: Origin) -> Rows:
     return rows
 
 
+def place_rows(kind: OpKind) -> Rows:
+    """Where operations of a kind are done: in which module, on which line."""
+    rows: Rows = [("module", kind.module)] if kind.module else []
+    site = site_of(kind)
+    return rows if site is None else [*rows, ("source", f"{site.place}  {site.source}".rstrip())]
+
+
 def other_origin(origin: Origin) -> str:
     """One line for an operation at which the runs diverge, too, once the first one is out of the way."""
     place = origin.first.place
     module = f" in {place.row.kind.module}" if place.row.kind.module else ""
-    return f"{origin_place(origin)}: {_called(place)}{module}{_at(place.row.kind)}, {describe_finding(origin)}"
+    return f"{origin_place(origin)}: {called(place.row.kind)}{module}{_at(place.row.kind)}, {describe_finding(origin)}"
 
 
 def describe_op(place: OpDivergence) -> str:
@@ -52,9 +54,7 @@ def describe_op(place: OpDivergence) -> str:
         names = f", the same tensors in another order ({', '.join(place.reordered)})"
     site = site_of(kind)
     source = "" if site is None else f"  {site.source}"
-    return (
-        f"at step {place.step}, op {place.index}: {place.finding}: {_called(place)}{module}{names}{_at(kind)}{source}"
-    )
+    return f"at step {place.step}, op {place.index}: {place.finding}: {called(kind)}{module}{names}{_at(kind)}{source}"
 
 
 def origin_place(origin: Origin) -> str:
@@ -69,8 +69,8 @@ def site_of(kind: OpKind) -> Site | None:
     return Site(kind.path, kind.line, kind.function, kind.source) if kind.path else None
 
 
-def _called(place: OpDivergence) -> str:
-    kind = place.row.kind
+def called(kind: OpKind) -> str:
+    """`aten::mm (backward of linear)`."""
     if not kind.backward_of:
         return kind.op if kind.pass_ in ("forward", "none") else f"{kind.op} ({kind.pass_})"
     return f"{kind.op} ({kind.backward_of if ' ' in kind.backward_of else f'backward of {kind.backward_of}'})"
@@ -130,14 +130,14 @@ def _flow(place: OpDivergence) -> str:
 
 def _at(kind: OpKind) -> str:
     site = site_of(kind)
-    return "" if site is None else f" at {place_of(site)}"
+    return "" if site is None else f" at {site.place}"
 
 
 def _arrived(first: OriginOnRank) -> str:
     producer = first.producer
     if producer is None:
         return "no recorded operation made it: it comes from NumPy, a file, a kernel of its own, or another process"
-    where = f" at {place_of(Site(producer.path, producer.line))}" if producer.path else ""
+    where = f" at {Site(producer.path, producer.line).place}" if producer.path else ""
     if first.is_received:
         return f"received from another rank by {producer.op}{where}"
     if first.is_uninitialized:
@@ -147,7 +147,7 @@ def _arrived(first: OriginOnRank) -> str:
 
 def _other_rank(other: OriginOnRank) -> str:
     place = other.place
-    what = "received" if other.is_received else f"diverges by itself, {_called(place)}"
+    what = "received" if other.is_received else f"diverges by itself, {called(place.row.kind)}"
     return f"{place.rank}: at step {place.step}, op {place.index}, {what}"
 
 

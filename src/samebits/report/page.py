@@ -7,12 +7,14 @@ a dark window.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 from samebits.base.version import __version__
+from samebits.checking.verdict import CheckVerdict, DivergentRuns, Origin
+from samebits.pricing.prices import Costs, Price
 from samebits.report.experiment import Experiment
-from samebits.report.rows import CODE, Told, told_in
+from samebits.report.rows import CODE, Told
 from samebits.runfolder.folder import Manifest, RunFolder
 
 # What a template draws: plain data by name.
@@ -23,31 +25,30 @@ TITLES = {"check": "check", "cost": "what pins cost", "resume": "resume", "again
 
 
 def answer_page(
-    document: Mapping[str, Any], manifest: Manifest, experiment: Experiment | None = None, sources: bool = True
+    kind: str, answer: Any, told: Told, manifest: Manifest, experiment: Experiment | None = None, sources: bool = True
 ) -> str:
     """The page of an answer.
 
     Args:
-        document: `samebits.check/1` or another, as it was kept beside its runs.
+        kind: of answer.
+        answer: its record.
+        told: what people read of it.
         manifest: of one of the runs, for the environment.
         experiment: of a check.
         sources: show lines of the user's code.
     """
-    kind = document["schema"].partition("/")[0].removeprefix("samebits.")
-    verdict = document.get("verdict") or ("same" if document.get("recommended") else "undecided")
     found = experiment or Experiment()
+    is_check, is_cost = isinstance(answer, CheckVerdict), isinstance(answer, Costs)
     return _rendered(
         kind,
-        document,
-        told_in(document),
+        answer,
+        told,
         manifest,
         sources,
-        state=verdict if verdict in ("same", "different") else "undecided",
-        experiment=_experiment(
-            found, (document.get("origin") or document.get("first_divergence") or {}).get("runs", ())
-        ),
+        state=("same" if answer.recommended else "undecided") if is_cost else answer.kind,
+        experiment=_experiment(found, answer.origin or answer.divergent) if is_check else None,
         chart=_chart(found),
-        bars=_bars([price for price in (document.get("nothing_pinned"), *document.get("prices", ())) if price]),
+        bars=_bars(answer.prices) if is_cost else None,
     )
 
 
@@ -66,13 +67,13 @@ def run_page(folder: RunFolder, sources: bool = True) -> str:
         table.append((name, "" if mode == "natural" else mode, str(one.get("value", ""))))
     steps = max((one.steps for one in recordings), default=0)
     headline = f"one run of {steps} steps, {manifest.get('status', 'unfinished')}"
-    document = {"command": " ".join(manifest.get("typed", [])), "error": None}
-    return _rendered("run", document, Told(headline, rows, table), manifest, sources, "undecided")
+    answer = {"command": " ".join(manifest.get("typed", [])), "error": None}
+    return _rendered("run", answer, Told(headline, rows, table), manifest, sources, "undecided")
 
 
 def _rendered(
     kind: str,
-    document: Mapping[str, Any],
+    answer: object,
     told: Told,
     manifest: Manifest,
     sources: bool,
@@ -90,9 +91,7 @@ def _rendered(
         title=f"samebits: {TITLES.get(kind, kind)}",
         state=state,
         told=told,
-        command=document["command"],
-        error=document["error"],
-        document=document,
+        answer=answer,
         entries=_entries(told, sources),
         experiment=experiment,
         chart=chart,
@@ -127,17 +126,17 @@ def _entries(told: Told, sources: bool) -> list[View]:
     return found
 
 
-def _experiment(found: Experiment, pair: Sequence[int]) -> View | None:
+def _experiment(found: Experiment, pair: Origin | DivergentRuns | None) -> View | None:
     """Runs down, factors across; those that diverge are marked."""
     if not found.runs:
         return None
     runs = [
         {
-            **run,
+            **vars(run),
             "modes": [*zip(found.factors, found.modes(run), strict=True)],
-            "bits": found.bits.get(run["id"], ""),
-            "kind": found.kind(run["id"]),
-            "is_shown": run["id"] in pair,
+            "bits": found.bits.get(run.id, ""),
+            "kind": found.kind(run.id),
+            "is_shown": pair is not None and run.id in (pair.a, pair.b),
         }
         for run in found.runs
     ]
@@ -177,21 +176,27 @@ def _chart(found: Experiment) -> View | None:
     return {"lines": lines, "ticks": ticks, "last_step": last, "words": f"losses of whole runs: {words}", **size}
 
 
-def _bars(prices: Sequence[Mapping[str, Any]]) -> View | None:
+def _bars(prices: Sequence[Price]) -> View | None:
     """A bar for each set of pins that has a price, with its interval."""
-    priced = [(price["label"], price["ratio"]) for price in prices if price["ratio"] is not None]
+    priced = [(price.candidate.label, price.ratio) for price in prices if price.ratio is not None]
     if not priced:
         return None
-    top = max(1.1, *(min(ratio["high"], 3 * ratio["middle"]) for _, ratio in priced))
+    top = max(1.1, *(min(ratio.high, 3 * ratio.middle) for _, ratio in priced))
 
     def across(ratio: float) -> float:
         return float(round(BAR_LEFT + BAR_SPAN * min(ratio, top) / top, 1))
 
     rows = [
-        {"label": label, "y": number * BAR_ROW, **{name: across(ratio[name]) for name in ("low", "middle", "high")}}
+        {
+            "label": label,
+            "y": number * BAR_ROW,
+            "low": across(ratio.low),
+            "middle": across(ratio.middle),
+            "high": across(ratio.high),
+        }
         for number, (label, ratio) in enumerate(priced)
     ]
-    words = "; ".join(f"{label} {ratio['middle']:.3f}" for label, ratio in priced)
+    words = "; ".join(f"{label} {ratio.middle:.3f}" for label, ratio in priced)
     size = {"left": BAR_LEFT, "width": BAR_LEFT + BAR_SPAN + 10, "height": len(rows) * BAR_ROW + 20}
     return {"rows": rows, "one": across(1.0), "words": words, **size}
 

@@ -1,13 +1,15 @@
-"""How places are written: files relative to where the user stands, streams as a user would say them."""
+"""How places and runs are written: files relative to where the user stands, streams as a user would say them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from samebits.base.sites import Site, shown_path
+from samebits.base.sites import shown_path
+from samebits.checking.verdict import RunRecord
 from samebits.comparison.locate import Divergence
 from samebits.comparison.runs import RunComparison
 from samebits.comparison.values import Distance
+from samebits.report.rows import Rows
 
 _STREAMS = {
     "init": "the initial state",
@@ -41,11 +43,6 @@ _ALL = {
 def path_of(path: str) -> str:
     """Relative to the current folder when the file lies in it, else absolute; never shortened."""
     return shown_path(path)
-
-
-def place_of(site: Site) -> str:
-    """`train.py:31`."""
-    return site.place
 
 
 def where(divergence: Divergence) -> str:
@@ -105,19 +102,14 @@ def detail_of(divergence: Divergence) -> str:
     return "the same names come in another order" if divergence.is_reordered else divergence.ending
 
 
-def apart(elements: int, total: int, max_ulp: int | None, max_relative: float | None) -> str:
-    """`3 of 64 elements differ, by at most 1 ULP, relative 1e-07`: the same in a terminal and on a page."""
-    parts = [f"{elements} of {total} elements differ"]
-    if max_ulp is not None:
-        parts.append(f"by at most {max_ulp} ULP")
-    if max_relative is not None:
-        parts.append(f"relative {max_relative:.2g}")
-    return ", ".join(parts)
-
-
 def distance_words(distance: Distance) -> str:
-    """How far two tensors lie apart."""
-    return apart(distance.elements, distance.total, distance.max_ulp, distance.max_relative)
+    """`3 of 64 elements differ, by at most 1 ULP, relative 1e-07`: how far two tensors lie apart."""
+    parts = [f"{distance.elements} of {distance.total} elements differ"]
+    if distance.max_ulp is not None:
+        parts.append(f"by at most {distance.max_ulp} ULP")
+    if distance.max_relative is not None:
+        parts.append(f"relative {distance.max_relative:.2g}")
+    return ", ".join(parts)
 
 
 def agreed(streams: Sequence[str]) -> str:
@@ -134,3 +126,12 @@ def compared_streams(found: RunComparison) -> str:
 def counted(number: int, noun: str) -> str:
     """`1 step`, `2 steps`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def ran(runs: Sequence[RunRecord]) -> Rows:
+    """What runs were for, how many steps they took, and what all of them have cost."""
+    if not runs:
+        return []
+    roles = ", ".join(f"{run.id} {run.role} ({counted(run.steps, 'step')})" for run in runs)
+    seconds = sum(run.wall_seconds for run in runs)
+    return [("runs", roles), ("took", f"{counted(len(runs), 'run')}, {seconds:.0f} s")]

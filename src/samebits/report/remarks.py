@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from samebits.base.errors import SamebitsError
 from samebits.base.sites import Site, shown_path
@@ -14,9 +14,9 @@ from samebits.checking.verdict import Cause, CheckVerdict
 from samebits.factors.catalog import find
 from samebits.locking.verdict import EntriesVerified, Verified
 from samebits.report.causes import cause_line, evidence
-from samebits.report.locks import change_line, divergence_line, headline_of, next_commands
+from samebits.report.locks import change_line, divergence_line, entry_told, headline_of, next_commands
 from samebits.report.origins import describe_finding, site_of
-from samebits.report.text import check_text
+from samebits.report.text import check_told
 
 Level = Literal["error", "warning", "note"]
 Outcome = Literal["passed", "failed", "skipped", "broken"]
@@ -79,7 +79,7 @@ def check_remarks(verdict: CheckVerdict) -> list[Remark]:
         return [replace(one, level="note") for one in found]
     if found:
         return found
-    headline = check_text(verdict).splitlines()[0] if verdict.error is None else verdict.error.message
+    headline = check_told(verdict).headline if verdict.error is None else verdict.error.message
     about = "runs of one command that give other bits"
     level: Level = "error" if verdict.kind == "different" else "warning"
     site = None if verdict.origin is None else site_of(verdict.origin.first.place.row.kind)
@@ -100,13 +100,13 @@ def _cause(cause: Cause) -> Remark:
     return Remark(cause.factor, own.summary, level, message, *_place(cause.site), others, source)
 
 
-def check_case(verdict: CheckVerdict) -> Case:
+def check_cases(verdict: CheckVerdict) -> list[Case]:
     """The check as one case."""
-    text = check_text(verdict)
-    headline = text.splitlines()[0] if verdict.error is None else verdict.error.message.splitlines()[0]
-    return Case(
-        verdict.command, _OUTCOMES[verdict.kind], headline, _with_error(text, verdict.error), verdict.took_seconds
-    )
+    told, error = check_told(verdict), verdict.error
+    headline = told.headline if error is None else error.message.splitlines()[0]
+    return [
+        Case(verdict.command, _OUTCOMES[verdict.kind], headline, _with_error(told.text, error), verdict.took_seconds)
+    ]
 
 
 def verify_remarks(found: EntriesVerified) -> list[Remark]:
@@ -139,11 +139,12 @@ def _script_of(one: Verified) -> str:
     return next((word for word in shlex.split(one.command) if word.endswith(".py") and os.path.isfile(word)), "")
 
 
-def verify_cases(found: EntriesVerified, texts: Sequence[str]) -> list[Case]:
+def verify_cases(found: EntriesVerified) -> list[Case]:
     """A case for each entry, with what is said of it."""
     return [
-        Case(one.name, _OUTCOMES[one.kind], headline_of(one, found), _with_error(text, one.error), one.wall_seconds)
-        for one, text in zip(found.entries, texts, strict=True)
+        Case(one.name, _OUTCOMES[one.kind], told.headline, _with_error(told.text, one.error), one.wall_seconds)
+        for one in found.entries
+        for told in [entry_told(one, found)]
     ]
 
 
@@ -164,3 +165,8 @@ def _place(site: Site) -> tuple[str, int]:
 
 def _with_error(text: str, error: SamebitsError | None) -> str:
     return text if error is None else f"{text}\n\n{error}"
+
+
+# Of each kind of answer that has lines of code.
+REMARKS: dict[str, Callable[[Any], list[Remark]]] = {"check": check_remarks, "verify": verify_remarks}
+CASES: dict[str, Callable[[Any], list[Case]]] = {"check": check_cases, "verify": verify_cases}

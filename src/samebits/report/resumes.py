@@ -1,14 +1,10 @@
-"""What `samebits resume` found, for people and for programs."""
+"""What `samebits resume` found, for people."""
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Mapping
 from pathlib import Path
 
-from samebits.report.documents.resumes import MissingDocument, ResumeDocument, TrialDocument
-from samebits.report.encoding import encoded, otherwise
-from samebits.report.places import counted, place_of, where, which
+from samebits.report.places import counted, ran, where, which
 from samebits.report.rows import Told, code, not_seen
 from samebits.resuming.missing import MOST_TOLD, told
 from samebits.resuming.verdict import Missing, Resumption, State, Trial
@@ -62,23 +58,18 @@ def remedy(state: State) -> str:
     return f"{_REMEDIES[state]}; {_TRAINING} holds all of it" if state in _HELD else _REMEDIES[state]
 
 
-def resume_text(found: Resumption) -> str:
-    """The answer of `samebits resume`."""
-    return resume_told(found).text
-
-
 def resume_told(found: Resumption) -> Told:
     """Where each resumed training diverges, and which state it lacks."""
-    first = found.first
+    first, end = found.first, [*ran(found.runs), *not_seen(found.not_observed)]
     if first is None or (found.kind == "undecided" and not any(trial.compared for trial in found.trials)):
-        return Told("undecided: no resumed step could be compared", _ran(found))
+        return Told(_headline(found), end)
     rows: list[tuple[str, str]] = []
     for trial in found.trials:
         rows += _trial_rows(trial, is_one_of_many=len(found.trials) > 1)
     rows.append(("rests on", _rests_on(found)))
     if found.seed is not None:
         rows.append(("seed", f"{found.seed}, of the steps that were chosen at random"))
-    return Told(_headline(found), [*rows, *_ran(found)])
+    return Told(_headline(found), [*rows, *end])
 
 
 def _headline(found: Resumption) -> str:
@@ -142,9 +133,9 @@ def _trial_rows(trial: Trial, is_one_of_many: bool) -> list[tuple[str, str]]:
     checkpoint = trial.checkpoint
     if checkpoint.saved_at is not None:
         after = "" if trial.saved_step is None else f", when {counted(trial.saved_step, 'step')} were done"
-        rows += [("saved", f"{place_of(checkpoint.saved_at)}{after}"), *code(checkpoint.saved_at.source)]
+        rows += [("saved", f"{checkpoint.saved_at.place}{after}"), *code(checkpoint.saved_at.source)]
     if checkpoint.loaded_at is not None:
-        rows += [("loaded", place_of(checkpoint.loaded_at)), *code(checkpoint.loaded_at.source)]
+        rows += [("loaded", checkpoint.loaded_at.place), *code(checkpoint.loaded_at.source)]
     elif not trial.error:
         rows.append(("loaded", "nothing that was seen"))
     if trial.error is not None:
@@ -168,53 +159,3 @@ def _killed(trial: Trial) -> str:
     done = counted(trial.killed_after + 1, "step")
     after = f"after step {trial.killed_after}, when {done} were done, by SIG{trial.signal}"
     return f"while it saved {Path(trial.torn).name}, {after}" if trial.torn else after
-
-
-def _ran(found: Resumption) -> list[tuple[str, str]]:
-    rows = []
-    if found.runs:
-        roles = ", ".join(f"{run.id} {run.role} ({counted(run.steps, 'step')})" for run in found.runs)
-        seconds = sum(run.wall_seconds for run in found.runs)
-        rows += [("runs", roles), ("took", f"{counted(len(found.runs), 'run')}, {seconds:.0f} s")]
-    return [*rows, *not_seen(found.not_observed)]
-
-
-# ---- JSON ------------------------------------------------------------------------------------------------------------
-
-
-def resume_json(found: Resumption) -> ResumeDocument:
-    """`samebits.resume/1`."""
-    first = found.first
-    return encoded(
-        ResumeDocument,
-        found,
-        schema="samebits.resume/1",
-        verdict=found.kind,
-        headline=_headline(found),
-        resumed_with=found.again,
-        folder=found.home,
-        saved_step=None if first is None else first.saved_step,
-        resumed_step=None if first is None else first.resumed_step,
-        first_divergence=None if first is None else first.divergence,
-        missing=[] if first is None else first.missing,
-        saved_at=None if first is None else first.checkpoint.saved_at,
-        loaded_at=None if first is None else first.checkpoint.loaded_at,
-        rests_on=_rests_on(found) if found.trials else "",
-        interrupted=None if found.signal is None else signal.Signals(found.signal).name,
-        error=found.trouble,
-    )
-
-
-@otherwise(TrialDocument)
-def _trial(trial: Trial) -> Mapping[str, object]:
-    return {
-        "signal": f"SIG{trial.signal}",
-        "steps_compared": trial.compared,
-        "first_divergence": trial.divergence,
-        "checkpoint": trial.checkpoint.path,
-    }
-
-
-@otherwise(MissingDocument)
-def _missing(missing: Missing) -> Mapping[str, object]:
-    return {"remedy": remedy(missing.state)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -36,16 +36,26 @@ class Told:
         rows: label and text; one without a label goes on with what stands above it, and one whose text is indented is
             a line of the user's code.
         table: between the two, the first row being its head; it stands a little further left than what has labels.
+        parts: answers that this one consists of, after all that.
+        column: how wide labels are.
     """
 
     headline: str
     rows: Sequence[tuple[str, str]] = ()
     table: Sequence[Sequence[str]] = ()
+    parts: Sequence[Told] = ()
+    column: int = LABEL
 
     @property
     def text(self) -> str:
         """All of it."""
-        return laid_out("\n".join([self.headline, *table(self.table)]), self.rows)
+        own = laid_out("\n".join([self.headline, *table(self.table)]), self.rows, self.column)
+        return "\n\n".join([own, *(part.text for part in self.parts)])
+
+    @property
+    def all_rows(self) -> Rows:
+        """Its rows and those of its parts, each below its headline."""
+        return [*self.rows, *(row for part in self.parts for row in [("", part.headline), *part.all_rows])]
 
     @property
     def brief(self) -> str:
@@ -59,16 +69,6 @@ class Told:
                     kept.add(at)
                     room -= len(rows)
         return laid_out(self.headline, [row for at in sorted(kept) for row in groups[at][1]])
-
-    def as_data(self) -> dict[str, object]:
-        return {"rows": [[*row] for row in self.rows], "table": [[*row] for row in self.table]}
-
-
-def told_in(document: Mapping[str, object]) -> Told:
-    """The answer for people that is kept with a document; its first line alone where none is."""
-    told = cast("Mapping[str, Sequence[tuple[str, str]]]", document.get("told") or {})
-    rows = [(label, text) for label, text in told.get("rows", ())]
-    return Told(str(document["headline"]), rows, told.get("table", ()))
 
 
 def _groups(rows: Iterable[tuple[str, str]]) -> Iterator[tuple[int, Rows]]:
@@ -85,9 +85,9 @@ def _groups(rows: Iterable[tuple[str, str]]) -> Iterator[tuple[int, Rows]]:
     yield level, group
 
 
-def laid_out(headline: str, rows: Iterable[tuple[str, str]]) -> str:
+def laid_out(headline: str, rows: Iterable[tuple[str, str]], column: int = LABEL) -> str:
     """The whole answer; a row without a label goes on with what stands above it."""
-    body = [f"  {label:<{LABEL}}{text}" for label, text in rows]
+    body = [f"  {label:<{column}}{text}" for label, text in rows]
     return "\n".join([headline, *(line.rstrip() for line in body)])
 
 

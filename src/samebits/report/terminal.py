@@ -14,14 +14,12 @@ from samebits.report.rows import CODE, INDENT
 _LABEL = re.compile(r"^  (?P<label>\*|\S.{0,9}?) +(?:(?<=^.{12})|(?<=\*.))\S")
 _COLOURS = {
     "same bits": "bold green",
-    "repeats as it is": "bold green",
     "recommended": "bold green",
     "different bits": "bold red",
     "undecided": "bold yellow",
     "no set of pins": "bold yellow",
 }
 _WORDS = (
-    (r"\(verified: same bits\)", "green"),
     (r"^unknown:", "yellow"),
     (r"\bno difference measured\b|(?<=\d) =(?=  )", "dim"),
     (r"(?<=  )no(?=  )", "red"),

@@ -32,17 +32,12 @@ from samebits.report.causes import (
     witnessed,
 )
 from samebits.report.origins import origin_place, origin_rows, other_origin
-from samebits.report.places import agreed, counted, distance_words, path_of, place_of, unshown, where, which
+from samebits.report.places import agreed, counted, distance_words, path_of, unshown, where, which
 from samebits.report.rows import Rows, Told, code, laid_out, not_seen
 from samebits.runfolder.folder import HOME
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.trees import MOST_BYTES, MOST_FILES
 from samebits.workspace.workspace import volume
-
-
-def check_text(verdict: CheckVerdict) -> str:
-    """The answer of `samebits check`, with all its details."""
-    return check_told(verdict).text
 
 
 def check_told(verdict: CheckVerdict) -> Told:
@@ -180,12 +175,12 @@ def _rows_of(cause: Cause) -> Rows:
     if company(cause):
         rows.append(("", company(cause)))
     else:
-        rows += [row for site in cause.others for row in (("", f"or {place_of(site)}"), *code(site.source))]
+        rows += [row for site in cause.others for row in (("", f"or {site.place}"), *code(site.source))]
     for shown in cause.shown_by:
-        rows += [("", f"{shown.what} at {place_of(shown.site)}"), *code(shown.site.source)]
+        rows += [("", f"{shown.what} at {shown.site.place}"), *code(shown.site.source)]
     if cause.seeded_late is not None:
         late = cause.seeded_late
-        rows += [("seeded", f"too late, at {place_of(late)}{since(cause)}"), *code(late.source)]
+        rows += [("seeded", f"too late, at {late.place}{since(cause)}"), *code(late.source)]
     rows.append(confirmed(cause))
     if cause.distance is not None and cause.distance.is_rounding:
         rows.append(("", distance_words(cause.distance)))
@@ -223,10 +218,11 @@ def remedy_command(verdict: CheckVerdict) -> str:
     return " ".join(["samebits run", *named, verdict.command]) if own else ""
 
 
-def replay_text(call: str, replay: Replay) -> str:
+def replay_told(replay: Replay) -> Told:
     """The answer of `samebits replay`."""
+    call = "it" if replay.operands is None else replay.operands.stem.replace(".", " ")
     if replay.failure:
-        return laid_out(f"undecided: {call} cannot be called again: {replay.failure}", [])
+        return Told(f"undecided: {call} cannot be called again: {replay.failure}")
     calls = sum(condition.calls for condition in replay.conditions)
     rows = [("", f"{c.name:<16} {counted(c.calls, 'call')}, {counted(c.results, 'result')}") for c in replay.conditions]
     if replay.script is not None:
@@ -234,10 +230,8 @@ def replay_text(call: str, replay: Replay) -> str:
     if replay.other_python:
         rows.append(("note", f"called by another Python than the run's, which was {replay.other_python}"))
     if replay.is_confirmed:
-        return laid_out(
-            f"different bits: {calls} calls on the same inputs gave {replay.distinct} different results", rows
-        )
-    return laid_out(f"same bits: {calls} calls on the same inputs gave one result", rows)
+        return Told(f"different bits: {calls} calls on the same inputs gave {replay.distinct} different results", rows)
+    return Told(f"same bits: {calls} calls on the same inputs gave one result", rows)
 
 
 def plan_text(request: CheckRequest, first: Sequence[RunSpec]) -> str:
@@ -287,16 +281,18 @@ def _bounds(request: CheckRequest) -> str:
     return f"at most {request.most_runs()} runs{more}, {at_a_time}, {limit}{steps}"
 
 
-def factors_text(status: Status) -> str:
-    """The answer of `samebits factors`."""
+def factors_told(status: Status) -> Told:
+    """The answer of `samebits factors`: two lines for each factor."""
     held = sum(1 for factor in status if factor.observation.held is True)
-    lines = [f"{held} of {len(status.factors)} factors are pinned in this process; `samebits run` pins those marked *"]
-    column = max(len(factor.name) for factor in status)
+    rows: Rows = []
     for factor in status:
         seen = factor.observation
         state = {True: "pinned", False: "free", None: "-"}[seen.held]
         late = "" if seen.can_pin else f" (too late here: {seen.reason})" if seen.reason else " (too late here)"
-        mark = "*" if find(factor.name).pinned_by_default else " "
-        lines.append(f"  {mark} {factor.name:<{column}}  {state:<6}  {seen.value}{late}")
-        lines.append(f"    {'':<{column}}          {factor.summary}")
-    return "\n".join(lines)
+        mark = "*" if factor.pinned_by_default else " "
+        rows += [(f"{mark} {factor.name}", f"{state:<6}  {seen.value}{late}"), ("", f"{'':<8}{factor.summary}")]
+    return Told(
+        f"{held} of {len(status.factors)} factors are pinned in this process; `samebits run` pins those marked *",
+        rows,
+        column=max(len(label) for label, _ in rows) + 2,
+    )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from samebits.base.errors import SamebitsError, ScriptFailedError
+from samebits.base.records import published
 from samebits.base.sites import Site
 from samebits.checking.verdict import RunRecord, VerdictKind
 from samebits.comparison.locate import Divergence
@@ -128,7 +129,7 @@ class Resumption:
 
     command: str
     again: str
-    home: Path
+    home: Path = field(metadata={"key": "folder"})
     runs: tuple[RunRecord, ...] = ()
     steps: int = 0
     is_whole: bool = False
@@ -139,7 +140,9 @@ class Resumption:
     not_observed: tuple[str, ...] = ()
 
     @property
+    @published("verdict")
     def kind(self) -> VerdictKind:
+        """Whether every resume went on with the same bits."""
         if any(trial.differs for trial in self.trials) or self.failing is not None:
             return "different"
         if self.trouble is not None or not self.trials:
@@ -147,6 +150,7 @@ class Resumption:
         return "same"
 
     @property
+    @published()
     def trouble(self) -> SamebitsError | None:
         """Why it is not all decided."""
         return self.error or next((trial.error for trial in self.trials if trial.error is not None), None)
@@ -159,6 +163,7 @@ class Resumption:
         return next(failed, None) if went_on else None
 
     @property
+    @published()
     def first(self) -> Trial | None:
         """The trial to speak of: the first that differs or fails, or else the first."""
         speaking = (one for one in self.trials if one.differs or one is self.failing)

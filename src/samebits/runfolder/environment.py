@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
+from samebits.base.records import published
+
 
 @dataclass(frozen=True)
 class Environment:
@@ -45,6 +47,7 @@ class Environment:
     system: str = ""
 
     @property
+    @published()
     def name(self) -> str:
         """A short name that says which environment it is; what changes no bits has no part in it."""
         content = "\0".join(f"{name}={getattr(self, name)}" for name in DECISIVE)

@@ -14,11 +14,8 @@ from samebits.checking.experiments import check_in, pool_in
 from samebits.checking.plan import CheckRequest, check_request, first_runs
 from samebits.cli import options
 from samebits.launch.config import read_config
-from samebits.report.answers import kept
-from samebits.report.crossings import against_json, against_told
 from samebits.report.experiment import experiment_in, experiment_text
-from samebits.report.forms import Form
-from samebits.report.json import check_json
+from samebits.report.forms import Form, find_form, name_of
 from samebits.report.progress import progress
 from samebits.report.text import check_told, plan_text, so_far_text
 from samebits.runfolder.folder import new_home
@@ -88,11 +85,10 @@ def command(
         return
     home = new_home(out, config.keep)
     verdict = check_in(home, request, options.say, progress(), lambda known: options.say(so_far_text(known)))
-    document, told = check_json(verdict), check_told(verdict)
-    options.keep_answer(home, kept(document, told))
-    text = form.check(verdict) if form.IS_DATA or verbose else told.brief
+    options.keep_answer(home, "check", verdict)
+    text = form.answer("check", verdict) if form.IS_DATA or verbose else check_told(verdict).brief
     if verbose and verdict.runs and not form.IS_DATA:
-        text += f"\n\n{experiment_text(experiment_in(home, document['runs']))}"
+        text += f"\n\n{experiment_text(experiment_in(home, verdict.runs))}"
     options.end(form, text, verdict.exit_code, verdict.error, is_partial=verdict.signal is not None)
 
 
@@ -103,15 +99,14 @@ def _check_against(
     if dry_run or request.vary or request.all_origins:
         other = "--dry-run" if dry_run else "--vary" if request.vary else "--all"
         raise UsageError(f"--against goes without {other}", "it holds everything still, under both interpreters")
-    if not hasattr(form, "against"):
-        raise UsageError("that --format has no form for the answer of --against", "take text or json")
+    find_form(name_of(form), "against")
     sides = sides_of(request, given)
     home = new_home(out, keep)
     with pool_in(home, request, options.say, progress()) as pool:
         found = run_against(request, sides, pool)
-    options.keep_answer(home, kept(against_json(found), against_told(found)))
+    options.keep_answer(home, "against", found)
     is_partial = found.divergent is not None
-    options.end(form, form.against(found), found.exit_code, found.error, is_partial=is_partial)
+    options.end(form, form.answer("against", found), found.exit_code, found.error, is_partial=is_partial)
 
 
 # Options of ours that hardly any script has.

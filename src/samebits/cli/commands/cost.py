@@ -15,8 +15,6 @@ from samebits.launch.config import read_config
 from samebits.launch.signals import working_in
 from samebits.pricing.experiments import run_cost
 from samebits.pricing.plan import DEFAULT_BUDGET, DEFAULT_WARM_UP, CostRequest
-from samebits.report.answers import kept
-from samebits.report.costs import cost_json, cost_told
 from samebits.report.forms import Form
 from samebits.report.progress import progress_line
 from samebits.runfolder.folder import new_home
@@ -59,5 +57,5 @@ def command(form: Form, command: tuple[str, ...], factors: tuple[str, ...], out:
     home = new_home(out, config.keep)
     with working_in(home), progress_line() as announce:
         costs = run_cost(request, home, announce)
-    options.keep_answer(home, kept(cost_json(costs), cost_told(costs)))
-    options.end(form, form.cost(costs), costs.exit_code, costs.error, is_partial=costs.signal is not None)
+    options.keep_answer(home, "cost", costs)
+    options.end(form, form.answer("cost", costs), costs.exit_code, costs.error, is_partial=costs.signal is not None)

@@ -12,11 +12,8 @@ from samebits.cli import options
 from samebits.launch.config import read_config
 from samebits.locking.making import LockRequest, lock, need_to_write
 from samebits.locking.running import Around
-from samebits.report.answers import kept
 from samebits.report.forms import Form
-from samebits.report.json import check_json
 from samebits.report.progress import progress
-from samebits.report.text import check_told
 from samebits.runfolder.folder import new_home
 
 
@@ -63,5 +60,5 @@ def command(
     home = new_home(out, config.keep)
     found = lock(request, Around(home, options.say, progress))
     if found.check is not None:
-        options.keep_answer(home, kept(check_json(found.check), check_told(found.check)))
-    options.end(form, form.lock(found), found.exit_code, found.error)
+        options.keep_answer(home, "check", found.check)
+    options.end(form, form.answer("lock", found), found.exit_code, found.error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -33,8 +34,8 @@ def command(times: int, form: Form, run: Path) -> None:
     if times < 1:
         raise UsageError(f"--times must be at least 1, got {times}")
     folder, operands = _found(run)
-    found = replay(folder, operands, times)
-    options.end(form, form.replay(operands, found), 2 if found.failure else int(found.is_confirmed))
+    found = replace(replay(folder, operands, times), operands=operands)
+    options.end(form, form.answer("replay", found), 2 if found.failure else int(found.is_confirmed))
 
 
 def _found(run: Path) -> tuple[RunFolder, Path]:

@@ -14,10 +14,8 @@ from samebits.cli import options
 from samebits.factors.pinning import settings_from
 from samebits.launch.command import Command, parse_command
 from samebits.launch.config import read_config
-from samebits.report.answers import kept
 from samebits.report.forms import Form
 from samebits.report.progress import progress
-from samebits.report.resumes import resume_json, resume_told
 from samebits.resuming.experiments import run_resume
 from samebits.resuming.plan import ResumeRequest
 from samebits.runfolder.folder import new_home
@@ -70,9 +68,9 @@ def command(
     home = new_home(out, config.keep)
     with pool_in(home, request.check, options.say, progress()) as pool:
         found = run_resume(request, pool)
-    options.keep_answer(home, kept(resume_json(found), resume_told(found)))
+    options.keep_answer(home, "resume", found)
     is_partial = any(trial.compared for trial in found.trials)
-    options.end(form, form.resume(found), found.exit_code, found.trouble, is_partial)
+    options.end(form, form.answer("resume", found), found.exit_code, found.trouble, is_partial)
 
 
 def _again(words: tuple[str, ...], more: str) -> Command:

@@ -59,4 +59,5 @@ def command(
     home = Path() if recording is not None else new_home(out, config.keep)
     found = verify(request, Around(home, options.say, progress))
     alone = found.entries[0].error if len(found.entries) == 1 else None
-    options.end(form, form.verify(found), 0 if allow_unknown and found.kind == "unknown" else found.exit_code, alone)
+    status = 0 if allow_unknown and found.kind == "unknown" else found.exit_code
+    options.end(form, form.answer("verify", found), status, alone)

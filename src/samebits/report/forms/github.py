@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from samebits.base.errors import SamebitsError
 from samebits.base.printable import printable
-from samebits.checking.verdict import CheckVerdict
-from samebits.locking.verdict import EntriesVerified
-from samebits.report.locks import verify_text
-from samebits.report.remarks import Remark, check_remarks, failure_remark, verify_remarks
-from samebits.report.text import check_text
+from samebits.report.answers import ANSWERS
+from samebits.report.remarks import REMARKS, Remark, failure_remark
 
 IS_DATA = True
 # What GitHub calls the levels.
@@ -21,25 +17,16 @@ _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
 _COMMAND = re.compile(r"(?<!\S)::|##\[")
 
 
-def check(verdict: CheckVerdict) -> str:
-    """An annotation for each cause."""
-    return _annotated(check_remarks(verdict), "samebits check", check_text(verdict))
-
-
-def verify(found: EntriesVerified) -> str:
-    """An annotation for each entry that does not agree."""
-    return _annotated(verify_remarks(found), "samebits verify", verify_text(found))
+def answer(kind: str, record: object) -> str:
+    """An annotation for each cause, or each entry that does not agree; the log shows the answer, too."""
+    shown = _COMMAND.sub(lambda found: " ".join(found[0]), printable(ANSWERS[kind].told(record).text))
+    remarks = REMARKS[kind](record)
+    return "\n".join([*(_annotation(remark, f"samebits {kind}: {remark.rule}") for remark in remarks), shown])
 
 
 def failure(kind: str, error: SamebitsError) -> str:
     """One annotation, without a line."""
     return _annotation(failure_remark(error), f"samebits {kind}")
-
-
-def _annotated(remarks: Iterable[Remark], title: str, text: str) -> str:
-    # The log shows the answer, too.
-    shown = _COMMAND.sub(lambda found: " ".join(found[0]), printable(text))
-    return "\n".join([*(_annotation(remark, f"{title}: {remark.rule}") for remark in remarks), shown])
 
 
 def _annotation(remark: Remark, title: str) -> str:

@@ -8,10 +8,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from samebits.base.errors import SamebitsError
 from samebits.base.printable import printable
-from samebits.checking.verdict import CheckVerdict
-from samebits.locking.verdict import EntriesVerified
-from samebits.report.locks import verify_texts
-from samebits.report.remarks import Case, check_case, verify_cases
+from samebits.report.remarks import CASES, Case
 
 IS_DATA = True
 # XML 1.0 has no way to hold these, not even escaped.
@@ -19,14 +16,9 @@ _UNHEARD_OF = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010fff
 _ELEMENTS = {"failed": "failure", "broken": "error", "skipped": "skipped"}
 
 
-def check(verdict: CheckVerdict) -> str:
-    """One case: the command."""
-    return _suite("samebits check", [check_case(verdict)])
-
-
-def verify(found: EntriesVerified) -> str:
-    """A case for each entry; what is unknown here was skipped."""
-    return _suite("samebits verify", verify_cases(found, verify_texts(found)))
+def answer(kind: str, record: object) -> str:
+    """One case for a check, or one for each entry; what is unknown here was skipped."""
+    return _suite(f"samebits {kind}", CASES[kind](record))
 
 
 def failure(kind: str, error: SamebitsError) -> str:

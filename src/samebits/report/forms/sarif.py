@@ -9,33 +9,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from pathlib import PurePath
+from typing import Any
 from urllib.parse import quote
 
 from samebits.base.errors import SamebitsError
 from samebits.base.version import __version__
-from samebits.checking.verdict import CheckVerdict
-from samebits.locking.verdict import EntriesVerified
-from samebits.report.json import dumped
-from samebits.report.locks import verify_headline
-from samebits.report.remarks import Remark, check_remarks, failure_remark, rules_of, verify_remarks
-from samebits.report.text import check_text
+from samebits.report.answers import ANSWERS, dumped
+from samebits.report.remarks import REMARKS, Remark, failure_remark, rules_of
 
 IS_DATA = True
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _ROOT = "%SRCROOT%"
 
 
-def check(verdict: CheckVerdict) -> str:
-    """A result for each cause with a line."""
-    headline = check_text(verdict).splitlines()[0]
-    properties = {"verdict": verdict.kind, "headline": headline, "command": verdict.command}
-    return _log(check_remarks(verdict), verdict.exit_code, properties)
-
-
-def verify(found: EntriesVerified) -> str:
-    """A result for each entry that does not agree."""
-    properties = {"verdict": found.kind, "headline": verify_headline(found), "lockfile": str(found.lockfile)}
-    return _log(verify_remarks(found), found.exit_code, properties)
+def answer(kind: str, record: Any) -> str:
+    """A result for each cause, or each entry that does not agree, that has a line."""
+    of = {name: str(getattr(record, name)) for name in ("command", "lockfile") if hasattr(record, name)}
+    properties = {"verdict": record.kind, "headline": ANSWERS[kind].told(record).headline, **of}
+    return _log(REMARKS[kind](record), record.exit_code, properties)
 
 
 def failure(kind: str, error: SamebitsError) -> str:
