@@ -228,10 +228,12 @@ def race(folder: Path) -> str:
     if DEVICE != "cuda":
         return f"{found['verdict']} on the CPU"
     assert [cause["factor"] for cause in found["causes"]] == ["torch-algorithms"], found["causes"]
-    assert found["origin"]["location"]["source"].endswith("# adds by atomics")
-    assert found["origin"]["replay"]["racy"]
+    origin = found["origins"][0]
+    kind = origin["first"]["place"]["row"]["kind"]
+    assert kind["source"].endswith("# adds by atomics")
+    assert origin["replay"]["is_racy"]
     assert found["remedy"]["verified"]
-    return f"{found['origin']['op']} in {len(found['runs'])} runs"
+    return f"{kind['op']} in {len(found['runs'])} runs"
 
 
 RANKS = """

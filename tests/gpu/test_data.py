@@ -79,11 +79,11 @@ def test_prices_on_the_device(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "samebits", "cost", "--format", "json", "--budget", "200", "train.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=400, check=False)
     found = json.loads(done.stdout)
-    prices = {price["label"]: price for price in found["prices"]}
+    prices = {price["candidate"]["label"]: price for price in found["prices"]}
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert {"cudnn-autotune", "cudnn-autotune, the other way", "cublas-workspace"} <= set(prices)
-    assert not {"cudnn-autotune", "cublas-workspace"} & {entry["factor"] for entry in found["not_applicable"]}
-    assert found["distinct_input_shapes"] == 3  # the call that makes LazyLinear's weight is the third
+    assert not {"cudnn-autotune", "cublas-workspace"} & {name for name, _ in found["impossible"]}
+    assert found["shapes"] == 3  # the call that makes LazyLinear's weight is the third
     assert all(price["ratio"]["pairs"] >= 5 for price in prices.values() if not price["failure"])
     assert prices["default set"]["repeats"]

@@ -112,9 +112,11 @@ def test_atomics_are_located_and_confirmed(name: str, tmp_path: Path) -> None:
     found = json.loads(subprocess.run(words, cwd=tmp_path, capture_output=True, text=True).stdout)
 
     assert [cause["factor"] for cause in found["causes"]] == ["torch-algorithms"]
-    assert found["origin"]["location"]["source"].endswith("# adds by atomics")
-    assert name in found["origin"]["op"]
-    assert found["origin"]["replay"]["racy"]
+    origin = found["origins"][0]
+    kind = origin["first"]["place"]["row"]["kind"]
+    assert kind["source"].endswith("# adds by atomics")
+    assert name in kind["op"]
+    assert origin["replay"]["is_racy"]
     assert found["remedy"]["verified"]
 
 
