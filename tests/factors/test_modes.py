@@ -11,7 +11,7 @@ import torch
 
 import samebits
 from samebits.base.errors import UsageError
-from tests.factors.contexts import treated
+from tests.factors.contexts import treated, watched
 
 pytestmark = pytest.mark.filterwarnings("ignore::samebits.TooLateWarning")
 
@@ -85,14 +85,18 @@ def test_warn_lets_it_pass_and_is_never_called_deterministic() -> None:
 
 
 @pytest.mark.parametrize("change", ["off", "warn"])
-def test_a_program_that_takes_the_flag_back_is_found_out(change: str) -> None:
-    """status() looks, and does not believe what was set once."""
+def test_a_program_that_takes_the_flag_back_gets_warnings_and_is_found_out(change: str) -> None:
+    """Kernels stay deterministic where there are any, no new error comes up, and nobody says that it holds."""
     with samebits.pinned(factors=["torch-algorithms"]):
         held = samebits.status()["torch-algorithms"].is_pinned
         torch.use_deterministic_algorithms(change != "off", warn_only=change == "warn")
+        stays = torch.are_deterministic_algorithms_enabled()
+        with pytest.warns(UserWarning, match=REFUSED):
+            refused()
         seen = samebits.status()["torch-algorithms"].observation
 
     assert held
+    assert stays
     assert seen.held is False
     assert seen.reason.startswith("the program ")
 
@@ -127,20 +131,39 @@ def test_varied_nothing_fails_that_did_not_fail() -> None:
 )
 @pytest.mark.parametrize("own", [True, False])
 def test_the_cudnn_switches(factor: str, name: str, pinned: bool, own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pinned to the value that repeats, varied to the other one, observed when the program changes it back."""
+    """Pinned to the value that repeats, whatever the program says, which is witnessed; varied to the other one."""
     cudnn: Any = torch.backends.cudnn
     monkeypatch.setattr(cudnn, name, own)
     with treated(factor, "varied"):
         varied = getattr(cudnn, name)
-    with samebits.pinned(factors=[factor], strict=True):
+    with watched(factor, "pinned") as witnesses:
         value = getattr(cudnn, name)
+        setattr(cudnn, name, pinned)
         setattr(cudnn, name, not pinned)
-        changed = samebits.status()[factor].observation
+        line = sys._getframe().f_lineno - 1
+        still = getattr(cudnn, name)
+        with cudnn.flags(**{name: not pinned}):
+            inside = getattr(cudnn, name)
 
-    assert (value, varied, getattr(cudnn, name)) == (pinned, not own, own)
-    assert changed.held is False
-    assert changed.reason.startswith("the program ")
-    assert samebits.status()[factor].observation.reason == ""
+    assert (value, still, inside, varied, getattr(cudnn, name)) == (pinned, pinned, pinned, not own, own)
+    first = witnesses[0]
+    assert (first.what, first.site.line) == (f"torch.backends.cudnn.{name} = {not pinned}", line)
+    setattr(cudnn, name, not own)
+    assert getattr(cudnn, name) is not own
+
+
+def test_a_released_line_sets_what_it_says() -> None:
+    """Where lines are told apart, one of them is let go although the factor is pinned."""
+    cudnn: Any = torch.backends.cudnn
+    line = sys._getframe().f_lineno + 2
+    with treated("cudnn-autotune", "pinned", released=((__file__, line),)):
+        cudnn.benchmark = True
+        let_go = cudnn.benchmark
+        cudnn.benchmark = False
+        cudnn.benchmark = True
+        kept = cudnn.benchmark
+
+    assert (let_go, kept) == (True, False)
 
 
 def float_settings() -> list[str]:

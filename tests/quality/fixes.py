@@ -145,6 +145,13 @@ def _instead(folder: Path, new: str, old: str, name: str, number: str) -> None:
     path.write_text("".join(rows), encoding="utf-8")
 
 
+def _in_its_place(folder: Path, call: str, name: str, number: str) -> None:
+    path = folder / name
+    rows = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    rows[int(number) - 1] = f"{call}\n"
+    path.write_text("".join(rows), encoding="utf-8")
+
+
 def _left_alone(folder: Path, _: str, name: str, number: str) -> None:
     path = folder / name
     rows = path.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -192,4 +199,5 @@ CURES: list[tuple[str, Callable[..., None]]] = [
         lambda folder, _: _at_start(folder, "torch.set_num_threads(1)"),
     ),
     (r"call (torch.use_deterministic_algorithms\(True\)) at the start", _at_start),
+    (rf"call (torch.use_deterministic_algorithms\(True\)) at {PLACE}", _in_its_place),
 ]

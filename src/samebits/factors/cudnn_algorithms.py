@@ -9,13 +9,15 @@ class CudnnAlgorithms(TorchFlag):
     """`torch.backends.cudnn.deterministic=True` keeps cuDNN to convolutions that repeat.
 
     Some of cuDNN's backward convolutions add with atomics. `use_deterministic_algorithms(True)` makes convolutions
-    ask for deterministic algorithms as well, but leaves this setting as it is for code that reads it.
+    ask for deterministic algorithms as well, but leaves this setting as it is for code that reads it. Pinned,
+    it stays on although a line of the program switches it off; that line is named.
     """
 
     name = "cudnn-algorithms"
     summary = "some cuDNN convolutions add gradients in whatever order their threads arrive"
     explanation = "a convolution whose result depends on timing"
-    fix = "set torch.backends.cudnn.deterministic = True"
+    fix = "set torch.backends.cudnn.deterministic = True at {place}"
+    fix_unplaced = "set torch.backends.cudnn.deterministic = True"
     selects_algorithm = True
     needs = ("cuda",)
     priced = ("pinned",)
@@ -23,4 +25,3 @@ class CudnnAlgorithms(TorchFlag):
     flag = "backends.cudnn.deterministic"
     steady = True
     words = ("any", "deterministic")
-    undone = "the program allowed other algorithms again"

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from operator import attrgetter
 from types import ModuleType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from samebits.factors.base import Factor, Observation
 from samebits.factors.context import FactorContext, Setting
@@ -40,28 +40,40 @@ class TorchSetting(Factor):
 
 
 class TorchFlag(TorchSetting):
-    """One flag of torch.
+    """One flag of torch. Pinned, it stays as it is: a line of the program that sets it otherwise is witnessed instead.
 
     Attributes:
         flag: its place below `torch`.
         steady: the value that repeats; varied, it is turned over.
         words: what is in effect where it is off, and where it is on.
-        undone: what a program has done that has it the other way.
     """
 
     flag: str
     steady: bool
     words: tuple[str, str]
-    undone: str
 
     def set(self, torch: ModuleType, context: FactorContext) -> None:
         home, _, name = self.flag.rpartition(".")
         owner = attrgetter(home)(torch)
         change(context, owner, name, self.steady if context.mode == "pinned" else not getattr(owner, name))
+        if context.mode == "pinned":
+            self._hold(torch, vars(type(owner))[name], context)
+
+    def _hold(self, torch: ModuleType, switch: Any, context: FactorContext) -> None:
+        """Every way to set it ends in one function: torch's own attribute knows it, and so does `flags()` beside it."""
+        setter = switch.setter
+
+        def turned(value: bool) -> None:
+            if value == self.steady or context.enter(f"torch.{self.flag} = {value}") != "pinned":
+                setter(value)
+
+        held = context.replace(torch._C, setter.__name__, turned)
+        context.undo.callback(setattr, switch, "setter", setter)
+        switch.setter = held
 
     def in_effect(self, torch: ModuleType) -> tuple[str, str]:
         on = bool(attrgetter(self.flag)(torch))
-        return self.words[on], "" if on == self.steady else self.undone
+        return self.words[on], "" if on == self.steady else "the program set it past samebits"
 
     def kernel_settings(self, torch: ModuleType) -> dict[str, object]:
         return attributes(torch, self.flag)

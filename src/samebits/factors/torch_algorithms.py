@@ -26,13 +26,15 @@ class TorchAlgorithms(TorchSetting):
     deterministic: the backward of flash attention, for one, goes on adding with atomics. Up to torch 2.9 the flag also
     makes cuBLAS raise until its workspace has a fixed size (see `cublas-workspace`), so that is set along with it. The
     flag leaves cuDNN's autotuner alone (see `cudnn-autotune`), and its costly companion that fills
-    all new memory is switched off: `uninitialized-memory` does that.
+    all new memory is switched off: `uninitialized-memory` does that. Pinned, it stays on where the program switches it
+    off or asks for warnings, with warnings instead of errors from then on; the line that did so is named.
     """
 
     name = "torch-algorithms"
     summary = "some kernels add in whatever order their threads arrive, unless deterministic ones are asked for"
     explanation = "an operation whose result depends on timing"
-    fix = "call torch.use_deterministic_algorithms(True) at the start"
+    fix = "call torch.use_deterministic_algorithms(True) at {place}"
+    fix_unplaced = "call torch.use_deterministic_algorithms(True) at the start"
     selects_algorithm = True
     may_raise = True
     priced = ("pinned",)
@@ -56,6 +58,21 @@ class TorchAlgorithms(TorchSetting):
             not (is_varied and is_on), warn_only=is_varied or context.setting.value == "warn"
         )
         change(context, torch.utils.deterministic, "fill_uninitialized_memory", False)
+        if context.mode == "pinned":
+            self._hold(torch, context)
+
+    def _hold(self, torch: ModuleType, context: FactorContext) -> None:
+        """A program that switches it off, or asks for warnings, keeps deterministic kernels and gets no new error."""
+        setter = torch._C._set_deterministic_algorithms
+
+        def turned(mode: bool, *, warn_only: bool = False) -> None:
+            asked = f"torch.use_deterministic_algorithms({mode}{', warn_only=True' if warn_only else ''})"
+            is_weaker = not mode or (warn_only and context.setting.value != "warn")
+            if is_weaker and context.enter(asked) == "pinned":
+                mode = warn_only = True
+            setter(mode, warn_only=warn_only)
+
+        context.replace(torch._C, setter.__name__, turned)
 
     def kernel_settings(self, torch: ModuleType) -> dict[str, object]:
         on, only_warns = _flags(torch)
@@ -65,10 +82,10 @@ class TorchAlgorithms(TorchSetting):
     def in_effect(self, torch: ModuleType) -> tuple[str, str]:
         on, only_warns = _flags(torch)
         if not on:
-            return "any kernel", "the program switched deterministic algorithms off again"
+            return "any kernel", "the program switched them off past samebits"
         if only_warns:
             value = "deterministic kernels where there are any, else a warning"
-            return value, "the program asked for warnings instead of errors"
+            return value, "the program lets operations pass that have no deterministic kernel"
         return "deterministic kernels or an error", ""
 
     def verify(self, context: FactorContext) -> str:
