@@ -11,6 +11,7 @@ import pytest
 import samebits
 from samebits.base.errors import SamebitsError
 from samebits.base.sites import Site
+from samebits.checking import origin
 from samebits.checking.experiments import _kept_by_program, _running, reseeded
 from samebits.checking.facts import apart, read_facts
 from samebits.checking.inquiry import Inquiry
@@ -18,6 +19,7 @@ from samebits.checking.plan import CheckRequest
 from samebits.checking.pool import BudgetSpentError
 from samebits.checking.search import Found
 from samebits.checking.verdict import RunRecord, whole_runs
+from samebits.comparison.ops import OpDivergence
 from samebits.launch.command import Command
 from samebits.runfolder.notes import (
     InEffect,
@@ -30,6 +32,7 @@ from samebits.runfolder.notes import (
     SteppedShared,
     Witnessed,
 )
+from samebits.runfolder.ops import OpKind, OpRow
 from samebits.runfolder.spec import RunSpec
 
 DRAWN, SEEDED = Site("/train.py", 4), Site("/train.py", 6)
@@ -108,6 +111,20 @@ def test_a_recording_that_failed_ends_the_search() -> None:
     with pytest.raises(BudgetSpentError) as spent:
         _running(inquiry, Found(), lambda _: None)([])
     assert spent.value.trouble is trouble
+
+
+def test_operands_that_were_not_kept_leave_the_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The operation was found by runs that were well; only the last one, which was to keep its operands, failed."""
+    row = OpRow(0, 3, OpKind("aten::add", "forward"), ())
+    monkeypatch.setattr(origin, "_places", lambda *_: {0: OpDivergence("op", 0, 3, 0, row, row, ("result",))})
+    troubles = iter([None, None, SamebitsError("no space left")])
+    pool: Any = SimpleNamespace(left=1, run=lambda _: SimpleNamespace(id=1, path=tmp_path, trouble=next(troubles)))
+    spec = RunSpec("control")
+
+    (found,) = origin.find_origins(pool, spec, spec, 0)
+
+    assert (found.first.place.index, found.unmeasured, found.operands) == (3, "no space left", None)
+    assert next(troubles, "all were made") == "all were made"
 
 
 def test_a_race_is_where_two_processes_step_on_the_same_memory(tmp_path: Path) -> None:

@@ -65,6 +65,13 @@ def test_an_operation_that_is_to_blame(row: OpRow) -> None:
     ]
 
 
+def test_operands_that_could_not_be_kept_are_told(row: OpRow) -> None:
+    """Our own failure stands below what is known all the same."""
+    place = OpDivergence("op", 0, 1482, 0, row, row, ("result",))
+
+    assert "            its operands could not be kept: no space left" in lines(told(place, unmeasured="no space left"))
+
+
 def test_the_places_in_json(row: OpRow) -> None:
     """The operation with its pass and its line, and what calling it again showed."""
     found = document_of("check", told(OpDivergence("op", 0, 1482, 0, row, row, ("result",)), replay=racy()))

@@ -100,6 +100,8 @@ def _in_window(pool: RunPool, a: RunSpec, b: RunSpec, window: OpWindow) -> Origi
     if not pool.left:
         return origin
     kept = pool.run(_with_ops(a, keeping, "operands kept"))
+    if kept.trouble is not None:
+        return replace(origin, unmeasured=kept.trouble.message)
     return _measured(origin, followed, kept, _places(recorded, kept))
 
 

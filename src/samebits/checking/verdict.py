@@ -197,6 +197,7 @@ class Origin:
         unobserved_write: inputs that something changed past the dispatcher; then that is the origin, not the operation.
         changed_meanwhile: inputs that another process or thread changed while the operation ran.
         shared: operands in memory that other processes may write to.
+        unmeasured: why the run that was to keep the operands did not, which is our failure; else empty.
         replay: what calling the operation again showed.
         operands: the file that holds the call.
     """
@@ -211,6 +212,7 @@ class Origin:
     operands: Path | None = None
     changed_meanwhile: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
+    unmeasured: str = ""
 
     @property
     @published()

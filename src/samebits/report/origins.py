@@ -25,6 +25,8 @@ def origin_rows(origin: Origin) -> Rows:
     rows += place_rows(place.row.kind)
     if origin.replay is not None:
         rows += replay_rows(origin.replay)
+    if origin.unmeasured:
+        rows.append(("", f"its operands could not be kept: {origin.unmeasured}"))
     if origin.pairs > 1:
         rows.append(("", f"seen in 1 of {origin.pairs} pairs of runs"))
     rows += [("rank", _other_rank(other)) for other in origin.ranks if other is not first]
