@@ -27,6 +27,7 @@ from samebits.runfolder.notes import (
     Note,
     Observed,
     Reached,
+    Refused,
     Seeded,
     Started,
     SteppedShared,
@@ -100,6 +101,13 @@ def test_what_only_one_of_two_runs_started_or_met_is_told(tmp_path: Path) -> Non
         runs.append(read_facts(folder))
 
     assert apart(*runs) == [f"only one run started `python train.py --seed {seed}`" for seed in (1, 2)]
+
+
+def test_an_error_that_a_pin_made_is_quoted(tmp_path: Path) -> None:
+    """It follows "the script", as how any run ended does."""
+    noted(tmp_path, 0, Refused("cumsum has no such kernel\nYou can …", "samebits: called at train.py:4 (it is pinned)"))
+
+    assert read_facts(tmp_path).refusal == 'raised "cumsum has no such kernel", called at train.py:4 (it is pinned)'
 
 
 def test_a_recording_that_failed_ends_the_search() -> None:

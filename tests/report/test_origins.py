@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from samebits.checking.verdict import CheckVerdict, DivergentRuns, Origin, OriginOnRank
+from samebits.checking.verdict import CheckVerdict, DivergentRuns, LeftOut, Origin, OriginOnRank, Unknown
 from samebits.comparison.locate import Divergence
 from samebits.comparison.ops import OpDivergence
 from samebits.comparison.values import Distance
 from samebits.replay.runner import Condition, Replay
 from samebits.report.answers import document_of
+from samebits.report.causes import advice
 from samebits.report.text import check_told
 from samebits.runfolder.ops import OpKind, OpRow, Producer
 from tests.schemas import assert_valid
@@ -70,6 +71,20 @@ def test_operands_that_could_not_be_kept_are_told(row: OpRow) -> None:
     place = OpDivergence("op", 0, 1482, 0, row, row, ("result",))
 
     assert "            its operands could not be kept: no space left" in lines(told(place, unmeasured="no space left"))
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_pin_that_was_in_force_is_no_advice(row: OpRow, held: bool) -> None:
+    """The operation races: where deterministic algorithms were pinned all the same, or refused, another one is."""
+    place = OpDivergence("op", 0, 1482, 0, row, row, ("result",))
+    apart = DivergentRuns(1, 2, Divergence(0, "grad", "weight", differing=1, total=1))
+    verdict = replace(told(place, replay=racy()), unknown=Unknown(apart, held, 2, 4))
+    refused = LeftOut("torch-algorithms", "pinned", "raised an error")
+    instead = "another operation in place of aten::index_add, with a result that repeats"
+    pin = f"samebits run --pin torch-algorithms, or {instead}"
+
+    assert advice(verdict) == [instead if held else pin]
+    assert advice(replace(verdict, left_out=(refused,))) == [instead]
 
 
 def test_the_places_in_json(row: OpRow) -> None:

@@ -137,7 +137,7 @@ def read_facts(folder: Path, changed: Collection[str] | None = ()) -> Facts:
         entries=_entries(witnessed),
         in_libraries=frozenset(note.factor for note, _ in witnessed if note.site is None),
         shown=_shown(note for note, _ in witnessed),
-        refusal="" if refused is None else f"{refused.message.splitlines()[0]} ({refused.where})",
+        refusal="" if refused is None else _refusal(refused),
         stderr_tail=_last_lines(folder),
         interpreter=next((one.executable for one in started), Facts.interpreter),
         used=_used(notes),
@@ -264,6 +264,10 @@ def _read_once(files: tuple[tuple[str, float], ...]) -> Mapping[str, tuple[Entry
         for name, lines in found.items()
         if lines
     }
+
+
+def _refusal(note: Refused) -> str:
+    return f'raised "{note.message.splitlines()[0]}", {note.where.removeprefix("samebits: ")}'
 
 
 def _last_lines(folder: Path) -> tuple[str, ...]:

@@ -191,7 +191,9 @@ def advice(verdict: CheckVerdict) -> list[str]:
     assert verdict.unknown is not None
     origin = verdict.origin
     if origin is not None and origin.replay is not None and origin.replay.is_racy:
-        return ["samebits run --pin torch-algorithms, or a deterministic operation in its place"]
+        is_in_vain = verdict.unknown.held or any(one.factor == "torch-algorithms" for one in verdict.left_out)
+        pin = "" if is_in_vain else "samebits run --pin torch-algorithms, or "
+        return [f"{pin}another operation in place of {origin.first.place.row.kind.op}, with a result that repeats"]
     if verdict.unknown.races:
         return ["let one process step, with the gradients of all, or let them step in a fixed order"]
     between = "addresses (sorted by id(), sets of objects), files that an earlier run left"
