@@ -158,7 +158,7 @@ CURES = {
     "clock": "do not let the time read at data/files.py:12 into seeds, data, settings, choices or the number of steps",
     "hash-seed": "sort before ordering: sorted(set(...), key=str) at data/files.py:12, or use dict.fromkeys(...)",
     "file-order": "sort the listing at data/files.py:12: sorted(...)",
-    "cudnn-autotune": "set torch.backends.cudnn.benchmark = False",
+    "cudnn-autotune": "set torch.backends.cudnn.benchmark = False at data/files.py:12",
 }
 
 
