@@ -19,7 +19,7 @@ BUDGET = {
     "agent": 6320,
     "base": 830,
     "bits": 1090,
-    "checking": 4210,
+    "checking": 4280,
     "cli": 1060,
     "comparison": 1570,
     "data": 1840,

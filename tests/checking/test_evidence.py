@@ -2,14 +2,18 @@
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from samebits.checking.evidence import (
+    HELD,
     LIMIT,
-    RATES,
+    UNCHANGED,
     Draw,
-    chance_by_lot,
+    Treatment,
+    chance_changed,
+    chance_left_alone,
     detectable_rate,
     limit_after,
     runs_for_rate,
@@ -27,41 +31,90 @@ NATURES: dict[str, Callable[[int, random.Random], bool]] = {
 }
 
 
+@pytest.mark.parametrize("ways", [1, 2])
 @pytest.mark.parametrize("factors", [1, 3])
 @pytest.mark.parametrize("nature", NATURES)
-def test_an_innocent_is_accused_no_more_often_than_stated(nature: str, factors: int) -> None:
+def test_an_innocent_is_accused_no_more_often_than_stated(nature: str, factors: int, ways: int) -> None:
     """One factor does nothing, the others show each time; it is tested until it passes, or the lots are used up."""
-    luck = random.Random(f"{nature} {factors}")
-    names = [f"factor {number}" for number in range(factors)]
-    passed = sum(is_accused(names, NATURES[nature], luck) for _ in range(TESTS // 10))
+    luck = random.Random(f"{nature} {factors} {ways}")
+    passed = sum(is_accused(factors, ways, NATURES[nature], luck) for _ in range(TESTS // 10))
 
     # Give or take three deviations.
     assert passed <= TESTS / 10 * LIMIT + 3 * (TESTS / 10 * LIMIT) ** 0.5
 
 
-def is_accused(names: list[str], nature: Callable[[int, random.Random], bool], luck: random.Random) -> bool:
-    """Whether the first of these factors, which does nothing, is called guilty."""
+def is_accused(factors: int, ways: int, nature: Callable[[int, random.Random], bool], luck: random.Random) -> bool:
+    """Whether the first of these factors, which does nothing, is called guilty.
+
+    Runs that are strange by nature have the bits of either way in which it is released.
+    """
+    treatments = [(f"factor {number}", way) for number in range(factors) for way in range(1, ways + 1)]
+    shares: dict[Treatment, float] = dict.fromkeys([HELD, *treatments], 1 / (1 + len(treatments)))
+    seen = {(name, way): f"{name}, way {way}" for name, way in treatments if way == 1}
     draws: list[Draw] = []
     for run in range(LOTS):
-        drawn = luck.choice(["", *names])
-        strays = nature(run, luck)
-        if strays != (drawn == names[0]):
+        drawn = luck.choice(list(shares))
+        strays, is_own = nature(run, luck), drawn[0] == "factor 0"
+        if strays != is_own:
             return False  # runs that were treated alike do not agree
-        draws.append(Draw({name: 1 / (len(names) + 1) for name in names}, drawn, strays))
-        if chance_by_lot(names[0], draws, [False], (1.0,)) < LIMIT:
+        result = f"factor 0, way {luck.randint(1, ways)}" if strays else UNCHANGED
+        draws.append(Draw(shares, drawn, result))
+        if chance_changed("factor 0", draws, seen) < LIMIT:
             return True
     return False
 
 
-def test_one_suspect_takes_seven_lots_and_four_together_little_more() -> None:
-    """What is drawn for one of them speaks about the others, too."""
-    one = [Draw({"a": 0.5}, drawn, drawn == "a") for drawn in ("a", "", "a", "", "", "a", "a")]
-    many = ["a", "b", "", "c", "d", "a", "", "d", "c", "b", "", "a"]
-    four = [Draw(dict.fromkeys("abcd", 0.2), drawn, drawn == "a") for drawn in many]
+def lots(*drawn: Treatment, of: list[Treatment]) -> list[Draw]:
+    """Draws of which each came out as what was drawn does."""
+    shares = dict.fromkeys([HELD, *of], 1 / (1 + len(of)))
+    return [Draw(shares, one, UNCHANGED if one == HELD else one) for one in drawn]
 
-    assert chance_by_lot("a", one, [False], (1.0,)) == 1 / 128 < limit_after(0)
-    assert chance_by_lot("a", one[:-1], [False], (1.0,)) > limit_after(0)
-    assert chance_by_lot("a", four, [False], (1.0,)) < limit_after(0)
+
+def test_one_suspect_takes_seven_lots_and_five_where_it_is_released_in_two_ways() -> None:
+    """The more results a draw may have, the more it proves that it was foreseen."""
+    a, b = ("a", 2), ("a", 6)
+    one = lots(a, HELD, a, HELD, HELD, a, a, of=[a])
+    two = lots(HELD, b, a, HELD, b, of=[a, b])
+
+    assert chance_changed("a", one, {a: a}) == 1 / 128 < limit_after(0)
+    assert chance_changed("a", one[:-1], {a: a}) > limit_after(0)
+    assert chance_changed("a", two, {a: a}) < limit_after(0) < chance_changed("a", two[:-1], {a: a})
+
+
+def test_four_suspects_together_take_little_more_than_one() -> None:
+    """What is drawn for one of them speaks about the others, too."""
+    every = [(name, 2) for name in "abcd"]
+    a, b, c, d = every
+    four = lots(a, b, HELD, c, d, a, HELD, d, c, b, HELD, a, of=every)
+
+    assert chance_changed("a", four, {one: one for one in every}) < limit_after(0)
+
+
+def test_what_another_factor_does_for_the_first_time_proves_nothing() -> None:
+    """Nobody knows how its runs come out, so a coin may hide in them."""
+    a, b, other = ("a", 2), ("b", 2), ("b", 6)
+    known = {a: a, b: b}
+    draws = lots(other, of=[a, b, other])
+
+    assert chance_changed("a", draws, known) == 1
+    assert chance_changed("a", [*draws, *draws], known) < 1  # the second time, it is known
+
+
+def test_two_ways_with_the_same_bits_prove_as_much_with_more_lots() -> None:
+    """A listing of two files has two orders: a coincidence costs something, and convicts all the same."""
+    a, b = ("a", 2), ("a", 6)
+    draws = [replace(one, result=one.result and a) for one in lots(HELD, b, a, HELD, b, a, b, HELD, HELD, a, of=[a, b])]
+
+    assert chance_changed("a", draws[:5], {a: a}) > limit_after(0) > chance_changed("a", draws, {a: a})
+
+
+def test_a_result_that_does_not_fit_is_the_end_of_an_accusation() -> None:
+    """Held, and changed all the same; or released as before, and not as it came out then."""
+    a = ("a", 2)
+    fitting = lots(a, HELD, a, of=[a])
+
+    for wrong in (Draw(fitting[0].shares, a, UNCHANGED), Draw(fitting[0].shares, a, "other")):
+        assert chance_changed("a", [*fitting, wrong, *fitting], {a: a}) == 1
 
 
 def test_all_tests_of_a_check_together_keep_to_the_limit() -> None:
@@ -70,25 +123,16 @@ def test_all_tests_of_a_check_together_keep_to_the_limit() -> None:
 
 
 def test_runs_left_alone_prove_the_more_the_more_of_them_stray() -> None:
-    """That all agree proves nothing, and two sides less than many."""
+    """That all agree proves nothing, and two sides less than many; the side that speaks best for the factor counts."""
+    a = ("a", 0)
 
     def chance(results: list[int]) -> float:
-        draws = [Draw({"a": 0.5}, "a", result) for result in results]
-        held = [Draw({"a": 0.5}, "", None)] * len(results)
-        return chance_by_lot("a", [*draws, *held], sorted(set(results)), RATES)
+        held = lots(*[HELD] * len(results), of=[a])
+        return chance_left_alone("a", [*(Draw(held[0].shares, a, result) for result in results), *held], {})
 
     assert chance([0] * 8) == 1.0
-    assert chance([0] * 8) > chance([0, 1] * 4) > chance(list(range(8)))
+    assert chance([0] * 8) > chance([0, 1, 1, 1] * 2) > chance([0, 1] * 4) > chance(list(range(8)))
     assert chance(list(range(8))) < limit_after(0)
-
-
-def test_of_results_that_may_be_untouched_the_one_that_speaks_for_the_factor_counts() -> None:
-    """Six of eight came out as 1: if that is what comes without it, it did little."""
-    draws = [Draw({"a": 0.5}, "a", result) for result in (0, 1, 1, 1, 0, 1, 1, 1)]
-    most, least = (chance_by_lot("a", [*draws, Draw({"a": 0.5}, "", None)], [one], RATES) for one in (1, 0))
-
-    assert most > least
-    assert chance_by_lot("a", [*draws, Draw({"a": 0.5}, "", None)], [0, 1], RATES) == most
 
 
 def test_same_is_stated_with_the_rate_that_would_have_shown() -> None:

@@ -225,7 +225,7 @@ def test_a_budget_may_end_anywhere(max_runs: int) -> None:
     assert found.stopped or (found.remedy is not None and found.remedy.verified)
     for cause in found.causes:
         assert cause.factor == "torch-rng"
-        assert not cause.confirmed or len(cause.evidence.held) + len(cause.evidence.released) >= 2 + 7
+        assert not cause.confirmed or len(cause.evidence.held) + len(cause.evidence.released) >= 2 + 5
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -303,7 +303,7 @@ def test_what_differs_at_once_is_explained_within_the_first_look() -> None:
     assert found.remedy is not None
     assert found.remedy.verified
     # What is dear comes last: by then the cause is confirmed.
-    assert [run.steps for run in simulation.runs] == [5, *[2] * 14, 50, 50]
+    assert [run.steps for run in simulation.runs] == [5, *[2] * 12, 50, 50]
 
 
 @pytest.mark.parametrize("step", [1, 20, None])
@@ -406,8 +406,9 @@ def test_one_cause_takes_fourteen_runs_and_four_take_twenty_eight(jobs: int) -> 
     factors = ("torch-rng", "numpy-rng", "clock", "python-rng")
     four = tuple(Effect(name, 70 + line, 1) for line, name in enumerate(factors))
     latent = (Effect("torch-rng", 70, 1), Effect("file-order", 80, 1))
+    apart = tuple(replace(one, step=step) for step, one in enumerate(four))
     sets = (Effect("hash-seed", 70, 1), Effect("memory-addresses", 80, None))
-    for effects, most in ((four[:1], 14), (sets, 15), (four[:2], 20), (latent, 23), (four, 28)):
+    for effects, most in ((four[:1], 13), (sets, 14), (four[:2], 19), (latent, 23), (four, 27), (apart, 33)):
         for seed in range(40):
             found, simulation, _ = simulated(Script(effects=effects), random.Random(seed), jobs=jobs)
 

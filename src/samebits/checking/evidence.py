@@ -1,16 +1,20 @@
-"""How much a pattern of runs proves: whether to release a factor is drawn by lot, run by run, and the lots are bet on.
+"""How much a pattern of runs proves: what is released is drawn by lot, run by run, and the lots are bet on.
 
 If a factor does nothing, a run comes out as it comes out, whatever was drawn. Then nobody who sees how it came out can
 tell what was drawn any better than by the chances of the draw, and a bet on it at fair odds wins nothing in the long
 run. So a stake that has become 128 has shown something that happens in less than one check of 128, however long the
 bets went on (Ville's inequality; Shafer, "Testing by betting", Journal of the Royal Statistical Society A 184, 2021).
 Nothing is assumed about what else makes runs differ: a coin, a rare coin, one that drifts, one that alternates.
+
+The more treatments there are to draw from, the more a result that tells them apart proves: a factor that is released in
+either of two ways, each with bits of its own, is found guilty after five lots instead of seven.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 # The share of checks that may call an innocent factor guilty, over all tests of a check together.
 LIMIT = 0.01
@@ -18,8 +22,17 @@ LIMIT = 0.01
 SHARPER = 8
 # In what share of the runs in which a factor is left alone it may show; a factor that is changed always shows.
 RATES = (0.2, 0.4, 0.6, 0.8, 1.0)
+# How likely it is that a factor changed in another way has bits that were seen before: a set of three has six orders.
+COINCIDENCE = 0.3
 # What a verdict of "same" is stated with.
 CONFIDENCE = 0.95
+
+# A factor, and the way in which it is released: the variant that it gets, or 0 for left alone.
+Treatment: TypeAlias = tuple[str, int]
+Likelihood: TypeAlias = Callable[[Treatment, Hashable, Mapping[Treatment, Hashable]], float]
+HELD: Treatment = ("", 0)
+# The result of a run that came out as if nothing had been released.
+UNCHANGED = None
 
 
 @dataclass(frozen=True)
@@ -27,13 +40,13 @@ class Draw:
     """One run whose treatment was drawn by lot.
 
     Attributes:
-        shares: factor → the chance with which it was to be released; with what is left, none was.
-        drawn: the factor that was; empty where none was.
-        result: what came out: runs with the same bits have the same one.
+        shares: the chance of each treatment.
+        drawn: the one that was.
+        result: what came out: runs with the same bits have the same one, and those that are not changed `UNCHANGED`.
     """
 
-    shares: Mapping[str, float]
-    drawn: str
+    shares: Mapping[Treatment, float]
+    drawn: Treatment
     result: Hashable
 
 
@@ -46,37 +59,69 @@ def limit_after(failures: int) -> float:
     return float(LIMIT * (1 - 1 / SHARPER) / SHARPER**failures)
 
 
-def chance_by_lot(name: str, draws: Sequence[Draw], unchanged: Collection[Hashable], rates: Sequence[float]) -> float:
-    """The chance that the lots ever fit the results so well, though the factor is innocent.
+def chance_changed(name: str, draws: Sequence[Draw], seen: Mapping[Treatment, Hashable]) -> float:
+    """The chance that the lots ever fit the results so well, though the factor that is changed is innocent.
 
-    >>> seven = [Draw({"clock": 0.5}, name, name) for name in ("clock", "", "", "clock", "clock", "", "clock")]
-    >>> chance_by_lot("clock", seven, [""], (1.0,))
-    0.0078125
+    >>> shares = {HELD: 1 / 3, ("clock", 1): 1 / 3, ("clock", 2): 1 / 3}
+    >>> lots = [Draw(shares, ("clock", way), f"clock {way}") for way in (1, 2, 2, 1, 2)]
+    >>> f"{chance_changed('clock', lots, {('clock', 1): 'clock 1'}):.4f}"
+    '0.0047'
 
     Args:
         name: of the factor.
-        draws: those made since the factor was suspected; in all in which another one was drawn, or none, runs came out
-            as such runs had come out before.
-        unchanged: results with the factor released that may be those without any effect of it. Which of them is not
-            known, so the one that speaks best for it counts.
-        rates: in which share of runs it may show; each gets the same part of the stake.
+        draws: those made since it was suspected; whatever treatment was drawn that had been seen before, the run came
+            out as it had then.
+        seen: treatments of earlier runs, with what came out.
     """
-    own = [draw for draw in draws if name in draw.shares]
-    stakes = (sum(_stake(name, own, result, rate) for rate in rates) / len(rates) for result in unchanged)
-    return 1.0 / max(1.0, min(stakes, default=1.0))
+    return 1 / max(1.0, _stake(name, draws, _repeats, seen))
 
 
-def _stake(name: str, draws: Sequence[Draw], unchanged: Hashable, rate: float) -> float:
-    stake = 1.0
+def chance_left_alone(name: str, draws: Sequence[Draw], seen: Mapping[Treatment, Hashable]) -> float:
+    """The same of a factor that is left alone: each of its runs may have bits of its own.
+
+    Which result is the one without any effect of it is not known, so the one that speaks best for the factor counts.
+    """
+    results = {draw.result for draw in draws if draw.drawn[0] == name}
+    stakes = (
+        sum(_stake(name, [_told(draw, result) for draw in draws], _shows(rate), seen) for rate in RATES) / len(RATES)
+        for result in results
+    )
+    return 1 / max(1.0, min(stakes, default=1.0))
+
+
+def _told(draw: Draw, unchanged: Hashable) -> Draw:
+    return replace(draw, result=UNCHANGED) if draw.result == unchanged else draw
+
+
+def _stake(name: str, draws: Sequence[Draw], likelihood: Likelihood, seen: Mapping[Treatment, Hashable]) -> float:
+    """What a stake of 1 has become: each result is bet on, by how likely each treatment would have given it."""
+    stake, known = 1.0, dict(seen)
     for draw in draws:
-        share = draw.shares[name]
-        if draw.drawn != name:
-            stake *= 1 / (1 - share * rate)
-        elif draw.result != unchanged:
-            stake *= 1 / share
-        else:
-            stake *= (1 - rate) / (1 - share * rate)
+        # Another factor released in a way that is new may do anything: such a run says nothing, and is no bet.
+        telling = {one: share for one, share in draw.shares.items() if one[0] in ("", name) or one in known}
+        if draw.drawn in telling:
+            result = draw.result if draw.drawn[0] == name else UNCHANGED
+            odds = {one: likelihood(one, result, known) if one[0] == name else result is UNCHANGED for one in telling}
+            if not odds[draw.drawn]:
+                return 0.0
+            mean = sum(telling[one] * odds[one] for one in telling) / sum(telling.values())
+            stake *= odds[draw.drawn] / mean
+        if draw.drawn[1]:
+            known.setdefault(draw.drawn, draw.result)
     return stake
+
+
+def _repeats(treatment: Treatment, result: Hashable, known: Mapping[Treatment, Hashable]) -> float:
+    """A factor changed in the same way gives the same bits, and changed in another way most often other ones."""
+    if treatment in known:
+        return float(result == known[treatment])
+    others = {UNCHANGED, *(known[one] for one in known if one[0] == treatment[0])}
+    return COINCIDENCE / len(others) if result in others else 1 - COINCIDENCE
+
+
+def _shows(rate: float) -> Likelihood:
+    """A factor left alone changes something in this share of runs."""
+    return lambda treatment, result, known: 1 - rate if result is UNCHANGED else rate
 
 
 def detectable_rate(runs: int) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from samebits.base.sites import shown_path
-from samebits.checking.evidence import LIMIT, Draw, chance_by_lot, limit_after
+from samebits.checking.evidence import HELD, LIMIT, UNCHANGED, Draw, chance_changed, limit_after
 from samebits.checking.inquiry import Asking, Inquiry
 from samebits.checking.plan import stopping_after
 from samebits.checking.verdict import Cause, DivergentRuns, Evidence, Run
@@ -119,21 +119,22 @@ def left_behind(inquiry: Inquiry, base: Sequence[Run]) -> Asking[LeftBehind | No
     divergent = DivergentRuns(kept.id, after.id, place)
     found = LeftBehind([kept, *others], [after], divergent, limit=limit_after(inquiry.failures))
     own = replace(spec, role="in a folder of its own", begins=kept.plan.begins)
-    draws = list[Draw]()
+    draws, released = list[Draw](), (FACTOR, 1)
     while found.chance >= found.limit and inquiry.left:
-        lots = [inquiry.luck.choice([FACTOR, ""]) for _ in range(inquiry.room)]
-        runs = yield [spec if lot else own for lot in lots]
+        lots = [inquiry.luck.choice([released, HELD]) for _ in range(inquiry.room)]
+        runs = yield [own if lot == HELD else spec for lot in lots]
         for lot, run in zip(lots, runs, strict=True):
             again = inquiry.compare(kept, run)
-            if (again is not None and again.position) != (lot != "" and place.position):
+            is_after = lot == released
+            if (again is not None and again.position) != (is_after and place.position):
                 inquiry.failures += 1
-                like = after if lot else kept
+                like = after if is_after else kept
                 where = inquiry.compare(like, run)
                 found.unsteady = None if where is None else DivergentRuns(like.id, run.id, where)
                 return replace(found, divergent=None)
-            (found.after if lot else found.base).append(run)
-            draws.append(Draw({FACTOR: 0.5}, lot, lot))
-        found.chance = chance_by_lot(FACTOR, draws, [""], (1.0,))
+            (found.after if is_after else found.base).append(run)
+            draws.append(Draw({HELD: 0.5, released: 0.5}, lot, lot if is_after else UNCHANGED))
+        found.chance = chance_changed(FACTOR, draws, {released: released})
     found.guilty = [_read(own, after) for own in (yield from _lines(inquiry, kept, after, carried))]
     return found
 

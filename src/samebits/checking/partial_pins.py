@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from samebits.checking import plan as plans
-from samebits.checking.evidence import limit_after
+from samebits.checking.evidence import HELD, chance_left_alone, limit_after
 from samebits.checking.inquiry import Asking
-from samebits.checking.round import Lot, Round, chance_of_scatter
+from samebits.checking.round import Lot, Round, draws_of
 from samebits.checking.suspects import Baseline
 from samebits.checking.verdict import Cause, DivergentRuns, Evidence, Remedy, Run
 from samebits.factors.catalog import CATALOG, find
@@ -46,12 +46,13 @@ class WholePin:
     @property
     def chance(self) -> float:
         """That lots would have fitted so well by luck."""
-        return chance_of_scatter(self.factor, self.lots, self.classes)
+        results = {run.id: number for number, own in enumerate(self.classes) for run in own}
+        return chance_left_alone(self.factor, draws_of(self.lots, results), {})
 
     @property
     def partly(self) -> list[Run]:
         """Runs in which it was held in part, as they were made."""
-        return [run for _, drawn, run in self.lots if drawn]
+        return [run for _, drawn, run in self.lots if drawn != HELD]
 
     @property
     def cause(self) -> Cause:
@@ -113,6 +114,8 @@ def _is_guilty(baseline: Baseline, found: WholePin) -> Asking[bool]:
     """Draw by lot whether it is held whole, until it is guilty, or that comes to nothing."""
     inquiry = baseline.inquiry
     whole = replace(baseline.spare, role=f"{found.factor} held whole", as_run=True)
+    partly = (found.factor, 0)
+    shares = {HELD: 0.5, partly: 0.5}
     found.base = yield from inquiry.runs_of([whole] * FIRST_RUNS)
     while True:
         if len(baseline.classes(found.base)) > 1 or not all(run.succeeded for run in found.base):
@@ -124,7 +127,7 @@ def _is_guilty(baseline: Baseline, found: WholePin) -> Asking[bool]:
             return False
         lots = [inquiry.luck.choice([whole, baseline.spare]) for _ in range(inquiry.room)]
         for run in (yield from inquiry.runs_of(lots)):
-            found.lots.append(({found.factor: 0.5}, "" if run.plan.as_run else found.factor, run))
+            found.lots.append((shares, HELD if run.plan.as_run else partly, run))
             if run.plan.as_run:
                 found.base.append(run)
         found.classes = baseline.classes(found.partly)

@@ -23,7 +23,7 @@ MAX_RUNS, MAX_RUNS_EACH = 33, 12
 # A first look: so long after the first step, and at least so many steps.
 LOOK_SECONDS, LOOK_STEPS = 3.0, 20
 # What is released takes its second other value: the first one was used by the varied run, and may have changed nothing.
-RELEASED = 2
+RELEASED, RELEASED_OTHERWISE = 2, 6
 CONTROL, VARIED = "control", "varied"
 # Where nobody says how many go on side by side.
 MOST_UNASKED = 2

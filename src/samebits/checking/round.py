@@ -12,12 +12,12 @@ alike and diverge all the same end the search there: from that place on no facto
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil, log2
+from math import ceil, log
 
 from samebits.checking import plan as plans
-from samebits.checking.evidence import RATES, Draw, chance_by_lot, limit_after
+from samebits.checking.evidence import HELD, UNCHANGED, Draw, Treatment, chance_changed, chance_left_alone, limit_after
 from samebits.checking.inquiry import Asking, Inquiry
 from samebits.checking.suspects import Baseline, Lineup, Suspect
 from samebits.checking.verdict import DivergentRuns, Evidence, Run
@@ -27,8 +27,8 @@ from samebits.runfolder.spec import RunSpec
 # A race that shows rarely would be followed for ever: after so many lots it stays suspected.
 MOST_DRAWS = 24
 
-# The chances with which factors were to be released, which one was, and the run.
-Lot = tuple[Mapping[str, float], str, Run]
+# The chance of each treatment, which one was drawn, and the run.
+Lot = tuple[Mapping[Treatment, float], Treatment, Run]
 
 
 @dataclass
@@ -115,9 +115,10 @@ class Round:
                 yield from self._pin_again()
             if self.trials and not self.lineup.is_anyone_likely:
                 yield from self._settle(self.trials[-1])
-            if suspect is None or (self._remedied is not None and self._remedied.later is None):
+            remedied = self._remedied
+            if suspect is None or (remedied is not None and remedied.later is None and not self._is_open(remedied)):
                 yield from self._confirm()
-            if suspect is None or self._remedied is not None:
+            if suspect is None or remedied is not None:
                 return self._remedied
 
     @property
@@ -167,10 +168,9 @@ class Round:
         )
 
     def _chance(self, suspect: Suspect) -> float:
-        if suspect.is_left_alone:
-            return chance_of_scatter(suspect.name, self._lots, suspect.baseline.classes(suspect.runs))
-        draws = [Draw(shares, drawn, drawn == suspect.name) for shares, drawn, _ in self._lots]
-        return chance_by_lot(suspect.name, draws, [False], (1.0,))
+        draws = draws_of(self._lots, suspect.results())
+        seen = {way: result for one in self.accused for way, result in one.seen().items()}
+        return (chance_left_alone if suspect.is_left_alone else chance_changed)(suspect.name, draws, seen)
 
     def _confirm(self) -> Asking[None]:
         """Draw by lot until all suspects are guilty, or it has come to nothing."""
@@ -181,7 +181,9 @@ class Round:
 
     def _lacking(self, suspects: Sequence[Suspect]) -> int:
         """How many lots it takes at least."""
-        return max((ceil(log2(own.chance / own.limit)) for own in map(self.evidence, suspects)), default=0)
+        treatments = 1 + sum(len(one.ways) for one in suspects)
+        lacking = (log(own.chance / own.limit, treatments) for own in map(self.evidence, suspects))
+        return max(map(ceil, lacking), default=0)
 
     def _doubtful(self) -> list[Suspect]:
         """Who is not proven guilty yet, and may still be; who is, is so from now on."""
@@ -189,26 +191,24 @@ class Round:
             own = self.evidence(one)
             if one.proven is None and own.is_enough:
                 one.proven = own.chance, own.limit
-        drawn = [name for shares, _, _ in self._lots for name in shares]
+        drawn = [name for shares, _, _ in self._lots for name in {factor for factor, _ in shares}]
         return [one for one in self.accused if one.proven is None and drawn.count(one.name) < MOST_DRAWS]
 
     def _drawn(self, suspects: Sequence[Suspect], count: int, beside: Sequence[RunSpec] = ()) -> Asking[list[Run]]:
         """So many runs by lot, and others beside them, which are returned."""
-        shares = {one.name: 1 / (len(suspects) + 1) for one in suspects}
-        lots = [self.inquiry.luck.choice([None, *suspects]) for _ in range(count)]
-        limit, is_surprise = self.baseline.limit, False
         # Where no suspect is released, a remedy's run serves where one is needed anyway, and nothing is varied.
         trial = self.trials[-1] if self.trials else None
-        serves = trial if trial and trial.is_base and trial.varied and not trial.alike and self._is_alike else None
-        plain = self._remedy(serves, False, is_short=self.inquiry.is_long) if serves else self.baseline.spare
-        wanted = [plain if one is None else one.plan for one in lots]
-        runs = yield from self.inquiry.runs_of([*beside, *wanted])
-        for one, run in zip(lots, runs[len(beside) :], strict=True):
-            self._lots.append((shares, "" if one is None else one.name, run))
-            if one is not None:
-                one.runs.append(run)
-                if not one.is_left_alone:
-                    one.baseline.doubt(one.runs[0], run)
+        serves = trial if trial and trial.is_base and trial.varied and not trial.alike else None
+        held = self._remedy(serves, False, is_short=self.inquiry.is_long) if serves else self.baseline.spare
+        treatments = {HELD: held, **{way: plan for one in suspects for way, plan in one.ways.items()}}
+        shares = dict.fromkeys(treatments, 1 / len(treatments))
+        lots = [self.inquiry.luck.choice(list(treatments)) for _ in range(count)]
+        limit, is_surprise = self.baseline.limit, False
+        runs = yield from self.inquiry.runs_of([*beside, *(treatments[one] for one in lots)])
+        for drawn, run in zip(lots, runs[len(beside) :], strict=True):
+            self._lots.append((shares, drawn, run))
+            if drawn != HELD:
+                next(one for one in suspects if one.name == drawn[0]).add(run)
             elif serves:
                 self._take(serves, run, is_varied=False)
                 is_surprise |= self.baseline.differ(self.baseline.base, run) is not None
@@ -288,8 +288,6 @@ class Round:
         return self.at.varied == ()
 
 
-def chance_of_scatter(name: str, lots: Sequence[Lot], classes: Sequence[Sequence[Run]]) -> float:
-    """The chance that lots fit so well by luck, of a factor whose runs have bits of their own; those alike together."""
-    results = {run.id: number for number, own in enumerate(classes) for run in own}
-    draws = [Draw(shares, drawn, results.get(run.id)) for shares, drawn, run in lots]
-    return chance_by_lot(name, draws, range(len(classes)), RATES)
+def draws_of(lots: Sequence[Lot], results: Mapping[int, Hashable]) -> list[Draw]:
+    """The lots, with what came out of the runs whose numbers are given."""
+    return [Draw(shares, drawn, results.get(run.id, UNCHANGED)) for shares, drawn, run in lots]

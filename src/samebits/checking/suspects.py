@@ -16,11 +16,13 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from samebits.checking import plan as plans
+from samebits.checking.evidence import UNCHANGED, Treatment
 from samebits.checking.facts import Entry
 from samebits.checking.inquiry import Asking, Inquiry
 from samebits.checking.verdict import DivergentRuns, Run
 from samebits.comparison.locate import Divergence, Position
 from samebits.factors.catalog import find
+from samebits.factors.context import Setting
 from samebits.runfolder.spec import RunSpec
 
 # Two hash seeds may order a small set alike by luck, so one that changes nothing is no acquittal yet.
@@ -178,7 +180,7 @@ class Suspect:
 
     Attributes:
         name: the factor.
-        plan: of its released runs.
+        ways: in which it is released, with the plans of such runs.
         runs: those made so far.
         divergent: two runs that show it: the first of them and one of the baseline; of a factor left alone, two of
             its own.
@@ -187,7 +189,7 @@ class Suspect:
     """
 
     name: str
-    plan: RunSpec
+    ways: dict[Treatment, RunSpec]
     runs: list[Run]
     divergent: DivergentRuns
     baseline: Baseline
@@ -208,6 +210,27 @@ class Suspect:
         if not self.is_left_alone:
             return sum(self.baseline.differ(self.baseline.base, run) is not None for run in self.runs)
         return len(self.runs) - max(len(one) for one in self.baseline.classes(self.runs))
+
+    def add(self, run: Run) -> None:
+        """One more run with it released: changed in the same way as an earlier one, it has the same bits."""
+        before = next((one for one in self.runs if self._way(one) == self._way(run)), None)
+        self.runs.append(run)
+        if before is not None and not self.is_left_alone:
+            self.baseline.doubt(before, run)
+
+    def results(self) -> dict[int, Hashable]:
+        """What came out of each of its runs, by number: those that are as the baseline are unchanged."""
+        base = [] if self.is_left_alone else [self.baseline.base]
+        classes = enumerate(self.baseline.classes([*base, *self.runs]), 0 if base else 1)
+        return {run.id: number or UNCHANGED for number, own in classes for run in own}
+
+    def seen(self) -> dict[Treatment, Hashable]:
+        """The way in which its first run was released, which made it suspected, and what came out."""
+        return {} if self.is_left_alone else {self._way(self.runs[0]): self.results()[self.runs[0].id]}
+
+    def _way(self, run: Run) -> Treatment:
+        own = run.plan.settings.get(self.name, Setting())  # left out where the script did not survive it
+        return self.name, 0 if self.is_left_alone else own.variant
 
 
 class Lineup:
@@ -318,9 +341,15 @@ class Lineup:
             elif names and names[0] not in [one.name for one in self.found]:
                 run, place = apart[0]
                 divergent = DivergentRuns(base.id, run.id, place)
-                plan = plans.keeping_nothing(runs[0].plan)
-                self.found.append(Suspect(names[0], plan, list(runs), divergent, baseline))
+                self.found.append(
+                    Suspect(names[0], self._ways(names[0], release.variant), list(runs), divergent, baseline)
+                )
         self.queue = [*again, *self.queue]
+
+    def _ways(self, name: str, variant: int) -> dict[Treatment, RunSpec]:
+        """How it is released in further runs: what moves by itself in another way, too, with other bits."""
+        variants = (variant, plans.RELEASED_OTHERWISE) if variant and find(name).varies_between_runs else (variant,)
+        return {(name, one): plans.keeping_nothing(self._plan(Release((name,), one))) for one in variants}
 
     def _plan(self, release: Release) -> RunSpec:
         if release.variant == 0:
