@@ -7,12 +7,13 @@ found, left out, and said.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TypeAlias, TypeVar
 
 from samebits.base.sites import shown_path
+from samebits.checking.evidence import UNCHANGED, Draw, Treatment
 from samebits.checking.plan import CheckRequest, stopping_after
 from samebits.checking.pool import BudgetSpentError, RunPool
 from samebits.checking.verdict import WATCHING, WITNESSED, DivergentRuns, LeftOut, Run
@@ -24,6 +25,8 @@ from samebits.runfolder.spec import RunSpec
 
 T = TypeVar("T")
 Asking: TypeAlias = Generator[Sequence[RunSpec], Sequence[Run], T]
+# The chance of each treatment, the one that was drawn, and the run.
+Lot: TypeAlias = tuple[Mapping[Treatment, float], Treatment, Run]
 
 # Where runs diverge so early in whole ones, runs that end there cost next to nothing.
 LONG_RATIO = 10
@@ -128,6 +131,16 @@ class Inquiry:
         room = self.room
         return [list(wanted[at : at + room]) for at in range(0, len(wanted), room)]
 
+    def by_lot(
+        self, treatments: Mapping[Treatment, RunSpec], count: int, beside: Sequence[RunSpec] = ()
+    ) -> Asking[tuple[list[Run], list[Lot]]]:
+        """So many runs with treatments drawn by lot, and others made beside them, which come first."""
+        shares: Mapping[Treatment, float] = dict.fromkeys(treatments, 1 / len(treatments))
+        drawn = [self.luck.choice(list(treatments)) for _ in range(count)]
+        runs = yield from self.runs_of([*beside, *(treatments[one] for one in drawn)])
+        lots = [(shares, one, run) for one, run in zip(drawn, runs[len(beside) :], strict=True)]
+        return runs[: len(beside)], lots
+
     def runs_of(self, specs: Sequence[RunSpec]) -> Asking[list[Run]]:
         """These specs as runs, without what the script does not survive."""
         runs = yield [self._admitted(spec) for spec in specs]
@@ -228,6 +241,11 @@ class Inquiry:
             self.erratic = DivergentRuns(again.id, run.id, Divergence(run.steps, "outcome", ending=run.failure))
             self.doubt(self.erratic)
         return bool(again.succeeded)
+
+
+def draws_of(lots: Sequence[Lot], results: Mapping[int, Hashable]) -> list[Draw]:
+    """The lots, with what came out of the runs whose numbers are given."""
+    return [Draw(shares, drawn, results.get(run.id, UNCHANGED)) for shares, drawn, run in lots]
 
 
 def product_divergence(a: Run, b: Run, found: Sequence[Unlike]) -> Divergence | None:

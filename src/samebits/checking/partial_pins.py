@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from samebits.checking import plan as plans
 from samebits.checking.evidence import HELD, chance_left_alone, limit_after
-from samebits.checking.inquiry import Asking
-from samebits.checking.round import Lot, Round, draws_of
+from samebits.checking.inquiry import Asking, Lot, draws_of
+from samebits.checking.round import Round
 from samebits.checking.suspects import Baseline
 from samebits.checking.verdict import Cause, DivergentRuns, Evidence, Remedy, Run
 from samebits.factors.catalog import CATALOG, find
@@ -114,8 +114,7 @@ def _is_guilty(baseline: Baseline, found: WholePin) -> Asking[bool]:
     """Draw by lot whether it is held whole, until it is guilty, or that comes to nothing."""
     inquiry = baseline.inquiry
     whole = replace(baseline.spare, role=f"{found.factor} held whole", as_run=True)
-    partly = (found.factor, 0)
-    shares = {HELD: 0.5, partly: 0.5}
+    treatments = {HELD: whole, (found.factor, 0): baseline.spare}
     found.base = yield from inquiry.runs_of([whole] * FIRST_RUNS)
     while True:
         if len(baseline.classes(found.base)) > 1 or not all(run.succeeded for run in found.base):
@@ -125,9 +124,7 @@ def _is_guilty(baseline: Baseline, found: WholePin) -> Asking[bool]:
         # Once some were held in part, lots that have won nothing say that it is no matter, or a rare one.
         if len(found.lots) >= MOST_DRAWS or (len(found.partly) >= ENOUGH_ALONE and found.chance >= 1):
             return False
-        lots = [inquiry.luck.choice([whole, baseline.spare]) for _ in range(inquiry.room)]
-        for run in (yield from inquiry.runs_of(lots)):
-            found.lots.append((shares, HELD if run.plan.as_run else partly, run))
-            if run.plan.as_run:
-                found.base.append(run)
+        _, lots = yield from inquiry.by_lot(treatments, inquiry.room)
+        found.lots += lots
+        found.base += [run for _, drawn, run in lots if drawn == HELD]
         found.classes = baseline.classes(found.partly)

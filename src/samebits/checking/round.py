@@ -12,13 +12,13 @@ alike and diverge all the same end the search there: from that place on no facto
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from math import ceil, log
 
 from samebits.checking import plan as plans
-from samebits.checking.evidence import HELD, UNCHANGED, Draw, Treatment, chance_changed, chance_left_alone, limit_after
-from samebits.checking.inquiry import Asking, Inquiry
+from samebits.checking.evidence import HELD, chance_changed, chance_left_alone, limit_after
+from samebits.checking.inquiry import Asking, Inquiry, Lot, draws_of
 from samebits.checking.suspects import Baseline, Lineup, Suspect
 from samebits.checking.verdict import DivergentRuns, Evidence, Run
 from samebits.factors.catalog import in_order
@@ -26,9 +26,6 @@ from samebits.runfolder.spec import RunSpec
 
 # A race that shows rarely would be followed for ever: after so many lots it stays suspected.
 MOST_DRAWS = 24
-
-# The chance of each treatment, which one was drawn, and the run.
-Lot = tuple[Mapping[Treatment, float], Treatment, Run]
 
 
 @dataclass
@@ -201,12 +198,10 @@ class Round:
         serves = trial if trial and trial.is_base and trial.varied and not trial.alike else None
         held = self._remedy(serves, False, is_short=self.inquiry.is_long) if serves else self.baseline.spare
         treatments = {HELD: held, **{way: plan for one in suspects for way, plan in one.ways.items()}}
-        shares = dict.fromkeys(treatments, 1 / len(treatments))
-        lots = [self.inquiry.luck.choice(list(treatments)) for _ in range(count)]
         limit, is_surprise = self.baseline.limit, False
-        runs = yield from self.inquiry.runs_of([*beside, *(treatments[one] for one in lots)])
-        for drawn, run in zip(lots, runs[len(beside) :], strict=True):
-            self._lots.append((shares, drawn, run))
+        others, lots = yield from self.inquiry.by_lot(treatments, count, beside)
+        self._lots += lots
+        for _, drawn, run in lots:
             if drawn != HELD:
                 next(one for one in suspects if one.name == drawn[0]).add(run)
             elif serves:
@@ -216,7 +211,7 @@ class Round:
                 self.baseline.add(run)
         if is_surprise or self.baseline.limit != limit:
             self._start_again()
-        return list(runs[: len(beside)])
+        return others
 
     def _start_again(self) -> None:
         """What was drawn so far came to nothing: who still stands has to be tested anew, and more sharply."""
@@ -286,8 +281,3 @@ class Round:
     def _is_alike(self) -> bool:
         """Whether the runs to be explained were treated alike; otherwise one of them was varied."""
         return self.at.varied == ()
-
-
-def draws_of(lots: Sequence[Lot], results: Mapping[int, Hashable]) -> list[Draw]:
-    """The lots, with what came out of the runs whose numbers are given."""
-    return [Draw(shares, drawn, results.get(run.id, UNCHANGED)) for shares, drawn, run in lots]
