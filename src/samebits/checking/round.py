@@ -102,7 +102,10 @@ class Round:
         """A remedy that holds at this place; None where none does. Unless another round follows, all is confirmed."""
         before = list(self.accused)
         while True:
-            suspect = yield from self.lineup.next([one.name for one in self.accused])
+            # What is unlikely is let go only when the remedy fails with nothing else treated, too.
+            waits = bool(self.trials) and self.trials[-1].holds is None and not self.trials[-1].alike
+            suspect = yield from self.lineup.next([one.name for one in self.accused], likely_only=waits)
+            is_last = suspect is None and (not waits or self.baseline.is_hopeless)
             if suspect is not None:
                 self.accused.append(suspect)
             pins = tuple(in_order([one.name for one in self.accused]))
@@ -113,9 +116,9 @@ class Round:
             if self.trials and not self.lineup.is_anyone_likely:
                 yield from self._settle(self.trials[-1])
             remedied = self._remedied
-            if suspect is None or (remedied is not None and remedied.later is None and not self._is_open(remedied)):
+            if is_last or (remedied is not None and remedied.later is None and not self._is_open(remedied)):
                 yield from self._confirm()
-            if suspect is None or remedied is not None:
+            if is_last or remedied is not None:
                 return self._remedied
 
     @property

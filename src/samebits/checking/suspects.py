@@ -272,8 +272,13 @@ class Lineup:
             Release(tuple(filter(_is_algorithm, others)), 0, LEFT_ALONE_RUNS),
         ]
 
-    def next(self, accused: Collection[str]) -> Asking[Suspect | None]:
-        """The next factor that makes runs diverge when released; None when none is left, or the base is unsteady."""
+    def next(self, accused: Collection[str], *, likely_only: bool = False) -> Asking[Suspect | None]:
+        """The next factor that makes runs diverge when released; None when none is left, or the base is unsteady.
+
+        Args:
+            accused: those that were found.
+            likely_only: leave those that are let go in company for later.
+        """
         while not self._baseline.is_hopeless:
             if self.found:
                 return self.found.pop(0)
@@ -282,7 +287,7 @@ class Lineup:
             known = {*self._pins, *accused}
             queue = [replace(one, names=tuple(name for name in one.names if name not in known)) for one in self.queue]
             self.queue = [one for one in queue if one.names]
-            if not self.queue:
+            if not self.queue or (likely_only and not self.is_anyone_likely):
                 return None
             most, batch = self._inquiry.room, [self.queue.pop(0)]
             # Beside a likely one goes another one; what is unlikely need not be known yet.
