@@ -150,19 +150,12 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PATH": f"{here}{os.pathsep}{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
 
 
-def test_the_watchman_leaves_when_samebits_does(tmp_path: Path) -> None:
-    """It costs one process, and that one ends with us."""
-    write(tmp_path, {"it.py": "import os; print(os.getppid())"})
-    code = (
-        "import os, sys, samebits.launch.guard as guard; from samebits.launch.process import Runner;"
-        "from samebits.launch.command import parse_command; from samebits.runfolder.spec import RunSpec;"
-        "from samebits.workspace.workspace import Workspace; from pathlib import Path; home = Path('runs').absolute();"
-        "home.mkdir(); runner = Runner(parse_command(['it.py']), Workspace(home));"
-        "[runner.run(RunSpec(), home / name) for name in 'ab']; print(guard._watchman.pid)"
-    )
+def test_a_supervisor_leaves_with_its_run(tmp_path: Path) -> None:
+    """It is the run's parent, and ends as the command does: with its status, or of its signal."""
+    write(tmp_path, {"it.py": "import os; open(f'{__file__[:-5]}pid.{os.getppid()}', 'w'); os.kill(os.getpid(), 10)"})
 
-    done = subprocess.run([PYTHON, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    outcome = run_recorded(parse_command([PYTHON, str(tmp_path / "it.py")]), RunSpec(), tmp_path / "run")
 
-    assert done.stderr == ""
-    assert not lives(int(done.stdout))
-    assert Path(SAMEBITS).exists()
+    assert outcome.exit_code == -signal.SIGUSR1
+    (supervisor,) = pids(tmp_path)
+    assert not lives(supervisor)

@@ -283,6 +283,13 @@ def test_run_passes_standard_input_on(source: str, tmp_path: Path) -> None:
         assert seen.err == ""
 
 
+def test_a_command_starts_with_the_signals_of_its_caller(tmp_path: Path) -> None:
+    """Nothing of what Python ignores for itself is left: `yes | head` ends by SIGPIPE."""
+    words = ["grep", "SigIgn", "/proc/self/status"]
+
+    assert under_check(words, tmp_path).out == under_run(words, tmp_path).out == plain(words, tmp_path).out
+
+
 def test_run_passes_on_what_the_shell_opened(tmp_path: Path) -> None:
     """The file behind <(...) is there."""
     words = ["bash", "-c", f'"$@" {PYTHON} -c "import sys; print(open(sys.argv[1]).read())" <(echo here)', "-"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from samebits.launch.command import parse_command
-from samebits.launch.unentered_processes import unentered
+from samebits.launch.supervised import unentered
 from samebits.runfolder.spec import RunSpec
 from tests.launch.conftest import PYTHON, TRAIN, samebits, write
 from tests.running import run_recorded

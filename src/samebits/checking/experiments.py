@@ -38,7 +38,7 @@ from samebits.comparison.values import Distance
 from samebits.factors.catalog import find, in_order
 from samebits.factors.context import SiteKey
 from samebits.launch.signals import working_in
-from samebits.launch.unentered_processes import unentered
+from samebits.launch.supervised import unentered
 from samebits.lint.seeds import find_seed_arguments
 from samebits.runfolder.notes import Observed, Seeded, read_notes
 from samebits.runfolder.spec import RunSpec

@@ -9,7 +9,7 @@ import platform
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -18,10 +18,9 @@ from samebits.base.errors import CommandNotFoundError, RecordingError, StorageEr
 from samebits.base.records import to_data
 from samebits.base.version import __version__
 from samebits.launch.command import Command
-from samebits.launch.guard import end_run, guarded
 from samebits.launch.signals import raise_if_signalled, signals_passed_on
 from samebits.launch.streams import streams_of
-from samebits.launch.unentered_processes import UnenteredProcesses
+from samebits.launch.supervised import UnenteredProcesses, supervised
 from samebits.runfolder.folder import Manifest, RunFolder
 from samebits.runfolder.notes import Ended, Observed, noted_environment, read_notes
 from samebits.runfolder.spec import PLAN, VARIABLE, RunSpec
@@ -123,23 +122,20 @@ class Runner:
         manifest = _manifest(command, spec, place)
         folder.write_manifest({**manifest, "status": "running"})
         plan = Path(place.seen(str(folder.plan)))
-        with streams_of(folder) as (streams, begun), guarded(plan) as guard:
-            start = time.perf_counter()
-            argv = [*self.workspace.prefix(place), *place.words(command.argv)]
-            cwd = place.copy if place.root else None
-            with spec.starting():
-                process = _started(argv, folder, spec, place, cwd=cwd, start_new_session=True, **streams)
-            try:
-                guard(process.pid)
+        argv = [*self.workspace.prefix(place), *place.words(command.argv)]
+        options = {"env": environment_of(spec, folder, place, os.environ), "cwd": place.copy if place.root else None}
+        try:
+            with streams_of(folder) as (streams, begun), contextlib.ExitStack() as stack:
+                start = time.perf_counter()
+                with spec.starting():
+                    process = stack.enter_context(supervised(argv, **options, **streams))
                 begun()
                 exceeded = _wait(process, limit, waiting, UnenteredProcesses(folder, plan, process.pid))
                 seconds = time.perf_counter() - start
-            except BaseException:
-                with contextlib.suppress(StorageError):
-                    folder.write_manifest({**manifest, "status": "interrupted"})
-                raise
-            finally:
-                end_run(process, plan)
+        except BaseException:
+            with contextlib.suppress(StorageError):
+                folder.write_manifest({**manifest, "status": "interrupted"})
+            raise
         outcome = _outcome(folder, spec, process.returncode, seconds, exceeded)
         folder.write_manifest({**manifest, **_ending(outcome)})
         return outcome
@@ -157,8 +153,12 @@ def run_transparent(command: Command, plan: RunSpec, path: Path) -> Outcome:
     start = time.perf_counter()
     with signals_passed_on() as relay:
         # What the shell opened for the command, such as <(...), is the command's.
-        with plan.starting():
-            process = _started(place.words(command.argv), folder, plan, place, close_fds=False)
+        argv = place.words(command.argv)
+        try:
+            with plan.starting():
+                process = subprocess.Popen(argv, env=environment_of(plan, folder, place, os.environ), close_fds=False)
+        except OSError as error:
+            raise CommandNotFoundError(f"cannot start {argv[0]!r}: {error.strerror}") from error
         relay.to(process)
         exit_code = process.wait()
     outcome = _outcome(folder, plan, exit_code, time.perf_counter() - start)
@@ -197,16 +197,6 @@ def _as_seen(data: object, place: Place) -> object:
     if isinstance(data, list):
         return [_as_seen(one, place) for one in data]
     return place.seen(data) if isinstance(data, str) else data
-
-
-def _started(
-    argv: Sequence[str], folder: RunFolder, spec: RunSpec, place: Place, **options: Any
-) -> subprocess.Popen[bytes]:
-    environment = environment_of(spec, folder, place, os.environ)
-    try:
-        return subprocess.Popen(argv, env=environment, **options)
-    except OSError as error:
-        raise CommandNotFoundError(f"cannot start {argv[0]!r}: {error.strerror}") from error
 
 
 def _wait(

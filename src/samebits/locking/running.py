@@ -19,7 +19,7 @@ from samebits.factors.pinning import settings_from
 from samebits.launch.command import parse_command
 from samebits.launch.process import Outcome
 from samebits.launch.signals import working_in
-from samebits.launch.unentered_processes import unentered
+from samebits.launch.supervised import unentered
 from samebits.locking.entries import RunEntry
 from samebits.locking.files import digest_at, is_written
 from samebits.runfolder.environment import Environment

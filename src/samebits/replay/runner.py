@@ -13,8 +13,8 @@ from typing import Literal
 from samebits.base.errors import RecordingError, SamebitsError
 from samebits.base.records import from_data, published
 from samebits.launch.command import this_python
-from samebits.launch.guard import end_run, guarded
 from samebits.launch.signals import raise_if_signalled
+from samebits.launch.supervised import supervised
 from samebits.replay.reproducer import reproducer
 from samebits.runfolder.folder import RunFolder, write_whole
 from samebits.runfolder.notes import Started, read_notes
@@ -131,7 +131,7 @@ def _read(path: Path, folder: Path) -> KeptCall:
 
 def _run(script: Path, python: str, times: int) -> Replay:
     try:
-        code, out, err = _called([python, str(script), "--json", "--times", str(times)], script)
+        code, out, err = _called([python, str(script), "--json", "--times", str(times)])
     except subprocess.TimeoutExpired:
         return Replay(script, failure=f"calling it took more than {TIMEOUT_SECONDS:.0f} seconds")
     except OSError as error:
@@ -143,21 +143,14 @@ def _run(script: Path, python: str, times: int) -> Replay:
     return Replay(script, conditions, answer["distinct"], answer["gives_recorded"])
 
 
-def _called(words: list[str], script: Path) -> tuple[int, str, str]:
+def _called(words: list[str]) -> tuple[int, str, str]:
     """Exit status and output of a process that does not outlive us."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
-    with guarded(script) as guard:
-        process = subprocess.Popen(
-            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-        )
-        try:
-            guard(process.pid)
-            while True:
-                raise_if_signalled()
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    out, err = process.communicate(timeout=0.1)
-                    return process.returncode, out, err
-                if time.monotonic() > deadline:
-                    raise subprocess.TimeoutExpired(words, TIMEOUT_SECONDS)
-        finally:
-            end_run(process, script)
+    with supervised(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while True:
+            raise_if_signalled()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                out, err = process.communicate(timeout=0.1)
+                return process.returncode, out, err
+            if time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired(words, TIMEOUT_SECONDS)

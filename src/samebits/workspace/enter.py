@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import signal
 import sys
 
 _NEW_MOUNTS, _NEW_USER = 0x00020000, 0x10000000
@@ -68,6 +69,9 @@ def main() -> None:
     except OSError as error:
         sys.stderr.write(f"samebits could not mount a copy of the working folder: {error}\n")
         os._exit(FAILED)
+    # Python ignores these two for itself, and what it becomes would go on so.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
     try:
         os.execvp(argv[0], argv)
     except OSError as error:

@@ -1,0 +1,98 @@
+"""The processes of one run: that none outlives it, nor samebits, and which of them could not be entered."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from samebits.base.processes import PROC, stack_of
+from samebits.launch import supervisor
+from samebits.runfolder.folder import RunFolder
+from samebits.runfolder.notes import Journal, Started, Unseen, read_notes
+from samebits.runfolder.spec import VARIABLE
+
+EVERY_SECONDS = 0.2
+# What `import torch` loads; helpers of torch's own that are no Python do without it.
+_LIBRARY = b"/libtorch_python"
+
+
+@contextmanager
+def supervised(argv: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[Any]]:
+    """A command in a session of its own; with the block all of its processes end, and when this process dies.
+
+    Yields the process of their supervisor, which ends as the command does.
+    """
+    # What is not passed on: no other child holds this end open.
+    reading, writing = os.pipe()
+    try:
+        words = [sys.executable, "-I", "-S", supervisor.__file__, str(reading), *argv]
+        process = subprocess.Popen(words, pass_fds=(reading,), start_new_session=True, **options)
+    except BaseException:
+        os.close(writing)
+        raise
+    finally:
+        os.close(reading)
+    try:
+        yield process
+    finally:
+        os.close(writing)
+        process.wait()
+
+
+class UnenteredProcesses:
+    """Looks now and then at the processes of one run, and notes those that loaded torch without samebits.
+
+    Only where /proc shows processes. What is ended within `EVERY_SECONDS` after it loaded torch may be missed.
+
+    Args:
+        folder: of the run.
+        plan: of the run, as it sees it: another samebits among its processes has plans of its own.
+        parent: the process that all of them come from.
+    """
+
+    def __init__(self, folder: RunFolder, plan: Path, parent: int) -> None:
+        self._folder, self._parent = folder, parent
+        self._plan = f"{VARIABLE}={plan}".encode()
+        # Where the stack began when a process was settled: one that was forked may become another program.
+        self._settled: dict[int, int] = {}
+        self._next = 0.0
+
+    def look(self) -> None:
+        """Note who is there and should not be; does nothing when called too soon after the last time."""
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + EVERY_SECONDS
+        for pid in supervisor.descendants(self._parent):
+            stack = stack_of(pid)
+            with contextlib.suppress(OSError):  # it has ended meanwhile, or is somebody else's
+                if self._settled.get(pid) != stack and _LIBRARY in (PROC / str(pid) / "maps").read_bytes():
+                    self._settled[pid] = stack
+                    self._settle(pid, stack)
+
+    def _settle(self, pid: int, stack: int) -> None:
+        variables = (PROC / str(pid) / "environ").read_bytes().split(b"\0")
+        plans = [variable for variable in variables if variable.startswith(f"{VARIABLE}=".encode())]
+        is_of_another = bool(plans) and self._plan not in plans
+        # It, or the process it was forked from, has said that samebits started there, or why it could not.
+        has_said = (self._folder.path / f"journal.failed.{pid}.jsonl").exists() or any(
+            note.stack in (stack, 0) for note in read_notes(self._folder.path, Started)
+        )
+        if not is_of_another and not has_said:
+            words = (PROC / str(pid) / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+            program, *rest = words or [str(pid)]
+            what = f"a process that could not be entered: {shlex.join([os.path.basename(program), *rest])}"
+            Journal(self._folder.path).note(Unseen(what, entered=False))
+
+
+def unentered(folder: RunFolder) -> list[str]:
+    """What was noted of a run, in words; empty if every process was entered."""
+    return [note.what for note in read_notes(folder.path, Unseen) if not note.entered]
