@@ -17,6 +17,7 @@ from samebits.cli.main import main
 from samebits.locking.entries import RunEntry
 from samebits.locking.lockfile import update
 from samebits.report.answers import document_of, dumped
+from samebits.runfolder.steps import Column, Recording, Writer
 from tests.locking.entries import HERE, locked, lockfile
 from tests.replay.test_replay import half, kept
 from tests.report.test_page import CHECK, RUNS
@@ -72,6 +73,18 @@ class Sent:
         """Put a link to the reader's file in the place of a file, or to its folder in that of a folder."""
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
         path.symlink_to(self.own if path.suffix else self.own.parent)
+
+    def rename(self, mark: str) -> None:
+        """Record the same anew under other names, with digests that fit."""
+        path = self.run / "recording.sqlite"
+        old = Recording(path)
+        rows = [(row, old.kind(row), old.columns(row)) for row in range(len(old))]
+        path.unlink()
+        writer = Writer(self.run, 0, digest=old.digest)
+        for row, kind, columns in rows:
+            named = {stream: tuple(mark + name for name in own.names) for stream, own in columns.items()}
+            writer.write(row, kind, {stream: Column(named[stream], own.digests) for stream, own in columns.items()})
+        writer.close()
 
     def sql(self, *statements: str) -> None:
         with sqlite3.connect(self.run / "recording.sqlite") as db:
@@ -156,11 +169,7 @@ EVIL: dict[str, Callable[[Sent], object]] = {
         "UPDATE ops SET root=1000000000000000, count=1000000000000", "UPDATE steps SET root=1000000000000000"
     ),
     "a recording of names": lambda sent: sent.sql("UPDATE layouts SET names='[{}]'", "UPDATE steps SET root=x'00'"),
-    "a recording of other names": lambda sent: sent.sql(
-        r"""UPDATE layouts SET names=replace(names, '["', '["\u001b[2J\u202e')""",
-        "UPDATE steps SET root=x'00'",
-        "UPDATE meta SET value='1' WHERE key='schema'",
-    ),
+    "a recording of other names": lambda sent: sent.rename("\x1b[2J\u202e"),
     "a recording of lanes": lambda sent: sent.sql(
         "UPDATE meta SET value='[[1e400, {}]]' WHERE key='order'", "UPDATE meta SET value=x'1b' WHERE key='process'"
     ),

@@ -34,7 +34,7 @@ from samebits.runfolder.lane_ids import LaneId
 from samebits.runfolder.reading import own, parsed, read_bytes
 
 SCHEMA = 2
-# Recordings name a stream by its place here, so new ones go to the end; schema 1 ended with `number`.
+# Recordings name a stream by its place here, so new ones go to the end.
 STREAMS = (
     *("init", "batch", "loss", "grad", "param", "optimizer", "artifact", "rng", "number"),
     *("output", "buffer", "end", "saved"),
@@ -103,13 +103,7 @@ class Writer:
             self._db.execute("PRAGMA journal_mode=PERSIST")
             self._db.execute("PRAGMA synchronous=OFF")
             self._db.executescript(_TABLES)
-            meta: dict[str, object] = {
-                "schema": SCHEMA,
-                "rank": rank,
-                "sequence": sequence,
-                "complete": 0,
-                "digest": digest,
-            }
+            meta = {"schema": SCHEMA, "rank": rank, "sequence": sequence, "complete": 0, "digest": digest}
             meta |= {**vars(lane_id), "order": json.dumps(lane_id.order)}
             self._db.executemany("INSERT INTO meta VALUES(?, ?)", [(k, str(v)) for k, v in meta.items()])
 
@@ -217,30 +211,29 @@ class Recording:
         self._layouts: dict[int, Names] = {}
         with self.damage_described():
             self._db = sqlite3.connect(_address(path), uri=True, isolation_level=None, check_same_thread=False)
-            tables = dict(self._db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
-            rows = self._db.execute("SELECT key, value FROM meta") if tables.get("meta") in _KNOWN_TABLES else ()
-            meta = {str(key): str(value) for key, value in rows}
-            if not {"steps", "ops"} <= set(tables) or not {"schema", "rank", "sequence", "complete"} <= set(meta):
-                raise UnbegunError(
-                    f"{path} is not a recording: it was only begun", "was the run ended at its very start?"
-                )
-            if int(meta["schema"]) > SCHEMA:
-                raise NewerSchemaError(
-                    f"{path} has schema {meta['schema']}, and this samebits reads schemas up to {SCHEMA}",
-                    "upgrade samebits: pip install --upgrade samebits",
-                )
-            if not _KNOWN_TABLES.issuperset(tables.values()):
-                # Views, triggers and computed columns are not read but run.
-                raise ValueError("it holds other things than the tables of samebits")
-            self._schema, self.rank, self.sequence = int(meta["schema"]), int(meta["rank"]), int(meta["sequence"])
-            # Nothing is known of recordings of before this was written down.
-            order = tuple((int(start), int(number)) for start, number in json.loads(meta.get("order", "[]")))
-            training = int(meta.get("training", 0))
-            self.lane_id = LaneId(order, meta.get("process", ""), meta.get("thread", ""), training)
+            meta = self._meta()
+            self.rank, self.sequence, self.digest = int(meta["rank"]), int(meta["sequence"]), meta["digest"]
+            order = from_data(tuple[tuple[int, int], ...], parsed(meta["order"]))
+            self.lane_id = LaneId(order, meta["process"], meta["thread"], int(meta["training"]))
             self.complete = meta["complete"] == "1"
-            self._present = meta.get("streams")
-            # Schema 1 knew sums alone, on the CPU too.
-            self.digest = meta.get("digest", "sums 1")
+            self._present = meta.get("streams", "").split()
+
+    def _meta(self) -> dict[str, str]:
+        """What the table of that name holds, once it is known that nothing but tables is there."""
+        tables = dict(self._db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
+        rows = self._db.execute("SELECT key, value FROM meta") if tables.get("meta") in _KNOWN_TABLES else ()
+        meta = {str(key): str(value) for key, value in rows}
+        if not {"steps", "ops"} <= tables.keys() or not {"schema", "digest", "training"} <= meta.keys():
+            raise UnbegunError(f"{self.path} is not a recording: it was only begun", "was the run ended at its start?")
+        if int(meta["schema"]) != SCHEMA:
+            raise NewerSchemaError(
+                f"{self.path} has schema {meta['schema']}, and this samebits reads schema {SCHEMA}",
+                "upgrade samebits: pip install --upgrade samebits",
+            )
+        if not _KNOWN_TABLES.issuperset(tables.values()):
+            # Views, triggers and computed columns are not read but run.
+            raise ValueError("it holds other things than the tables of samebits")
+        return meta
 
     def __len__(self) -> int:
         """Rows: steps, and the end where there is one."""
@@ -257,10 +250,7 @@ class Recording:
 
     def holds(self, stream: str) -> bool:
         """Whether any row has it, compared or not."""
-        if self._present is None:
-            # Schema 1 does not say; every row has to be asked.
-            return any(stream in self.columns(row) for row in range(len(self)))
-        return stream in self._present.split()
+        return stream in self._present
 
     def root(self, step: int) -> bytes | None:
         """The chained digest of everything up to and including `step`; None past the last row."""
@@ -278,10 +268,9 @@ class Recording:
 
     def assert_sound(self, step: int) -> None:
         """Raise RecordingError where a row is not what was written: only what is can accuse anybody."""
-        if self._schema == SCHEMA:
-            before = self.root(step - 1) or b"" if step else b""
-            if _chained(before, self.kind(step), self._compared(step)) != self.root(step):
-                raise self._damaged(f"step {step} does not have the digest that was written with it")
+        before = self.root(step - 1) or b"" if step else b""
+        if _chained(before, self.kind(step), self._compared(step)) != self.root(step):
+            raise self._damaged(f"step {step} does not have the digest that was written with it")
 
     def _compared(self, step: int) -> Iterator[bytes]:
         columns = self.columns(step)
