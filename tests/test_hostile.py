@@ -115,7 +115,7 @@ def number_is(number: float) -> Callable[[str, Any], Any]:
 EVIL: dict[str, Callable[[Sent], object]] = {
     "code in every text": lambda sent: sent.edit(text_is(sent.code)),
     "code wherever a call may hold it": lambda sent: (
-        sent.edit(text_is(sent.code, "op", "dtype", "device", "backends.cudnn.conv.fp32_precision")),
+        sent.edit(text_is(sent.code, "op", "pass_", "dtype", "device", "backends.cudnn.conv.fp32_precision")),
         sent.edit_call(arguments=[{"torch": sent.code}, {"value": sent.code}, {"device": sent.code}]),
     ),
     "code as a setting": lambda sent: sent.edit_call(

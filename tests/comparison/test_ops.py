@@ -37,7 +37,7 @@ def recorded(folder: Path, steps: Sequence[Sequence[Row]]) -> Recording:
             if op not in ids:
                 ids[op] = sheet.add_kind(op)
             sheet.add(ids[op], evidence)
-        sheet.end_step()
+        sheet.begin_at(sheet.step + 1)
         sheet.write(writer)
     writer.close()
     return Recording(writer.path)

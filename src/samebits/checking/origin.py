@@ -12,21 +12,18 @@ Then the operands of both are compared bit by bit, and the operation is called a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 from samebits.base.errors import SamebitsError
-from samebits.base.records import from_data
 from samebits.checking.plan import keeping_nothing
 from samebits.checking.pool import RunPool
 from samebits.checking.verdict import Origin, OriginOnRank, Run
 from samebits.comparison.ops import OpDivergence, is_collective, op_divergences
 from samebits.comparison.values import distance_of_results
 from samebits.replay.runner import replay
-from samebits.runfolder.ops import OPERANDS, KeptCall, Producer, operands_name
+from samebits.runfolder.ops import OPERANDS, KeptCall, operands_name, read_call
 from samebits.runfolder.spec import OpWindow, RunSpec
 
 MAX_PAIRS = 5
@@ -139,7 +136,7 @@ def _places(a: Run, b: Run) -> dict[int, OpDivergence]:
 
 def _on_rank(place: OpDivergence, run: Run) -> OriginOnRank:
     call = _call(run, _key(place))
-    producers = {} if call is None else {name: from_data(Producer, one) for name, one in call["producers"].items()}
+    producers = {} if call is None else call.producers
     if place.finding == "op":
         # An operation that changed memory that was never written is not to blame for what it found there.
         on_ranks = next((one for one in producers.values() if one.uninitialized), None)
@@ -162,7 +159,7 @@ def _file(run: Run, key: Place) -> Path:
 
 def _call(run: Run, key: Place) -> KeptCall | None:
     path = _file(run, key)
-    return cast("KeptCall", json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+    return read_call(path, run.path) if path.exists() else None
 
 
 def _came_from_before(origin: Origin) -> bool:
@@ -184,23 +181,23 @@ def _measured(origin: Origin, b: Run, a: Run, earlier: dict[int, OpDivergence]) 
             origin = replace(origin, distance=distance, unobserved_write=changed)
     if place.finding != "op" or call_b is None:
         return origin
-    meanwhile = [name for call in (call_a, call_b) if call is not None for name in call["changed_meanwhile"]]
-    shared = tuple(dict.fromkeys(call_b["shared"]))
+    meanwhile = [name for call in (call_a, call_b) if call is not None for name in call.changed_meanwhile]
+    shared = tuple(dict.fromkeys(call_b.shared))
     origin = replace(origin, changed_meanwhile=tuple(dict.fromkeys(meanwhile)), shared=shared)
     if origin.unobserved_write or origin.changed_meanwhile:
         return origin
     # A custom operation was called again by the run that kept it.
-    run = a if call_a is not None and call_a["called_again"] else b
+    run = a if call_a is not None and call_a.called_again else b
     again = replay(run.outcome.folder, _file(run, key), python=run.facts.interpreter)
     return replace(origin, replay=again)
 
 
 def _changed_inputs(a: KeptCall, b: KeptCall) -> tuple[str, ...]:
     """Inputs whose bits differ although every recorded operation before agreed: something wrote there unseen."""
-    labels, write_only = b["labels"], set(b["write_only"])
+    labels, write_only = b.labels, b.write_only
     names = [f"in.{i}" for i in range(len(labels))]
     return tuple(
         labels[i]
         for i, name in enumerate(names)
-        if labels[i].partition("[")[0] not in write_only and a["digests"].get(name) != b["digests"].get(name)
+        if labels[i].partition("[")[0] not in write_only and a.digests.get(name) != b.digests.get(name)
     )

@@ -61,11 +61,6 @@ def align(a: Sequence[Recording], b: Sequence[Recording], until: int | None = No
     return [pair for rank in ranks for pair in _of_rank(rank, _own(a, rank), _own(b, rank), until)]
 
 
-def first_pair(a: Sequence[Recording], b: Sequence[Recording]) -> tuple[int, Recording, Recording] | None:
-    """The first rank that both recorded, with its recordings; None where there is none."""
-    return next(((pair.rank, *pair.both) for pair in align(a, b) if pair.both is not None), None)
-
-
 def _own(recordings: Sequence[Recording], rank: int) -> list[Recording]:
     own = [recording for recording in recordings if recording.rank == rank]
     return sorted(own, key=lambda one: (one.lane_id.order, one.lane_id.training, one.sequence))

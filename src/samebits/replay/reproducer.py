@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from samebits.base.errors import RecordingError
+from samebits.base.records import to_data
 from samebits.factors.catalog import CATALOG
 from samebits.runfolder.ops import BUILTIN, KeptCall, place_in
 from samebits.runfolder.reading import read_bytes
@@ -325,7 +326,7 @@ def reproducer(call: KeptCall, tensors: Path, folder: Path) -> str:
         raise RecordingError(f"{tensors} cannot be read: {error.strerror}", "was it removed?") from error
     data = base64.b64encode(packed).decode() if len(packed) <= INLINE_BYTES else ""
     return _SCRIPT.format(
-        op=call["op"],
+        op=call.op,
         needs="Nothing but torch is needed." if data else f"Needs torch, and the file {tensors.name} beside it.",
         name=f"reproduce-{tensors.stem}.py",
         call=pprint.pformat(_data(call), width=110, sort_dicts=False),
@@ -336,41 +337,32 @@ def reproducer(call: KeptCall, tensors: Path, folder: Path) -> str:
 
 def _data(call: KeptCall) -> dict[str, object]:
     """What the script has to know; `pprint` writes plain data, and quotes all text."""
-    kind = call["kind"]
-    given = (*call["arguments"], *call["keywords"].values())
-    line = f"line {kind['line']} of {Path(kind['path']).name}" if kind["path"] else "no line of its own"
+    given, kind = (*call.arguments, *call.keywords.values()), call.kind
+    line = f"line {kind.line} of {Path(kind.path).name}" if kind.path else "no line of its own"
+    names = ("op", "torch", "arguments", "keywords", "written", "views", "settings", "environment", "sha256")
     return {
-        "op": call["op"],
-        "from": f"{kind['pass_']} pass, {line}",
-        "torch": call["torch"],
-        "arguments": call["arguments"],
-        "keywords": call["keywords"],
-        "written": call["written"],
-        "inputs": len(call["labels"]),
-        "views": call["views"],
-        "device": next((view["device"] for view in call["views"].values() if view["device"] != "cpu"), "cpu"),
-        "drawn_on": call.get("drawn_on") or "cpu",
+        **{name: to_data(getattr(call, name)) for name in names},
+        "from": f"{kind.pass_} pass, {line}",
+        "inputs": len(call.labels),
+        "device": next((view.device for view in call.views.values() if view.device != "cpu"), "cpu"),
+        "drawn_on": call.drawn_on or "cpu",
         "has_generator": any("generator" in argument for argument in given),
-        "settings": call["settings"],
-        "environment": call["environment"],
-        # Of what the run got.
-        "sha256": call["sha256"],
     }
 
 
 def _refuse_foreign(call: KeptCall) -> None:
     """Raise where a call names what no run has kept: it was made by somebody else."""
     variables = {name for factor in CATALOG for name in factor.kernel_variables}
-    threads = call["settings"].get("set_num_threads")
-    foreign = [name for name in call["settings"] if not _SETTING.fullmatch(name)]
-    foreign += [name for name in call["environment"] if name not in variables]
-    if not _OP.fullmatch(call["op"]):
-        foreign.append(call["op"])
+    threads = call.settings.get("set_num_threads")
+    foreign = [name for name in call.settings if not _SETTING.fullmatch(name)]
+    foreign += [name for name in call.environment if name not in variables]
+    if not _OP.fullmatch(call.op):
+        foreign.append(call.op)
     if not (isinstance(threads, list) and len(threads) == 1 and threads[0] in range(1, MOST_THREADS + 1)):
         foreign.append(f"set_num_threads{threads}")
     if foreign:
         raise ValueError(f"{foreign[0]!r} is nothing that samebits keeps")
-    unknown = next(filter(None, map(_unknown, (*call["arguments"], *call["keywords"].values()))), None)
+    unknown = next(filter(None, map(_unknown, (*call.arguments, *call.keywords.values()))), None)
     if unknown is not None:
         raise ValueError(f"it was called with something that cannot be written down: {unknown}")
 

@@ -18,8 +18,8 @@ from samebits.launch.supervised import supervised
 from samebits.replay.reproducer import reproducer
 from samebits.runfolder.folder import RunFolder, write_whole
 from samebits.runfolder.notes import Started, read_notes
-from samebits.runfolder.ops import OPERANDS, KeptCall
-from samebits.runfolder.reading import own, own_files, read_json
+from samebits.runfolder.ops import OPERANDS, read_call
+from samebits.runfolder.reading import own, own_files
 
 DEFAULT_TIMES = 20
 TIMEOUT_SECONDS = 300.0
@@ -99,16 +99,15 @@ def replay(folder: RunFolder, operands: Path, times: int = DEFAULT_TIMES, python
         times: how often it is called as it was recorded.
         python: that runs it; this one, or the one called python, where none is named. What a folder names is not run.
     """
-    call = _read(operands, folder.path)
+    call = read_call(operands, folder.path)
     script = operands.with_name(f"reproduce-{operands.stem}.py")
-    again = call.get("called_again")
-    if again:
-        calls, results = again["calls"], again["results"]
+    if call.called_again is not None:
+        calls, results = call.called_again.calls, call.called_again.results
         if not 0 < results <= calls <= MOST_CALLS:
             raise RecordingError(f"{operands} tells of {results} results in {calls} calls", "was it edited?")
         return Replay(None, (Condition("in the program", calls, results, tuple(range(results))),), results)
-    if not call["is_builtin"]:
-        return Replay(None, failure=f"{call['op']} is a custom operation, unknown outside of the program")
+    if not call.is_builtin:
+        return Replay(None, failure=f"{call.op} is a custom operation, unknown outside of the program")
     try:
         write_whole(own(script, folder.path), reproducer(call, operands.with_suffix(".safetensors"), folder.path))
     except RecordingError:
@@ -118,15 +117,6 @@ def replay(folder: RunFolder, operands: Path, times: int = DEFAULT_TIMES, python
     python = python or this_python()
     other = next((note.executable for note in read_notes(folder.path, Started) if note.executable != python), "")
     return replace(_run(script, python, times), other_python=other)
-
-
-def _read(path: Path, folder: Path) -> KeptCall:
-    try:
-        return from_data(KeptCall, read_json(path, folder))
-    except RecordingError:
-        raise
-    except (OSError, ValueError) as error:
-        raise RecordingError(f"{path} cannot be read: {error}", "was it edited?") from error
 
 
 def _run(script: Path, python: str, times: int) -> Replay:

@@ -13,15 +13,16 @@ import hashlib
 import json
 import re
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import Literal
 
+from samebits.base.errors import RecordingError
 from samebits.base.records import from_data
 from samebits.base.sites import Site
-from samebits.runfolder.reading import parsed
+from samebits.runfolder.reading import parsed, read_json
 from samebits.runfolder.steps import Recording, Writer
 
 CHUNK = 512
@@ -95,38 +96,29 @@ class Producer:
     uninitialized: bool = False
 
 
-class KeptView(TypedDict):
+@dataclass(frozen=True)
+class KeptView:
     """How one operand lay in memory."""
 
     dtype: str
-    shape: list[int]
-    stride: list[int] | None
+    shape: tuple[int, ...]
+    stride: tuple[int, ...] | None
     device: str
     alignment: int | None
     conj: bool
     neg: bool
 
 
-class CalledAgain(TypedDict):
+@dataclass(frozen=True)
+class CalledAgain:
     """How many different results so many calls of a custom operation gave inside the program."""
 
     calls: int
     results: int
 
 
-class KeptKind(TypedDict):
-    """As much of an operation's kind as is read from a kept call."""
-
-    pass_: str
-    path: str
-    line: int
-
-
-class _KeptSince(TypedDict, total=False):
-    drawn_on: str
-
-
-class KeptCall(_KeptSince):
+@dataclass(frozen=True)
+class KeptCall:
     """A call that was kept with its operands, as `operands/*.json` holds it.
 
     Attributes:
@@ -142,24 +134,35 @@ class KeptCall(_KeptSince):
         drawn_on: the device of the generator that it draws from.
     """
 
-    kind: KeptKind
+    kind: OpKind
     op: str
     is_builtin: bool
-    arguments: list[dict[str, object]]
-    keywords: dict[str, dict[str, object]]
-    labels: list[str]
-    write_only: list[str]
-    written: list[int]
-    producers: dict[str, object]
-    views: dict[str, KeptView]
-    digests: dict[str, int]
+    arguments: tuple[Mapping[str, object], ...]
+    keywords: Mapping[str, Mapping[str, object]]
+    labels: tuple[str, ...]
+    write_only: tuple[str, ...]
+    written: tuple[int, ...]
+    producers: Mapping[str, Producer]
+    views: Mapping[str, KeptView]
+    digests: Mapping[str, int]
     sha256: str
-    settings: dict[str, object]
-    environment: dict[str, str]
+    settings: Mapping[str, object]
+    environment: Mapping[str, str]
     torch: str
-    changed_meanwhile: list[str]
-    shared: list[str]
+    changed_meanwhile: tuple[str, ...]
+    shared: tuple[str, ...]
     called_again: CalledAgain | None
+    drawn_on: str = ""
+
+
+def read_call(path: Path, folder: Path) -> KeptCall:
+    """A call that was kept in a run's folder; RecordingError where it is something else."""
+    try:
+        return from_data(KeptCall, read_json(path, folder))
+    except RecordingError:
+        raise
+    except (OSError, ValueError) as error:
+        raise RecordingError(f"{path} cannot be read: {error}", "was it edited?") from error
 
 
 @dataclass(frozen=True)
@@ -221,10 +224,6 @@ class OpSheet:
             return False
         self._close(self.step, self.index)
         return True
-
-    def end_step(self) -> None:
-        """The next operation belongs to the next step."""
-        self._close(self.step + 1, 0)
 
     def begin_at(self, step: int) -> None:
         """The next operation belongs to this step."""

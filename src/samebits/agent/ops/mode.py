@@ -105,7 +105,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """The step is over; its operations go to disk."""
         if self.is_on:
             self._settle()
-            self.sheet.end_step()
+            self.sheet.begin_at(self.sheet.step + 1)
             self.write()
 
     def write(self) -> None:
