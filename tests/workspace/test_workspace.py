@@ -10,7 +10,8 @@ from samebits.base.errors import StorageError
 from samebits.runfolder.notes import Carried, Files, Reached, Variable, Witnessed, read_notes
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace import trees
-from samebits.workspace.workspace import Workspace, clear, clear_others, temporary_of, volume
+from samebits.workspace.trees import volume
+from samebits.workspace.workspace import Workspace, clear, clear_others, temporary_of
 from tests.launch.conftest import write
 from tests.workspace.conftest import Runs, state_of
 

@@ -42,8 +42,7 @@ from samebits.launch.supervised import unentered
 from samebits.lint.seeds import find_seed_arguments
 from samebits.runfolder.notes import Observed, Seeded, read_notes
 from samebits.runfolder.spec import RunSpec
-from samebits.workspace.trees import MOST_ENTRIES
-from samebits.workspace.workspace import shown_size, volume
+from samebits.workspace.trees import MOST_ENTRIES, shown_size, volume
 
 T = TypeVar("T")
 MAX_ORIGINS, MOST_NAMED = 8, 3

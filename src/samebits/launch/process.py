@@ -108,7 +108,7 @@ class Runner:
             finally:
                 if asks_for_run_folder(own.argv):
                     with contextlib.suppress(OSError):
-                        self.workspace.files_of(place).rename(path / FILES)
+                        place.own_files.rename(path / FILES)
 
     def _ended(
         self,

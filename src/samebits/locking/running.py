@@ -126,7 +126,7 @@ def run_once(request: CheckRequest, entry: RunEntry, around: Around, role: str, 
         for path in entry.artifacts:
             seen = os.path.join(place.start, with_run_folder([path], place.files)[0])
             compared.add(os.path.normpath(seen))
-            file = Path(pool.workspace.outside(place, os.path.normpath(seen)))
+            file = Path(place.outside(os.path.normpath(seen)))
             # What lay there before is no work of this run.
             made[path] = digest_at(file) if is_written(file, began) else None
 

@@ -36,8 +36,7 @@ from samebits.report.places import agreed, counted, distance_words, path_of, uns
 from samebits.report.rows import Rows, Told, code, laid_out, not_seen
 from samebits.runfolder.folder import HOME
 from samebits.runfolder.spec import RunSpec
-from samebits.workspace.trees import MOST_BYTES, MOST_FILES
-from samebits.workspace.workspace import volume
+from samebits.workspace.trees import MOST_BYTES, MOST_FILES, volume
 
 
 def check_told(verdict: CheckVerdict) -> Told:

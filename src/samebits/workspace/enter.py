@@ -18,6 +18,7 @@ _READ_ONLY, _REMOUNT, _BIND, _RECURSIVE, _PRIVATE = 1, 32, 4096, 16384, 1 << 18
 # Flags of a mount that nobody but the system's own root may take away: `statvfs` has the same numbers for them.
 _KEPT = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME | os.ST_RELATIME
 FAILED = 125
+PROGRAM = (sys.executable, "-I", "-S", __file__)
 
 
 def _call(name: str, *arguments: object) -> None:

@@ -41,6 +41,7 @@ class Place:
         temporary: folder for temporary files, as the run sees it; empty for the user's own.
         links: prefixes → the user's paths: links in the copy lead there, to what is too large to be copied.
         shared: of the user's paths, those that are shown as they are, because somebody said so.
+        work: where copy and files lie; empty where the run has no place of its own.
     """
 
     folder: str
@@ -52,6 +53,12 @@ class Place:
     temporary: str = ""
     links: Mapping[str, str] = field(default_factory=dict)
     shared: tuple[str, ...] = ()
+    work: str = ""
+
+    @property
+    def own_files(self) -> Path:
+        """The run's own folder, as it is called outside."""
+        return Path(self.work, FILES) if self.work else Path(self.files)
 
     @property
     def start(self) -> str:
@@ -92,6 +99,13 @@ class Place:
     def seen(self, path: str) -> str:
         """How the run sees a path in the folder for all runs; any other as it is."""
         return self.seen_home + path[len(self.home) :] if self.seen_home and is_in(path, self.home) else path
+
+    def outside(self, path: str) -> str:
+        """Where a path that the run sees is to be found from outside, as long as its place is there."""
+        for seen, own in ((self.files, str(self.own_files)), (self.start, self.copy or self.folder)):
+            if is_in(path, seen):
+                return own + path[len(seen) :]
+        return path
 
     def write(self, run_folder: Path) -> None:
         (run_folder / PLACE).write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from samebits.base.sites import shown_path
 from samebits.runfolder.removal import remove
 from samebits.workspace.place import is_in
 
@@ -180,26 +182,12 @@ def _copy_content(source: int, target: int) -> None:
 
 def _can_clone(source: str, target: str) -> bool:
     """Whether files of one folder can share their blocks with copies in another one."""
-    one = next((entry.path for entry in _entries(source) if entry.is_file(follow_symlinks=False)), None)
-    probe = os.path.join(target, f".clone-{os.getpid()}")
-    if one is None:
-        return False
-    try:
-        with open(one, "rb") as content, open(probe, "xb") as copy:
+    with suppress(OSError, StopIteration), tempfile.TemporaryFile(dir=target) as copy:
+        one = next(entry.path for entry in os.scandir(source) if entry.is_file(follow_symlinks=False))
+        with open(one, "rb") as content:
             fcntl.ioctl(copy.fileno(), _FICLONE, content.fileno())
         return True
-    except OSError:
-        return False
-    finally:
-        with suppress(OSError):
-            os.unlink(probe)
-
-
-def _entries(folder: str) -> Collection[os.DirEntry[str]]:
-    try:
-        return list(os.scandir(folder))
-    except OSError:
-        return ()
+    return False
 
 
 def _like(source: str, target: str) -> None:
@@ -228,3 +216,25 @@ def bring(source: str, target: str, paths: Iterable[str]) -> None:
                 shutil.copytree(there, here, symlinks=True)
             else:
                 shutil.copy2(there, here, follow_symlinks=False)
+
+
+def shown_size(survey: Survey) -> str:
+    """`data/train.bin (50.0 GB) and 3 folders`: what copies show as it is, the largest first."""
+    files = sorted(survey.linked, key=lambda path: -survey.linked[path])
+    parts = []
+    if files:
+        more = f" and {len(files) - 1} more files" if len(files) > 1 else ""
+        parts.append(f"{shown_path(files[0])} ({volume(survey.linked[files[0]])}){more}")
+    if survey.whole:
+        more = f" and {len(survey.whole) - 1} more folders" if len(survey.whole) > 1 else ""
+        parts.append(f"{shown_path(survey.whole[0])}{more}")
+    return " and ".join(parts)
+
+
+def volume(count: int) -> str:
+    """`12.3 GB`."""
+    size, unit = float(count), "bytes"
+    for larger in ("kB", "MB", "GB"):
+        if size >= 1000:
+            size, unit = size / 1000, larger
+    return f"{size:.0f} {unit}" if unit in ("bytes", "kB") else f"{size:.1f} {unit}"

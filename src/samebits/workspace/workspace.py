@@ -12,7 +12,6 @@ of samebits in it; so runs that go on at once are as if each were alone. Elsewhe
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -22,13 +21,13 @@ import tempfile
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Literal
 
 from samebits.base.errors import StorageError
-from samebits.base.sites import shown_path
 from samebits.runfolder.folder import is_busy
 from samebits.runfolder.removal import MARK, OWN_NAME, is_own, remove
 from samebits.runfolder.spec import RunSpec
@@ -136,48 +135,48 @@ class Workspace:
 
     def _place(self, work: Path, spec: RunSpec) -> Place:
         (work / FILES).mkdir()
+        place = Place(self.folder, str(work / FILES), home=str(self.home), work=str(work))
         if self.isolation == "none":
-            return Place(self.folder, str(work / FILES), home=str(self.home))
+            return place
         temporary = self.temporary / f"tmp-{work.name.removeprefix('work-')}"
         remove(temporary)
         for path in (self.temporary, temporary):
             path.mkdir(mode=0o700, exist_ok=True)
         origin, trees = self._links()
-        own = {origin: self.folder, **{f"{trees}/{name}": self.folder for name in (FOUND, PREPARED, LEFT)}}
-        if self.is_mounted:
-            copy = work / _COPY
-            seen = {name: str(self.temporary / name) for name in ("origin", TREES, "home", FILES, "tmp")}
-            for point in seen.values():
-                Path(point).mkdir(exist_ok=True)
-            paths = seen[FILES], str(copy), "", str(self.home), seen["home"], seen["tmp"]
-            place = Place(self.folder, *paths, own, tuple(sorted(self.shared)))
-            mounts = [
-                (self.folder, seen["origin"], True),
-                (str(self.home / TREES), seen[TREES], True),
-                (str(self.home), seen["home"], False),
-                (str(work / FILES), seen[FILES], False),
-                (str(temporary), seen["tmp"], False),
-                *((path, self._in(copy, path), True) for path in self.survey.whole),
-                *((path, self._in(copy, path), False) for path in self.survey.used),
-                # Last: it hides the folder itself.
-                (str(copy), self.folder, False),
-            ]
-            (work / _MOUNTS).write_text(json.dumps({"mounts": mounts, "start": self.folder}), encoding="utf-8")
-        else:
-            root = work / _ROOT
-            copy = Path(f"{root}{self.folder}")
-            _show_beside(root, self.folder)
-            paths = str(work / FILES), str(copy), str(root), str(self.home), "", str(temporary)
-            place = Place(self.folder, *paths, own, tuple(sorted(self.shared)))
+        links = {origin: self.folder, **{f"{trees}/{name}": self.folder for name in (FOUND, PREPARED, LEFT)}}
+        place = replace(place, temporary=str(temporary), links=links, shared=tuple(sorted(self.shared)))
+        place = self._mounted(place) if self.is_mounted else _linked(place)
         self._fill(place, spec)
         (work / _BEGAN).touch()
         return place
+
+    def _mounted(self, place: Place) -> Place:
+        """The place of a run that sees its copy at the path of the folder."""
+        copy = os.path.join(place.work, _COPY)
+        seen = {name: str(self.temporary / name) for name in ("origin", TREES, "home", FILES, "tmp")}
+        for point in seen.values():
+            Path(point).mkdir(exist_ok=True)
+        mounts = [
+            (self.folder, seen["origin"], True),
+            (str(self.home / TREES), seen[TREES], True),
+            (str(self.home), seen["home"], False),
+            (str(place.own_files), seen[FILES], False),
+            (place.temporary, seen["tmp"], False),
+            *((path, copy + path[len(self.folder) :], True) for path in self.survey.whole),
+            *((path, copy + path[len(self.folder) :], False) for path in self.survey.used),
+            # Last: it hides the folder itself.
+            (copy, self.folder, False),
+        ]
+        Path(place.work, _MOUNTS).write_text(json.dumps({"mounts": mounts, "start": self.folder}), encoding="utf-8")
+        return replace(place, files=seen[FILES], copy=copy, seen_home=seen["home"], temporary=seen["tmp"])
 
     def _fill(self, place: Place, spec: RunSpec) -> None:
         """The copy, as the run is to find it."""
         is_left = spec.begins == LEFT and self.left_by is not None and not spec.brought
         name = LEFT if is_left else PREPARED if spec.begins != "found" and self.is_prepared else FOUND
-        ours = {os.path.relpath(path, self.folder) for path in self._linked()}
+        # What copies hold a link to, or a place to mount it at.
+        shown = (*self.survey.linked, *self.survey.whole, *self.survey.used)
+        ours = {os.path.relpath(path, self.folder) for path in shown}
         tree = self._tree(name)
 
         def led(path: str, to: str) -> str:
@@ -192,36 +191,13 @@ class Workspace:
             if spec.brought:
                 paths = [path[len(self.folder) + 1 :] for path in spec.brought if is_in(path, self.folder)]
                 bring(self._tree(LEFT), place.copy, paths)
-            shutil.copytree(
-                self._tree(f"{LEFT}-{FILES}"), self._work_of(place) / FILES, symlinks=True, dirs_exist_ok=True
-            )
-
-    def _linked(self) -> list[str]:
-        """What copies hold a link to, or a place to mount it at."""
-        return [*self.survey.linked, *self.survey.whole, *self.survey.used]
-
-    def _in(self, copy: Path, path: str) -> str:
-        return str(copy) + path[len(self.folder) :]
-
-    def _work_of(self, place: Place) -> Path:
-        return Path(place.copy[: -len(self.folder)] if place.root else place.copy).parent
-
-    def files_of(self, place: Place) -> Path:
-        """The run's own folder, as it is called outside."""
-        return (self._work_of(place) / FILES) if place.copy else Path(place.files)
+            shutil.copytree(self._tree(f"{LEFT}-{FILES}"), place.own_files, symlinks=True, dirs_exist_ok=True)
 
     def prefix(self, place: Place) -> list[str]:
         """What stands before the command, so that it has mounts of its own."""
         if not place.copy or place.root:
             return []
-        return [sys.executable, "-I", "-S", enter.__file__, str(self._work_of(place) / _MOUNTS)]
-
-    def outside(self, place: Place, path: str) -> str:
-        """Where a path that a run sees is to be found from outside, as long as its place is there."""
-        for seen, own in ((place.files, str(self.files_of(place))), (place.start, place.copy or self.folder)):
-            if is_in(path, seen):
-                return own + path[len(seen) :]
-        return path
+        return [*enter.PROGRAM, os.path.join(place.work, _MOUNTS)]
 
     # ---- what runs leave
 
@@ -234,7 +210,7 @@ class Workspace:
             remove(path)
         os.rename(place.copy, trees / LEFT)
         # The run has them, too.
-        shutil.copytree(self.files_of(place), trees / f"{LEFT}-{FILES}", symlinks=True, copy_function=os.link)
+        shutil.copytree(place.own_files, trees / f"{LEFT}-{FILES}", symlinks=True, copy_function=os.link)
         self.left_by = number
 
     def prepare(self, place: Place, made: Collection[str]) -> None:
@@ -256,7 +232,7 @@ class Workspace:
     def began(self, place: Place) -> float:
         """When the copy of a run was whole (seconds, as `time.time`): what has become what it is later, it has made."""
         # Copies have the times of what they are copies of; when a file became what it is nobody can set.
-        return os.lstat(self._work_of(place) / _BEGAN).st_ctime
+        return os.lstat(os.path.join(place.work, _BEGAN)).st_ctime
 
     def changed(self, place: Place) -> list[str]:
         """The files that a run has made or changed in its copy, as paths in the user's folder."""
@@ -270,13 +246,13 @@ class Workspace:
             reached: files outside its copy that it wrote.
         """
         found = {path: Path(place.copy + path[len(self.folder) :]) for path in self.changed(place)}
-        own = self.files_of(place)
+        own = place.own_files
         found |= {f"{{run}}/{path.relative_to(own)}": path for path in own.rglob("*")}
         return found | {path: Path(path) for path in reached}
 
     def changed_before(self, place: Place, moment: float) -> dict[str, float]:
         """Those among them that were last written before a moment, each with its time (seconds, as `time.time`)."""
-        times = {path: os.lstat(self.outside(place, place.led(path))).st_mtime for path in self.changed(place)}
+        times = {path: os.lstat(place.outside(place.root + path)).st_mtime for path in self.changed(place)}
         return {path: time for path, time in times.items() if time < moment}
 
     def close(self) -> None:
@@ -326,45 +302,25 @@ def shared_paths(folder: str, given: Collection[str]) -> frozenset[str]:
     return frozenset(path for path in found if is_in(path, folder))
 
 
-def shown_size(survey: Survey) -> str:
-    """`data/train.bin (50.0 GB) and 3 folders`: what copies show as it is, the largest first."""
-    files = sorted(survey.linked, key=lambda path: -survey.linked[path])
-    parts = []
-    if files:
-        more = f" and {len(files) - 1} more files" if len(files) > 1 else ""
-        parts.append(f"{shown_path(files[0])} ({volume(survey.linked[files[0]])}){more}")
-    if survey.whole:
-        more = f" and {len(survey.whole) - 1} more folders" if len(survey.whole) > 1 else ""
-        parts.append(f"{shown_path(survey.whole[0])}{more}")
-    return " and ".join(parts)
-
-
-def volume(count: int) -> str:
-    """`12.3 GB`."""
-    size, unit = float(count), "bytes"
-    for larger in ("kB", "MB", "GB"):
-        if size >= 1000:
-            size, unit = size / 1000, larger
-    return f"{size:.0f} {unit}" if unit in ("bytes", "kB") else f"{size:.1f} {unit}"
-
-
 @cache
 def can_mount() -> bool:
     """Whether this system lets a process have mounts of its own; tried once."""
     if not sys.platform.startswith("linux") or os.environ.get(WITHOUT_MOUNTS):
         return False
-    trial = "import runpy, sys; m = runpy.run_path(sys.argv[1]); m['separate'](); m['mount']('/tmp', '/tmp', True)"
-    words = [sys.executable, "-I", "-S", "-c", trial, enter.__file__]
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False)
-        return done.returncode == 0
+    trial = json.dumps({"mounts": [("/tmp", "/tmp", True)], "start": "/"}).encode()
+    with suppress(OSError, subprocess.TimeoutExpired):
+        words = [*enter.PROGRAM, "/dev/stdin", "true"]
+        return not subprocess.run(words, input=trial, capture_output=True, timeout=30, check=False).returncode
     return False
 
 
-def _show_beside(root: Path, folder: str) -> None:
-    """Links to what stands beside the folder, and beside what it lies in: `../data` is found from the copy, too."""
-    path = folder
-    os.makedirs(f"{root}{os.path.dirname(folder)}")
+def _linked(place: Place) -> Place:
+    """The place of a run that has no mounts: links lead to what stands beside the folder, and what it lies in.
+
+    So `../data` is found from the copy, too.
+    """
+    root, path = os.path.join(place.work, _ROOT), place.folder
+    os.makedirs(f"{root}{os.path.dirname(path)}")
     while path != os.sep:
         parent, own = os.path.split(path)
         with suppress(OSError):
@@ -372,3 +328,4 @@ def _show_beside(root: Path, folder: str) -> None:
                 if name != own:
                     os.symlink(os.path.join(parent, name), f"{root}{os.path.join(parent, name)}")
         path = parent
+    return replace(place, copy=f"{root}{place.folder}", root=root)
