@@ -148,8 +148,12 @@ def _zip(raw: bytes, _: str) -> Iterator[tuple[str, object]]:
             if name not in used and name not in pickled and not name.endswith(_CHECKSUM):
                 inside = file.read(members[name])
                 inside = _declared_in_order(inside) if name.startswith("code/") else inside
-                for path, leaf in content(inside).items():
-                    yield f"{name}: {path}" if path else name, leaf
+                yield from _inside(name, inside)
+
+
+def _inside(name: str, raw: bytes) -> Iterator[tuple[str, object]]:
+    """The leaves of a member."""
+    return ((f"{name}: {path}" if path else name, leaf) for path, leaf in content(raw).items())
 
 
 def _declared_in_order(code: bytes) -> bytes:
@@ -201,31 +205,24 @@ def _pickle(raw: bytes, _: str) -> Iterator[tuple[str, object]]:
 
 def _old_format(raw: bytes) -> object:
     """Magic number, protocol, system, what was saved, keys of its storages; and these, each behind its length."""
-    file = BytesIO(raw)
+    file, stored = BytesIO(raw), dict[object, _Storage]()
     for _ in range(3):
         read_next(file)
-    start = file.tell()
-    widths: dict[object, int] = {}
-
-    def width(pid: Any) -> None:
-        widths[pid[2]] = _WIDTHS[getattr(pid[1], "name", "").rpartition(".")[2].removesuffix("Storage")]
-
-    read_next(file, width)
-    parts: dict[object, bytes] = {}
-    for key in cast("list[object]", read_next(file)):
-        parts[key] = file.read(int.from_bytes(file.read(8), "little") * widths[key])
 
     def storage(pid: Any) -> object:
         # ("storage", class, key, device, elements, None): torch/serialization.py, _legacy_save
         _, kind, key, device, count, view = pid
         if view is not None:
             raise ValueError("a view of a storage")
-        return _Storage(parts[key], kind, str(device), int(count))
+        return stored.setdefault(key, _Storage(b"", kind, str(device), int(count)))
 
+    found = read_next(file, storage)
+    for key in cast("list[object]", read_next(file)):
+        width = _WIDTHS[stored[key].kind.removesuffix("Storage")]
+        stored[key].raw = file.read(int.from_bytes(file.read(8), "little") * width)
     if file.read(1):
         raise ValueError("something follows the storages")
-    file.seek(start)
-    return read_next(file, storage)
+    return found
 
 
 def _npy(raw: bytes, _: str) -> Iterator[tuple[str, object]]:
@@ -277,8 +274,7 @@ def _tar(raw: bytes, _: str) -> Iterator[tuple[str, object]]:
             if inside is None:
                 yield f"{member.name}: kind", f"{member.type!r} {member.linkname}"
             else:
-                for path, leaf in content(inside.read()).items():
-                    yield f"{member.name}: {path}" if path else member.name, leaf
+                yield from _inside(member.name, inside.read())
 
 
 def _json(raw: bytes, _: str) -> Iterator[tuple[str, object]]:

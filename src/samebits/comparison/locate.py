@@ -177,23 +177,17 @@ def _in_common(*columns: Column | None) -> Iterator[Column | None]:
 
 def divergence_in(step: int, stream: Stream, a: Column | None, b: Column | None) -> Divergence | None:
     """Where one stream of two rows diverges; None where it is the same in both."""
-    if a is None or b is None:
-        alone: Which
-        present, alone = (b, "second") if a is None else (a, "first")
-        count = 0 if present is None else len(present.names)
-        return None if present is None else Divergence(step, stream, present.names[0], 0, count, count, alone)
-    if a.names == b.names:
+    if a is not None and b is not None and a.names == b.names:
         differing = [name for name, x, y in zip(a.names, a.digests, b.digests, strict=True) if x != y]
         return Divergence(step, stream, differing[0], 0, len(differing), len(a.names)) if differing else None
-    left, right = a.as_dict(), b.as_dict()
-    names = list(dict.fromkeys([*a.names, *b.names]))
+    left, right = ({} if column is None else column.as_dict() for column in (a, b))
+    names = list(dict.fromkeys([*left, *right]))
     differing = [name for name in names if left.get(name) != right.get(name)]
     only = next((name for name in differing if name not in left or name not in right), None)
     if only is not None:
-        alone = "second" if only in right else "first"
-        return Divergence(step, stream, only, 0, len(differing), len(names), alone)
-    moved = [name for name, other in zip(a.names, b.names, strict=True) if name != other]
-    return Divergence(step, stream, moved[0], 0, len(moved), len(names), is_reordered=True)
+        return Divergence(step, stream, only, 0, len(differing), len(names), "first" if only in left else "second")
+    moved = [name for name, other in zip(left, right, strict=True) if name != other]
+    return Divergence(step, stream, moved[0], 0, len(moved), len(names), is_reordered=True) if moved else None
 
 
 def _generators(a: Recording, b: Recording, row: int) -> tuple[str, ...]:

@@ -58,6 +58,7 @@ import operator
 import struct
 import threading
 import zlib
+from collections import Counter
 from pathlib import Path
 
 CALL = {call}
@@ -183,12 +184,11 @@ def generator():
 
 def replay(raw, times, threads=None, shift=0, before=lambda: None):
     torch.set_num_threads(threads or SETTINGS["set_num_threads"][0])
-    found = {{}}
+    found = Counter()
     for _ in range(times):
         inputs = inputs_from(raw, shift)
         before()
-        got = digest(call(inputs))
-        found[got] = found.get(got, 0) + 1
+        found[digest(call(inputs))] += 1
     return found
 
 
@@ -243,7 +243,7 @@ def on_the_device(raw, few):
 
 def on_two_streams(raw, times):
     """Two calls at the same time."""
-    found, streams = {{}}, [torch.cuda.Stream(DEVICE) for _ in range(2)]
+    found, streams = Counter(), [torch.cuda.Stream(DEVICE) for _ in range(2)]
     for _ in range(times):
         prepared = [inputs_from(raw) for _ in streams]
         torch.cuda.synchronize(DEVICE)
@@ -254,9 +254,7 @@ def on_two_streams(raw, times):
             with torch.cuda.stream(stream):
                 made.append(call(inputs))
         torch.cuda.synchronize(DEVICE)
-        for one in made:
-            got = digest(one)
-            found[got] = found.get(got, 0) + 1
+        found.update(map(digest, made))
     return found
 
 
