@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from samebits.comparison.align import align
 from samebits.comparison.locate import first_divergence
 from samebits.report.places import where
@@ -36,38 +38,58 @@ def training(seed: int, steps: int = 3) -> Rows:
     return [row(seed + step) for step in range(steps)]
 
 
-def test_processes_that_come_in_another_order_are_the_same(tmp_path: Path) -> None:
-    """Three workers, each as in the other run; the numbers of their files differ."""
-    a = run(tmp_path / "a", (0, training(10)), (1, training(20)), (2, training(30)))
-    b = run(tmp_path / "b", (2, training(30)), (0, training(10)), (1, training(20)))
-
-    assert first_divergence(a, b) is None
-    assert [(pair.process, pair.b and pair.b.sequence) for pair in align(a, b)] == [
-        ("process SpawnProcess-1", 1),
-        ("process SpawnProcess-2", 2),
-        ("process SpawnProcess-3", 0),
-    ]
+ONE, TWO, THREE = (0, training(10)), (1, training(20)), (2, training(30))
+Processes = list[tuple[int, Rows]]
 
 
-def test_jobs_that_other_workers_take_are_the_same(tmp_path: Path) -> None:
-    """The same trainings, each done by another process than in the first run."""
-    a = run(tmp_path / "a", (0, training(10)), (1, training(20)))
-    b = run(tmp_path / "b", (0, training(20)), (1, training(10)))
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ([ONE, TWO, THREE], [THREE, ONE, TWO]),
+        ([ONE, TWO], [(0, training(20)), (1, training(10))]),
+        ([ONE, (1, training(10))], [ONE, (1, training(10))]),
+    ],
+    ids=["in another order", "done by another process", "equal ones"],
+)
+def test_the_same_is_the_same_whoever_did_it_and_when(tmp_path: Path, a: Processes, b: Processes) -> None:
+    """Trainings that come in another order, or that other workers take; the numbers of their files differ."""
+    assert first_divergence(run(tmp_path / "a", *a), run(tmp_path / "b", *b)) is None
 
-    assert first_divergence(a, b) is None
 
-
-def test_the_one_that_differs_is_named(tmp_path: Path) -> None:
-    """Its twin in the other run is the one that agrees with it longest, whatever came first."""
-    changed = [*training(20, 2), row(22, loss=99)]
-    a = run(tmp_path / "a", (0, training(10)), (1, training(20)), (2, training(30)))
-    b = run(tmp_path / "b", (2, training(30)), (1, changed), (0, training(10)))
-
-    place = first_divergence(a, b)
+@pytest.mark.parametrize(
+    ("a", "b", "told"),
+    [
+        (
+            [ONE, TWO, THREE],
+            [THREE, (1, [*training(20, 2), row(22, loss=99)]), ONE],
+            "at step 2, in the loss of process SpawnProcess-2",
+        ),
+        (
+            [(0, [row(10), row(11), row(12)]), (1, [row(20), row(21), row(22)])],
+            [(0, [row(20), row(21), row(92)]), (1, [row(10), row(11), row(82)])],
+            "at step 2, in the initial state of process SpawnProcess-1",
+        ),
+        ([ONE, TWO], [THREE, ONE, TWO], "at step 0: only the second run recorded process SpawnProcess-3"),
+        ([ONE, (1, training(10))], [ONE, TWO], "at step 0, in the initial state of process SpawnProcess-2"),
+        ([(0, training(10, 1))], [ONE, TWO], "at step 0: only the second run recorded process SpawnProcess-2"),
+    ],
+    ids=["its last step", "the longest agree", "one more", "twice the same is not once", "one more, of a longer run"],
+)
+def test_the_one_that_differs_is_named(tmp_path: Path, a: Processes, b: Processes, told: str) -> None:
+    """Its twin in the other run is the one that agrees with it longest, whatever came first; equal ones are counted."""
+    place = first_divergence(run(tmp_path / "a", *a), run(tmp_path / "b", *b))
 
     assert place is not None
-    assert (place.step, place.stream, place.process) == (2, "loss", "process SpawnProcess-2")
-    assert where(place) == "at step 2, in the loss of process SpawnProcess-2"
+    assert where(place) == told
+
+
+def test_pairs_are_told_in_the_order_of_creation(tmp_path: Path) -> None:
+    """Not in that of arrival."""
+    a, b = run(tmp_path / "a", ONE, TWO, THREE), run(tmp_path / "b", THREE, ONE, TWO)
+
+    assert [(pair.process, pair.b and pair.b.sequence) for pair in align(a, b)] == [
+        *(("process SpawnProcess-1", 1), ("process SpawnProcess-2", 2), ("process SpawnProcess-3", 0)),
+    ]
 
 
 def test_of_two_that_differ_beginnings_tell_which_is_which(tmp_path: Path) -> None:
@@ -85,47 +107,6 @@ def test_of_two_that_have_nothing_in_common_names_tell(tmp_path: Path) -> None:
     b = run(tmp_path / "b", (1, training(30)), (0, training(40)))
 
     assert [pair.b and pair.b.sequence for pair in align(a, b)] == [1, 0]
-
-
-def test_a_process_more_is_a_difference(tmp_path: Path) -> None:
-    """Two workers against three; the third is named."""
-    a = run(tmp_path / "a", (0, training(10)), (1, training(20)))
-    b = run(tmp_path / "b", (2, training(30)), (0, training(10)), (1, training(20)))
-
-    place = first_divergence(a, b)
-
-    assert place is not None
-    assert (place.stream, place.only_in, place.process) == ("length", "second", "process SpawnProcess-3")
-    assert where(place) == "at step 0: only the second run recorded process SpawnProcess-3"
-
-
-def test_twice_the_same_is_not_once(tmp_path: Path) -> None:
-    """Equal recordings are counted, not merged."""
-    a = run(tmp_path / "a", (0, training(10)), (1, training(10)))
-    b = run(tmp_path / "b", (0, training(10)), (1, training(20)))
-
-    assert first_divergence(a, b) is not None
-    assert first_divergence(a, a) is None
-
-
-def test_those_are_pairs_that_agree_longest(tmp_path: Path) -> None:
-    """Two workers whose last step differs, and that took each other's jobs."""
-    a = run(tmp_path / "a", (0, [row(10), row(11), row(12)]), (1, [row(20), row(21), row(22)]))
-    b = run(tmp_path / "b", (0, [row(20), row(21), row(92)]), (1, [row(10), row(11), row(82)]))
-
-    place = first_divergence(a, b)
-    assert place is not None
-    assert place.step == 2
-
-
-def test_what_began_in_one_run_only_is_a_difference_though_the_other_ended_early(tmp_path: Path) -> None:
-    """By itself, and not because it was stopped: then it is not excused."""
-    a = run(tmp_path / "a", (0, training(10, 1)))
-    b = run(tmp_path / "b", (0, training(10)), (1, training(20)))
-
-    place = first_divergence(a, b)
-    assert place is not None
-    assert (place.step, place.only_in) == (0, "second")
 
 
 def test_a_run_that_was_stopped_is_not_blamed_for_what_it_did_not_come_to(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Comparing two recordings: the first place at which they differ, whatever the difference is."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -151,85 +152,50 @@ def test_looking_up_to_a_step_leaves_out_what_comes_after(tmp_path: Path) -> Non
     assert first_divergence([a], [b], until=3) is not None
 
 
-def test_a_run_that_is_longer_is_a_divergence(tmp_path: Path) -> None:
-    """Equal as far as both go, and then one goes on."""
-    place = parting(tmp_path, [plain()] * 5, [plain()] * 7)
-
-    assert (place.step, place.stream, place.lengths) == (5, "length", (5, 7))
-    assert where(place) == "at step 5: the first run took 5 steps and the second 7"
+NAMED, MOVED = ({"param": Column(names, digests)} for names, digests in ((("w", "b"), [1, 2]), (("b", "w"), [2, 1])))
 
 
-def test_an_end_where_the_other_takes_a_step_is_a_difference_in_length(tmp_path: Path) -> None:
-    """What follows the last step is not mistaken for a step."""
-    place = parting(tmp_path, [plain()] * 5, [plain()] * 6, end=plain())
+@pytest.mark.parametrize(
+    ("a", "b", "end", "told"),
+    [
+        ([plain()] * 5, [plain()] * 7, None, "at step 5: the first run took 5 steps and the second 7"),
+        ([plain()] * 5, [plain()] * 6, plain(), "at step 5: the first run took 5 steps and the second 6"),
+        ([plain()], [{**plain(), "grad": None}], None, "grad.a: only the first run has it, and 1 more"),
+        ([NAMED], [{"param": Column(("w", "b", "extra"), [1, 2, 3])}], None, "extra: only the second run has it"),
+        ([NAMED], [MOVED], None, "w: 2 of 2 tensors differ (the same names come in another order)"),
+    ],
+    ids=["longer", "an end where the other takes a step", "no such stream", "a name more", "another order"],
+)  # fmt: skip
+def test_what_one_run_lacks_is_named(
+    tmp_path: Path, a: list[Columns], b: list[Any], end: Columns | None, told: str
+) -> None:
+    """Steps, streams, names, and their order: a missing counterpart is a finding of its own."""
+    kept = [{stream: column for stream, column in step.items() if column is not None} for step in b]
+    place = parting(tmp_path, a, kept, **({} if end is None else {"end": end}))
 
-    assert (place.step, place.stream) == (5, "length")
-
-
-def test_a_stream_that_one_run_lacks_is_named(tmp_path: Path) -> None:
-    """A missing counterpart is a finding of its own."""
-    without = {stream: column for stream, column in plain().items() if stream != "grad"}
-    place = parting(tmp_path, [plain()], [without])
-
-    assert (place.stream, place.only_in) == ("grad", "first")
-    assert "only the first run has it" in which(place)
-
-
-def test_other_names_are_named(tmp_path: Path) -> None:
-    """A parameter that only one run has, and the same ones in another order."""
-    a = recorded(tmp_path / "a", [{"param": Column(("w", "b"), [1, 2])}])
-    b = recorded(tmp_path / "b", [{"param": Column(("w", "b", "extra"), [1, 2, 3])}])
-    c = recorded(tmp_path / "c", [{"param": Column(("b", "w"), [2, 1])}])
-
-    extra, moved = first_divergence([a], [b]), first_divergence([a], [c])
-
-    assert extra is not None
-    assert moved is not None
-    assert (extra.name, moved.is_reordered) == ("extra", True)
-    assert which(moved) == "w: 2 of 2 tensors differ (the same names come in another order)"
+    assert told in (where(place), which(place))
 
 
-def test_the_earliest_rank_is_reported(tmp_path: Path) -> None:
-    """Rank 1 parts at step 2, rank 0 receives it at step 3."""
-    ok = [plain()] * 5
-    a = [recorded(tmp_path / "a", ok, rank) for rank in (0, 1)]
-    late = recorded(tmp_path / "b", ok[:3] + [plain(grad=8)] * 2, 0)
-    early = recorded(tmp_path / "b", ok[:2] + [plain(grad=8)] * 3, 1)
-
-    place = first_divergence(a, [late, early])
+@pytest.mark.parametrize(
+    ("b", "told"),
+    [
+        ([3], "at step 3, in the loss"),
+        ([3, 2], "at step 2, in the loss of rank 1"),
+        ([0, 0], "at step 0, in the loss of ranks 0 and 1"),
+        ([0, 0, 0], "at step 0, in the loss of 3 ranks"),
+        ([0, 5], "at step 0, in the loss of rank 0"),
+        ([5, None], "at step 0: only the first run recorded rank 1"),
+    ],
+)
+def test_ranks_are_named_where_there_are_several(tmp_path: Path, b: list[int | None], told: str) -> None:
+    """Those that part at the earliest place, each from its own step on; and one that has no counterpart."""
+    first = [recorded(tmp_path / "a", [plain()] * 5, rank) for rank in range(len(b))]
+    parts = [(rank, at) for rank, at in enumerate(b) if at is not None]
+    second = [recorded(tmp_path / "b", [plain()] * at + [plain(loss=8)] * (5 - at), rank) for rank, at in parts]
+    place = first_divergence(first, second)
 
     assert place is not None
-    assert (place.step, place.rank, place.ranks) == (2, 1, (1,))
-    assert where(place) == "at step 2, in the gradients of rank 1"
-
-
-def test_all_ranks_that_diverge_at_one_place_are_named(tmp_path: Path) -> None:
-    """Also the first one, where there are others; with one rank there is nothing to tell apart."""
-    ranks = range(3)
-    a = [recorded(tmp_path / "a", [plain()], rank) for rank in ranks]
-    b = [recorded(tmp_path / "b", [plain(loss=8)], rank) for rank in ranks]
-
-    told = [first_divergence(a[:count], b[:count]) for count in (1, 2, 3)]
-
-    assert [where(place) for place in told if place is not None] == [
-        "at step 0, in the loss",
-        "at step 0, in the loss of ranks 0 and 1",
-        "at step 0, in the loss of 3 ranks",
-    ]
-    first = first_divergence(a[:2], [b[0], a[1]])
-    assert first is not None
-    assert where(first) == "at step 0, in the loss of rank 0"
-
-
-def test_a_rank_without_counterpart_is_a_divergence(tmp_path: Path) -> None:
-    """Two ranks against one."""
-    a = [recorded(tmp_path / "a", [plain()], rank) for rank in (0, 1)]
-    b = [recorded(tmp_path / "b", [plain()])]
-
-    place = first_divergence(a, b)
-
-    assert place is not None
-    assert where(place) == "at step 0: only the first run recorded rank 1"
+    assert where(place) == told
 
 
 def test_generators_that_stood_elsewhere_explain(tmp_path: Path) -> None:

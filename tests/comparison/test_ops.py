@@ -87,37 +87,31 @@ def test_equal_runs_do_not_part(tmp_path: Path) -> None:
     assert first_op_divergence(a, b) is None
 
 
+SWAPPED = [*rows()[:4], rows()[5], rows()[4], *rows()[6:]]
+
+
 @pytest.mark.parametrize(
-    ("at", "evidence", "finding", "names"),
+    ("b", "index", "finding", "names"),
     [
-        (5, [5, 99], "op", ("result",)),
-        (5, [99, 99], "input", ("self",)),
-        (6, [99, 6], "generator", ("generator",)),
-        (7, [7, 99, 7], "argument", ("numbers",)),
+        (changed(5, [5, 99]), 5, "op", ("result",)),
+        (changed(5, [99, 99]), 5, "input", ("self",)),
+        (changed(6, [99, 6]), 6, "generator", ("generator",)),
+        (changed(7, [7, 99, 7]), 7, "argument", ("numbers",)),
+        (changed(8, [8, 8], replace(MM, arguments="(float32[3])")), 8, "argument", ()),
+        (changed(9, [9, 99])[:12] + [(MM, [99, 99])] * 2, 9, "op", ("result",)),
+        (SWAPPED, 4, "control flow", ()),
+        ([*rows(), (SELECT, [1, 1])], 40, "control flow", ()),
     ],
+    ids=["result", "input", "generator", "number", "shape", "the earliest of several", "another order", "one goes on"],
 )
-def test_one_changed_digest(at: int, evidence: list[int], finding: str, names: tuple[str, ...], tmp_path: Path) -> None:
-    """Which one it is says whether the operation, its input, its generator or Python is to blame."""
-    found = divergent(tmp_path, [rows(), rows()], [rows(), changed(at, evidence)])
+def test_what_differs_says_what_is_to_blame(
+    b: list[Row], index: int, finding: str, names: tuple[str, ...], tmp_path: Path
+) -> None:
+    """The operation, its input, its generator or Python; a later difference says nothing new."""
+    found = divergent(tmp_path, [rows(), rows()], [rows(), b])
 
-    assert (found.step, found.index, found.finding, found.names) == (1, at, finding, names)
-    assert found.row.kind == rows()[at][0]
-
-
-def test_the_earliest_is_found(tmp_path: Path) -> None:
-    """A difference in a later operation or step says nothing new."""
-    early = changed(9, [9, 99])
-    early[12] = (MM, [99, 99])
-    found = divergent(tmp_path, [rows(), rows()], [early, changed(3, [1, 1, 1])])
-
-    assert (found.step, found.index) == (0, 9)
-
-
-def test_another_shape_is_another_argument(tmp_path: Path) -> None:
-    """The same operation on the same line, called with something else."""
-    found = divergent(tmp_path, [rows()], [changed(8, [8, 8], replace(MM, arguments="(float32[3])"))])
-
-    assert (found.finding, found.index) == ("argument", 8)
+    assert (found.step, found.index, found.finding, found.names) == (1, index, finding, names)
+    assert found.row.kind.op == (b if index < len(b) else rows())[index][0].op
 
 
 @pytest.mark.parametrize(
@@ -135,22 +129,6 @@ def test_an_extra_operation(a: int, b: int, extra: list[str], extra_in: str, tmp
 
     assert (found.finding, found.index, found.extra_in) == ("control flow", 10, extra_in)
     assert [row.kind.op.removeprefix("aten::") for row in found.extra] == extra
-
-
-def test_operations_in_another_order(tmp_path: Path) -> None:
-    """Both runs did something that the other did not do there."""
-    swapped = rows()
-    swapped[4], swapped[5] = swapped[5], swapped[4]
-    found = divergent(tmp_path, [rows()], [swapped])
-
-    assert (found.finding, found.index, found.extra_in) == ("control flow", 4, "both")
-
-
-def test_one_run_goes_on(tmp_path: Path) -> None:
-    """What it did beyond the other is control flow, too."""
-    found = divergent(tmp_path, [rows()], [[*rows(), (SELECT, [1, 1])]])
-
-    assert (found.finding, found.index, found.row.kind) == ("control flow", 40, SELECT)
 
 
 def test_a_million_operations_are_searched_in_no_time(tmp_path: Path) -> None:
