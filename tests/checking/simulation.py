@@ -119,7 +119,7 @@ class Simulation:
 
     @property
     def workspace(self) -> SimpleNamespace:
-        return SimpleNamespace(left_by=self.left_by(), folder=FOLDER, is_prepared=False)
+        return SimpleNamespace(left_by=self.left_by(), folder=FOLDER, prepared=frozenset())
 
     def room(self) -> int:
         return self.luck.randint(1, self.jobs)

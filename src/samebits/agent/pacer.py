@@ -20,7 +20,7 @@ from samebits.agent.recorder import Recorder
 from samebits.agent.rows import end_process
 from samebits.agent.used import what_was_used
 from samebits.bits.digest.packs import plans
-from samebits.runfolder.pacing import DONE, GO
+from samebits.runfolder.spec import DONE, GO
 
 
 class Pacer:

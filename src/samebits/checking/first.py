@@ -40,7 +40,7 @@ def first_divergence(inquiry: Inquiry) -> Asking[Answer]:
     if inquiry.request.quick and last is not None:
         inquiry.request = replace(inquiry.request, max_steps=last + 1)
     found = yield from _others(inquiry, look)
-    if found is None or not inquiry.pool.workspace.is_prepared or inquiry.left < WARM_RUNS:
+    if found is None or not inquiry.pool.workspace.prepared or inquiry.left < WARM_RUNS:
         return found
     # Others began with what the first one had prepared: is it that?
     held = plans.pinned_run(inquiry.request, inquiry.request.pinnable(), min(look.steps - 1, LOOK_AGAIN_STEPS))

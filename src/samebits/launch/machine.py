@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
@@ -23,20 +22,12 @@ SLACK_CORES = 0.15
 SHARED = frozenset({"accelerator", "ranks"})
 
 
-@dataclass(frozen=True)
-class Need:
-    """What the processes took that have ended below this one: all together, and the largest of them."""
-
-    cpu_seconds: float
-    peak_bytes: int
-
-
-def needed() -> Need:
-    """Since this process began."""
+def needed() -> tuple[float, int]:
+    """What the processes took that have ended below this one: seconds of all, and peak bytes of the largest."""
     import resource
 
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return Need(used.ru_utime + used.ru_stime, used.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
+    return used.ru_utime + used.ru_stime, used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 class Fitting:
@@ -51,7 +42,7 @@ class Fitting:
         self._most = most if is_same_path or not as_fits else 1
         self._fits = 1 if as_fits else most
         self._is_known, self._reached, self._is_alone = not as_fits, False, False
-        self._before = needed()
+        self._seconds_before, _ = needed()
 
     @property
     def room(self) -> int:
@@ -66,9 +57,9 @@ class Fitting:
 
     def _like_this(self, seconds: float) -> int:
         """How many runs fit like the one that was made alone."""
-        now, free = needed(), free_bytes()
-        busy = math.ceil((now.cpu_seconds - self._before.cpu_seconds) / max(seconds, 1e-3) - SLACK_CORES)
-        by_memory = self._most if free is None else int(free * SHARE_OF_MEMORY // max(1, now.peak_bytes))
+        (taken, peak_bytes), free = needed(), free_bytes()
+        busy = math.ceil((taken - self._seconds_before) / max(seconds, 1e-3) - SLACK_CORES)
+        by_memory = self._most if free is None else int(free * SHARE_OF_MEMORY // max(1, peak_bytes))
         return max(1, min(self._most // max(1, busy), by_memory))
 
     def go_alone(self) -> None:

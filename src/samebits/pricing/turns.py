@@ -14,7 +14,7 @@ from typing import Any
 from samebits.launch.process import Outcome, Runner
 from samebits.pricing.plan import Candidate, CostRequest
 from samebits.runfolder.notes import Refused, read_notes
-from samebits.runfolder.pacing import DONE, GO
+from samebits.runfolder.spec import DONE, GO
 
 
 class GivenUpError(Exception):

@@ -19,6 +19,9 @@ from samebits.factors.context import Setting
 VARIABLE = "SAMEBITS_PLAN"
 # The name of the file.
 PLAN = "plan.json"
+# Two named pipes beside it, where a run is paced: `go` brings a number of steps to take, or 0 to end there; `done`
+# takes one JSON object when the run is ready, and one for each block of steps that it took.
+GO, DONE = "go", "done"
 
 # What the names of models begin with that no optimizer trains, where a resume is watched: averages, copies.
 AVERAGED = "averaged "

@@ -54,15 +54,13 @@ class Workspace:
         folder: the working folder.
         survey: what a copy holds.
         left_by: number of the run whose folder was kept; None where none was.
-        is_prepared: copies begin with what the first run has prepared.
-        prepared: the files that it has prepared, as paths in the user's folder.
+        prepared: the files of the user's folder that the first run has prepared, and that copies begin with.
     """
 
     def __init__(self, home: Path, isolation: Isolation = "copy", share: Sequence[str] = ()) -> None:
         self.home, self.isolation, self.folder = home, isolation, os.getcwd()
         self.shared = shared_paths(self.folder, share)
         self.left_by: int | None = None
-        self.is_prepared = False
         self.prepared = frozenset[str]()
         self.survey = Survey()
         self._slots = set[int]()
@@ -173,7 +171,7 @@ class Workspace:
     def _fill(self, place: Place, spec: RunSpec) -> None:
         """The copy, as the run is to find it."""
         is_left = spec.begins == LEFT and self.left_by is not None and not spec.brought
-        name = LEFT if is_left else PREPARED if spec.begins != "found" and self.is_prepared else FOUND
+        name = LEFT if is_left else PREPARED if spec.begins != "found" and self.prepared else FOUND
         # What copies hold a link to, or a place to mount it at.
         shown = (*self.survey.linked, *self.survey.whole, *self.survey.used)
         ours = {os.path.relpath(path, self.folder) for path in shown}
@@ -222,11 +220,11 @@ class Workspace:
             remove(own)
             os.makedirs(os.path.dirname(own), exist_ok=True)
             os.link(place.copy + path[len(self.folder) :], own, follow_symlinks=False)
-        self.is_prepared, self.prepared = True, frozenset(made)
+        self.prepared = frozenset(made)
 
     def forget_prepared(self) -> None:
         """Runs begin as the command found the folder."""
-        self.is_prepared, self.prepared = False, frozenset()
+        self.prepared = frozenset()
         remove(self._tree(PREPARED))
 
     def began(self, place: Place) -> float:
