@@ -27,7 +27,7 @@ BUDGET = {
     "integrations": 1300,
     "launch": 1270,
     "lint": 1290,
-    "locking": 2000,
+    "locking": 1930,
     "pricing": 840,
     "replay": 550,
     "report": 2830,
