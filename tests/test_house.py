@@ -31,7 +31,7 @@ BUDGET = {
     "pricing": 840,
     "replay": 550,
     "report": 2830,
-    "resuming": 1590,
+    "resuming": 1645,
     "rng": 770,
     "runfolder": 2020,
     "state": 1450,

@@ -7,16 +7,20 @@ from dataclasses import dataclass, field
 
 from samebits.base.errors import UsageError
 from samebits.base.records import published
+from samebits.checking.plan import MOST_UNASKED, CheckRequest
 from samebits.factors.base import Factor
 from samebits.factors.catalog import CATALOG
 from samebits.factors.context import Mode, Setting
 from samebits.launch.command import Command
+from samebits.launch.machine import cores
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.workspace import Isolation
 
 DEFAULT_BUDGET = 80.0
 DEFAULT_WARM_UP = 20
 NOTHING = "nothing"
+# No bound for a user: more runs than there is time for.
+MOST_RUNS = 10_000
 DEFAULT_SET = "default set"
 
 
@@ -46,6 +50,19 @@ class CostRequest:
             raise UsageError(f"--budget must be more than 0 seconds, got {self.budget:g}")
         if self.warm_up < 2:
             raise UsageError(f"--warm-up must be at least 2 steps, got {self.warm_up}")
+
+    @property
+    def again(self) -> CheckRequest:
+        """The runs that are made once more, as a check would ask for them; the budget ends them, if anything has to."""
+        return CheckRequest(
+            self.command,
+            seed=self.seed,
+            max_runs=MOST_RUNS,
+            jobs=min(cores(), MOST_UNASKED),
+            as_fits=True,
+            share=self.share,
+            isolation=self.isolation,
+        )
 
 
 @dataclass(frozen=True)
