@@ -15,7 +15,7 @@ SOURCE = Path(__file__).parent.parent / "src"
 SHARED = {"Loader", "SamebitsCallback"}
 # Lines of each room, docstrings, comments and blanks among them.
 BUDGET = {
-    "against": 720,
+    "against": 700,
     "agent": 6320,
     "base": 830,
     "bits": 1090,

@@ -135,7 +135,8 @@ def named_as(own: Digests, other: Digests) -> Digests:
     alike = _grouped((name for name in own if name in left), _end_of)
     names |= {name: same.pop(0) for name in other if name not in names and (same := alike.get(_end_of(name)))}
     # What had such a name before is something else.
-    rest = {f"{name} (other)" if name in names else name: own[name] for name in own.keys() - names.values()}
+    taken = set(names.values())
+    rest = {f"{name} (other)" if name in names else name: one for name, one in own.items() if name not in taken}
     return {name: own[names[name]] for name in other if name in names} | rest
 
 
