@@ -71,7 +71,7 @@ def run_cost(request: CostRequest, home: Path, announce: Announce = lambda _: No
 class _Measuring:
     def __init__(self, request: CostRequest, home: Path, announce: Announce) -> None:
         self.request, self.home, self.announce = request, home, announce
-        self.pool = RunPool(request.again, home, self._watch)
+        self.pool = RunPool(request, home, self._watch)
         self.runner = Runner(request.command, self.pool.workspace)
         self.began = time.monotonic()
         self.deadline = self.began + request.budget
@@ -127,7 +127,7 @@ class _Measuring:
         self.shapes = ready["shapes"]
         self.block = max(1, math.ceil(BLOCK_SECONDS / max(ready["step_seconds"], 1e-6)))
         wanted, impossible = candidates(self.request, ready["used"])
-        at_once = 1 if ready["has_cuda"] else self.pool.request.jobs
+        at_once = 1 if ready["has_cuda"] else self.request.jobs
         wanted, left_out = affordable(wanted, self._left(), self.start_seconds, at_once)
         # Time is kept for looking whether the default set can do without what costs most.
         until = max(time.monotonic(), self.deadline - 5 * self.start_seconds)
