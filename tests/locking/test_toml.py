@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from samebits.base.errors import UsageError
@@ -23,6 +23,7 @@ def without_empty(content: dict[str, Any]) -> dict[str, Any]:
     return {name: one for name, one in known.items() if one not in ("", [], {})}
 
 
+@settings(deadline=None)
 @given(data)
 def test_what_is_written_is_read(content: dict[str, Any]) -> None:
     """Any text, number, list and table, under any name; the order in which keys were added does not show."""
