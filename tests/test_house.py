@@ -15,7 +15,7 @@ SOURCE = Path(__file__).parent.parent / "src"
 SHARED = {"Loader", "SamebitsCallback"}
 # Lines of each room, docstrings, comments and blanks among them.
 BUDGET = {
-    "against": 720,
+    "against": 700,
     "agent": 6320,
     "base": 830,
     "bits": 1090,
@@ -27,8 +27,8 @@ BUDGET = {
     "integrations": 1300,
     "launch": 1180,
     "lint": 1290,
-    "locking": 2000,
-    "pricing": 840,
+    "locking": 1930,
+    "pricing": 810,
     "replay": 520,
     "report": 2830,
     "resuming": 1590,

@@ -9,9 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from samebits.base.errors import DigestError
+from samebits.base.records import to_data
 from samebits.locking.comparing import differing_files, held_against
 from samebits.locking.digests import expected_of, kept_steps
-from samebits.locking.entries import Locked, block, to_table
+from samebits.locking.entries import Locked
+from samebits.locking.toml import toml_text
 from samebits.locking.verdict import LockDivergence
 from samebits.runfolder.lane_ids import LaneId
 from samebits.runfolder.steps import Column, Recording, Writer
@@ -175,7 +177,7 @@ def test_a_long_training_is_a_small_entry(tmp_path: Path) -> None:
     code = {f"src/package/module{number}.py": "0123456789ab" for number in range(12)}
     entry = replace(locked(recorded(tmp_path, 10_000)), code=code, commit="c" * 40)
 
-    assert len(block(("run", "train", "on", "cpu-01234567"), to_table(entry))) < 4096
+    assert len(toml_text({"run": {"train": {"on": {"cpu-01234567": to_data(entry)}}}})) < 4096
 
 
 def test_files_that_differ_or_are_gone() -> None:

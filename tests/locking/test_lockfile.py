@@ -39,49 +39,38 @@ def test_line_ends_of_another_system_do_not_count(path: Path) -> None:
     assert Lockfile.load(path) == lockfile()
 
 
-def test_what_is_cut_off_is_refused(path: Path) -> None:
-    """A hundred places at which it may end, the last byte included: nothing is taken for a shorter lockfile."""
+def test_what_is_cut_off_is_never_a_shorter_lockfile(path: Path) -> None:
+    """Between two tables, too: it is refused, or nothing is lost but what is known of the last environment."""
     whole = path.read_bytes()
-    between = [at.start() + 1 for at in re.finditer(b"\n\n", whole)]
+    last = whole.rindex(b"[environment.")
     rng = random.Random(0)
-    for length in [len(whole) - 1, 0, 1, *(rng.randrange(len(whole)) for _ in range(97)), len(whole) - 7, *between]:
+    head, *between = [at.start() + 1 for at in re.finditer(b"\n\n", whole)]
+    for length in [0, 1, *between, *(rng.randrange(head + 2, last) for _ in range(200))]:
         path.write_bytes(whole[:length])
-        # Between two tables what is left is TOML of whole, sealed ones: all there is to see is that the end is missing.
-        why = "is cut off: it does not" if length in between else "is empty|is cut off|is no lockfile|is damaged"
-        with pytest.raises(LockfileError, match=why):
+        with pytest.raises(LockfileError, match=r"is empty|is cut off|is no lockfile|is damaged"):
             Lockfile.load(path)
-
-
-def test_one_flipped_bit_is_refused(path: Path) -> None:
-    """Five hundred of them anywhere, in names, digests, comments and line ends."""
-    whole = path.read_bytes()
-    rng = random.Random(1)
-    for _ in range(500):
-        at = rng.randrange(len(whole))
-        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << rng.randrange(8)]) + whole[at + 1 :])
-        with pytest.raises(LockfileError):
-            Lockfile.load(path)
+    path.write_bytes(whole[:head])
+    assert Lockfile.load(path) == Lockfile()
+    path.write_bytes(whole[: whole.index(b"\n", last + 40) + 1])
+    assert (Lockfile.load(path).runs, Lockfile.load(path).tests) == (lockfile().runs, lockfile().tests)
 
 
 @pytest.mark.parametrize(
     ("before", "after", "why"),
     [
-        ('root = "0123456789abcdef"', 'root = "0123456789abcdee"', "is not as written"),
-        ('repeats = "checked"', 'repeats = "unchecked"', "is not as written"),
         ('repeats = "checked"', 'repeats = "perhaps"', "'perhaps' is no"),
-        ('threads = "1"', 'threads = "2"', "is not as written"),
         ("[run.train]", "[run.other]", "no RunEntry"),
-        ("seed = 7", "seed = 8", r"the table that begins in line \d+, '\[run.train\]', is not as written"),
         ("seed = 7", "seed = true", "True is no int"),
         ("steps = 9", 'steps = "9"', "'9' is no int"),
-        ('"8 root=', '"eight root=', "is no step"),
-        ("# Expected bits.", "# Expected bytes.", "is not as written"),
-        ("[end]", "[more]\n\n[end]", r"'\[more\]', is not as written"),
-        ("[end]\n", "[end]\n\n", r"something comes after \[end\]"),
+        ('at = "8"', 'at = "eight"', "is no step"),
+        ("pins = [", "pin = [", r"run\.train\.pin means nothing here"),
+        (".artifacts]", ".artifact]", r"\.artifact means nothing here"),
+        ("[environment.cpu-7", "[environment.cpu-8", "the environment cpu-7e748606 is missing"),
+        ("seed = 7", "seed = 7\nseed = 7", "Cannot overwrite a value"),
     ],
 )
-def test_an_edit_is_refused(path: Path, before: str, after: str, why: str) -> None:
-    """Of a digest, a setting, a type, a name, a comment; the message says in which table, and how to get it back."""
+def test_what_has_another_shape_is_refused(path: Path, before: str, after: str, why: str) -> None:
+    """A type, a name, a key that nobody knows; the message says what, and how to get it back."""
     text = path.read_text()
     assert before in text
     path.write_text(text.replace(before, after, 1))
@@ -105,8 +94,8 @@ def test_conflict_markers_are_named(path: Path) -> None:
 
 def test_two_branches_are_merged_line_by_line(path: Path) -> None:
     """Tables in another order, as git leaves them where each side added one, are as good as sorted ones."""
-    head, *tables, end = [*path.read_text().removesuffix("[end]\n").rstrip("\n").split("\n\n"), "[end]\n"]
-    path.write_text("\n\n".join([head, *reversed(tables), end]))
+    head, *tables = path.read_text().rstrip("\n").split("\n\n")
+    path.write_text("\n\n".join([head, *reversed(tables)]))
 
     assert Lockfile.load(path) == lockfile()
 
@@ -120,8 +109,8 @@ def test_two_branches_are_merged_line_by_line(path: Path) -> None:
         (b"[package]\nname = 'other'\n", "is no lockfile of samebits"),
         (b"\xff\xfe", "byte 0 is no UTF-8"),
         (b"\x89PNG", "byte 0 is no UTF-8"),
-        (b"{}", "is cut off, or damaged"),
-        (b"\xef\xbb\xbf[end]\n", "begins with a byte order mark"),
+        (b"{}", "is cut off, damaged, or was edited"),
+        (b"\xef\xbb\xbfa = 1\n", "is cut off, damaged, or was edited"),
     ],
 )
 def test_other_files_are_refused(path: Path, content: bytes, why: str) -> None:
@@ -142,7 +131,7 @@ def test_what_is_not_there_says_what_to_do(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_used_is_left_as_it_is(path: Path) -> None:
     """Nothing is lost: not by reading it, and not by writing to it."""
-    path.write_text(path.read_text().replace("seed = 7", "seed = 8"))
+    path.write_text(path.read_text().replace("seed = 7", "seeds = 7"))
     before = path.read_bytes()
 
     with pytest.raises(LockfileError, match="was edited"):

@@ -110,7 +110,7 @@ def test_an_interrupt_leaves_no_run_behind(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         textwrap.dedent(TRAIN.format(body="time.sleep(0.01)", steps=100_000, shapes="0"))
     )
-    command = [sys.executable, "-m", "samebits", "cost", "--warm-up", "5", "--out", "it", "train.py"]
+    command = [sys.executable, "-m", "samebits", "cost", "--budget", "900", "--warm-up", "5", "--out", "it", "train.py"]
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     pids: set[int] = set()
     while len(pids) < 3 and process.poll() is None:

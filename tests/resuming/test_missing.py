@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from samebits.resuming.experiments import _Looked, _Resumed
+from samebits.resuming.beside import Beside
+from samebits.resuming.experiments import _Resumed
 from samebits.resuming.missing import in_one_object, likely, not_resumed, suspected, told
 from samebits.resuming.seen import Seen
 from samebits.resuming.tracks import Side, first_divergence, start_of
@@ -79,8 +80,8 @@ def test_a_checkpoint_that_was_written_while_the_training_went_on(
 
     monkeypatch.setattr(_Resumed, "_helps", helps)
     data = fetched(SAVED, STEPS, {row: SAVED + row - 4 for row in range(STEPS)})
-    looked = _Looked([side(tmp_path, change, b_fetched=data)], SavedCheckpoint(), True, [], is_aside=is_aside)
-    resumed = _Resumed(None, SimpleNamespace(path=tmp_path), Seen())  # type: ignore[arg-type]
+    looked = Beside([side(tmp_path, change, b_fetched=data)], SavedCheckpoint(), True, [], is_aside=is_aside)
+    resumed = _Resumed(None, None, None, SimpleNamespace(path=tmp_path), Seen())  # type: ignore[arg-type]
     resumed.looked = looked
     missing = resumed.missing()
 
@@ -96,10 +97,10 @@ def test_generators_that_changed_nothing_are_not_suspected(
     """Where they stand follows from something else; they are where they could not be given back."""
     monkeypatch.setattr(_Resumed, "_helps", lambda *_: False)
     if not is_tried:
-        monkeypatch.setattr(_Looked, "cure", lambda *_: None)
+        monkeypatch.setattr(Beside, "cure", lambda *_: None)
     one = side(tmp_path, spoiled("loss", "rng"), a_fetched=fetched(0, STEPS), b_fetched=fetched(SAVED, STEPS))
-    looked = _Looked([one], SavedCheckpoint(), True, [])
-    resumed = _Resumed(None, SimpleNamespace(path=tmp_path), Seen())  # type: ignore[arg-type]
+    looked = Beside([one], SavedCheckpoint(), True, [])
+    resumed = _Resumed(None, None, None, SimpleNamespace(path=tmp_path), Seen())  # type: ignore[arg-type]
     resumed.looked = looked
     missing = resumed.missing()
 

@@ -18,7 +18,7 @@ COMMAND = Command(("python", "train.py"), ("train.py",))
 
 
 def request(**more: object) -> ResumeRequest:
-    return ResumeRequest(COMMAND, COMMAND, **more)  # type: ignore[arg-type]
+    return ResumeRequest(COMMAND, again=COMMAND, **more)  # type: ignore[arg-type]
 
 
 def saves(*steps: int, epoch: int = 8) -> dict[int, SavedIn]:

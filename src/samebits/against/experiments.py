@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from samebits.against.interpreters import Interpreter, differing_packages, find_interpreter, modules_imported
 from samebits.against.operations import first_mismatch
@@ -18,6 +18,7 @@ from samebits.checking.plan import LOOK_SECONDS, LOOK_STEPS, CheckRequest
 from samebits.checking.pool import BudgetSpentError, RunPool, divergence_of
 from samebits.checking.unjudgeable import why_unjudgeable
 from samebits.checking.verdict import DivergentRuns, Run, VerdictKind
+from samebits.comparison.locate import Divergence
 from samebits.comparison.runs import distance_at
 from samebits.comparison.streams import not_seen, streams_of
 from samebits.comparison.values import distance_of_results
@@ -115,45 +116,39 @@ class _Crossing:
     def run(self) -> None:
         """All of it: a look at the beginning, then the whole, then the operation."""
         first = self._first_run()
-        ended = first.facts.stopped_after
-        stop = self.request.last_step if ended is None else ended
-        a, b = self._both(first, stop)
-        if self.divergent is None and ended is not None and not self.request.quick:
-            a, b = self._both(self._run("here", self._plan("here", self.request.last_step)), self.request.last_step)
-        elif ended is not None and self.divergent is None:
-            self.notes.append(f"only the first {ended + 1} steps were looked at")
+        ended, last = first.facts.stopped_after, self.request.last_step
+        self._both(first, last if ended is None else ended)
+        if ended is not None and self.divergent is None:
+            if self.request.quick:
+                self.notes.append(f"only the first {ended + 1} steps were looked at")
+            else:
+                self._both(self._run("here", "here", last), last)
         if self.divergent is not None and self.request.level == "op":
-            self._locate(a, b)
+            self._locate(self.divergent.divergence)
 
     def _first_run(self) -> Run:
         """The first one of this side; without pins that it does not survive."""
-        run = self._look(must_work=False)
+        look: dict[str, Any] = {"look_seconds": LOOK_SECONDS, "look_steps": LOOK_STEPS}
+        run = self._run("here", "here", self.request.last_step, must_work=False, **look)
         harsh = [name for name in self.pins if find(name).may_raise]
         if run.succeeded or not harsh:
             self._need_work(run, "here")
             return run
         self.pins = [name for name in self.pins if name not in harsh]
-        again = self._look()
+        again = self._run("here", "here", self.request.last_step, **look)
         self.notes.append(f"left out, because the script fails with it: {', '.join(harsh)}")
         return again
 
-    def _look(self, must_work: bool = True) -> Run:
-        plan = replace(self._plan("here", self.request.last_step), look_seconds=LOOK_SECONDS, look_steps=LOOK_STEPS)
-        return self._run("here", plan, must_work)
-
-    def _both(self, first: Run, stop: int | None) -> tuple[Run, Run]:
-        """The first run of either side, each of which repeats."""
-        again = self._run("here", self._plan("here again", stop))
-        self._need_repeat(first, again, "here")
-        other, once_more = (self._run("there", self._plan(role, stop)) for role in ("there", "there again"))
-        self._need_repeat(other, once_more, "there")
-        place = divergence_of(first, other, across=True)
-        self.compared = first, other
-        self.notes += [one for one in _only_one_keeps(first, other, self.sides) if one not in self.notes]
+    def _both(self, here: Run, last: int | None) -> None:
+        """The first run of either side compared; each has to repeat."""
+        self._need_repeat(here, self._run("here", "here again", last), "here")
+        there = self._run("there", "there", last)
+        self._need_repeat(there, self._run("there", "there again", last), "there")
+        place = divergence_of(here, there, across=True)
+        self.compared = here, there
+        self.notes += [one for one in _only_one_keeps(here, there, self.sides) if one not in self.notes]
         if place is not None:
-            apart = distance_at(first.path, other.path, place)
-            self.divergent = DivergentRuns(first.id, other.id, place, apart)
-        return first, other
+            self.divergent = DivergentRuns(here.id, there.id, place, distance_at(here.path, there.path, place))
 
     def _need_repeat(self, a: Run, b: Run, side: SideName) -> None:
         place = self.pool.compare(a, b)
@@ -164,14 +159,10 @@ class _Crossing:
                 "first: samebits check, with that interpreter, says why",
             )
 
-    def _plan(self, role: str, stop: int | None) -> RunSpec:
+    def _run(self, side: SideName, role: str, last: int | None, must_work: bool = True, **more: Any) -> Run:
         held = {name: Setting("pinned") for name in self.pins}
-        return RunSpec(role, {**held, **self.request.pins}, self.request.seed, stop_after=stop)
-
-    def _run(self, side: SideName, plan: RunSpec, must_work: bool = True) -> Run:
-        if not self.pool.left:
-            raise BudgetSpentError
-        run = self.pool.run(plan, command=self.sides[side].command)
+        spec = RunSpec(role, {**held, **self.request.pins}, self.request.seed, stop_after=last, **more)
+        run = self.pool.run(spec, command=self.sides[side].command)
         if side == "there":
             self.there_runs.append(run.id)
         if must_work:
@@ -188,15 +179,12 @@ class _Crossing:
 
     # ---- the operation
 
-    def _locate(self, a: Run, b: Run) -> None:
-        assert self.divergent is not None
-        place = self.divergent.divergence
+    def _locate(self, place: Divergence) -> None:
         if place.stream in ("outcome", "length") or place.process:
             return
         window = OpWindow(place.step, place.step, by_value=True)
-        here = self._run("here", self._with_ops("operations here", window))
-        there = self._run("there", self._with_ops("operations there", window))
-        mismatch, aligned = first_mismatch(*(_rows(run, place.rank, place.step) for run in (here, there)))
+        runs = [self._run(side, f"operations {side}", place.step, ops=window) for side in self.sides]
+        mismatch, aligned = first_mismatch(*(_rows(run, place.rank, place.step) for run in runs))
         if mismatch is None:
             self.notes.append("every recorded operation of that step agrees: the operation is not known")
             return
@@ -204,25 +192,19 @@ class _Crossing:
         if mismatch.finding == "op":
             self.across = self._replayed(self.across, place.rank)
 
-    def _with_ops(self, role: str, window: OpWindow) -> RunSpec:
-        return replace(self._plan(role, window.last), ops=window)
-
     def _replayed(self, across: Across, rank: int) -> Across:
         """The call of this side, made again in both interpreters."""
-        mismatch = across.mismatch
-        assert mismatch.a is not None
-        assert mismatch.b is not None
-        kept: dict[SideName, tuple[Run, Path]] = {}
-        calls: dict[SideName, OpRow] = {"here": mismatch.a, "there": mismatch.b}
-        for side, row in calls.items():
-            window = OpWindow(mismatch.step, mismatch.step, keep=((mismatch.step, row.index),), by_value=True)
-            run = self._run(side, self._with_ops(f"operands {side} kept", window))
-            kept[side] = run, run.path / OPERANDS / f"{operands_name(rank, mismatch.step, row.index)}.json"
-        (run, operands), (_, others) = kept["here"], kept["there"]
+        step, kept = across.mismatch.step, list[tuple[Run, Path]]()
+        for side, row in zip(self.sides, (across.mismatch.a, across.mismatch.b), strict=True):
+            assert row is not None
+            window = OpWindow(step, step, keep=((step, row.index),), by_value=True)
+            run = self._run(side, f"operands {side} kept", step, ops=window)
+            kept.append((run, run.path / OPERANDS / f"{operands_name(rank, step, row.index)}.json"))
+        (run, operands), (_, others) = kept
         if not operands.exists():
             return across
         apart = distance_of_results(operands, others) if others.exists() else None
-        here, there = (replay(run.outcome.folder, operands, python=self._path(side)) for side in kept)
+        here, there = (replay(run.outcome.folder, operands, python=self._path(side)) for side in self.sides)
         return replace(across, distance=apart, here=here, there=there)
 
     # ---- the answer

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -109,16 +110,15 @@ def find_interpreter(given: str) -> Interpreter:
 
 
 def _path_of(given: str) -> str:
-    candidates = [given, *(os.path.join(given, *inside) for inside in (("bin", "python"), ("Scripts", "python.exe")))]
-    for one in candidates:
-        found = shutil.which(one)
-        if found is not None:
-            return os.path.abspath(found)
+    found = next(filter(None, map(shutil.which, (given, os.path.join(given, "bin", "python")))), None)
+    if found is not None:
+        return os.path.abspath(found)
+    hint = "give the path of a Python, or of its environment: env/bin/python"
     if os.path.isdir(given):
-        raise CommandNotFoundError(f"{given!r} is a folder without bin/python", "give a Python, or its environment")
+        raise CommandNotFoundError(f"{given!r} is a folder without bin/python", hint)
     if os.path.exists(given):
-        raise CommandNotFoundError(f"{given!r} is no program that can be executed", "give a Python: env/bin/python")
-    raise CommandNotFoundError(f"there is no interpreter {given!r}", "give the path of a Python: env/bin/python")
+        raise CommandNotFoundError(f"{given!r} is no program that can be executed", hint)
+    raise CommandNotFoundError(f"there is no interpreter {given!r}", hint)
 
 
 def _asked(path: str, given: str) -> dict[str, Any]:
@@ -126,15 +126,15 @@ def _asked(path: str, given: str) -> dict[str, Any]:
         done = subprocess.run(
             [path, "-c", _QUESTION], capture_output=True, text=True, timeout=_SECONDS, stdin=subprocess.DEVNULL
         )
+        answer = next((line for line in reversed(done.stdout.splitlines()) if line.startswith(_MARK)), None)
+        why = (done.stderr.strip() or done.stdout.strip() or "it printed nothing").splitlines()[0][:_MOST_SAID]
     except subprocess.TimeoutExpired as error:
         raise UsageError(f"{given} did not say within {_SECONDS:.0f} s which Python it is") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{given} is no Python interpreter: {error}", "give a Python: env/bin/python") from error
-    lines = [line.removeprefix(_MARK) for line in done.stdout.splitlines() if line.startswith(_MARK)]
-    if not lines:
-        said = (done.stderr.strip() or done.stdout.strip() or "it printed nothing").splitlines()[0]
-        raise UsageError(f"{given} is no Python interpreter: {said[:_MOST_SAID]}", "give a Python: env/bin/python")
-    return dict(json.loads(lines[-1]))
+        answer, why = None, str(error)
+    if answer is None:
+        raise UsageError(f"{given} is no Python interpreter: {why}", "give a Python: env/bin/python")
+    return dict(json.loads(answer.removeprefix(_MARK)))
 
 
 def _name_of(requirement: str) -> str:
@@ -144,7 +144,7 @@ def _name_of(requirement: str) -> str:
 
 
 def differing_packages(
-    here: Interpreter, there: Interpreter, owners: Iterable[str] = (), imported: Iterable[str] = ()
+    here: Interpreter, there: Interpreter, owners: Collection[str] = (), imported: Iterable[str] = ()
 ) -> tuple[Package, ...]:
     """What is not the same in both: first the owners of the operation, then what the script imports.
 
@@ -154,26 +154,27 @@ def differing_packages(
         owners: names of packages that the operation belongs to.
         imported: names of modules that the user's files import.
     """
-    own = set(owners)
-    used = {name for module in imported for side in (here, there) for name in side.imports.get(module, ())}
-    needed = {name for owner in own for side in (here, there) for name in side.requires.get(owner, ())}
-    order: list[Relation] = ["operation", "imported", "required", "other"]
-
-    def relation(name: str) -> Relation:
-        return "operation" if name in own else "imported" if name in used else "required" if name in needed else "other"
-
-    found = [Package("python", here.python, there.python)] if here.python != there.python else []
-    for name in sorted({*here.packages, *there.packages}):
-        a, b = here.packages.get(name, ""), there.packages.get(name, "")
-        if a != b:
-            found.append(Package(name, a, b, relation(name)))
-    return tuple(sorted(found, key=lambda one: (order.index(one.relation), not (one.here and one.there))))
+    both = here, there
+    used = {name for module in imported for side in both for name in side.imports.get(module, ())}
+    needed = {name for owner in owners for side in both for name in side.requires.get(owner, ())}
+    # The first that holds.
+    relations: list[tuple[Relation, Collection[str]]] = [
+        ("operation", owners),
+        ("imported", used),
+        ("required", needed),
+        ("other", here.packages.keys() | there.packages.keys()),
+    ]
+    found = [Package("python", here.python, there.python)]
+    for name in sorted(relations[-1][1]):
+        relation = next(relation for relation, names in relations if name in names)
+        found.append(Package(name, here.packages.get(name, ""), there.packages.get(name, ""), relation))
+    order = [relation for relation, _ in relations]
+    differing = (one for one in found if one.here != one.there)
+    return tuple(sorted(differing, key=lambda one: (order.index(one.relation), not (one.here and one.there))))
 
 
 def modules_imported(files: Iterable[str]) -> set[str]:
     """The first words of what these files import, wherever in them."""
-    import ast
-
     found: set[str] = set()
     for path in files:
         try:

@@ -6,37 +6,28 @@
     [run.NAME]                                a command, its seed, its pins
     [run.NAME.on.ENVIRONMENT]                 what it gave there
     [test."tests/test_a.py::test_b".on.ENV]   the tensors that a test named
-    [end]
 
-Every table carries a seal, which is a digest of its own text, and the file is read only if it is written as samebits
-writes it: what was edited, cut off or damaged is refused, never half used. Tables may stand in any order, so that what
-two branches added can be merged line by line. A seal says that nothing happened by accident; it is no signature.
+It is read and written by the types of its records. What is missing, or is of another type, or is not known here, is
+refused, never passed over; a digest that was edited is one that no run agrees with. Environments stand last, so that a
+file that was cut off lacks one. Tables may stand in any order, and each file and tensor has a line: branches can merge.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from samebits.base.errors import LockfileError, NewerLockfileError, StorageError
+from samebits.base.records import from_data, to_data
 from samebits.launch.config import toml_reader
-from samebits.locking.entries import (
-    Locked,
-    LockedTensors,
-    RunEntry,
-    Table,
-    TestEntry,
-    block,
-    from_table,
-    to_table,
-)
+from samebits.locking.entries import Locked, LockedTensors, RunEntry, TestEntry
+from samebits.locking.toml import toml_text
 from samebits.runfolder.environment import Environment
 from samebits.runfolder.folder import write_whole
 
@@ -50,7 +41,6 @@ SCHEMA = 1
 LONGEST_WAIT_SECONDS = 60.0
 T = TypeVar("T")
 _COMMENT = "# Expected bits. Written by `samebits lock`, held against later runs by `samebits verify`.\n"
-_END = "[end]\n"
 _CONFLICT = re.compile(r"^(<{7}|\|{7}|={7}|>{7})( |$)")
 
 
@@ -64,9 +54,9 @@ class Lockfile:
         tests: id of a test, as pytest writes it → the tensors that it named.
     """
 
-    environments: Mapping[str, Environment] = field(default_factory=dict)
-    runs: Mapping[str, RunEntry] = field(default_factory=dict)
-    tests: Mapping[str, TestEntry] = field(default_factory=dict)
+    environments: Mapping[str, Environment] = field(default_factory=dict, metadata={"key": "environment"})
+    runs: Mapping[str, RunEntry] = field(default_factory=dict, metadata={"key": "run"})
+    tests: Mapping[str, TestEntry] = field(default_factory=dict, metadata={"key": "test"})
 
     @classmethod
     def load(cls, path: Path) -> Lockfile:
@@ -84,13 +74,11 @@ class Lockfile:
             raise LockfileError(f"{path} cannot be read: {error.strerror}") from error
         restore = f"take it from version control again (git checkout -- {path}), or remove it and lock again"
         try:
-            return _read(raw.decode("utf-8").replace("\r\n", "\n"))
-        except NewerLockfileError as error:
-            raise NewerLockfileError(f"{path} {error.message}", error.hint) from error
+            return _read(raw.decode("utf-8"))
         except UnicodeDecodeError as error:
             raise LockfileError(f"{path} is damaged: byte {error.start} is no UTF-8", restore) from error
         except LockfileError as error:
-            raise LockfileError(f"{path} {error.message}", error.hint or restore) from error
+            raise type(error)(f"{path} {error.message}", error.hint or restore) from error
 
     def entry(self, name: str) -> RunEntry:
         """The run of that name.
@@ -139,7 +127,16 @@ class Lockfile:
 
     def text(self) -> str:
         """As it stands in the file."""
-        return "\n".join([_HEAD, *(_sealed(path, table) for path, table in sorted(self._tables())), _END])
+        data = self.data()
+        last = {"environment": data.pop("environment")}
+        schema = {"schema": f"samebits.lockfile/{SCHEMA}"}
+        return _COMMENT + "\n".join(filter(None, map(toml_text, (schema, data, last))))
+
+    def data(self) -> dict[str, Any]:
+        """As plain data."""
+        found = cast("dict[str, Any]", to_data(self))
+        # Its name is that of its table.
+        return found | {"environment": {name: dict(vars(one)) for name, one in self.environments.items()}}
 
     def _with_environment(self, environment: Environment) -> Lockfile:
         # One of the same name stays as it was written: what changes no bits must not change the file.
@@ -149,28 +146,15 @@ class Lockfile:
         """What is locked of other environments; those that are like this one are replaced."""
         return {home: one for home, one in on.items() if not self.environments[home].is_like(environment)}
 
+    def by_environment(self) -> list[tuple[str, Mapping[str, object]]]:
+        """Name of every run and test, and what it gave in which environment."""
+        return [(name, run.on) for name, run in self.runs.items()] + [
+            (name, one.on) for name, one in self.tests.items()
+        ]
+
     def _without_unused(self) -> Lockfile:
-        used = {home for on in self._used() for home in on}
+        used = {home for _, on in self.by_environment() for home in on}
         return replace(self, environments={name: one for name, one in self.environments.items() if name in used})
-
-    def _used(self) -> list[Mapping[str, object]]:
-        """For every entry, what it has by environment."""
-        return [entry.on for entry in self.runs.values()] + [entry.on for entry in self.tests.values()]
-
-    def _tables(self) -> Iterator[tuple[tuple[str, ...], Table]]:
-        for name, environment in self.environments.items():
-            yield ("environment", name), {key: value for key, value in to_table(environment).items() if value}
-        for name, entry in self.runs.items():
-            table = to_table(entry)
-            yield ("run", name), {key: table[key] for key in table if key != "max_steps" or entry.max_steps}
-            for home, locked in entry.on.items():
-                yield ("run", name, "on", home), to_table(locked)
-        for test, named in self.tests.items():
-            for home, tensors in named.on.items():
-                yield ("test", test, "on", home), to_table(tensors)
-
-
-_HEAD = _COMMENT + block((), {"schema": f"samebits.lockfile/{SCHEMA}"})
 
 
 def update(path: Path, change: Callable[[Lockfile], Lockfile]) -> Lockfile:
@@ -204,25 +188,15 @@ def update(path: Path, change: Callable[[Lockfile], Lockfile]) -> Lockfile:
 def _read(text: str) -> Lockfile:
     if not text.strip():
         raise LockfileError("is empty")
-    if text.startswith("\ufeff"):
-        raise LockfileError("begins with a byte order mark", "save it as UTF-8 without one")
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(text.splitlines(), 1):
         if _CONFLICT.match(line):
             raise LockfileError(
                 f"is in the midst of a merge: line {number} is {line!r}",
                 "keep the tables of both sides where they are different ones; where both have the same one, keep "
                 "either, and lock it again",
             )
-    try:
-        toml = toml_reader()
-    except ValueError as error:
-        raise LockfileError(f"cannot be read: {error}", "pip install tomli") from error
-    try:
-        content = toml.loads(text)
-    except ValueError as error:
-        why = "is cut off, or damaged" if not text.endswith(_END) else "is damaged, or was edited"
-        raise LockfileError(f"{why}: {error}") from error
-    schema, _, number_of = str(content.get("schema", "")).partition("/")
+    content = _tables_in(text)
+    schema, _, number_of = str(content.pop("schema", "")).partition("/")
     if schema != "samebits.lockfile" or not number_of.isdecimal():
         raise LockfileError("is no lockfile of samebits: it does not name its schema")
     if int(number_of) > SCHEMA:
@@ -230,53 +204,45 @@ def _read(text: str) -> Lockfile:
             f"has schema {number_of}, and this samebits reads schemas up to {SCHEMA}",
             "upgrade samebits: pip install --upgrade samebits",
         )
-    if not text.endswith(f"\n{_END}"):
-        later = "was edited: something comes after [end], be it an empty line"
-        raise LockfileError(later if f"\n{_END}" in text else "is cut off: it does not end with [end]")
     try:
-        found = _from_tables(content)
-    except (ValueError, AttributeError, TypeError, LookupError) as error:
+        found = from_data(Lockfile, content)
+    except ValueError as error:
         raise LockfileError(f"is damaged, or was edited: {error}") from error
-    _need_as_written(text, found.text())
+    trouble = next(_contradictions(content, found), "")
+    if trouble:
+        raise LockfileError(f"is cut off, or was edited: {trouble}")
     return found
 
 
-def _from_tables(content: Mapping[str, Any]) -> Lockfile:
-    """What `Lockfile._tables` made; whether there is anything more shows when it is written again."""
-    found = Lockfile(
-        {name: from_table(Environment, one) for name, one in content.get("environment", {}).items()},
-        {name: replace(from_table(RunEntry, one), on=_on(Locked, one)) for name, one in content.get("run", {}).items()},
-        {name: TestEntry(_on(LockedTensors, one)) for name, one in content.get("test", {}).items()},
-    )
-    missing = {home for on in found._used() for home in on} - set(found.environments)
-    if missing:
-        raise ValueError(f"the environment {min(missing)} is missing")
-    return found
+def _tables_in(text: str) -> dict[str, Any]:
+    try:
+        toml = toml_reader()
+    except ValueError as error:
+        raise LockfileError(f"cannot be read: {error}", "pip install tomli") from error
+    try:
+        return dict(toml.loads(text))
+    except ValueError as error:
+        raise LockfileError(f"is cut off, damaged, or was edited: {error}") from error
 
 
-def _on(kind: type[T], table: Mapping[str, Any]) -> dict[str, T]:
-    return {home: from_table(kind, one) for home, one in table.get("on", {}).items()}
+def _contradictions(content: Mapping[str, Any], found: Lockfile) -> Iterator[str]:
+    """What does not fit together: what was read and would not be written again, and what refers to nothing."""
+    yield from (f"{name} means nothing here" for name in _unknown(content, found.data()))
+    for name, on in found.by_environment():
+        if not on:
+            yield f"of {name} nothing is locked"
+        yield from (f"the environment {home} is missing" for home in sorted(on) if home not in found.environments)
 
 
-def _need_as_written(text: str, expected: str) -> None:
-    """Refuse what samebits would have written otherwise: seals that do not fit, comments, another way to write."""
-    left, right = text.removesuffix(_END).split("\n\n"), set(expected.removesuffix(_END).split("\n\n"))
-    odd = next((part for part in left if part not in right), None)
-    if odd is None and left[0] + "\n" == _HEAD and len(left) == len(right):
-        return
-    line = text[: text.index(odd)].count("\n") + 1 if odd else 1
-    head = (odd or text).split("\n", 1)[0]
-    raise LockfileError(f"was edited, or is damaged: the table that begins in line {line}, {head!r}, is not as written")
+def _unknown(content: Mapping[str, Any], known: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in content.items():
+        if name not in known:
+            yield name
+        elif isinstance(value, dict):
+            yield from (f"{name}.{one}" for one in _unknown(value, known[name]))
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------
-
-
-def _sealed(path: tuple[str, ...], table: Table) -> str:
-    own = block(path, table)
-    digest = hashlib.blake2b(own.encode("utf-8"), digest_size=8).hexdigest()
-    # Sorted among the other keys, like any of them: the text has one form.
-    return block(path, {**table, "seal": digest})
 
 
 @contextlib.contextmanager

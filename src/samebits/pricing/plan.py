@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from samebits.base.errors import UsageError
 from samebits.base.records import published
+from samebits.checking.plan import MOST_UNASKED, CheckRequest
 from samebits.factors.base import Factor
 from samebits.factors.catalog import CATALOG
 from samebits.factors.context import Mode, Setting
-from samebits.launch.command import Command
+from samebits.launch.machine import cores
 from samebits.runfolder.spec import RunSpec
-from samebits.workspace.workspace import Isolation
 
 DEFAULT_BUDGET = 80.0
 DEFAULT_WARM_UP = 20
@@ -20,28 +20,27 @@ NOTHING = "nothing"
 DEFAULT_SET = "default set"
 
 
-@dataclass(frozen=True)
-class CostRequest:
-    """One measurement of a script.
+@dataclass(frozen=True, kw_only=True)
+class CostRequest(CheckRequest):
+    """One measurement of a script, with what any check of it is asked besides.
 
     Attributes:
-        command: what to run.
-        seed: root of every derived value.
         budget: seconds for all of it.
         warm_up: steps at the beginning of each run that are recorded, to see whether they repeat, and not timed.
         factors: measure only these besides the default set; empty for all that may have a price.
-        share, isolation: as in `checking.plan.Request`.
+        max_runs: no bound for a user; the budget ends it.
+        jobs, as_fits: of the runs that are made once more, when nothing is timed.
     """
 
-    command: Command
-    seed: int = 0
     budget: float = DEFAULT_BUDGET
     warm_up: int = DEFAULT_WARM_UP
     factors: tuple[str, ...] = ()
-    share: tuple[str, ...] = ()
-    isolation: Isolation = "copy"
+    max_runs: int | None = 10_000
+    jobs: int = field(default_factory=lambda: min(cores(), MOST_UNASKED))
+    as_fits: bool = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.budget <= 0:
             raise UsageError(f"--budget must be more than 0 seconds, got {self.budget:g}")
         if self.warm_up < 2:

@@ -11,10 +11,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from samebits.checking.facts import read_facts
+from samebits.checking.verdict import Run
 from samebits.launch.process import Outcome, Runner
-from samebits.pricing.plan import Candidate, CostRequest
-from samebits.runfolder.notes import Refused, read_notes
-from samebits.runfolder.spec import DONE, GO
+from samebits.runfolder.spec import DONE, GO, RunSpec
 
 
 class GivenUpError(Exception):
@@ -31,16 +31,8 @@ class Arm:
         has_ended: its script ended by itself when it had its turn.
     """
 
-    def __init__(
-        self,
-        request: CostRequest,
-        candidate: Candidate,
-        path: Path,
-        runner: Runner,
-        pool: ThreadPoolExecutor,
-        timeout: float,
-    ) -> None:
-        self.candidate, self.path = candidate, path
+    def __init__(self, spec: RunSpec, path: Path, runner: Runner, threads: ThreadPoolExecutor, timeout: float) -> None:
+        self.path = path
         path.mkdir(parents=True)
         for name in (GO, DONE):
             os.mkfifo(path / name)
@@ -52,8 +44,7 @@ class Arm:
         self.peak_bytes = 0
         self.has_more, self.has_ended = True, False
         self._is_given_up = False
-        plan = candidate.plan(request, paced=True)
-        self.run: Future[Outcome] = pool.submit(runner.run, plan, path, timeout, self._go_on)
+        self.run: Future[Outcome] = threads.submit(runner.run, spec, path, timeout, self._go_on)
 
     def wait_until_ready(self, deadline: float, waiting: Callable[[], None]) -> bool:
         """Whether it has taken its first steps; False if it ended, or the time was over, before."""
@@ -73,14 +64,16 @@ class Arm:
         self.peak_bytes = max(self.peak_bytes, answer["peak_bytes"])
         return True
 
-    def end(self) -> Outcome:
+    def end(self) -> Run:
         """Let it end where it stands."""
         if not self.run.done():
             os.write(self._go, b"0\n")
         try:
-            return self.run.result()
+            outcome = self.run.result()
         finally:
             self._close()
+        steps = max((recording.steps for recording in outcome.folder.recordings()), default=0)
+        return Run(0, outcome, steps, facts=read_facts(self.path))
 
     def give_up(self) -> None:
         """End it now, whatever it is doing; nothing happens to one that has ended."""
@@ -97,30 +90,22 @@ class Arm:
         for pipe in pipes:
             os.close(pipe)
 
-    def failure(self) -> str:
-        """Why it never got ready, in one line; call it after its end."""
-        outcome = self.run.result()
-        refused = next(read_notes(self.path, Refused), None)
-        if refused is not None:
-            return f"{refused.message.splitlines()[0]} ({refused.where})"
-        words = outcome.folder.stderr.read_text(errors="replace").strip().splitlines()
-        if outcome.succeeded:
-            steps = max((recording.steps for recording in outcome.folder.recordings()), default=0)
-            return f"the script ended after {steps} steps, before it could be timed"
-        if outcome.timed_out:
-            return f"the script {outcome.described}"
-        how = f"exit status {outcome.exit_code}" if outcome.exit_code > 0 else f"the script {outcome.described}"
-        return f"{how}{f': {words[-1].strip()}' if words else ''}"
-
-    def _answer(self, deadline: float, waiting: Callable[[], None] | None = None) -> dict[str, Any] | None:
+    def _answer(self, deadline: float, waiting: Callable[[], None] = lambda: None) -> dict[str, Any] | None:
         while b"\n" not in self._buffer:
             readable, _, _ = select.select([self._done], [], [], 0.1)
             if readable:
                 self._buffer += os.read(self._done, 65536)
             elif self.run.done() or time.monotonic() > deadline:
                 return None
-            if waiting is not None:
-                waiting()
+            waiting()
         line, _, self._buffer = self._buffer.partition(b"\n")
         found: dict[str, object] = json.loads(line)
         return found
+
+
+def why_never_ready(run: Run) -> str:
+    """Why a run that has ended was not ready for its turns, in one line."""
+    if run.succeeded:
+        return f"the script ended after {run.steps} steps, before it could be timed"
+    words = "" if run.outcome.timed_out or run.facts.refusal else run.facts.last_words
+    return f"the script {run.ending}{f': {words}' if words else ''}"

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from samebits.base.errors import InterruptError, SamebitsError, ScriptFailedError, UsageError
-from samebits.base.sites import Site
 from samebits.checking.pool import BudgetSpentError, RunPool
 from samebits.checking.unjudgeable import why_unjudgeable
 from samebits.checking.verdict import Run
-from samebits.comparison.locate import Divergence, Position
-from samebits.comparison.runs import saved_beside
-from samebits.resuming.missing import SEVERAL, in_one_object, likely, not_resumed, suspected, told, wrong_generators
+from samebits.resuming.beside import Beside, Uninterrupted, checkpoint_of, laid_beside
+from samebits.resuming.missing import SEVERAL, in_one_object, likely, not_resumed, suspected, told
 from samebits.resuming.plan import Kill, ResumeRequest, again_run, killed_run, kills, resumed_run, uninterrupted_run
-from samebits.resuming.seen import Seen, loads_of, read_seen, what_it_lacks, what_was_loaded
-from samebits.resuming.tracks import First, Side, Start, first_divergence, position, start_of, tracks_of
-from samebits.resuming.verdict import Missing, Resumption, SavedCheckpoint, State, Trial
-from samebits.runfolder.notes import Lacks, Loaded, Saved, Unseen, read_notes
+from samebits.resuming.seen import Seen, loads_of, read_seen, what_was_loaded
+from samebits.resuming.tracks import First, Side, Start, position, tracks_of
+from samebits.resuming.verdict import Missing, Resumption, State, Trial
+from samebits.runfolder.notes import Lacks, Unseen, read_notes
 from samebits.runfolder.removal import remove
-from samebits.runfolder.spec import Moment, Restored
+from samebits.runfolder.spec import Restored
 
 # So many runs are made at most to find out what one resume lacks.
 MOST_TRIES = 16
@@ -51,8 +49,7 @@ class _Testing:
     def __init__(self, request: ResumeRequest, pool: RunPool) -> None:
         self.request, self.pool = request, pool
         self.trials: list[Trial] = []
-        self.whole: Run | None = None
-        self.steps = 0
+        self.whole: Uninterrupted | None = None
 
     def found(self, error: SamebitsError | None = None, signal: int | None = None) -> Resumption:
         """What is known by now."""
@@ -63,8 +60,8 @@ class _Testing:
             str(self.request.again),
             self.pool.home,
             tuple(run.record for run in runs),
-            self.steps,
-            self.whole is not None and self.whole.facts.stopped_after is None,
+            0 if self.whole is None else self.whole.steps,
+            self.whole is not None and self.whole.is_whole,
             tuple(self.trials),
             self.request.seed if self.request.kills else None,
             error,
@@ -74,61 +71,25 @@ class _Testing:
 
     def run(self) -> None:
         """All of it."""
-        self.whole = self.pool.run(uninterrupted_run(self.request))
-        self.seen = read_seen(self.whole.path)
-        trouble = why_unjudgeable([self.whole])
+        run = self.pool.run(uninterrupted_run(self.request))
+        trouble = why_unjudgeable([run])
         if trouble is not None:
             raise trouble
-        self.tracks = tracks_of(self.whole.outcome.folder.recordings())
-        self.steps = min(track.steps for track in self.tracks.values())
-        self._need_saves()
-        for kill in kills(self.request, self.seen.saved_in(), self.steps):
-            self.trials.append(self._trial(kill))
+        whole = self.whole = Uninterrupted(run, read_seen(run.path), tracks_of(run.outcome.folder.recordings()))
+        _need_saves(self.request, whole.seen.steps_saved, whole.steps)
+        for kill in kills(self.request, whole.seen.saved_in(), whole.steps):
+            self.trials.append(self._trial(whole, kill))
             if self.trials[-1].differs and not (self.request.at or self.request.kills):
                 break
 
-    def _need_saves(self) -> None:
-        saves = self.seen.steps_saved
-        if not saves:
-            raise UsageError(
-                f"the script never saved while it took {self.steps} steps, so there is nothing to resume from",
-                "let it save every few steps; where it writes in a way of its own, say when with --saved-at STEPS "
-                "(seen are torch.save, safetensors, torch.distributed.checkpoint, pickle, joblib and NumPy)",
-            )
-        if saves[0] >= self.steps:
-            raise UsageError(
-                f"the script saves after its last step only, step {self.steps - 1}: a training that is stopped before "
-                "has nothing to resume from",
-                "save every few steps, or give it more steps to take",
-            )
-        for step in self.request.at:
-            if step >= self.steps - 1:
-                raise UsageError(f"--at {step}: the script takes {self.steps} steps, so none is left after that one")
-            if saves[0] > step:
-                raise UsageError(
-                    f"--at {step}: nothing is saved before; the first save is made when {saves[0]} steps are done"
-                )
-
-    def _trial(self, kill: Kill) -> Trial:
-        assert self.whole is not None
-        killed = self.pool.run(killed_run(self.request, kill, str(self.whole.path)))
-        self.need_repeat(killed)
+    def _trial(self, whole: Uninterrupted, kill: Kill) -> Trial:
+        killed = self.pool.run(killed_run(self.request, kill, str(whole.run.path)))
+        need_repeat(whole, killed)
         try:
-            return _Resumed(self, killed, self._stopped(killed, kill)).trial(kill.most)
+            return _Resumed(self.request, self.pool, whole, killed, self._stopped(killed, kill)).trial(kill.most)
         finally:
             for state in killed.path.glob("kept.*"):
                 remove(state)
-
-    def need_repeat(self, again: Run) -> None:
-        """In what it trains: what is saved beside may be torn by its own saving, and is judged where it is loaded."""
-        tracks = tracks_of(again.outcome.folder.recordings())
-        sides = [Side(self.tracks[rank], tracks[rank], Start(0)) for rank in self.tracks.keys() & tracks.keys()]
-        found = [row for side in sides if (row := side.first_trained()) is not None]
-        if found:
-            raise SamebitsError(
-                f"{NEVER_REPEATS}: two runs with everything pinned diverge at step {min(found)}",
-                "samebits check says why; a resume can be judged when that is mended",
-            )
 
     def _stopped(self, killed: Run, kill: Kill) -> Seen:
         if killed.trouble is not None:
@@ -143,6 +104,41 @@ class _Testing:
         return seen
 
 
+def _need_saves(request: ResumeRequest, saves: Sequence[int], steps: int) -> None:
+    """Raise UsageError where there is nothing to resume from, or not after a step that was asked for."""
+    if not saves:
+        raise UsageError(
+            f"the script never saved while it took {steps} steps, so there is nothing to resume from",
+            "let it save every few steps; where it writes in a way of its own, say when with --saved-at STEPS "
+            "(seen are torch.save, safetensors, torch.distributed.checkpoint, pickle, joblib and NumPy)",
+        )
+    if saves[0] >= steps:
+        raise UsageError(
+            f"the script saves after its last step only, step {steps - 1}: a training that is stopped before "
+            "has nothing to resume from",
+            "save every few steps, or give it more steps to take",
+        )
+    for step in request.at:
+        if step >= steps - 1:
+            raise UsageError(f"--at {step}: the script takes {steps} steps, so none is left after that one")
+        if saves[0] > step:
+            raise UsageError(
+                f"--at {step}: nothing is saved before; the first save is made when {saves[0]} steps are done"
+            )
+
+
+def need_repeat(whole: Uninterrupted, again: Run) -> None:
+    """In what it trains: what is saved beside may be torn by its own saving, and is judged where it is loaded."""
+    tracks = tracks_of(again.outcome.folder.recordings())
+    sides = [Side(whole.tracks[rank], tracks[rank], Start(0)) for rank in whole.tracks.keys() & tracks.keys()]
+    found = [row for side in sides if (row := side.first_trained()) is not None]
+    if found:
+        raise SamebitsError(
+            f"{NEVER_REPEATS}: two runs with everything pinned diverge at step {min(found)}",
+            "samebits check says why; a resume can be judged when that is mended",
+        )
+
+
 class _Resumed:
     """A training that was killed, and the runs that go on from what it left, each with one thing more given back.
 
@@ -154,10 +150,10 @@ class _Resumed:
         refuted: what was given back as it had been, and changed nothing.
     """
 
-    looked: _Looked
+    looked: Beside
 
-    def __init__(self, testing: _Testing, killed: Run, seen: Seen) -> None:
-        self.testing, self.killed, self.seen = testing, killed, seen
+    def __init__(self, request: ResumeRequest, pool: RunPool, whole: Uninterrupted, killed: Run, seen: Seen) -> None:
+        self.request, self.pool, self.whole, self.killed, self.seen = request, pool, whole, killed, seen
         self.last: int | None = None
         self.given = Restored(str(killed.path))
         self.runs: list[int] = []
@@ -166,26 +162,25 @@ class _Resumed:
 
     def trial(self, most: int | None) -> Trial:
         """The first of them, judged; where it differs, further ones say what it lacks."""
-        testing, seen = self.testing, self.seen
-        assert testing.whole is not None
-        left = testing.steps - seen.last_save
-        is_to_the_end = most is None and testing.whole.facts.stopped_after is None
+        whole, seen = self.whole, self.seen
+        left = whole.steps - seen.last_save
+        is_to_the_end = most is None and whole.is_whole
         self.last = None if is_to_the_end else max(1, left if most is None else min(left, most)) - 1
         run = self._run(self.given)
         after = max(stop.step for stop in seen.stops)
-        trial = Trial(testing.request.signal, after, seen.torn, runs=(self.killed.id, run.id))
+        trial = Trial(self.request.signal, after, seen.torn, runs=(self.killed.id, run.id))
         trouble = self._why_not(run, trial)
         if trouble is not None:
             return replace(trial, error=trouble)
-        looked = _Looked.at(testing, self.killed, seen, run)
+        looked = self._beside(run)
         if looked is None:
             # It ended well and trained nothing: for it, the training was over.
-            left = testing.steps - after - 1
-            checkpoint = _checkpoint(seen, *what_was_loaded(seen, read_seen(run.path)))
-            over = Missing("epoch", f"takes no step at all, and {left} were left", location=checkpoint.saved_at)
-            return replace(trial, checkpoint=checkpoint, missing=(over,))
-        side = looked.sides[0]
-        start = side.start
+            checkpoint = checkpoint_of(seen, *what_was_loaded(seen, read_seen(run.path)))
+            return _ended_too_early(
+                replace(trial, checkpoint=checkpoint), "takes no step at all", whole.steps - after - 1
+            )
+        self.looked, self.lacks = looked, looked.lacks
+        start = looked.sides[0].start
         if start.step > seen.most_done:
             raise SamebitsError(
                 f"it resumed at step {start.step}, later than it was killed, after step {after}",
@@ -201,50 +196,60 @@ class _Resumed:
             checkpoint=looked.checkpoint,
         )
         if not trial.compared:
-            return replace(trial, error=_none_to_compare(start.step, testing.steps))
+            return replace(trial, error=_none_to_compare(start.step, whole.steps))
         if start.is_from_the_start:
-            return replace(trial, missing=(looked.not_resumed(),))
+            return replace(trial, missing=(self._not_resumed(),))
+        return self._judged(trial, run)
+
+    def _judged(self, trial: Trial, run: Run) -> Trial:
+        """Whether every step agrees, and why not."""
+        whole, looked = self.whole, self.looked
         first = looked.first()
         if first is None:
             # Every step agrees: does it also take as many? A run that was ended by us is no shorter than it was to be.
-            left = testing.steps - start.step
+            side = looked.sides[0]
+            left = whole.steps - side.start.step
             if not side.b.is_complete or side.b.steps >= left or run.facts.stopped_after is not None:
                 return trial
-            evidence = f"ends after {side.b.steps} steps, and {left} were left"
-            return replace(trial, missing=(Missing("epoch", evidence, location=looked.checkpoint.saved_at),))
+            return _ended_too_early(trial, f"ends after {side.b.steps} steps", left)
         divergence = looked.divergence(first)
-        if divergence.step > after:
+        if divergence.step > trial.killed_after:
             # The killed run has shown that the script repeats, as far as it went; another one shows the rest.
-            testing.need_repeat(testing.pool.run(again_run(testing.request, divergence.step)))
-        self.looked, self.lacks = looked, looked.lacks
+            need_repeat(whole, self.pool.run(again_run(self.request, divergence.step)))
         missing = tuple(replace(one, location=looked.location) for one in self.missing())
         return replace(
             trial, divergence=divergence, missing=missing, runs=(*trial.runs, *self.runs), lacks=tuple(self.lacks)
         )
 
+    def _not_resumed(self) -> Missing:
+        """It starts from the beginning."""
+        looked = self.looked
+        path = Path(looked.checkpoint.path).name if looked.is_loaded else ""
+        told = None if looked.is_loaded else min(self.request.saved_at, default=None)
+        found = not_resumed(looked.sides[0], path, Path(self.seen.torn).name, told)
+        return replace(found, location=looked.location)
+
     def _run(self, restored: Restored, what: str = "") -> Run:
-        request = self.testing.request
-        return self.testing.pool.run(resumed_run(request, self.last, restored, what), command=request.again)
+        spec = resumed_run(self.request, self.last, restored, what)
+        return self.pool.run(spec, command=self.request.again)
+
+    def _beside(self, run: Run) -> Beside | None:
+        return laid_beside(self.whole, self.killed, self.seen, run, is_told=bool(self.request.saved_at))
 
     def _why_not(self, run: Run, trial: Trial) -> SamebitsError | None:
         """Why a run that was to resume says nothing; a script that starts a second time may need to be told so."""
-        if run.trouble is not None:
-            return run.trouble
-        if run.outcome.timed_out:
+        if run.trouble is not None or run.outcome.timed_out:
             return why_unjudgeable([run])
         if run.succeeded:
             return None
         lines = "\n".join(f"  {line}" for line in run.facts.stderr_tail) or "  (it printed nothing on stderr)"
-        where = (
-            f"killed while it saved {Path(trial.torn).name}"
-            if trial.torn
-            else f"killed after step {trial.killed_after}"
-        )
-        what = "could not start from an intact checkpoint" if trial.torn else "failed"
+        where, what = f"after step {trial.killed_after}", "failed"
+        if trial.torn:
+            where, what = f"while it saved {Path(trial.torn).name}", "could not start from an intact checkpoint"
         ended = f"it {run.outcome.described}; the end of its output:\n{lines}"
         return ScriptFailedError(
-            f"{where} and started again, the command {what}: {ended}",
-            _hint_for_failure(run, trial.torn, self.testing.request.again != self.testing.request.command),
+            f"killed {where} and started again, the command {what}: {ended}",
+            _hint_for_failure(run, trial.torn, self.request.again != self.request.command),
         )
 
     # ---- what it lacks, by experiment
@@ -305,7 +310,7 @@ class _Resumed:
         return []
 
     def _named(
-        self, first: First, state: State, group: list[Lacks], said: Sequence[Missing], looked: _Looked, given: Restored
+        self, first: First, state: State, group: list[Lacks], said: Sequence[Missing], looked: Beside, given: Restored
     ) -> Missing:
         """Which one of several it is, by halves."""
         best = self.looked, self.given
@@ -329,13 +334,13 @@ class _Resumed:
         paths = dict.fromkeys((*self.given.slots, *(one.path for one in lacks)))
         return replace(self.given, slots=tuple(paths))
 
-    def _helps(self, restored: Restored, what: str, first: First, best: _Looked | None = None) -> bool:
+    def _helps(self, restored: Restored, what: str, first: First, best: Beside | None = None) -> bool:
         """Whether the training then agrees beyond that place, or as far as the best; what it was given then stays."""
         if len(self.runs) >= MOST_TRIES:
             return False
         run = self._run(restored, what)
         self.runs.append(run.id)
-        looked = _Looked.at(self.testing, self.killed, self.seen, run) if run.succeeded else None
+        looked = self._beside(run) if run.succeeded else None
         if looked is None or looked.sides[0].start.step != self.looked.sides[0].start.step:
             return False
         place = looked.place
@@ -347,108 +352,9 @@ class _Resumed:
         return True
 
 
-@dataclass(frozen=True)
-class _Looked:
-    """A resumed run beside the uninterrupted one, rank by rank."""
-
-    sides: Sequence[Side]
-    checkpoint: SavedCheckpoint
-    is_loaded: bool
-    lacks: list[Lacks]
-    torn: str = ""
-    told: int | None = None
-    is_aside: bool = False
-
-    @classmethod
-    def at(cls, testing: _Testing, killed: Run, stopped: Seen, run: Run) -> _Looked | None:
-        """None where it took no step."""
-        seen, tracks = read_seen(run.path), tracks_of(run.outcome.folder.recordings())
-        if not tracks:
-            return None
-        assert testing.whole is not None
-        saved, loaded = what_was_loaded(stopped, seen)
-        is_loaded = loaded is not None or bool(testing.request.saved_at)
-        known = saved.steps if saved is not None else (stopped.last_save or None) if is_loaded else None
-        beside = saved_beside(*(one.outcome.folder.recordings() for one in (testing.whole, killed)))
-        steady, sides = frozenset(name for name, agrees in beside.items() if agrees), []
-        for rank in sorted(testing.tracks.keys() & tracks.keys()):
-            a, b = testing.tracks[rank], tracks[rank]
-            start = start_of(a, b, known, stopped.most_done)
-            fetched = testing.seen.of_rank(rank), seen.of_rank(rank)
-            side = Side(a, b, start, stopped.counts_at(start.step), *fetched, steady)
-            if known is not None and known != start.step and not start.is_from_the_start and side.has_other_data:
-                # Parameters of one file, and the rest of another one that is newer: the data say how far it was.
-                other = replace(side, start=Start(known, has_parameters=False), counts=stopped.counts_at(known))
-                side = side if other.has_other_data else other
-            sides.append(side)
-        if saved is None or saved.steps != sides[0].start.step:
-            saved = next((one for one in reversed(stopped.saves) if one.steps == sides[0].start.step), saved)
-        told = None if loaded is not None else min(testing.request.saved_at, default=None)
-        checkpoint, is_aside = _checkpoint(stopped, saved, loaded), saved is not None and saved.is_aside
-        torn = Path(stopped.torn).name
-        return cls(sides, checkpoint, loaded is not None, what_it_lacks(run.path), torn, told, is_aside)
-
-    @property
-    def place(self) -> Position | None:
-        """Where it differs first."""
-        first = self.first()
-        return None if first is None else position(first)
-
-    @property
-    def has_loader(self) -> bool:
-        """Whether loaders hand its data over."""
-        return bool(self.sides[0].b_fetched)
-
-    @property
-    def location(self) -> Site | None:
-        return self.checkpoint.saved_at or self.checkpoint.loaded_at
-
-    def not_resumed(self) -> Missing:
-        """It starts from the beginning."""
-        path = Path(self.checkpoint.path).name if self.is_loaded else ""
-        return replace(not_resumed(self.sides[0], path, self.torn, self.told), location=self.location)
-
-    def first(self) -> First | None:
-        """The first place at which it differs."""
-        return first_divergence(self.sides)
-
-    def divergence(self, first: First) -> Divergence:
-        """The same with the ranks that differ there."""
-        _, row, found = first
-        own = (next(side.differences(row), None) for side in self.sides if row < side.rows)
-        ranks = tuple(one.rank for one in own if one is not None and one.stream == found.stream)
-        return replace(found, ranks=ranks if len(ranks) > 1 else ())
-
-    def cure(self, first: First, suspect: Missing, given: Restored) -> Restored | None:
-        """What to give back, and when, to see whether a suspected state is missing; None where that cannot be tried."""
-        side, row, _ = first
-        a, b = side.fetched(row)
-        if row > 0 and suspect.state == "generators":
-            a, b = side.fetched(0)
-        if not a or not b or given.moment is not None:
-            return None
-        batch = side.b_fetched.index(b[0])
-        if suspect.state in ("position", "look-ahead"):
-            # Where in the epoch of the uninterrupted run that batch came.
-            same = (one.position for one in side.a_fetched if one.indices and one.indices == b[0].indices)
-            skip = a[0].position - next(same, b[0].position)
-            return replace(given, moment="batch", batch=batch, skip=skip) if skip > 0 else None
-        if suspect.state not in ("order", "epoch", "sample-generators", "generators"):
-            return None
-        # What the script has seeded itself by then is right, and stays; all where it restores some on its way.
-        names = tuple(one.path for one in self.lacks if one.state == "generators")
-        if suspect.state == "generators":
-            known = side.a.column(0, "rng")
-            names = (*wrong_generators(side, row), *(one for one in names if one not in known))
-        moment: Moment = "iter" if a[0].position == 0 or suspect.state in ("order", "epoch") else "batch"
-        return replace(given, moment=moment, batch=batch, names=names)
-
-
-def _checkpoint(killed: Seen, saved: Saved | None, loaded: Loaded | None) -> SavedCheckpoint:
-    if saved is None:
-        saved = next((one for one in reversed(killed.saves) if one.steps > 0), None)
-    path = loaded.path if loaded is not None and loaded.path else "" if saved is None else saved.path
-    return SavedCheckpoint(path, None if saved is None else saved.site, None if loaded is None else loaded.site)
+def _ended_too_early(trial: Trial, what: str, left: int) -> Trial:
+    evidence = f"{what}, and {left} were left"
+    return replace(trial, missing=(Missing("epoch", evidence, location=trial.checkpoint.saved_at),))
 
 
 def _none_to_compare(start: int, steps: int) -> SamebitsError:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from samebits.base.errors import UsageError
 from samebits.base.seeds import derive
 from samebits.checking import plan as checks
 from samebits.checking.plan import LOOK_STEPS
-from samebits.factors.context import Setting
 from samebits.launch.command import Command
 from samebits.resuming.seen import SavedIn
 from samebits.runfolder.spec import Restored, ResumeSpec, RunSpec, StopSignal
-from samebits.workspace.workspace import Isolation
 
 # So many steps are looked at after the first save, and the run is killed so many after a save.
 STEPS_AFTER_SAVE, STEPS_BEFORE_KILL = 10, 3
@@ -24,42 +22,32 @@ LOOK_SECONDS = 20.0
 LATE = (0.5, 0.75)
 # A test takes no more than so many lengths of what is looked at, what it confirms aside.
 MOST_LENGTHS = 3.5
-# No bound for a user: more trials than anybody asks for.
-MOST_RUNS = 10_000
 
 
-@dataclass(frozen=True)
-class ResumeRequest:
-    """One test of a resume.
+@dataclass(frozen=True, kw_only=True)
+class ResumeRequest(checks.CheckRequest):
+    """One test of a resume, with what any check of the command is asked besides.
 
     Attributes:
-        command: what to run.
-        again: what to run after the kill; the same, or with further arguments.
+        again: what to run after the kill; the same command, or one with further arguments.
         at: kill after these steps; empty chooses a step after a save.
         kills: kill after so many steps chosen at random instead.
         signal: by which the training is stopped.
         during_save: stop it within a save instead, and leave half of the file.
-        pins: factors held still in every run, besides all that move by themselves.
-        seed: root of every derived value, and of the steps chosen at random.
-        timeout: seconds for one run; None derives a limit from the first one.
-        share, isolation: as in `checking.plan.Request`.
         saved_at: steps that are done when the script saves, where that is not seen.
     """
 
-    command: Command
     again: Command
     at: tuple[int, ...] = ()
     kills: int = 0
     signal: StopSignal = "KILL"
     during_save: bool = False
-    pins: dict[str, Setting] = field(default_factory=dict)
-    seed: int = 0
-    timeout: float | None = None
-    share: tuple[str, ...] = ()
-    isolation: Isolation = "copy"
     saved_at: tuple[int, ...] = ()
+    # No bound for a user: more trials than anybody asks for.
+    max_runs: int | None = 10_000
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if any(step < 1 for step in self.saved_at):
             raise UsageError(f"--saved-at must be a number of steps, 1 or more, got {min(self.saved_at)}")
         if any(step < 0 for step in self.at):
@@ -70,22 +58,12 @@ class ResumeRequest:
             raise UsageError("--at says after which steps to kill, and --kills asks for random ones", "leave one out")
         if self.during_save and self.signal == "TERM":
             raise UsageError("--during-save kills at once, and --signal TERM lets the script end", "leave one out")
-        if self.timeout is not None and self.timeout <= 0:
-            raise UsageError(f"--timeout must be more than 0 seconds, got {self.timeout:g}")
-
-    @property
-    def check(self) -> checks.CheckRequest:
-        """The same runs as a check would ask for them."""
-        return checks.CheckRequest(
-            self.command, self.pins, seed=self.seed, max_runs=MOST_RUNS, timeout=self.timeout, share=self.share,
-            isolation=self.isolation,
-        )  # fmt: skip
 
     @property
     def pinned(self) -> RunSpec:
         """A run of which nothing moves by itself."""
         # Whether what the first one prepares changes anything is asked by a check only.
-        return replace(checks.pinned_run(self.check, checks.moving_factors(), None), witness=False, begins="found")
+        return replace(checks.pinned_run(self, checks.moving_factors(), None), witness=False, begins="found")
 
 
 def uninterrupted_run(request: ResumeRequest) -> RunSpec:

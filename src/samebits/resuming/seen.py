@@ -139,20 +139,21 @@ def what_was_loaded(killed: Seen, resumed: Seen) -> tuple[Saved | None, Loaded |
 
     A file is known by its time, so that it may have been moved or copied meanwhile, else by its path.
     """
-    before = [load for load in resumed.loads if load.steps == 0]
-    found = [(save, load) for load in before if (save := _saved_as(killed.saves, load)) is not None]
+    found = _loaded_before(killed, resumed)
     # Of several files the newest one says how far the training was.
-    others = [load for load in before if is_of_training(load)]
+    others = [load for load in resumed.loads if load.steps == 0 and is_of_training(load)]
     return max(found, key=lambda pair: pair[0].steps) if found else (None, others[-1] if others else None)
 
 
 def loads_of(killed: Seen, resumed: Seen) -> tuple[tuple[str, int], ...]:
     """The files that it loaded before its first step, and how many steps were done when each was saved."""
-    before = [load for load in resumed.loads if load.steps == 0]
-    found = [
-        (Path(load.path).name, save.steps) for load in before if (save := _saved_as(killed.saves, load)) is not None
-    ]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys((Path(load.path).name, save.steps) for save, load in _loaded_before(killed, resumed)))
+
+
+def _loaded_before(killed: Seen, resumed: Seen) -> list[tuple[Saved, Loaded]]:
+    """What it loaded before its first step, and the save that made it."""
+    before = [(_saved_as(killed.saves, load), load) for load in resumed.loads if load.steps == 0]
+    return [(save, load) for save, load in before if save is not None]
 
 
 def _saved_as(saves: Sequence[Saved], load: Loaded) -> Saved | None:

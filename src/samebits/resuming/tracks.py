@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -21,8 +22,6 @@ _NUMBERED = ("batch", "loss", "output", "number")
 _NUMBER = re.compile(r"^(\d+)(.*)$", re.DOTALL)
 # The states of modules beside what was saved itself: they are called otherwise once they were loaded.
 _STATE = re.compile(r"^\d+\.state\.")
-# A model after the first one of its class.
-_MODEL = re.compile(r"^([A-Z]\w*?)(\d+)(\..*)$", re.DOTALL)
 # Every optimizer of a script steps at least once in so many steps.
 MOST_TURNS = 64
 
@@ -34,12 +33,10 @@ class Track:
         rank: whose.
         steps: it took.
         is_complete: it came to its own end.
-        names: of parameters → those that they are given.
     """
 
     def __init__(self, recording: Recording) -> None:
         self.rank, self.steps, self.is_complete = recording.rank, recording.steps, recording.complete
-        self.names: dict[str, str] = {}
         self._recording = recording
         # As arrays: as dictionaries, thousands of rows of a large model would fill the memory.
         self.columns = lru_cache(maxsize=4096)(recording.columns)
@@ -47,31 +44,17 @@ class Track:
 
     def row(self, number: int) -> dict[str, Digests]:
         """Stream → what it holds."""
-        return {stream: self._called(stream, column) for stream, column in self.columns(number).items()}
+        return {stream: column.as_dict() for stream, column in self.columns(number).items()}
 
     def column(self, row: int, stream: str) -> Digests:
         """Empty where there is nothing."""
         found = self.columns(row).get(stream) if 0 <= row < self.steps else None
-        return {} if found is None else self._called(stream, found)
-
-    def call(self, names: Mapping[str, str]) -> None:
-        """Give parameters other names: a script that resumes may call its models in another order."""
-        self.names = dict(sorted(names.items(), key=lambda pair: -len(pair[0])))
-        self.parameters_after.cache_clear()
+        return {} if found is None else found.as_dict()
 
     def saved_at_end(self) -> Digests:
         """What was saved after the last step, by a run that came to its own end."""
         is_there = self.is_complete and len(self._recording) > self.steps
         return self.row(self.steps).get("artifact", {}) if is_there else {}
-
-    def _called(self, stream: str, column: Column) -> Digests:
-        if not self.names or stream not in _OF_MODELS:
-            return column.as_dict()
-        return dict(zip(map(self._name, column.names), column.digests, strict=True))
-
-    def _name(self, name: str) -> str:
-        own = next((one for one in self.names if name == one or name.startswith(f"{one}.")), None)
-        return name if own is None else self.names[own] + name.removeprefix(own)
 
     def _parameters_after(self, done: int) -> Digests:
         """Those that are trained then, as the last step of each left them: several optimizers step in turns.
@@ -101,11 +84,14 @@ class Start:
         step: of the uninterrupted run, with which its first row is compared.
         is_from_the_start: its parameters are the initial ones.
         has_parameters: its parameters are those that the uninterrupted run had there.
+        is_renamed: its parameters are called otherwise, as where a script that resumes calls its models in another
+            order: they are known by their bits.
     """
 
     step: int
     is_from_the_start: bool = False
     has_parameters: bool = True
+    is_renamed: bool = False
 
 
 def start_of(a: Track, b: Track, loaded: int | None, last: int) -> Start:
@@ -118,10 +104,8 @@ def start_of(a: Track, b: Track, loaded: int | None, last: int) -> Start:
         last: the most steps that can be done by then.
     """
     begun = b.column(0, "init")
-    names = {} if loaded is None else _other_names(a.parameters_after(loaded), begun)
-    if names and loaded is not None:
-        b.call(names)
-        return Start(loaded)
+    if loaded is not None and _is_renamed(a.parameters_after(loaded), begun):
+        return Start(loaded, is_renamed=True)
     steps = [done for done in range(1, min(last, a.steps) + 1) if _same(a.parameters_after(done), begun)]
     if steps:
         return Start(loaded if loaded in steps else steps[-1])
@@ -132,22 +116,39 @@ def start_of(a: Track, b: Track, loaded: int | None, last: int) -> Start:
     return Start(loaded if loaded is not None else 0, has_parameters=False)
 
 
-def _other_names(saved: Digests, begun: Digests) -> dict[str, str]:
-    """Names of parameters as a resumed run began → those of the ones that were saved, which are the same tensors.
-
-    Nothing where they are called alike, or are not all there.
-    """
+def _is_renamed(saved: Digests, begun: Digests) -> bool:
+    """Whether the parameters that were saved are all there, and not all under the same names."""
     if not saved or all(begun.get(name) == digest for name, digest in saved.items()):
-        return {}
-    found: dict[str, str] = {}
-    for name, digest in saved.items():
-        alike = [one for one, own in begun.items() if own == digest and one not in found]
-        same = [one for one in alike if one.rpartition(".")[2] == name.rpartition(".")[2]]
-        if not same:
-            return {}
-        found[same[0]] = name
+        return False
+    return saved.items() <= named_as(begun, saved).items()
+
+
+def named_as(own: Digests, other: Digests) -> Digests:
+    """The same under the other's names: first of what has the same bits, then of what is called alike at the end.
+
+    Optimizers are numbered as they are made, and models of one class, too: a script that resumes in the fourth fold has
+    made fewer by the fifth.
+    """
+    alike = _grouped(own, lambda name: (_end_of(name), own[name]))
+    names = {name: same.pop(0) for name in other if (same := alike.get((_end_of(name), other[name])))}
+    left = own.keys() - names.values()
+    alike = _grouped((name for name in own if name in left), _end_of)
+    names |= {name: same.pop(0) for name in other if name not in names and (same := alike.get(_end_of(name)))}
     # What had such a name before is something else.
-    return found | {name: f"{name} (other)" for name in found.values() if name not in found}
+    taken = set(names.values())
+    rest = {f"{name} (other)" if name in names else name: one for name, one in own.items() if name not in taken}
+    return {name: own[names[name]] for name in other if name in names} | rest
+
+
+def _grouped(names: Iterable[str], key: Callable[[str], object]) -> dict[object, list[str]]:
+    found = defaultdict[object, list[str]](list)
+    for name in names:
+        found[key(name)].append(name)
+    return found
+
+
+def _end_of(name: str) -> str:
+    return name.rpartition(".")[2]
 
 
 def _same(a: Digests, b: Digests) -> bool:
@@ -193,10 +194,9 @@ class Side:
             one["artifact"] = one.get("artifact", {}) | beside
         if row == 0:
             self._align_first(*both)
-        for stream in _OF_MODELS if self.b.names else ():
+        for stream in _OF_MODELS if self.start.is_renamed else ():
             if all(stream in one for one in both):
-                here, there = (_without_optimizers(one[stream]) for one in both)
-                both[0][stream], both[1][stream] = here, _without_optimizers(_called_as(there, here))
+                both[1][stream] = named_as(both[1][stream], both[0][stream])
         # Copies are met when they are loaded, too: those that one run alone has met say nothing.
         buffers = [one.get("buffer", {}) for one in both]
         for name in buffers[0].keys() ^ buffers[1].keys():
@@ -222,7 +222,7 @@ class Side:
     def differences(self, row: int) -> Iterator[Divergence]:
         """What differs there, stream by stream; steps are those of the uninterrupted run."""
         raw = self.a.columns(self.step(row)), self.b.columns(row)
-        is_plain = row > 0 and not self.b.names
+        is_plain = row > 0 and not self.start.is_renamed
         if is_plain and all(raw[0].get(stream) == raw[1].get(stream) for stream in (*COMPARED, "saved")):
             return iter(())
         a, b = self.pair(row)
@@ -298,34 +298,3 @@ def _from(numbered: Digests, first: int) -> Digests:
         if match is None or int(match[1]) >= first:
             kept[name if match is None else f"{int(match[1]) - first}{match[2]}"] = digest
     return kept
-
-
-def _called_as(own: Digests, other: Digests) -> Digests:
-    """With the numbers of its models as in the other one, where nothing else tells them apart.
-
-    A script that resumes in the fourth fold makes fewer models by the fifth.
-    """
-    if own.keys() == other.keys():
-        return own
-    here, there = _ordinals(own), _ordinals(other)
-    names = {place: name for name, place in there.items()}
-    return {names[here[name]]: own[name] for name in own} if set(here.values()) == set(names) else own
-
-
-def _ordinals(names: Iterable[str]) -> dict[str, tuple[str, int, str]]:
-    """Name → class of its model, how many of that come before, and the rest of the name."""
-    parts = {name: (m[1], int(m[2]), m[3]) if (m := _MODEL.match(name)) else ("", 0, name) for name in names}
-    models = sorted({(kind, number) for kind, number, _ in parts.values()})
-    before = {
-        model: at - next(n for n, one in enumerate(models) if one[0] == model[0]) for at, model in enumerate(models)
-    }
-    return {name: (kind, before[kind, number], rest) for name, (kind, number, rest) in parts.items()}
-
-
-def _without_optimizers(own: Digests) -> Digests:
-    """Without the numbers of optimizers: a script that resumes may have made fewer of them by then."""
-    found: Digests = {}
-    for name, digest in sorted((re.sub(r"^optimizer\d+\.(?!param)", "", name), one) for name, one in own.items()):
-        # Two optimizers may hold the same.
-        found[name if name not in found else f"{name} ({len(found)})"] = digest
-    return found

@@ -64,9 +64,9 @@ def command(
     """  # noqa: D301 - click wants the character itself
     config = read_config()
     held = settings_from([*(pins or config.pin)])
-    request = ResumeRequest(parse_command(command), _again(command, more), pins=held, **config.filling(given))
+    request = ResumeRequest(parse_command(command), held, again=_again(command, more), **config.filling(given))
     home = new_home(out, config.keep)
-    with pool_in(home, request.check, options.say, progress()) as pool:
+    with pool_in(home, request, options.say, progress()) as pool:
         found = run_resume(request, pool)
     options.keep_answer(home, "resume", found)
     is_partial = any(trial.compared for trial in found.trials)

@@ -1,0 +1,148 @@
+"""A resumed run beside the one that was not interrupted, rank by rank: where they part, and what could cure it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from samebits.base.sites import Site
+from samebits.checking.verdict import Run
+from samebits.comparison.locate import Divergence, Position
+from samebits.comparison.runs import saved_beside
+from samebits.resuming.missing import wrong_generators
+from samebits.resuming.seen import Seen, read_seen, what_it_lacks, what_was_loaded
+from samebits.resuming.tracks import First, Side, Start, Track, first_divergence, position, start_of, tracks_of
+from samebits.resuming.verdict import Missing, SavedCheckpoint
+from samebits.runfolder.notes import Lacks, Loaded, Saved
+from samebits.runfolder.spec import Moment, Restored
+
+
+@dataclass(frozen=True)
+class Uninterrupted:
+    """The run that was not interrupted, and what it noted."""
+
+    run: Run
+    seen: Seen
+    tracks: Mapping[int, Track]
+
+    @property
+    def steps(self) -> int:
+        """That every rank took."""
+        return min(track.steps for track in self.tracks.values())
+
+    @property
+    def is_whole(self) -> bool:
+        """It came to its own end."""
+        return self.run.facts.stopped_after is None
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A resumed run beside the uninterrupted one.
+
+    Attributes:
+        sides: of every rank.
+        checkpoint: what it went on from.
+        is_loaded: that was seen to be loaded.
+        lacks: what it holds otherwise than the killed one.
+        is_aside: the checkpoint was saved in another thread.
+    """
+
+    sides: Sequence[Side]
+    checkpoint: SavedCheckpoint
+    is_loaded: bool
+    lacks: list[Lacks]
+    is_aside: bool = False
+
+    @property
+    def place(self) -> Position | None:
+        """Where it differs first."""
+        first = self.first()
+        return None if first is None else position(first)
+
+    @property
+    def has_loader(self) -> bool:
+        """Whether loaders hand its data over."""
+        return bool(self.sides[0].b_fetched)
+
+    @property
+    def location(self) -> Site | None:
+        return self.checkpoint.saved_at or self.checkpoint.loaded_at
+
+    def first(self) -> First | None:
+        """The first place at which it differs."""
+        return first_divergence(self.sides)
+
+    def divergence(self, first: First) -> Divergence:
+        """The same with the ranks that differ there."""
+        _, row, found = first
+        own = (next(side.differences(row), None) for side in self.sides if row < side.rows)
+        ranks = tuple(one.rank for one in own if one is not None and one.stream == found.stream)
+        return replace(found, ranks=ranks if len(ranks) > 1 else ())
+
+    def cure(self, first: First, suspect: Missing, given: Restored) -> Restored | None:
+        """What to give back, and when, to see whether a suspected state is missing; None where that cannot be tried."""
+        side, row, _ = first
+        a, b = side.fetched(row)
+        if row > 0 and suspect.state == "generators":
+            a, b = side.fetched(0)
+        if not a or not b or given.moment is not None:
+            return None
+        batch = side.b_fetched.index(b[0])
+        if suspect.state in ("position", "look-ahead"):
+            # Where in the epoch of the uninterrupted run that batch came.
+            same = (one.position for one in side.a_fetched if one.indices and one.indices == b[0].indices)
+            skip = a[0].position - next(same, b[0].position)
+            return replace(given, moment="batch", batch=batch, skip=skip) if skip > 0 else None
+        if suspect.state not in ("order", "epoch", "sample-generators", "generators"):
+            return None
+        # What the script has seeded itself by then is right, and stays; all where it restores some on its way.
+        names = tuple(one.path for one in self.lacks if one.state == "generators")
+        if suspect.state == "generators":
+            known = side.a.column(0, "rng")
+            names = (*wrong_generators(side, row), *(one for one in names if one not in known))
+        moment: Moment = "iter" if a[0].position == 0 or suspect.state in ("order", "epoch") else "batch"
+        return replace(given, moment=moment, batch=batch, names=names)
+
+
+def laid_beside(whole: Uninterrupted, killed: Run, stopped: Seen, run: Run, *, is_told: bool) -> Beside | None:
+    """A resumed run beside the uninterrupted one; None where it took no step.
+
+    Args:
+        whole: the uninterrupted run.
+        killed: the one whose checkpoint it goes on from.
+        stopped: what that one noted.
+        run: the resumed one.
+        is_told: the user said when it saves.
+    """
+    seen, tracks = read_seen(run.path), tracks_of(run.outcome.folder.recordings())
+    if not tracks:
+        return None
+    saved, loaded = what_was_loaded(stopped, seen)
+    last = (stopped.last_save or None) if loaded is not None or is_told else None
+    known = saved.steps if saved is not None else last
+    beside = saved_beside(*(one.outcome.folder.recordings() for one in (whole.run, killed)))
+    steady = frozenset(name for name, agrees in beside.items() if agrees)
+    sides = []
+    for rank in sorted(whole.tracks.keys() & tracks.keys()):
+        a, b = whole.tracks[rank], tracks[rank]
+        start = start_of(a, b, known, stopped.most_done)
+        fetched = whole.seen.of_rank(rank), seen.of_rank(rank)
+        side = Side(a, b, start, stopped.counts_at(start.step), *fetched, steady)
+        if known is not None and known != start.step and not start.is_from_the_start and side.has_other_data:
+            # Parameters of one file, and the rest of another one that is newer: the data say how far it was.
+            other = replace(side, start=Start(known, has_parameters=False), counts=stopped.counts_at(known))
+            side = side if other.has_other_data else other
+        sides.append(side)
+    if saved is None or saved.steps != sides[0].start.step:
+        saved = next((one for one in reversed(stopped.saves) if one.steps == sides[0].start.step), saved)
+    is_aside = saved is not None and saved.is_aside
+    return Beside(sides, checkpoint_of(stopped, saved, loaded), loaded is not None, what_it_lacks(run.path), is_aside)
+
+
+def checkpoint_of(killed: Seen, saved: Saved | None, loaded: Loaded | None) -> SavedCheckpoint:
+    """Where it was saved and loaded; without a file that is known, where the killed run saved last."""
+    if saved is None:
+        saved = next((one for one in reversed(killed.saves) if one.steps > 0), None)
+    path = loaded.path if loaded is not None and loaded.path else "" if saved is None else saved.path
+    return SavedCheckpoint(path, None if saved is None else saved.site, None if loaded is None else loaded.site)
