@@ -18,7 +18,7 @@ BUDGET = {
     "against": 720,
     "agent": 6320,
     "base": 830,
-    "bits": 1090,
+    "bits": 950,
     "checking": 4280,
     "cli": 1060,
     "comparison": 1560,
