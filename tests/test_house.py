@@ -23,7 +23,7 @@ BUDGET = {
     "cli": 1060,
     "comparison": 1560,
     "data": 1840,
-    "factors": 3930,
+    "factors": 3850,
     "integrations": 1300,
     "launch": 1180,
     "lint": 1290,

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Literal
 
+from samebits.base.errors import UsageError
 from samebits.base.sites import Site, shown_path
 from samebits.factors.context import FactorContext, Mode, Setting
 from samebits.lint.findings import Finding
@@ -54,6 +55,7 @@ class Factor(ABC):
         seeded_by: what the program seeds it with, as it is witnessed.
         fix: what to change in the code at `{place}`, the guilty line as `file:line`.
         fix_unplaced: the same where no line is known.
+        choices: the values that it can be pinned to.
         fixed_once: one change in the script fixes all lines at which it enters.
         pinned_by_default / varied_by_default: part of `samebits run` / of `samebits check`.
         varies_between_runs: left alone, it differs between two runs on one machine (a clock does, a thread count does
@@ -81,6 +83,7 @@ class Factor(ABC):
     seeded_by: tuple[str, ...] = ()
     fix: str
     fix_unplaced: str = ""
+    choices: tuple[str, ...] = ()
     fixed_once: bool = False
     pinned_by_default: bool = True
     varied_by_default: bool = False
@@ -106,9 +109,10 @@ class Factor(ABC):
 
     def check_value(self, value: str) -> None:
         """Raise UsageError when `value` cannot be pinned to."""
-        from samebits.base.errors import UsageError
-
-        raise UsageError(f"{self.name} takes no value, got {value!r}", f"write --pin {self.name}")
+        if not self.choices:
+            raise UsageError(f"{self.name} takes no value, got {value!r}", f"write --pin {self.name}")
+        if value not in self.choices:
+            raise UsageError(f"{self.name} takes {' or '.join(self.choices)}, got {value!r}")
 
     def pin(self, context: FactorContext) -> None:
         """Hold the factor still in this process."""
@@ -252,14 +256,9 @@ class CallFactor(Factor):
     def install(self, context: FactorContext) -> None:
         """Replace the functions through which the factor enters."""
 
-    def pin(self, context: FactorContext) -> None:
-        self.install(context)
-
-    def vary(self, context: FactorContext) -> None:
-        self.install(context)
-
-    def witness(self, context: FactorContext) -> None:
-        self.install(context)
+    def apply(self, context: FactorContext) -> None:
+        if context.mode != "natural" or context.watches_sites:
+            self.install(context)
 
     def observe(self, context: FactorContext | None = None) -> Observation:
         natural, pinned, varied = self.effects
