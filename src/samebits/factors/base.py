@@ -19,6 +19,7 @@ from samebits.base.errors import UsageError
 from samebits.base.sites import Site, shown_path
 from samebits.factors.context import FactorContext, Mode, Setting
 from samebits.lint.findings import Finding
+from samebits.rng.handles import handle_of
 
 Scope = Literal["environment", "process"]
 
@@ -206,9 +207,11 @@ class GeneratorFactor(Factor):
     has_sites = True
     fixed_once = True
 
-    @abstractmethod
     def start(self, module: Any, context: FactorContext, seed: int) -> None:
         """Seed it; the state that it has now comes back when the context ends."""
+        handle = handle_of(module)
+        context.undo.callback(handle.restore, handle.state())
+        handle.start(seed)
 
     @abstractmethod
     def watch(self, module: Any, context: FactorContext) -> None:
