@@ -17,10 +17,8 @@ ROW_BYTES = WORD_BYTES * ROW_WORDS
 
 def current_stream(device: torch.device) -> Any:
     """The stream on which work for a device is queued; None where there are no streams."""
-    if device.type in ("cpu", "meta"):
-        return None
-    ask = getattr(torch.get_device_module(device), "current_stream", None)
-    return ask and ask(device)
+    ask = getattr(getattr(torch, device.type, None), "current_stream", None)
+    return None if ask is None or device.type == "cpu" else ask(device)
 
 
 # By the stream that uploads: on another one the numbers might not be there yet.
