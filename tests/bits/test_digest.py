@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from samebits.bits import digest as digest_package
-from samebits.bits.digest import NotEvidenceError, digest, digests, host, is_evidence, keys, packs, pending, sums
+from samebits.bits.digest import NotEvidenceError, digest, digests, host, is_evidence, keys, pending, sums
 from samebits.bits.digest.blocks import pieces
 from samebits.bits.digest.keys import ROW_WORDS as BLOCK
 from tests.bits import definition
@@ -296,13 +296,13 @@ class Named(torch.Tensor):
 
 @given(st.lists(st.tuples(st.integers(0, 9_000), st.sampled_from(DTYPES[:16])), max_size=12), seeds)
 @settings(deadline=None, max_examples=40)
-def test_many_at_once_equal_one_by_one(wanted: list[tuple[int, torch.dtype]], seed: int) -> None:
+def test_many_at_once_agree_with_the_definition(way: str, wanted: list[tuple[int, torch.dtype]], seed: int) -> None:
     """A tensor's digest does not depend on what is digested beside it, before it or after it."""
     tensors = [random_bits((count,), dtype, seed + i) for i, (count, dtype) in enumerate(wanted)]
     others = [random_bits((count,), dtype, seed + i + 99) for i, (count, dtype) in enumerate(wanted)]
     first, second, third = digests(tensors), digests(others), digests(tensors)
 
-    assert first == third == [digest(tensor) for tensor in tensors]
+    assert first == third == [DEFINED[way](*definition.bytes_of(tensor)) for tensor in tensors]
     assert second == [digest(tensor) for tensor in others]
 
 
@@ -319,8 +319,8 @@ def test_sums_where_slabs_meet(count: int, look: str) -> None:
     """Slab by slab, of the tensor's own memory or of copies, is the definition's one sum."""
     raw = bytes_tensor(16 * count)
     tensor = {"own memory": raw[: 8 * count], "odd": raw[: 8 * count - 3], "every other": raw.view(-1, 2)[:, 1]}[look]
-    own = torch.empty(keys.rows_for(keys.words_for(tensor.dtype, tensor.shape)), dtype=torch.int64)
-    sums.sum_rows(tensor, own)
+    own = torch.empty(-(-tensor.nbytes // keys.ROW_BYTES), dtype=torch.int64)
+    sums.sum_rows(tensor, keys.table(torch.device("cpu"), None), own)
     sum_there = int((own * keys.row_keys(len(own))).sum()) + definition.salt("uint8", tuple(tensor.shape))
 
     assert sum_there & definition.MASK == definition.elsewhere(*definition.bytes_of(tensor))
@@ -341,7 +341,7 @@ def test_the_cpu_and_an_accelerator_in_one_call(monkeypatch: pytest.MonkeyPatch)
         tensor.zero_()
 
     assert digests([sparse])[:1] + expected == under_way.result()
-    assert packs.plans_of([]) == []
+    assert digests([]) == []
 
 
 def digests_of_all_but(there: set[int]) -> Callable[[list[Tensor]], list[int | None]]:
@@ -414,14 +414,13 @@ def test_threads_do_not_meet() -> None:
     assert all(found[index] == 30 * [expected[index]] for index in range(6))
 
 
-def test_streams_do_not_meet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Calls on two streams of a GPU that is in use work in two buffers."""
-    streams = iter([1, 2, 1])
-    monkeypatch.setattr(packs, "_stream_of", lambda device: next(streams))
-    ((_, one),), ((_, other),), ((_, again),) = [packs.plans_of([torch.ones(3), torch.ones(4)]) or [] for _ in range(3)]
+def test_streams_do_not_meet() -> None:
+    """What one stream of a GPU uploads is not used on another, where it might not be there yet."""
+    signature, device = ((torch.float32, 12), (torch.int64, 8)), torch.device("cpu")
+    one, other, again = (sums.plan_of(signature, device, stream) for stream in (1, 2, 1))
 
     assert one is again
-    assert one is not other
+    assert not {one.keys.data_ptr(), one.table.data_ptr()} & {other.keys.data_ptr(), other.table.data_ptr()}
 
 
 def test_pending_is_what_the_tensors_held_then() -> None:
@@ -643,8 +642,9 @@ class CountingFunctions(TorchFunctionMode):
 
 
 def digest_everything(tensors: list[Tensor]) -> list[int]:
-    packs.plans.clear()
-    host._salt_and_size.cache_clear()
+    sums.plan_of.cache_clear()
+    sums._zeros.cache_clear()
+    host.salt_and_size.cache_clear()
     keys.table.cache_clear()
     assert all(map(is_evidence, tensors))
     return pending(tensors).result()

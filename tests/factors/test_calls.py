@@ -52,6 +52,7 @@ CALLS: list[tuple[str, str, Callable[[], Any]]] = [
     ("os-entropy", "NumPy's generator", lambda: np.random.Generator(np.random.PCG64()).random()),
     ("os-entropy", "NumPy's generator", lambda: np.random.RandomState().rand()),
     ("os-entropy", "NumPy's generator", lambda: np.random.SeedSequence().entropy),
+    ("os-entropy", "torch.Generator.seed()", lambda: torch.Generator().seed()),
     ("process-id", "os.getpid", lambda: os.getpid()),
     ("process-id", "threading.get_ident", lambda: threading.get_ident()),
     ("process-id", "threading.get_native_id", lambda: threading.get_native_id()),

@@ -151,21 +151,36 @@ def test_a_factor_of_ones_own_needs_no_more_than_the_base() -> None:
 
 
 SITE = Site(os.path.join(os.getcwd(), "data", "files.py"), 12, "load")
-CURES = {
-    "python-rng": "call random.seed(0) once, at the start of train.py, before its first draw (data/files.py:12)",
-    "numpy-rng": "call np.random.seed(0) once, at the start of train.py, before its first draw (data/files.py:12)",
-    "torch-rng": "call torch.manual_seed(0) once, at the start of train.py, before its first draw (data/files.py:12)",
-    "clock": "do not let the time read at data/files.py:12 into seeds, data, settings, choices or the number of steps",
-    "hash-seed": "sort before ordering: sorted(set(...), key=str) at data/files.py:12, or use dict.fromkeys(...)",
-    "file-order": "sort the listing at data/files.py:12: sorted(...)",
-    "cudnn-autotune": "set torch.backends.cudnn.benchmark = False at data/files.py:12",
-}
+PLACE = "data/files.py:12"
+CURES = [
+    ("python-rng", "", f"call random.seed(0) once, at the start of train.py, before its first draw ({PLACE})"),
+    ("numpy-rng", "", f"call np.random.seed(0) once, at the start of train.py, before its first draw ({PLACE})"),
+    (
+        "torch-rng",
+        "called",
+        f"call torch.manual_seed(0) once, at the start of train.py, before its first draw ({PLACE})",
+    ),
+    ("clock", "", f"do not let the time read at {PLACE} into seeds, data, settings, choices or the number of steps"),
+    ("hash-seed", "", f"sort before ordering: sorted(set(...), key=str) at {PLACE}, or use dict.fromkeys(...)"),
+    ("file-order", "", f"sort the listing at {PLACE}: sorted(...)"),
+    ("cudnn-autotune", "", f"set torch.backends.cudnn.benchmark = False at {PLACE}"),
+    ("os-entropy", "os.urandom", f"do not let os.urandom at {PLACE} into seeds or data: derive it from a seed"),
+    ("os-entropy", "uuid.uuid4", f"do not let uuid.uuid4 at {PLACE} into seeds or data: derive it from a seed"),
+    ("os-entropy", "random.Random()", f"give random.Random() at {PLACE} a seed"),
+    ("os-entropy", "NumPy's generator", f"give NumPy's generator at {PLACE} a seed"),
+    ("os-entropy", "torch.Generator.seed()", f"call manual_seed(0) instead of torch.Generator.seed() at {PLACE}"),
+    (
+        "os-entropy",
+        "torch.cuda.seed_all()",
+        f"call torch.cuda.manual_seed_all(0) instead of torch.cuda.seed_all() at {PLACE}",
+    ),
+]
 
 
-@pytest.mark.parametrize("name", CURES)
-def test_a_cure_names_the_file_and_the_line(name: str) -> None:
+@pytest.mark.parametrize(("name", "called", "fix"), CURES, ids=[f"{name} {called}" for name, called, _ in CURES])
+def test_a_cure_names_the_line_and_fits_what_was_called(name: str, called: str, fix: str) -> None:
     """A seed belongs at the start of the script that is run, whatever file draws; everything else at its own line."""
-    assert find(name).fix_for(SITE, os.path.abspath("train.py"), "called") == CURES[name]
+    assert find(name).fix_for(SITE, os.path.abspath("train.py"), called) == fix
 
 
 @each_factor

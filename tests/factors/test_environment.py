@@ -19,6 +19,66 @@ def asked(factor: str, environ: dict[str, str] | None = None, mode: Any = "pinne
     return find(factor).environment(Setting(mode, **setting), 0, environ or {})
 
 
+ISA = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "AVX2"}
+THREADS = {"OMP_NUM_THREADS": "3", "MKL_NUM_THREADS": "3", "OPENBLAS_NUM_THREADS": "3", "MKL_DYNAMIC": "FALSE"}
+OWN_THREADS = {"OMP_NUM_THREADS": "4,2", "MKL_NUM_THREADS": "1", "MKL_DYNAMIC": "TRUE"}
+NCCL = {"NCCL_ALGO": "Ring", "NCCL_PROTO": "Simple", "NCCL_NVLS_ENABLE": "0", "NCCL_MAX_NCHANNELS": "1"}
+
+
+def hash_seed_of(value: str) -> dict[str, str]:
+    return {"PYTHONHASHSEED": value}
+
+
+def workspace_of(value: str, lt: str = "32768") -> dict[str, str]:
+    return {"CUBLAS_WORKSPACE_CONFIG": value, "CUBLASLT_WORKSPACE_SIZE": lt}
+
+
+# Factor, what the user has set, the value that was asked for, and what a pinned run begins with.
+BEGUN_WITH: list[tuple[str, dict[str, str], str | None, dict[str, str]]] = [
+    ("hash-seed", {}, None, hash_seed_of("0")),
+    ("hash-seed", hash_seed_of("5"), None, hash_seed_of("5")),
+    ("hash-seed", hash_seed_of("random"), None, hash_seed_of("0")),
+    ("hash-seed", hash_seed_of("5"), "9", hash_seed_of("9")),
+    ("cpu-threads", {}, None, {}),
+    ("cpu-threads", {"OMP_NUM_THREADS": "3"}, None, THREADS),
+    ("cpu-threads", OWN_THREADS, None, {**OWN_THREADS, "OPENBLAS_NUM_THREADS": "4"}),
+    ("cpu-threads", OWN_THREADS, "3", THREADS),
+    ("cpu-isa", {}, None, ISA),
+    ("cpu-isa", {"ATEN_CPU_CAPABILITY": "avx512", "MKL_CBWR": ""}, None, {**ISA, "ATEN_CPU_CAPABILITY": "avx512"}),
+    ("cublas-workspace", {}, None, workspace_of(":4096:8")),
+    ("cublas-workspace", {"CUBLASLT_WORKSPACE_SIZE": "77"}, None, workspace_of(":4096:8", "77")),
+    ("cublas-workspace", workspace_of(":16:8"), None, workspace_of(":16:8")),
+    ("cublas-workspace", workspace_of(":4096:2"), None, workspace_of(":4096:8")),
+    ("cublas-workspace", workspace_of(":4096:8"), ":16:8", workspace_of(":16:8")),
+    ("nccl-algorithms", {}, None, NCCL),
+    ("nccl-algorithms", {"NCCL_ALGO": "CollnetDirect"}, None, {**NCCL, "NCCL_ALGO": "CollnetDirect"}),
+    ("inductor-autotune", {}, None, {"TORCHINDUCTOR_DETERMINISTIC": "1"}),
+    ("inductor-autotune", {"TORCHINDUCTOR_DETERMINISTIC": "0"}, None, {"TORCHINDUCTOR_DETERMINISTIC": "1"}),
+]
+
+
+@pytest.mark.parametrize(("factor", "own", "value", "expected"), BEGUN_WITH)
+def test_what_the_user_has_set_is_kept_where_it_holds(
+    factor: str, own: dict[str, str], value: str | None, expected: dict[str, str]
+) -> None:
+    """Only what is missing is filled in, unless a value was asked for; varied, every choice is another one."""
+    varied = asked(factor, own, "varied")
+
+    assert asked(factor, own, value=value) == expected
+    assert asked(factor, own, "natural") == {}
+    assert varied
+    # The first is the choice; what is set along with it may stay.
+    assert next(iter(varied.items())) not in own.items()
+
+
+def test_varied_hash_seeds_are_valid_and_all_different() -> None:
+    """And never 0, which a pinned run has."""
+    varied = [int(asked("hash-seed", {}, "varied", variant=variant)["PYTHONHASHSEED"]) for variant in (1, 2, 3)]
+
+    assert len(set(varied)) == 3
+    assert all(0 < seed < 2**32 for seed in varied)
+
+
 # hash-seed
 
 OBSERVE = """
@@ -95,18 +155,6 @@ def test_the_hash_of_this_interpreter_is_computed_right() -> None:
     assert not hash_seed._is_valid("٣")
 
 
-def test_the_environment_of_a_run_keeps_the_users_hash_seed() -> None:
-    """Pinned: the user's valid one, else 0; varied: another one in each variant, valid, never 0."""
-    assert asked("hash-seed") == {"PYTHONHASHSEED": "0"}
-    assert asked("hash-seed", {"PYTHONHASHSEED": "5"}) == {"PYTHONHASHSEED": "5"}
-    assert asked("hash-seed", {"PYTHONHASHSEED": "random"}) == {"PYTHONHASHSEED": "0"}
-    assert asked("hash-seed", {"PYTHONHASHSEED": "5"}, value="9") == {"PYTHONHASHSEED": "9"}
-    assert asked("hash-seed", {"PYTHONHASHSEED": "5"}, "natural") == {}
-    varied = [asked("hash-seed", {}, "varied", variant=variant)["PYTHONHASHSEED"] for variant in (1, 2, 3)]
-    assert len(set(varied)) == 3
-    assert all(0 < int(seed) < 2**32 for seed in varied)
-
-
 def test_varying_the_hash_seed_changes_the_order_of_a_set() -> None:
     """What a wrong program notices; one that sorts notices nothing."""
     code = "words = set('the quick brown fox jumps over'.split())\nprint(json.dumps([list(words), sorted(words)]))"
@@ -119,20 +167,6 @@ def test_varying_the_hash_seed_changes_the_order_of_a_set() -> None:
 
 
 # cpu-threads
-
-
-def test_the_users_own_thread_counts_are_kept() -> None:
-    """Only what is missing is filled in, unless a number was asked for."""
-    assert asked("cpu-threads") == {}
-    assert asked("cpu-threads", {"OMP_NUM_THREADS": "3"}) == {
-        "OMP_NUM_THREADS": "3",
-        "MKL_NUM_THREADS": "3",
-        "OPENBLAS_NUM_THREADS": "3",
-        "MKL_DYNAMIC": "FALSE",
-    }
-    own = {"OMP_NUM_THREADS": "4,2", "MKL_NUM_THREADS": "1", "MKL_DYNAMIC": "TRUE"}
-    assert asked("cpu-threads", own) == {**own, "OPENBLAS_NUM_THREADS": "4"}
-    assert set(asked("cpu-threads", own, value="8").values()) == {"8", "FALSE"}
 
 
 @pytest.mark.parametrize("own", ["", "1", "2", "7", "many"])
@@ -200,20 +234,6 @@ def test_a_thread_count_that_is_none_is_refused(value: str) -> None:
 
 # cpu-isa
 
-ISA = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "AVX2"}
-
-
-def test_the_users_own_instruction_set_is_kept() -> None:
-    """Set variables stay, missing and empty ones are filled in; varied, all are other ones."""
-    assert asked("cpu-isa") == ISA
-    assert asked("cpu-isa", {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": ""}) == {
-        **ISA,
-        "ATEN_CPU_CAPABILITY": "default",
-    }
-    varied = asked("cpu-isa", ISA, "varied")
-    assert varied.keys() == ISA.keys()
-    assert varied["ATEN_CPU_CAPABILITY"] != ISA["ATEN_CPU_CAPABILITY"]
-
 
 def test_varied_instructions_arrive_in_the_child() -> None:
     """What torch made of the variable, it tells itself."""
@@ -249,21 +269,6 @@ def test_after_the_import_of_torch_it_is_too_late(monkeypatch: pytest.MonkeyPatc
 
 
 # cublas-workspace
-
-
-def test_the_users_own_workspace_is_kept() -> None:
-    """Both documented values are good; anything else is not."""
-    lt = {"CUBLASLT_WORKSPACE_SIZE": "32768"}
-    assert asked("cublas-workspace") == {"CUBLAS_WORKSPACE_CONFIG": ":4096:8", **lt}
-    assert asked("cublas-workspace", {"CUBLASLT_WORKSPACE_SIZE": "77"})["CUBLASLT_WORKSPACE_SIZE"] == "77"
-    for own, kept in ((":16:8", ":16:8"), (":4096:8", ":4096:8"), (":4096:2", ":4096:8"), ("", ":4096:8")):
-        environ = {"CUBLAS_WORKSPACE_CONFIG": own}
-        assert asked("cublas-workspace", environ) == {"CUBLAS_WORKSPACE_CONFIG": kept, **lt}
-        assert asked("cublas-workspace", environ, "varied")["CUBLAS_WORKSPACE_CONFIG"] not in (own, "")
-    assert asked("cublas-workspace", {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}, value=":16:8") == {
-        "CUBLAS_WORKSPACE_CONFIG": ":16:8",
-        **lt,
-    }
 
 
 def test_the_workspace_is_set_from_inside(monkeypatch: pytest.MonkeyPatch) -> None:

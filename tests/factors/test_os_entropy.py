@@ -5,7 +5,6 @@ import inspect
 import os
 import pickle
 import random
-import secrets
 import subprocess
 import sys
 import tempfile
@@ -20,7 +19,6 @@ import pytest
 import torch
 
 import samebits
-from samebits.factors.catalog import find
 from samebits.factors.lineage import Lineage
 from tests.factors.contexts import here, lines, treated, watched
 
@@ -68,44 +66,6 @@ def test_seeding_without_a_seed_asks_the_operating_system(seed: Callable[[], Any
     assert first == second != third
     assert lines(seen) == [line]
     assert not_blamed == []
-
-
-NAMES: list[tuple[Callable[[], Any], str, str]] = [
-    (lambda: os.urandom(4), "os.urandom", "do not let os.urandom at {} into seeds or data: derive it from a seed"),
-    (lambda: uuid.uuid4(), "uuid.uuid4", "do not let uuid.uuid4 at {} into seeds or data: derive it from a seed"),
-    (
-        lambda: secrets.randbits(8),
-        "random.SystemRandom",
-        "do not let random.SystemRandom at {} into seeds or data: derive it from a seed",
-    ),
-    (lambda: random.Random(), "random.Random()", "give random.Random() at {} a seed"),
-    (lambda: np.random.default_rng(), "NumPy's generator", "give NumPy's generator at {} a seed"),
-    (lambda: np.random.RandomState(), "NumPy's generator", "give NumPy's generator at {} a seed"),
-    (
-        lambda: torch.Generator().seed(),
-        "torch.Generator.seed()",
-        "call manual_seed(0) instead of torch.Generator.seed() at {}",
-    ),
-    (
-        lambda: torch.cuda.seed_all(),
-        "torch.cuda.seed_all()",
-        "call torch.cuda.manual_seed_all(0) instead of torch.cuda.seed_all() at {}",
-    ),
-]
-
-
-@pytest.mark.parametrize(("ask", "name", "fix"), NAMES, ids=[f"{i} {name}" for i, (_, name, _) in enumerate(NAMES)])
-def test_the_cure_is_one_for_what_was_called(ask: Callable[[], Any], name: str, fix: str) -> None:
-    """A generator is given a seed; bytes that nobody can predict are kept away from seeds and data."""
-    with watched("os-entropy", "pinned") as seen:
-        ask()
-
-    # Python 3.10 makes a Random without a call of ours in between.
-    is_older = name == "random.Random()" and sys.version_info < (3, 11)
-    assert [w.what for w in seen] == (["random"] if is_older else [name])
-    site = seen[0].site
-    assert site is not None
-    assert find("os-entropy").fix_for(site, "train.py", name) == fix.format(site.place)
 
 
 def test_a_generator_keeps_its_class_and_its_method() -> None:

@@ -60,25 +60,18 @@ WAYS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_pinned_bytes_repeat_and_varied_ones_are_others(way: Callable[[], Any]) -> None:
-    """Whoever reads, sixteen bytes, the same with one seed; left alone, they are the system's."""
-    found = [way()]
+def test_pinned_bytes_repeat_and_the_line_is_witnessed(way: Callable[[], Any]) -> None:
+    """Whoever reads, sixteen bytes, the same with one seed, others varied; told by the device, where it is opened."""
+    with watched("os-entropy") as seen:
+        found = [way()]
     for mode, seed in (("pinned", 0), ("pinned", 0), ("pinned", 1), ("varied", 0)):
         with treated("os-entropy", mode, seed):
             found.append(way())
+    (witness,) = seen
 
     assert [len(one) for one in found] == [16] * 5
     assert found[1] == found[2]
     assert len(set(found)) == 4
-
-
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_it_is_witnessed_once_a_line(way: Callable[[], Any]) -> None:
-    """By the name of the device, at the line that opens it."""
-    with watched("os-entropy") as seen:
-        way()
-
-    (witness,) = seen
     assert witness.what in ("/dev/urandom", "/dev/random")
     assert witness.site is not None
     assert "/dev/" in witness.site.source

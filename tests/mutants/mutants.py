@@ -48,7 +48,8 @@ MUTANTS = [
     Mutant("bits/ulp.py", "return -1 - (raw & (sign - 1))", "return -(raw & (sign - 1))", "bits/test_ulp.py"),
     Mutant("bits/ulp.py", "or b & exponent == exponent", "and b & exponent == exponent", "bits/test_ulp.py"),
     Mutant("bits/digest/keys.py", ".bitwise_or_(1)", ".bitwise_or_(0)", "bits/test_digest.py"),
-    Mutant("bits/digest/keys.py", "{dtype_text(dtype)}{list(shape)}", "{dtype_text(dtype)}", "bits/test_digest.py"),
+    Mutant("bits/digest/host.py", "{dtype_text(dtype)}{list(shape)}", "{dtype_text(dtype)}", "bits/test_digest.py"),
+    Mutant("bits/digest/sums.py", "zeros[:rest]", "zeros[: rest // 2]", "bits/test_digest.py"),
     Mutant("bits/digest/sums.py", "torch.zeros if size % WORD_BYTES", "torch.zeros if size % 2", "bits/test_digest.py"),
     # checking
     Mutant("checking/evidence.py", "stake *= 1 / share", "stake *= 2 / share", "checking/test_evidence.py"),

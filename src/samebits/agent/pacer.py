@@ -19,7 +19,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from samebits.agent.recorder import Recorder
 from samebits.agent.rows import end_process
 from samebits.agent.used import what_was_used
-from samebits.bits.digest.packs import plans
+from samebits.bits.digest.sums import plan_of
 from samebits.runfolder.spec import DONE, GO
 
 
@@ -82,7 +82,7 @@ class Pacer:
         self.recorder.finish()
         if _uses_cuda():
             # What the recording held on the device is no part of what is measured.
-            plans.clear()
+            plan_of.cache_clear()
             torch.cuda.reset_peak_memory_stats()
         # The other end of both pipes is open already.
         self._pipes = (self.folder / GO).open(encoding="utf-8"), (self.folder / DONE).open("w", encoding="utf-8")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from samebits.base.errors import UsageError
 from samebits.factors.context import FactorContext
 from samebits.factors.switches import TorchSetting, answer
 
@@ -28,13 +27,10 @@ class AttentionBackend(TorchSetting):
     summary = "attention is computed by another implementation on other hardware, with other roundings"
     explanation = "attention is computed by another implementation"
     fix = "call the attention inside torch.nn.attention.sdpa_kernel(SDPBackend.MATH)"
+    choices = BACKENDS
     pinned_by_default = False
     varies_between_runs = False
     priced = ("pinned",)
-
-    def check_value(self, value: str) -> None:
-        if value not in BACKENDS:
-            raise UsageError(f"attention-backend takes {', '.join(BACKENDS)}, got {value!r}")
 
     def set(self, torch: ModuleType, context: FactorContext) -> None:
         is_free = len(_allowed(torch)) > 1

@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Literal
 
+from samebits.base.errors import UsageError
 from samebits.base.sites import Site, shown_path
 from samebits.factors.context import FactorContext, Mode, Setting
 from samebits.lint.findings import Finding
+from samebits.rng.handles import handle_of
 
 Scope = Literal["environment", "process"]
 
@@ -54,6 +56,7 @@ class Factor(ABC):
         seeded_by: what the program seeds it with, as it is witnessed.
         fix: what to change in the code at `{place}`, the guilty line as `file:line`.
         fix_unplaced: the same where no line is known.
+        choices: the values that it can be pinned to.
         fixed_once: one change in the script fixes all lines at which it enters.
         pinned_by_default / varied_by_default: part of `samebits run` / of `samebits check`.
         varies_between_runs: left alone, it differs between two runs on one machine (a clock does, a thread count does
@@ -81,6 +84,7 @@ class Factor(ABC):
     seeded_by: tuple[str, ...] = ()
     fix: str
     fix_unplaced: str = ""
+    choices: tuple[str, ...] = ()
     fixed_once: bool = False
     pinned_by_default: bool = True
     varied_by_default: bool = False
@@ -106,9 +110,10 @@ class Factor(ABC):
 
     def check_value(self, value: str) -> None:
         """Raise UsageError when `value` cannot be pinned to."""
-        from samebits.base.errors import UsageError
-
-        raise UsageError(f"{self.name} takes no value, got {value!r}", f"write --pin {self.name}")
+        if not self.choices:
+            raise UsageError(f"{self.name} takes no value, got {value!r}", f"write --pin {self.name}")
+        if value not in self.choices:
+            raise UsageError(f"{self.name} takes {' or '.join(self.choices)}, got {value!r}")
 
     def pin(self, context: FactorContext) -> None:
         """Hold the factor still in this process."""
@@ -202,9 +207,11 @@ class GeneratorFactor(Factor):
     has_sites = True
     fixed_once = True
 
-    @abstractmethod
     def start(self, module: Any, context: FactorContext, seed: int) -> None:
         """Seed it; the state that it has now comes back when the context ends."""
+        handle = handle_of(module)
+        context.undo.callback(handle.restore, handle.state())
+        handle.start(seed)
 
     @abstractmethod
     def watch(self, module: Any, context: FactorContext) -> None:
@@ -252,14 +259,9 @@ class CallFactor(Factor):
     def install(self, context: FactorContext) -> None:
         """Replace the functions through which the factor enters."""
 
-    def pin(self, context: FactorContext) -> None:
-        self.install(context)
-
-    def vary(self, context: FactorContext) -> None:
-        self.install(context)
-
-    def witness(self, context: FactorContext) -> None:
-        self.install(context)
+    def apply(self, context: FactorContext) -> None:
+        if context.mode != "natural" or context.watches_sites:
+            self.install(context)
 
     def observe(self, context: FactorContext | None = None) -> Observation:
         natural, pinned, varied = self.effects

@@ -9,19 +9,14 @@ from samebits.base.errors import UnknownFactorError
 from samebits.factors.attention_backend import AttentionBackend
 from samebits.factors.base import Factor
 from samebits.factors.clock import Clock
-from samebits.factors.cpu_isa import CpuIsa
 from samebits.factors.cpu_threads import CpuThreads
-from samebits.factors.cublas_workspace import CublasWorkspace
-from samebits.factors.cudnn_algorithms import CudnnAlgorithms
-from samebits.factors.cudnn_autotune import CudnnAutotune
+from samebits.factors.cudnn import CudnnAlgorithms, CudnnAutotune
 from samebits.factors.data_workers import DataWorkers
 from samebits.factors.file_order import FileOrder
 from samebits.factors.files_left_behind import FilesLeftBehind
 from samebits.factors.float_precision import FloatPrecision
 from samebits.factors.hash_seed import HashSeed
-from samebits.factors.inductor_autotune import InductorAutotune
 from samebits.factors.memory_addresses import MemoryAddresses
-from samebits.factors.nccl_algorithms import NcclAlgorithms
 from samebits.factors.numpy_rng import NumpyRng
 from samebits.factors.os_entropy import OsEntropy
 from samebits.factors.process_id import ProcessId
@@ -30,6 +25,7 @@ from samebits.factors.torch_algorithms import TorchAlgorithms
 from samebits.factors.torch_rng import TorchRng
 from samebits.factors.triton_autotune import TritonAutotune
 from samebits.factors.uninitialized_memory import UninitializedMemory
+from samebits.factors.variables import CpuIsa, CublasWorkspace, InductorAutotune, NcclAlgorithms
 
 CATALOG: tuple[Factor, ...] = (
     PythonRng(),

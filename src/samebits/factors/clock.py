@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 from samebits.base.sites import is_own_file, is_user_file
 from samebits.factors.base import CallFactor
@@ -57,9 +58,9 @@ class Clock(CallFactor):
             context.replace(time, name, clock.reader(name, getattr(time, name), real_ns, SECOND_NS))
             context.replace(time, whole, clock.reader(whole, real_ns, real_ns, None))
         for name in ("localtime", "gmtime", "ctime"):
-            context.replace(time, name, clock.converter(name, getattr(time, name)))
+            context.replace(time, name, clock.completing(name, getattr(time, name)))
         for name, position in (("strftime", 1), ("asctime", 0)):
-            context.replace(time, name, clock.formatter(name, getattr(time, name), position))
+            context.replace(time, name, clock.completing(name, getattr(time, name), position, clock.localtime))
         for name, unit in (("clock_gettime", SECOND_NS), ("clock_gettime_ns", None)):
             if hasattr(time, name):
                 context.replace(time, name, clock.system_reader(name, getattr(time, name), unit))
@@ -167,23 +168,24 @@ class _Clock:
 
         return sleep
 
-    def converter(self, name: str, original: Callable[[float], object]) -> Callable[..., object]:
-        """For a function whose argument defaults to the present moment."""
+    def completing(
+        self,
+        name: str,
+        original: Callable[..., Any],
+        position: int = 0,
+        as_tuple: Callable[[float], object] | None = None,
+    ) -> Callable[..., object]:
+        """For a function whose last argument, a time tuple or seconds, is the present moment where it is missing."""
 
-        def convert(seconds: float | None = None, /) -> object:
-            return original(self.now(f"time.{name}") / SECOND_NS if seconds is None else seconds)
+        def complete(*args: object) -> object:
+            # Where seconds are taken, None stands for the present as well.
+            given = args[:-1] if as_tuple is None and args == (None,) else args
+            if len(given) != position:
+                return original(*args)
+            seconds = self.now(f"time.{name}") / SECOND_NS
+            return original(*given, seconds if as_tuple is None else as_tuple(seconds))
 
-        return convert
-
-    def formatter(self, name: str, original: Callable[..., str], position: int) -> Callable[..., str]:
-        """For a function that takes a time tuple at `position`, by default the present local time."""
-
-        def formatted(*args: object) -> str:
-            if len(args) == position:
-                args = (*args, self.localtime(self.now(f"time.{name}") / SECOND_NS))
-            return original(*args)
-
-        return formatted
+        return complete
 
     def system_reader(self, name: str, original: Callable[[int], object], unit: int | None) -> Callable[[int], object]:
         """For a function that reads any of the system's clocks."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 from collections.abc import Mapping
@@ -76,40 +77,14 @@ def _seed_in_effect() -> int | None:
 
 
 def _hashes_with(seed: int) -> bool:
-    rounds = {"siphash13": (1, 3), "siphash24": (2, 4)}.get(sys.hash_info.algorithm)
-    if rounds is None or sys.hash_info.hash_bits != 64:
+    """Whether this interpreter's key of hashes follows from a seed, as `lcg_urandom` in bootstrap_hash.c makes it."""
+    try:
+        key = bytes((ctypes.c_ubyte * 24).in_dll(ctypes.pythonapi, "_Py_HashSecret"))
+    except (AttributeError, ValueError):
+        # Another interpreter than CPython keeps it elsewhere.
         return True
-    return hash(b"samebits") & _MASK == _siphash(b"samebits", seed, *rounds)
-
-
-_MASK = (1 << 64) - 1
-
-
-def _siphash(word: bytes, seed: int, per_block: int, at_end: int) -> int:
-    """The hash of eight bytes, as CPython computes it: `lcg_urandom` in bootstrap_hash.c, `siphash13` in pyhash.c."""
-    key = []
-    for _ in range(16):
+    for byte in key:
         seed = (seed * 214013 + 2531011) & 0xFFFFFFFF
-        key.append((seed >> 16) & 0xFF)
-    k0, k1 = (int.from_bytes(bytes(half), "little") for half in (key[:8], key[8:]))
-    state = (k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D, k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573)
-    for block in (int.from_bytes(word, "little"), len(word) << 56):
-        v0, v1, v2, v3 = _mixed((*state[:3], state[3] ^ block), per_block)
-        state = (v0 ^ block, v1, v2, v3)
-    v0, v1, v2, v3 = _mixed((*state[:2], state[2] ^ 0xFF, state[3]), at_end)
-    return v0 ^ v1 ^ v2 ^ v3
-
-
-def _mixed(state: tuple[int, int, int, int], rounds: int) -> tuple[int, int, int, int]:
-    v0, v1, v2, v3 = state
-    for _ in range(rounds):
-        v0, v2 = (v0 + v1) & _MASK, (v2 + v3) & _MASK
-        v1, v3 = _rotated(v1, 13) ^ v0, _rotated(v3, 16) ^ v2
-        v0, v2 = (_rotated(v0, 32) + v3) & _MASK, (v2 + v1) & _MASK
-        v1, v3 = _rotated(v1, 17) ^ v2, _rotated(v3, 21) ^ v0
-        v2 = _rotated(v2, 32)
-    return v0, v1, v2, v3
-
-
-def _rotated(word: int, bits: int) -> int:
-    return ((word << bits) | (word >> (64 - bits))) & _MASK
+        if byte != (seed >> 16) & 0xFF:
+            return False
+    return True

@@ -25,16 +25,6 @@ class NumpyRng(GeneratorFactor):
     seeding = "np.random.seed(0)"
     seeded_by = ("np.random.seed",)
 
-    def start(self, module: Any, context: FactorContext, seed: int) -> None:
-        # As a dict, which holds the state of any bit generator, and NumPy's cached Gaussian.
-        context.undo.callback(module.set_state, module.get_state(legacy=False))
-        own = module.get_bit_generator()
-        if not isinstance(own, module.MT19937):
-            # Only this one can be seeded again; the program's own waits, untouched.
-            context.undo.callback(module.set_bit_generator, own)
-            module.set_bit_generator(module.MT19937())
-        module.seed(seed)
-
     def watch(self, module: Any, context: FactorContext) -> None:
         """Put a watched generator in the place of the global one: same stream, same state, other class."""
         plain = module.mtrand._rand

@@ -48,20 +48,20 @@ class ProcessId(CallFactor):
 
     def install(self, context: FactorContext) -> None:
         ids = _Ids(context)
-        context.replace(os, "getpid", ids.reporting("os.getpid", os.getpid, ids.own))
-        context.replace(os, "getppid", ids.reporting("os.getppid", os.getppid, ids.parent))
+        ids.report(os, "getpid", ids.own)
+        ids.report(os, "getppid", ids.parent)
         for function, attribute in (("get_ident", "ident"), ("get_native_id", "native_id")):
-            what = f"threading.{function}"
-            context.replace(threading, function, ids.reporting(what, getattr(threading, function), ids.thread))
+            ids.report(threading, function, ids.thread)
             # Programs compare the two with one another.
             real = getattr(threading.Thread, attribute)
-            report = ids.reporting(what, real.__get__, partial(ids.of_thread, real), depth=1)
-            context.set(threading.Thread, attribute, property(report, doc=real.__doc__))
-        context.when_loaded("uuid", lambda module: _install_uuid(module, context, ids))
+            derived = partial(ids.of_thread, real)
+            getter = ids.reporting(f"threading.{function}", real.__get__, derived, depth=1)
+            context.set(threading.Thread, attribute, property(getter, doc=real.__doc__))
+        context.when_loaded("uuid", ids.install_uuid)
         for name in TAKES_PID:
             if hasattr(os, name):
                 context.replace(os, name, ids.taking(getattr(os, name)))
-        context.when_loaded("psutil", lambda psutil: _install_psutil(psutil, context, ids))
+        context.when_loaded("psutil", ids.install_psutil)
 
     def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
         return self.fix_unplaced if site is None else self.fix.format(place=site.place, what=what or "a process id")
@@ -75,6 +75,11 @@ class _Ids:
         self.getpid, self.getppid = os.getpid, os.getppid
         self.count = 0
         self.threads: dict[str, WeakKeyDictionary[threading.Thread, int]] = {}
+
+    def report(self, owner: ModuleType, name: str, derived: Callable[..., Any]) -> None:
+        """Let a module's function tell the user's own lines what is derived."""
+        what = f"{owner.__name__}.{name}"
+        self.context.replace(owner, name, self.reporting(what, getattr(owner, name), derived))
 
     def reporting(
         self, what: str, original: Callable[..., Any], derived: Callable[..., Any], depth: int = 2
@@ -98,12 +103,12 @@ class _Ids:
         return report
 
     def own(self, mode: Mode) -> int:
-        return self._process(mode, self.lineage.path)
+        return self.number(mode, *self.lineage.path, "process")
 
     def parent(self, mode: Mode) -> int | None:
         """None once the parent has ended: who waits for that must see it."""
         path = self.lineage.parent_path
-        return None if path is None else self._process(mode, path)
+        return None if path is None else self.number(mode, *path, "process")
 
     def thread(self, mode: Mode, thread: threading.Thread | None = None) -> int:
         """One number for each thread; those of one name are numbered by who asked first."""
@@ -115,9 +120,6 @@ class _Ids:
     def of_thread(self, real: property, mode: Mode, thread: threading.Thread) -> int | None:
         """None before it has started."""
         return None if real.__get__(thread) is None else self.thread(mode, thread)
-
-    def _process(self, mode: Mode, path: tuple[str | int, ...]) -> int:
-        return self.number(mode, *path, "process")
 
     def number(self, mode: Mode, *words: str | int) -> int:
         """Derived, and no process's."""
@@ -146,23 +148,16 @@ class _Ids:
         """A patched function whose first argument is a process id."""
         return wraps(original)(lambda pid, *args, **kwargs: original(self.real(pid), *args, **kwargs))
 
-
-def _install_uuid(module: ModuleType, context: FactorContext, ids: _Ids) -> None:
-    node, uuid1 = module.getnode, module.uuid1
-
-    def derived_node(mode: Mode) -> int:
+    def install_uuid(self, module: ModuleType) -> None:
         # With the bit that distinguishes a made-up address from a card's.
-        return ids.number(mode, "node") | (1 << 40)
+        self.report(module, "getnode", lambda mode: self.number(mode, "node") | (1 << 40))
+        self.report(module, "uuid1", self.next_uuid)
 
-    context.replace(module, "getnode", ids.reporting("uuid.getnode", node, derived_node))
-    context.replace(module, "uuid1", ids.reporting("uuid.uuid1", uuid1, ids.next_uuid))
+    def install_psutil(self, psutil: Any) -> None:
+        plain = psutil.Process.__init__
 
+        @wraps(plain)
+        def begin(process: object, pid: object = None) -> None:
+            plain(process, self.real(pid))
 
-def _install_psutil(psutil: Any, context: FactorContext, ids: _Ids) -> None:
-    plain = psutil.Process.__init__
-
-    @wraps(plain)
-    def begin(self: object, pid: object = None) -> None:
-        plain(self, ids.real(pid))
-
-    context.set(psutil.Process, "__init__", begin)
+        self.context.set(psutil.Process, "__init__", begin)

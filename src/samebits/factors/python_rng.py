@@ -27,10 +27,6 @@ class PythonRng(GeneratorFactor):
     seeding = "random.seed(0)"
     seeded_by = ("random.seed",)
 
-    def start(self, module: Any, context: FactorContext, seed: int) -> None:
-        context.undo.callback(random.setstate, random.getstate())
-        random.seed(seed)
-
     def watch(self, module: Any, context: FactorContext) -> None:
         watch = _PythonWatch(context)
         for name, value in list(vars(module).items()):

@@ -1,17 +1,16 @@
-"""Factors that are settings, of torch or in the environment: each says what to set; remembering and undoing is here."""
+"""Factors that are settings of torch: each says what to set; remembering and undoing is here."""
 
 from __future__ import annotations
 
-import os
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from operator import attrgetter
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 from samebits.factors.base import Factor, Observation
-from samebits.factors.context import FactorContext, Setting
+from samebits.factors.context import FactorContext
 
 
 class TorchSetting(Factor):
@@ -77,35 +76,6 @@ class TorchFlag(TorchSetting):
 
     def kernel_settings(self, torch: ModuleType) -> dict[str, object]:
         return attributes(torch, self.flag)
-
-
-class VariablesFactor(Factor):
-    """Environment variables that a library reads once.
-
-    Attributes:
-        pinned: what they are set to where the user has set none.
-        varied: what they are changed to.
-    """
-
-    scope = "environment"
-    pinned: ClassVar[Mapping[str, str]]
-    varied: ClassVar[Mapping[str, str]]
-
-    @abstractmethod
-    def is_late(self) -> bool:
-        """Whether they have been read in this process."""
-
-    def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
-        if setting.mode == "pinned":
-            return {name: environ.get(name) or value for name, value in self.pinned.items()}
-        return dict(self.varied) if setting.mode == "varied" else {}
-
-    def pin(self, context: FactorContext) -> None:
-        if self.is_late():
-            return
-        for name, value in self.environment(context.setting, context.seed, os.environ).items():
-            if os.environ.get(name) != value:
-                context.set_environment(name, value)
 
 
 def change(context: FactorContext, owner: object, name: str, value: object) -> None:

@@ -7,10 +7,9 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from samebits.base.errors import UsageError
 from samebits.factors.context import FactorContext
-from samebits.factors.cublas_workspace import give_fixed_workspace
 from samebits.factors.switches import TorchSetting, attributes, change
+from samebits.factors.variables import give_fixed_workspace
 
 NO_DETERMINISTIC_KERNEL = "does not have a deterministic implementation"
 # What torch up to 2.9 says at the first product on a GPU; the check went with pytorch/pytorch#161749.
@@ -35,13 +34,10 @@ class TorchAlgorithms(TorchSetting):
     explanation = "an operation whose result depends on timing"
     fix = "call torch.use_deterministic_algorithms(True) at {place}"
     fix_unplaced = "call torch.use_deterministic_algorithms(True) at the start"
+    choices = ("strict", "warn")
     selects_algorithm = True
     may_raise = True
     priced = ("pinned",)
-
-    def check_value(self, value: str) -> None:
-        if value not in ("strict", "warn"):
-            raise UsageError(f"torch-algorithms takes strict or warn, got {value!r}")
 
     def set(self, torch: ModuleType, context: FactorContext) -> None:
         # From 2.10 on torch passes its flag on to Inductor, which may have been set on its own; it comes back last.

@@ -49,10 +49,10 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from samebits.bits.digest.host import host_digests
-from samebits.bits.digest.keys import salt
-from samebits.bits.digest.packs import Sum, on_host, plans_of
-from samebits.bits.digest.parts import LOW_ADDRESS, Index, NotEvidenceError, flattened
+from samebits.bits.digest.host import host_digests, salt_and_size
+from samebits.bits.digest.keys import current_stream, salt
+from samebits.bits.digest.parts import LOW_ADDRESS, Index, NotEvidenceError, flattened, holds_bits
+from samebits.bits.digest.sums import Sum, on_host, sums_of
 from samebits.bits.digest.unseen import unobserved
 from samebits.bits.raw import RAW_DIGEST
 
@@ -116,21 +116,36 @@ def pending(tensors: Sequence[Tensor], found: Sequence[int | None] | None = None
         found = found or host_digests(tensors)
         if None not in found:
             return Pending(cast("list[int]", found), [], None)
-        elsewhere = [number for number, known in enumerate(found) if known is None]
-        plans, tree = plans_of([tensors[number] for number in elsewhere]), None
-        if plans is None:
+        begun, tree = _begun(tensors, found), None
+        if begun is None:
             tensors, found, tree = _leaves(tensors, found)
-            elsewhere = [number for number, known in enumerate(found) if known is None]
-            plans = plans_of([tensors[number] for number in elsewhere])
-            assert plans is not None, "leaves are plain"
-        found, sums = list(found), list[Sum]()
-        for numbers, plan in plans:
-            there = [elsewhere[number] for number in numbers]
-            for number, its_salt in zip(there, plan.salts, strict=True):
-                found[number] = its_salt
-            values = plan.sums([tensors[number] for number in there])
-            sums.append(([there[position] for position in plan.positions], values))
-        return Pending(cast("list[int]", found), sums, tree, _events(sums))
+            begun = _begun(tensors, found)
+            assert begun is not None, "leaves are plain"
+        return Pending(*begun, tree, _events(begun[1]))
+
+
+def _begun(tensors: Sequence[Tensor], found: Sequence[int | None]) -> tuple[list[int], list[Sum]] | None:
+    """Digests as far as they are found, salts for the others, and the sums to be added; None if one is made of several.
+
+    None as well where one holds no bits: what it is made of has none.
+    """
+    known, there = list(found), dict[torch.device, list[int]]()
+    try:
+        for number, tensor in enumerate(tensors):
+            if known[number] is not None:
+                continue
+            plain = salt_and_size(tensor.__class__, tensor.dtype, tensor.shape, tensor.layout)
+            if plain is None or (tensor.data_ptr() < LOW_ADDRESS and not holds_bits(tensor)):
+                return None
+            known[number] = plain[0]
+            there.setdefault(tensor.device, []).append(number)
+    except (RuntimeError, TypeError):  # nested and uninitialized tensors have no shape, wrappers no address
+        return None
+    sums = list[Sum]()
+    for numbers in there.values():
+        order, values = sums_of([tensors[number] for number in numbers])
+        sums.append(([numbers[position] for position in order], values))
+    return cast("list[int]", known), sums
 
 
 def found_at_once(things: Sequence[object]) -> list[int | None]:
@@ -217,8 +232,8 @@ def _events(sums: list[Sum]) -> list[object]:
     Of the devices that the sums lie on, not of the current one: a rank that never calls `set_device` would wait for
     nothing, and make a context on the first device besides.
     """
-    devices = dict.fromkeys(value.device for _, value in sums if value.is_cuda)
-    return [torch.cuda.current_stream(device).record_event() for device in devices]
+    streams = map(current_stream, dict.fromkeys(value.device for _, value in sums))
+    return [stream.record_event() for stream in streams if stream is not None]
 
 
 def numbers(tensors: Sequence[Tensor]) -> list[int] | Pending:

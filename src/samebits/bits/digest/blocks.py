@@ -1,8 +1,7 @@
-"""A tensor as numbers that every device copies bit by bit, in row-major order however it lies in memory.
+"""A tensor's elements in row-major order, however it lies in memory, as numbers that every device copies bit by bit.
 
-Not every kernel knows every dtype: the copy of many tensors at once knows no uint16, no complex32 and no float8_e8m0fnu
-(ATen/native/cuda/ForeachBinaryOpList.cu: foreach_tensor_copy_list_kernel_cuda_), and takes float16 and bfloat16 through
-float32, where NaNs lose their payload. Integers of the same width are known everywhere, and stay what they are.
+Not every kernel knows every dtype, and some take float16 and bfloat16 through float32, where NaNs lose their payload.
+Whole numbers of the same width are known everywhere, and stay what they are.
 """
 
 from __future__ import annotations
@@ -16,33 +15,27 @@ _AS_THEY_ARE = {torch.float32, torch.float64, torch.uint8, torch.int8, torch.int
 _OF_WIDTH = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.float64}
 
 
-def bits_dtype(dtype: torch.dtype) -> torch.dtype:
-    """What such elements are copied as."""
+def kind_of_numbers(dtype: torch.dtype) -> torch.dtype:
+    """What `as_numbers` gives for such elements."""
     return dtype if dtype in _AS_THEY_ARE else _OF_WIDTH[dtype.itemsize]
 
 
-def bits_shape(dtype: torch.dtype, shape: torch.Size) -> tuple[int, ...]:
-    """The shape of `as_bits`: two numbers for an element of 16 bytes."""
-    return (*shape, 2) if dtype.itemsize == 16 else tuple(shape)
-
-
-def as_bits(tensor: Tensor) -> Tensor:
-    """A look at the same memory; a copy where the conjugate or the negative is only promised."""
+def as_numbers(tensor: Tensor) -> Tensor:
+    """The same memory, two numbers for an element of 16 bytes; a copy where conjugate or negative is only promised."""
     dtype = tensor.dtype
-    if dtype in _AS_THEY_ARE:
-        return tensor.resolve_neg() if tensor.is_neg() else tensor
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
+    if dtype in _AS_THEY_ARE:
+        return tensor
     return torch.view_as_real(tensor) if dtype.itemsize == 16 else tensor.view(_OF_WIDTH[dtype.itemsize])
 
 
 def copy_elements(tensor: Tensor, start: int, count: int, into: Tensor) -> None:
     """Write so many elements of the row-major order, from `start` on, to the beginning of contiguous words."""
-    places = into.view(bits_dtype(tensor.dtype))
     at = 0
     for piece in pieces(tensor, start, start + count):
-        numbers = as_bits(piece)
-        places[at : at + numbers.numel()].view(numbers.shape).copy_(numbers)
+        numbers = as_numbers(piece)
+        into.view(numbers.dtype)[at : at + numbers.numel()].view(numbers.shape).copy_(numbers)
         at += numbers.numel()
 
 

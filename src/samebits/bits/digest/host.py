@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from samebits.bits.digest.blocks import copy_elements
-from samebits.bits.digest.keys import salt_of
-from samebits.bits.digest.parts import LOW_ADDRESS, holds_bits, is_plain
+from samebits.bits.digest.keys import salt
+from samebits.bits.digest.parts import LOW_ADDRESS, dtype_text, holds_bits, is_plain
 from samebits.bits.raw import digest_of_blocks, memory, raw_digest
 
 # How much of a tensor that does not lie in row-major order is copied at a time: what a cache holds until it is read.
@@ -31,7 +31,7 @@ def _host_digest(tensor: Any) -> int | None:
     try:
         if not tensor.is_cpu:
             return None
-        plain = _salt_and_size(tensor.__class__, tensor.dtype, tensor.shape, tensor.layout)
+        plain = salt_and_size(tensor.__class__, tensor.dtype, tensor.shape, tensor.layout)
         if plain is None:
             return None
         address = tensor.data_ptr()
@@ -40,19 +40,20 @@ def _host_digest(tensor: Any) -> int | None:
         return None
     if address < LOW_ADDRESS and not holds_bits(tensor):
         return None
-    salt, size = plain
+    own_salt, size = plain
     if tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg()):
-        return (salt + raw_digest(memory(address, size))) & _MASK
-    return (salt + digest_of_blocks(_copied_blocks(tensor))) & _MASK
+        return (own_salt + raw_digest(memory(address, size))) & _MASK
+    return (own_salt + digest_of_blocks(_copied_blocks(tensor))) & _MASK
 
 
 @lru_cache(maxsize=1 << 14)
-def _salt_and_size(
+def salt_and_size(
     kind: type[Tensor], dtype: torch.dtype, shape: torch.Size, layout: torch.layout
 ) -> tuple[int, int] | None:
+    """What makes equal bytes of another dtype or shape another digest, and how many bytes; None if it is not plain."""
     if not is_plain(kind, dtype, layout):
         return None
-    return salt_of(dtype, shape), shape.numel() * dtype.itemsize
+    return salt(f"{dtype_text(dtype)}{list(shape)}"), shape.numel() * dtype.itemsize
 
 
 def _copied_blocks(tensor: Tensor) -> Iterator[object]:

@@ -1,9 +1,10 @@
-"""The fixed numbers of the digest: keys and salts, and how many words a tensor has."""
+"""The fixed numbers of the digest: keys of words and rows, and salts."""
 
 from __future__ import annotations
 
 import hashlib
-from functools import cache
+from functools import cache, lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,10 +12,18 @@ from torch import Tensor
 # Part of the definition.
 WORD_BYTES = 4
 ROW_WORDS = 1 << 12
+ROW_BYTES = WORD_BYTES * ROW_WORDS
 
 
-@cache
-def table(device: torch.device) -> Tensor:
+def current_stream(device: torch.device) -> Any:
+    """The stream on which work for a device is queued; None where there are no streams."""
+    ask = getattr(getattr(torch, device.type, None), "current_stream", None)
+    return None if ask is None or device.type == "cpu" else ask(device)
+
+
+# By the stream that uploads: on another one the numbers might not be there yet.
+@lru_cache(maxsize=64)
+def table(device: torch.device, stream: object) -> Tensor:
     """The keys of the words of any row, before the row's own key."""
     return uploaded(_odd_numbers("table", ROW_WORDS), device)
 
@@ -53,23 +62,3 @@ def _odd_numbers(name: str, count: int) -> Tensor:
 def salt(text: str) -> int:
     """What is no number of its own, as a number."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8, person=b"samebits.digest").digest(), "little")
-
-
-def salt_of(dtype: torch.dtype, shape: torch.Size) -> int:
-    """What makes equal bytes of another dtype or shape another digest."""
-    return salt(f"{dtype_text(dtype)}{list(shape)}")
-
-
-def words_for(dtype: torch.dtype, shape: torch.Size) -> int:
-    """How many words hold such a tensor."""
-    return -(-shape.numel() * dtype.itemsize // WORD_BYTES)
-
-
-def rows_for(words: int) -> int:
-    """How many rows hold so many words."""
-    return -(-words // ROW_WORDS)
-
-
-def dtype_text(dtype: torch.dtype) -> str:
-    """`float32`."""
-    return str(dtype).removeprefix("torch.")

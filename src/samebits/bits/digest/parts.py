@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from samebits.base.errors import SamebitsError
-from samebits.bits.digest.keys import dtype_text
 
 # What torch can copy element by element. Others (sub-byte integers, whatever comes next) are digested as bytes.
 _PLAIN_DTYPES = {
@@ -77,6 +76,11 @@ def not_evidence(tensor: Tensor) -> NotEvidenceError:
         f"a {type(tensor).__name__} on {tensor.device} holds no bits that could be digested",
         hint="leave out what is_evidence() says no to: meta, fake and functional tensors, freed storage",
     )
+
+
+def dtype_text(dtype: torch.dtype) -> str:
+    """`float32`."""
+    return str(dtype).removeprefix("torch.")
 
 
 def _parts(tensor: Any) -> tuple[str, list[Tensor]]:

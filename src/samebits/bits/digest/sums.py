@@ -1,32 +1,137 @@
-"""The keyed sums of one tensor's rows, where it lies: a slab at a time, left on its device."""
+"""The keyed sums of tensors on accelerators: small ones side by side, the others where they lie.
+
+Every operation is a launch, and a launch takes longer than reading a megabyte. So what can be done for many tensors at
+once is one operation: small ones are copied side by side, each from a row's beginning, then multiplied and their rows
+summed together; large tensors are multiplied and summed where they lie. The sums of all rows stand in one list, which
+is multiplied by the rows' keys and added up tensor by tensor at the end. `benchmarks/launches.py` counts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import accumulate, chain
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
-from samebits.bits.digest.blocks import copy_elements
-from samebits.bits.digest.keys import ROW_WORDS, WORD_BYTES, rows_for, table
+from samebits.bits.digest.blocks import as_numbers, copy_elements, kind_of_numbers
+from samebits.bits.digest.keys import ROW_BYTES, ROW_WORDS, WORD_BYTES, current_stream, row_keys, table, uploaded
 
-# What one launch works on: 16 MB, whose products take 32 MB. No more is alive, however large the tensor is; and in the
-# cache of a large device they still are when they are added up.
-SLAB_ROWS = 1024
+# A copy of 4 MB takes as long as two launches; larger tensors are summed where they lie.
+_SMALL_ROWS = 1 << 8
+# What one launch works on: 16 MB, whose products take 32 MB. No more is alive, however large the tensors are; and they
+# still are in the cache of a large device when they are added up.
+SLAB_ROWS = 1 << 10
+
+# Of which tensors, and their sums, left where they lie.
+Sum: TypeAlias = "tuple[Sequence[int], Tensor]"
 
 
-def sum_rows(tensor: Tensor, into: Tensor) -> None:
+def sums_of(tensors: Sequence[Tensor]) -> Sum:
+    """The sums of the plain tensors of one device, but for those without elements."""
+    device = tensors[0].device
+    plan = plan_of(tuple((tensor.dtype, tensor.nbytes) for tensor in tensors), device, current_stream(device))
+    rows = torch.empty_like(plan.keys)
+    for pack, start, end in plan.packs:
+        parts = chain.from_iterable((as_numbers(tensors[position]), zeros) for position, zeros in pack)
+        sum_words(torch._C._nn.flatten_dense_tensors(list(parts)).view(torch.int32), plan.table, rows[start:end])
+    for position, start, end in plan.large:
+        sum_rows(tensors[position], plan.table, rows[start:end])
+    return plan.order, _by_tensor(rows, plan.keys, plan.ends)
+
+
+class Plan(NamedTuple):
+    """How tensors of one device and one list of dtypes and sizes are summed; their rows stand one after the other.
+
+    Attributes:
+        order: the tensors that have rows, as they stand.
+        packs: small tensors of one kind, each with zeros to fill its last row; and where their rows begin and end.
+        large: the others, with the same.
+        keys: of all rows; 0 for a row before the first, which is never written.
+        ends: the last row of each tensor, and the row before the first.
+        table: the keys of the words of any row.
+    """
+
+    order: list[int]
+    packs: list[tuple[list[tuple[int, Tensor]], int, int]]
+    large: list[tuple[int, int, int]]
+    keys: Tensor
+    ends: Tensor
+    table: Tensor
+
+
+# By the stream that uploads: on another one the numbers might not be there yet. A step of a network has some dozens.
+@lru_cache(maxsize=512)
+def plan_of(signature: tuple[tuple[torch.dtype, int], ...], device: torch.device, stream: object) -> Plan:
+    """The plan for so many dtypes and bytes, made once for each stream of a device."""
+    counts = [-(-size // ROW_BYTES) for _, size in signature]
+    groups = _groups([dtype for dtype, _ in signature], counts)
+    order = [*chain.from_iterable(groups)]
+    ends = dict(zip(order, accumulate(counts[position] for position in order), strict=True))
+    packs, large = [], []
+    for group in groups:
+        start, end = ends[group[0]] - counts[group[0]] + 1, ends[group[-1]] + 1
+        if len(order) == 1 or counts[group[0]] > _SMALL_ROWS:
+            large.append((group[0], start, end))
+        else:
+            kind = kind_of_numbers(signature[group[0]][0])
+            zeros = _zeros(kind, device, stream)
+            rests = [-signature[position][1] % ROW_BYTES // kind.itemsize for position in group]
+            packs.append(([(position, zeros[:rest]) for position, rest in zip(group, rests, strict=True)], start, end))
+    keys = torch.cat([torch.zeros(1, dtype=torch.int64), *(row_keys(counts[position]) for position in order)])
+    both = uploaded(torch.cat([keys, torch.tensor([0, *ends.values()])]), device)
+    return Plan(order, packs, large, both[: len(keys)], both[len(keys) :], table(device, stream))
+
+
+def _groups(dtypes: Sequence[torch.dtype], counts: list[int]) -> list[list[int]]:
+    """Small tensors of one kind of numbers, as many as a pack holds; each large one by itself; empty ones nowhere."""
+    groups: list[list[int]] = []
+    # Of each kind, the pack that is being filled, and how many rows it has.
+    packs: dict[torch.dtype, list[int]] = {}
+    rows: dict[torch.dtype, int] = {}
+    for position, (dtype, count) in enumerate(zip(dtypes, counts, strict=True)):
+        kind = kind_of_numbers(dtype)
+        if count > _SMALL_ROWS:
+            groups.append([position])
+        elif count:
+            if kind not in packs or rows[kind] + count > SLAB_ROWS:
+                packs[kind], rows[kind] = [], 0
+                groups.append(packs[kind])
+            packs[kind].append(position)
+            rows[kind] += count
+    return groups
+
+
+@lru_cache(maxsize=64)
+def _zeros(kind: torch.dtype, device: torch.device, stream: object) -> Tensor:
+    """A row of them."""
+    with torch.inference_mode(False):
+        return torch.zeros(ROW_BYTES // kind.itemsize, dtype=kind, device=device)
+
+
+def _by_tensor(rows: Tensor, keys: Tensor, ends: Tensor) -> Tensor:
+    if len(rows) == len(ends):
+        # One row each: its own sum, and its key is 1.
+        return rows[1:]
+    if len(ends) == 2:
+        return (rows[1:] * keys[1:]).sum(0, keepdim=True)
+    at_ends = rows.mul_(keys).cumsum_(0).index_select(0, ends)
+    return at_ends[1:] - at_ends[:-1]
+
+
+def sum_rows(tensor: Tensor, keys: Tensor, into: Tensor) -> None:
     """Write the sum of each of the tensor's rows; the rows' own keys are not in it yet."""
     start = 0
     for words in _slabs(tensor):
-        rows = rows_for(words.numel())
-        sum_words(words, into[start : start + rows])
+        rows = -(-words.numel() // ROW_WORDS)
+        sum_words(words, keys, into[start : start + rows])
         start += rows
 
 
-def sum_words(words: Tensor, into: Tensor) -> None:
+def sum_words(words: Tensor, keys: Tensor, into: Tensor) -> None:
     """The same of words that lie side by side."""
-    keys = table(words.device)
     whole, rest = divmod(words.numel(), ROW_WORDS)
     if whole:
         torch.sum(words[: whole * ROW_WORDS].view(whole, ROW_WORDS) * keys, 1, out=into[:whole])
@@ -40,10 +145,10 @@ def _slabs(tensor: Tensor) -> Iterator[Tensor]:
     aligned = (offset | tensor.nbytes | tensor.data_ptr()) % WORD_BYTES == 0
     if aligned and tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg()):
         # Not view(-1): up to torch 2.6 that keeps the odd stride of a single element.
-        flat = tensor.as_strided((tensor.numel(),), (1,)).view(torch.int32)
-        yield from torch.split(flat, SLAB_ROWS * ROW_WORDS)
+        words = tensor.as_strided((tensor.numel(),), (1,)).view(torch.int32)
+        yield from torch.split(words, SLAB_ROWS * ROW_WORDS)
         return
-    most = SLAB_ROWS * ROW_WORDS * WORD_BYTES // tensor.itemsize
+    most = SLAB_ROWS * ROW_BYTES // tensor.itemsize
     for start in range(0, tensor.numel(), most):
         yield _copied(tensor, start, min(most, tensor.numel() - start))
 
@@ -55,3 +160,13 @@ def _copied(tensor: Tensor, start: int, count: int) -> Tensor:
     words = make(-(-size // WORD_BYTES), dtype=torch.int32, device=tensor.device)
     copy_elements(tensor, start, count, words)
     return words
+
+
+def on_host(sums: list[Sum]) -> Iterator[tuple[int, int]]:
+    """Each position with its sum; one copy brings all that is on one device."""
+    there: dict[torch.device, list[Sum]] = {}
+    for positions, found in sums:
+        there.setdefault(found.device, []).append((positions, found))
+    for parts in there.values():
+        values = torch.cat([found.view(-1) for _, found in parts]).tolist()
+        yield from zip((position for positions, _ in parts for position in positions), values, strict=True)
