@@ -210,19 +210,19 @@ def test_a_second_devices_backward_is_passed_by(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: next(current))
     x = torch.ones(3)
-    recorder.memory.digested(x, 5)
+    recorder.producers.wrote(x, "forward")
     found: list[Any] = [recorder._must_pass(schema_of(torch.ops.aten.add_.Tensor), (x, x), {})]
 
     def backward() -> None:
         for _ in range(2):
             found.append(recorder._must_pass(schema_of(torch.ops.aten.add_.Tensor), (x, x), {}))
-            found.append(recorder.memory.known(x))
+            found.append(recorder.producers.of(x)[0])
 
     thread = threading.Thread(target=backward)
     thread.start()
     thread.join()
 
-    assert found == [False, False, 5, True, None]
+    assert found == [False, False, "forward", True, None]
     assert "other than the first one" in next(read_notes(tmp_path, Unseen)).what
 
 

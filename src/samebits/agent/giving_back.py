@@ -9,16 +9,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from samebits.agent.events import Event
 from samebits.agent.fetches import Fetches
-from samebits.agent.listening import listen
 from samebits.agent.ops.operands import read_kept_tensors
 from samebits.agent.slots import Slot, slots_of
 from samebits.base.sites import is_user_file
@@ -29,7 +27,7 @@ from samebits.runfolder.spec import Moment, Restored
 from samebits.runfolder.tensors import write_tensors
 
 if TYPE_CHECKING:
-    from samebits.agent.rows import Rows
+    from samebits.agent.recorder import Recorder
 
 # So many lines after a save are kept, in so many seconds: the resumed run comes to one of the first, or to none.
 MOST_LINES, MOST_SECONDS = 16, 5.0
@@ -49,9 +47,10 @@ class _Moments:
     Lines are followed in the main thread alone, and only between a save or a load and the call of a model.
     """
 
-    def __init__(self, recorder: Rows) -> None:
+    def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self.is_open = False
+        recorder.on(Event.CALLED, lambda *_: self.called("call"), first=True)
 
     def came(self, moment: str, frame: FrameType | None) -> None:
         """The program is there."""
@@ -74,10 +73,6 @@ class _Moments:
         if self.is_open and threading.get_ident() == self.recorder.thread:
             self._safely(what, sys._getframe())
             self.close()
-
-    def model_called(self, args: object) -> None:
-        """By the program itself."""
-        self.called("call")
 
     def _follow_lines(self) -> None:
         if sys.gettrace() is None:
@@ -136,7 +131,7 @@ class GivingBack(_Moments):
     Lines count from the last load on; batches over all that the process gets.
     """
 
-    def __init__(self, recorder: Rows, restored: Restored, fetches: Fetches) -> None:
+    def __init__(self, recorder: Recorder, restored: Restored, fetches: Fetches) -> None:
         super().__init__(recorder)
         self.restored, self.fetches = restored, fetches
         self.is_done = self.is_compared = False
@@ -144,15 +139,9 @@ class GivingBack(_Moments):
         self.lacks: dict[str, Lacks] | None = None
         path = kept_at(Path(restored.folder), recorder.main.log.rank)
         self.moments, self.tensors = read(path) if path.exists() else ({}, {})
-
-    def install(self, stack: ExitStack) -> None:
-        """Be called before every moment there is."""
-        safely = self.recorder.safely
-        iterator = torch.utils.data.dataloader._BaseDataLoaderIter
-        stack.callback(listen(torch.utils.data.DataLoader, "__iter__", safely(lambda *_: self.at("iter"))))
-        stack.callback(listen(iterator, "__next__", safely(lambda own: self.at("batch", own))))
-        self.recorder.on_call.append(self.model_called)
-        stack.callback(register_optimizer_step_pre_hook(safely(lambda *_: self.called("step"))).remove)
+        recorder.on(Event.ITERATES, lambda _: self.at("iter"), first=True)
+        recorder.on(Event.FETCHES, lambda own: self.at("batch", own))
+        recorder.on(Event.STEP_BEGINS, lambda *_: self.called("step"))
 
     def loaded(self) -> None:
         """Something was loaded: what comes now is compared."""

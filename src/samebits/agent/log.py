@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from samebits.agent.environment import environment_now
 from samebits.agent.leash import Leash
-from samebits.agent.listening import Named, as_tensor, unwrapped
+from samebits.agent.tensors import Named, as_tensor, unwrapped
 from samebits.agent.trees import BY_NAME, data_inside, leaves, plain_digest
 from samebits.base.errors import StorageError
 from samebits.base.ranks import current_rank

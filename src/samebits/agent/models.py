@@ -8,6 +8,7 @@ optimizer.
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,13 +18,16 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from samebits.agent.identity import Identities, Weak, version_of
-from samebits.agent.listening import Named, unwrapped
+from samebits.agent.tensors import Named, unwrapped
 from samebits.base.modules import inner_modules
+from samebits.runfolder.spec import AVERAGED
 
 # What was done with a module so far; only what was called has its first state recorded.
 COPIED, LOADED, CALLED = range(3)
 # Batch norm writes its running statistics where torch does not count it; that it did so, its own count tells.
 BATCHES_COUNTED, WRITTEN_UNSEEN = "num_batches_tracked", {"running_mean", "running_var"}
+# How copies, models that were loaded, and models beside the first one are called here.
+_COPY = re.compile(r"\w+\.(copy|loaded)\d+\.|[A-Z]\w*\d+\.")
 
 
 @dataclass(eq=False)
@@ -321,6 +325,26 @@ class Optimizers:
     def own(self, held: HeldOptimizer) -> list[Named]:
         """Parameters of an optimizer that no module has."""
         return [(name, p) for p in held.tensors if (name := self._names.get(p)) and not self.models.name_of(p)]
+
+    def untrained(self) -> list[Named]:
+        """Whatever models hold that no optimizer trains, changed or not: what an operation writes need not be told.
+
+        Copies are called alike whether they were loaded or not.
+        """
+        trained = {id(tensor) for held in self.all() for tensor in held.tensors}
+        found: dict[str, Any] = {}
+        for holder in self.models.holders():
+            copied = _COPY.match(holder.name)
+            if copied is None and holder.stage == CALLED:
+                found |= {f"{holder.name}{key}": one for key, one in holder.buffers.items() if one is not None}
+                continue
+            path = holder.name if copied is None else holder.name[copied.end() :]
+            for name, tensor in holder.state():
+                if id(tensor) not in trained:
+                    label = f"{AVERAGED}{path}{name.removeprefix(holder.name)}"
+                    number = sum(known.partition("#")[0] == label for known in found)
+                    found[f"{label}#{number}" if number else label] = tensor
+        return [(name, tensor) for name, tensor in found.items() if not is_lazy(tensor)]
 
     def all(self) -> list[HeldOptimizer]:
         """Those that live; the unused ones last."""

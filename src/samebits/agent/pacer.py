@@ -16,9 +16,9 @@ from typing import IO, Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from samebits.agent.events import Event
 from samebits.agent.recorder import Recorder
-from samebits.agent.rows import end_process
-from samebits.agent.used import what_was_used
+from samebits.agent.used import end_process, what_was_used
 from samebits.bits.digest.packs import plans
 from samebits.runfolder.pacing import DONE, GO
 
@@ -45,9 +45,11 @@ class Pacer:
         """Be called when the program calls a model, and after every step."""
         # After the recorder's own hook, which writes the step.
         register_optimizer_step_post_hook(self._after_step)
-        self.recorder.on_call.append(self._called)
+        self.recorder.on(Event.CALLED, self._called)
 
-    def _called(self, args: Any) -> None:
+    def _called(self, module: object, args: Any) -> None:
+        if self._pipes is not None:
+            return
         if self.first_called is None:
             self.first_called = time.perf_counter()
         self.shapes.add(str([tuple(one.shape) for one in args if isinstance(one, torch.Tensor)]))

@@ -1,10 +1,12 @@
-"""What a program used of what only some programs use, asked when it ends; loads nothing."""
+"""The end of a process, and what it used of what only some programs use; loads nothing."""
 
 from __future__ import annotations
 
 import os
 import sys
 from typing import Any
+
+from samebits.runfolder.notes import Ended, Journal, Used
 
 
 def what_was_used() -> list[str]:
@@ -41,3 +43,15 @@ def _has_ranks() -> bool:
         return True
     distributed: Any = sys.modules.get("torch.distributed")
     return bool(distributed is not None and distributed.is_available() and distributed.is_initialized())
+
+
+def end_process(journal: Journal, last_step: int, rank: int) -> None:
+    """End this process after a step, on purpose; what the program printed so far is written."""
+    journal.note(Used(tuple(what_was_used())))
+    journal.note(Ended(rank, last_step))
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            continue
+    os._exit(0)

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from samebits.agent.ops.call import Call, tensors_in
-from samebits.agent.ops.evidence import Memory, evidence_of, lies_in_shared_memory
+from samebits.agent.ops.evidence import Producers, evidence_of, lies_in_shared_memory
 from samebits.bits.digest import digests, is_evidence, unobserved
 from samebits.factors.catalog import CATALOG
 from samebits.factors.switches import attributes
@@ -48,13 +48,13 @@ class Operands:
         args: Any,
         kwargs: Any,
         generator: Any,
-        memory: Memory,
+        known: Producers,
         is_asked_for: bool,
     ) -> None:
         schema = call.schema
         self.state = None if generator is None else generator.get_state()
         self.drawn_on = "" if generator is None else str(generator.device)
-        self.producers = _producers(call, memory)
+        self.producers = _producers(call, known)
         # Evidence of what it reads and does not write.
         self.before = _evidence_of_read(call)
         can_repeat = is_asked_for and not schema.is_builtin and not schema.writes
@@ -223,14 +223,10 @@ def _memory_of(tensor: torch.Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
-def _producers(call: Call, memory: Memory) -> dict[str, object]:
+def _producers(call: Call, known: Producers) -> dict[str, object]:
     """For each input, who wrote its memory last, as plain data."""
-    producers = {name: memory.producer(tensor) for name, tensor in call.named if tensor.layout is torch.strided}
-    return {
-        name: _producer_entry(who, is_uninitialized)
-        for name, (who, is_uninitialized) in producers.items()
-        if who is not None
-    }
+    producers = {name: known.of(tensor) for name, tensor in call.named}
+    return {name: _producer_entry(who, is_new) for name, (who, is_new) in producers.items() if who is not None}
 
 
 def _producer_entry(producer: Any, is_uninitialized: bool) -> dict[str, Any]:
