@@ -22,20 +22,15 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Epoch:
-    """One pass through a loader.
-
-    Attributes:
-        waiting: digests of indices whose batches were not handed over yet.
-        draws: the order was drawn from a global generator; None before it was drawn.
-    """
+    """One pass through a loader."""
 
     loader: int = 0
     kind: int = 0
     number: int = 0
     position: int = 0
     ahead: int = 0
-    waiting: deque[str] = field(default_factory=deque)
-    draws: bool | None = None
+    waiting: deque[str] = field(default_factory=deque)  # digests of indices whose batches were not handed over yet
+    draws: bool | None = None  # the order was drawn from a global generator; None before it was drawn
 
 
 class _Loader:
@@ -131,7 +126,7 @@ class Fetches:
             log = self.recorder.main.log
             place = epoch.loader, epoch.number, epoch.position, epoch.ahead, bool(epoch.draws)
             self.recorder.journal.note(
-                BatchFetched(log.step, max(0, log.counts.get("batch", 0) - 1), indices, *place, log.rank, epoch.kind)
+                BatchFetched(log.step, max(0, log.counts["batch"] - 1), indices, *place, log.rank, epoch.kind)
             )
         epoch.position += 1
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 MOST_LINES, MOST_SECONDS = 16, 5.0
 # How much of a value is told.
 MOST_WORDS = 40
+# What of these has another length was collected on the way, as a replay is.
+_GROWING = ("counter", "carried", "averaged")
 Plain = dict[str, tuple[str, Any]]
 
 
@@ -184,10 +186,11 @@ class GivingBack(_Moments):
 
     def _lacks(self, kept: Plain, now: Plain, slots: Mapping[str, Slot]) -> Iterable[Lacks]:
         for path, (state, then) in kept.items():
-            if path in now and json.dumps(now[path][1]) != json.dumps(then):
+            here = now[path][1] if path in now else then
+            if json.dumps(here) != json.dumps(then):
                 # Of optimizers, one that has not stepped yet has nothing.
-                has_grown = _length(then) != _length(now[path][1]) and state in ("counter", "carried", "averaged")
-                words, rank = (_words(then), _words(now[path][1])), self.recorder.main.log.rank
+                has_grown = then.get("length") != here.get("length") and state in _GROWING
+                words, rank = (_words(then), _words(here)), self.recorder.main.log.rank
                 can_put = slots[path].put is not None
                 yield Lacks(path, "replay" if has_grown else state, *words, can_put, rank, self.times)
 
@@ -238,16 +241,16 @@ def as_plain(slots: Iterable[Slot], tensors: dict[str, torch.Tensor]) -> Plain:
     def sign(tensor: torch.Tensor) -> dict[str, str]:
         return {"<tensor>": labels.get(id(tensor), ""), "device": str(tensor.device)}
 
-    return {
-        slot.path: (slot.state, {"value": _mapped(one, sign), **_kind_of_items(slot.value)}) for slot, one in packed
-    }
+    return {slot.path: (slot.state, {"value": _mapped(one, sign), **_about(slot.value)}) for slot, one in packed}
 
 
-def _kind_of_items(value: object) -> dict[str, str]:
-    """The class of named tuples in a collection: packed, they are tuples like others."""
-    first = value[0] if isinstance(value, list | deque) and value else None
-    kind = type(first)
-    return {"items": f"{kind.__module__}:{kind.__qualname__}"} if hasattr(kind, "_fields") else {}
+def _about(value: object) -> dict[str, str | int]:
+    """Of a collection its length, and the class of named tuples in it: packed, they are tuples like others."""
+    if not isinstance(value, list | deque | set | dict):
+        return {}
+    kind = type(value[0]) if isinstance(value, list | deque) and value else object
+    named = {"items": f"{kind.__module__}:{kind.__qualname__}"} if hasattr(kind, "_fields") else {}
+    return {"length": len(value), **named}
 
 
 def _mapped(plain: Any, put: Callable[[Any], Any]) -> Any:
@@ -259,23 +262,11 @@ def _mapped(plain: Any, put: Callable[[Any], Any]) -> Any:
     return [_mapped(one, put) for one in plain] if isinstance(plain, list) else plain
 
 
-def _length(plain: Any) -> int | None:
-    """Of a collection."""
-    value = plain["value"]
-    if isinstance(value, dict):
-        tag = next(iter(value), "")
-        if tag in ("<deque>", "<set>", "<dict>", "<counter>", "<int keys>"):
-            return len(value[tag])
-        return None if tag.startswith("<") else len(value)
-    return len(value) if isinstance(value, list) else None
-
-
 def _words(plain: Any) -> str:
     """A value in few words; empty for what is no number and no text."""
-    length = _length(plain)
+    value, length = plain["value"], plain.get("length")
     if length is not None:
         return f"{length} items"
-    value = plain["value"]
     return "" if isinstance(value, dict) else repr(value)[:MOST_WORDS]
 
 

@@ -48,7 +48,7 @@ class Interruption:
         about = path, log.step, passage.what, passage.site, log.rank, _identity(passage.path)
         if passage.direction == "saved":
             is_aside = threading.get_ident() != self.recorder.thread
-            self._saved(Saved(*about, log.counts, is_aside), passage.path)
+            self._saved(Saved(*about, dict(log.counts), is_aside), passage.path)
             return
         self.recorder.journal.note(Loaded(*about))
         if self.giving_back is not None:
@@ -57,8 +57,7 @@ class Interruption:
     def _saved(self, note: Saved, path: str) -> None:
         self.recorder.journal.note(note)
         log, steps = self.recorder.main.log, note.steps
-        if log.leash is not None:
-            log.leash.saved(steps)
+        log.leash.saved(steps)
         self._keep(steps)
         torn = self.spec.torn_save
         if torn is not None and steps >= torn and os.path.isfile(path):
@@ -75,7 +74,7 @@ class Interruption:
         self._keep(log.step)
         if log.step in self.spec.saved_at:
             # The program is said to have saved by now.
-            self._saved(Saved("", log.step, "--saved-at", None, log.rank, "", log.counts), "")
+            self._saved(Saved("", log.step, "--saved-at", None, log.rank, "", dict(log.counts)), "")
         if self.giving_back is not None:
             self.giving_back.close()
         last, asked = log.step - 1, self.spec.stop_after

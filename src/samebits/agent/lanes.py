@@ -251,7 +251,7 @@ class Lane:
 
     def _step_begins(self, optimizer: torch.optim.Optimizer, has_closure: bool) -> None:
         if self.ops is not None:
-            self.ops.places.optimizer_called(optimizer)
+            self.ops.places.optimizer_called()
         act = self.machine(Event.STEP_BEGINS, has_closure or not self._only_fills_in(optimizer))
         # A closure calls the model, which names the parameters, and backward: what is there now is of before.
         if act is Act.KEEP and not has_closure:

@@ -10,7 +10,6 @@ import sys
 import time
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
 from typing import IO, Any
 
 import torch
@@ -18,7 +17,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from samebits.agent.events import Event
 from samebits.agent.recorder import Recorder
-from samebits.agent.used import end_process, what_was_used
+from samebits.agent.used import end_process, uses_cuda, what_was_used
 from samebits.bits.digest.packs import plans
 from samebits.runfolder.pacing import DONE, GO
 
@@ -78,11 +77,11 @@ class Pacer:
         ends = [*self.ends, time.perf_counter()]
         # What one step takes the host to queue; where an accelerator takes longer, what both took is the truth.
         step_seconds = statistics.median(b - a for a, b in pairwise(ends))
-        if _uses_cuda():
+        if uses_cuda():
             step_seconds = max(step_seconds, (ends[-1] - self.half_way) / (self.warm_up - self.warm_up // 2))
         # From here on its hooks return at once; they cannot be taken away while one of them is running.
         self.recorder.finish()
-        if _uses_cuda():
+        if uses_cuda():
             # What the recording held on the device is no part of what is measured.
             plans.clear()
             torch.cuda.reset_peak_memory_stats()
@@ -96,7 +95,7 @@ class Pacer:
             has_cuda=torch.cuda.is_available(),
             threads=torch.get_num_threads(),
             ranks=int(os.environ.get("WORLD_SIZE") or 1),
-            free_bytes=torch.cuda.mem_get_info()[0] if _uses_cuda() else None,
+            free_bytes=torch.cuda.mem_get_info()[0] if uses_cuda() else None,
         )
 
     def _next_block(self, **what: object) -> None:
@@ -116,18 +115,13 @@ def _synchronize() -> None:
     accelerator: Any = getattr(torch, "accelerator", None)
     if accelerator is not None and accelerator.is_available():
         accelerator.synchronize()
-    elif _uses_cuda():
+    elif uses_cuda():
         torch.cuda.synchronize()
 
 
 def _peak_bytes() -> int:
     """The most memory so far: of the accelerator's what tensors took, where one is used, else this process's."""
-    if _uses_cuda():
+    if uses_cuda():
         return int(torch.cuda.max_memory_allocated())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
-
-
-def _uses_cuda() -> bool:
-    cuda: ModuleType = torch.cuda
-    return bool(cuda.is_initialized())

@@ -87,7 +87,7 @@ class Recorder:
         # The parent's file must not be closed from here, not even by the garbage collector: it is kept, and left alone.
         self._inherited = [self.main, *self.lanes]
         if self.main.ops is not None:
-            self.main.ops.abandon()
+            self.main.ops.close(writes=False)
         self._begin(threading.get_ident())
 
     # ---- from the beginning to the end of recording
@@ -116,7 +116,7 @@ class Recorder:
     def uninstall(self) -> None:
         """Leave torch as it was."""
         if self.main.ops is not None:
-            self.main.ops.abandon()
+            self.main.ops.close(writes=False)
         self._installed.close()
         optimizers.remove_left_over()
 
@@ -215,7 +215,7 @@ class Recorder:
                     # Only where operations are recorded: the schemas of all of them take a tenth of a second.
                     from samebits.agent.ops.mode import OpRecorder
 
-                    lane.ops = OpRecorder(log, first)
+                    lane.ops = OpRecorder(log, first, self.note_once)
         return lane
 
     @property

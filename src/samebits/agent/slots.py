@@ -32,19 +32,12 @@ Put = Callable[[Any], object]
 
 
 class Slot(NamedTuple):
-    """One state of a program.
+    """One state of a program."""
 
-    Attributes:
-        path: by which the program reaches it: `trainer.best`, `train.optimizer.state[0]`.
-        state: which state of a training it belongs to, by what holds it.
-        value: what it is now.
-        put: gives it another value; None where there is no way.
-    """
-
-    path: str
-    state: str
-    value: object
-    put: Put | None
+    path: str  # by which the program reaches it: `trainer.best`, `train.optimizer.state[0]`
+    state: str  # which state of a training it belongs to, by what holds it
+    value: object  # what it is now
+    put: Put | None  # gives it another value; None where there is no way
 
 
 def slots_of(recorder: Recorder, innermost: FrameType | None) -> dict[str, Slot]:

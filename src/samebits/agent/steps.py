@@ -24,29 +24,20 @@ class StepMachine:
     A row ends with the step of an optimizer; where none is made, or none is seen to step while parameters change all
     the same (compiled ones have no hooks), with a backward; and where nothing trains, before the next call of a model.
 
-    Attributes:
-        comes_in_any_order: whether calls come as jobs do, so that what they make without training is nobody's row.
-        has_optimizer: one of torch's was made or stepped.
-        has_stepped: one was seen to step.
-        has_backward: seen.
-        is_cut_at_backward: optimizers are there, and are never seen to step.
-        is_open: a model was called, and no row has ended since.
-        in_backward: one is under way; modules that are called now compute again what they computed before.
-        trains: the step that is under way trains, and does not only make state to load into.
-
     >>> machine = StepMachine()
     >>> [machine(event).value for event in (Event.CALLED, Event.BACKWARD_BEGINS, Event.BACKWARD_ENDS)]
     ['keep', 'keep', 'cut']
     """
 
+    # Whether calls come as jobs do, so that what they make without training is nobody's row.
     comes_in_any_order: Callable[[], bool] = bool
-    has_optimizer: bool = False
-    has_stepped: bool = False
-    has_backward: bool = False
-    is_cut_at_backward: bool = False
-    is_open: bool = False
-    in_backward: bool = False
-    trains: bool = True
+    has_optimizer: bool = False  # one of torch's was made or stepped
+    has_stepped: bool = False  # one was seen to step
+    has_backward: bool = False  # seen
+    is_cut_at_backward: bool = False  # optimizers are there, and are never seen to step
+    is_open: bool = False  # a model was called, and no row has ended since
+    in_backward: bool = False  # one is under way; modules that are called now compute again what they computed before
+    trains: bool = True  # the step that is under way trains, and does not only make state to load into
 
     @property
     def is_cut_at_steps(self) -> bool:

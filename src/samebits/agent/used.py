@@ -12,8 +12,8 @@ from samebits.runfolder.notes import Ended, Journal, Used
 def what_was_used() -> list[str]:
     """What factors may need, `cuda`, `ranks` and `compiled`; and whether any device was used that runs would share."""
     found = {
-        "cuda": _uses_cuda(),
-        "accelerator": _uses_cuda() or _uses_another_device(),
+        "cuda": uses_cuda(),
+        "accelerator": uses_cuda() or _uses_another_device(),
         "ranks": _has_ranks(),
         "compiled": compiled_regions() > 0,
     }
@@ -26,7 +26,8 @@ def compiled_regions() -> int:
     return 0 if dynamo is None else int(dynamo.counters["stats"]["unique_graphs"])
 
 
-def _uses_cuda() -> bool:
+def uses_cuda() -> bool:
+    """Whether CUDA was begun."""
     # Also true of ROCm, and false for a program on the CPU whose torch was built for CUDA.
     torch: Any = sys.modules.get("torch")
     return bool(torch is not None and torch.cuda.is_initialized())

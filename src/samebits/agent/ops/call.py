@@ -14,7 +14,6 @@ from samebits.agent.ops.schemas import OpSchema
 from samebits.base.sites import at_home
 from samebits.runfolder.ops import OpKind
 
-_TENSOR, _PARAMETER = torch.Tensor, torch.nn.Parameter
 _WORD, _DOUBLE = struct.Struct("<Q"), struct.Struct("<d")
 
 
@@ -78,16 +77,7 @@ class Call:
         self.floats: list[float] = []
         self.generator: object = None
         signature: list[object] = [schema.name, len(args), *kwargs] if kwargs else [schema.name]
-        for value in (*args, *kwargs.values()) if kwargs else args:
-            kind = type(value)
-            if kind is _TENSOR or kind is _PARAMETER:
-                self.tensors.append(value)
-                signature += (value.dtype, value.shape)
-            elif kind is int or kind is bool or value is None:
-                signature.append(value)
-            else:
-                signature.append(self._signed(value))
-        self.signature = tuple(signature)
+        self.signature = (*signature, *map(self._signed, (*args, *kwargs.values())))
 
     def _signed(self, value: object) -> object:
         if isinstance(value, torch.Tensor):

@@ -28,7 +28,6 @@ from samebits.agent.taps.listening import listen
 from samebits.bits.digest import Pending, is_evidence, pending, results
 from samebits.bits.digest.parts import LOW_ADDRESS
 from samebits.rng.digests import default_generator, digest_of_state
-from samebits.runfolder.notes import Unseen
 from samebits.runfolder.ops import OpRow, OpSheet
 from samebits.runfolder.spec import OpWindow
 
@@ -55,11 +54,12 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     Args:
         log: where rows of this process go.
         spec: which operations.
+        unseen: called with what is not seen.
     """
 
-    def __init__(self, log: Log, spec: OpWindow) -> None:
+    def __init__(self, log: Log, spec: OpWindow, unseen: Callable[[str], None]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.log, self.spec = log, spec
+        self.log, self.spec, self._unseen = log, spec, unseen
         self.places = Places()
         self.producers = Producers()
         self._evidence_of = value_of if spec.by_value else evidence_of
@@ -70,7 +70,6 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._rows: list[tuple[int, list[int]]] = []
         self._waiting: list[tuple[list[int], int, Pending]] = []
         self._handles: list[Any] = []
-        self._unseen: set[str] = set()
         # Autograd works with a thread for each accelerator.
         self._lock = threading.RLock()
         self._thread = threading.get_ident()
@@ -153,17 +152,15 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         while self._handles:
             self._handles.pop().remove()
 
-    def close(self) -> None:
-        """No more operations; those of a step that was not finished are written too."""
-        if self.is_on:
-            self._switch_off()
-            if not self.log.broken:
-                self.write()
+    def close(self, writes: bool = True) -> None:
+        """No more operations; those of a step that was not finished are written too.
 
-    def abandon(self) -> None:
-        """No more operations, and nothing is written: a forked child leaves the parent what is the parent's."""
+        A forked child writes nothing: it leaves the parent what is the parent's.
+        """
         if self.is_on:
             self._switch_off()
+            if writes and not self.log.broken:
+                self.write()
 
     @property
     def hook_ids(self) -> set[int]:
@@ -204,7 +201,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _must_pass(self, schema: OpSchema, args: Any, kwargs: Any) -> bool:
         """Whether an operation goes into a CUDA graph, or comes from a thread in unknown order."""
         if is_captured():
-            self._note_unseen("operations captured in a CUDA graph")
+            self._unseen("operations captured in a CUDA graph")
             return True
         if threading.get_ident() == self._thread:
             return False
@@ -216,13 +213,8 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             for name, value in (*zip(schema.arguments, args, strict=False), *kwargs.items()):
                 for tensor in tensors_in(value) if name in schema.writes else ():
                     self.producers.wrote(tensor, None)
-            self._note_unseen("operations of a backward on devices other than the first one")
+            self._unseen("operations of a backward on devices other than the first one")
             return True
-
-    def _note_unseen(self, what: str) -> None:
-        if what not in self._unseen:
-            self._unseen.add(what)
-            self.log.journal.note(Unseen(what))
 
     def _before(self, schema: OpSchema, func: Any, args: object, kwargs: object) -> Call:
         call = Call(schema, args, kwargs)

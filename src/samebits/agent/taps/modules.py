@@ -26,13 +26,12 @@ class Inside(threading.local):
     """Where a thread is.
 
     Attributes:
-        depth: calls of modules around this place.
-        outermost: the module whose call is the outermost.
-        loading: a DataLoader makes a batch.
+        depth: calls of modules around this place
+        loading: a DataLoader makes a batch
     """
 
     depth = 0
-    outermost: Callable[[], object] = _nothing
+    outermost: Callable[[], object] = _nothing  # the module whose call is the outermost
     loading = False
 
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from typing import Literal, NamedTuple
 
 from samebits.agent.events import Event, Tell
-from samebits.agent.taps.files import here, is_preparation, looked_into, writes_unseen
+from samebits.agent.taps.files import here, look_into
 from samebits.agent.taps.listening import listen
 from samebits.base.sites import Site, is_own_file, is_user_file, user_site
 from samebits.factors.imports import forget, when_loaded
@@ -20,34 +20,21 @@ Argument = tuple[int, str]
 
 
 class _Function(NamedTuple):
-    """A function that saves or loads.
-
-    Attributes:
-        file: where to, or from.
-        thing: what is saved; None where nothing of it is looked into.
-        direction: what is noted where checkpoints are watched; None for what saves none.
-    """
+    """A function that saves or loads."""
 
     name: str
-    file: Argument
-    thing: Argument | None = None
-    direction: Direction | None = "saved"
+    file: Argument  # where to, or from
+    thing: Argument | None = None  # what is saved; None where nothing of it is looked into
+    direction: Direction | None = "saved"  # what is noted where checkpoints are watched; None for what saves none
 
 
 class Passage(NamedTuple):
-    """One call of such a function where checkpoints are watched.
+    """One call of such a function where checkpoints are watched."""
 
-    Attributes:
-        direction: which way.
-        what: was called.
-        path: of the file, as the process sees it; empty where it has none.
-        site: the user's line.
-    """
-
-    direction: Direction
-    what: str
-    path: str
-    site: Site | None
+    direction: Direction  # which way
+    what: str  # was called
+    path: str  # of the file, as the process sees it; empty where it has none
+    site: Site | None  # the user's line
 
 
 _FUNCTIONS: dict[str, tuple[_Function, ...]] = {
@@ -110,15 +97,9 @@ class SavingTap:
             direction = function.direction if is_watched else None
             here.calls.append((function.thing is not None, direction and Passage(direction, what, path, user_site())))
             thing = None if is_inner or function.thing is None else _saved_by(what, function.thing, args, kwargs)
-            if thing is not None:
-                is_prepared = is_preparation(path)
-                if path:
-                    looked_into.add(path)
-                    # torch.save and safetensors open files in C++ and Rust, where Python hears nothing of it.
-                    if isinstance(file, str | os.PathLike):
-                        writes_unseen(path)
-                if not is_prepared:
-                    self._tell(Event.SAVES, thing)
+            # torch.save and safetensors open files in C++ and Rust, where Python hears nothing of it.
+            if thing is not None and not look_into(path, is_opened=not isinstance(file, str | os.PathLike)):
+                self._tell(Event.SAVES, thing)
 
         return before
 
