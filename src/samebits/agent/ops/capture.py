@@ -84,22 +84,13 @@ class OpCapture:
         """Nothing is to be done anywhere any more."""
         return self._follower is None and not self._keep and not self._grafts
 
-    def begin(
-        self,
-        place: Place,
-        call: Call,
-        func: torch._ops.OpOverload,
-        args: Any,
-        kwargs: Any,
-        generator: Any,
-        producers: Producers,
-    ) -> Operands | None:
+    def begin(self, place: Place, call: Call, producers: Producers) -> Operands | None:
         """Before the call, and after grafts: take it apart, if it may have to be kept."""
         # On an accelerator a copy of whatever any operation writes to takes more memory than there may be, and looking
         # at once takes waiting for it: there the place alone is noted, and one more run keeps its operands.
         if place not in self._keep and (self._follower is None or not all(tensor.is_cpu for tensor in call.tensors)):
             return None
-        return Operands(call, func, args, kwargs, generator, producers, place in self._keep)
+        return Operands(call, producers, place in self._keep)
 
     def follow(self, row: OpRow) -> bool:
         """Compare with the other run, in the order of operations; True where both diverge."""
@@ -115,7 +106,7 @@ class OpCapture:
         if call.taken is not None and (parts or (row.step, row.index) in self._keep):
             call.taken.keep(self._log.folder / OPERANDS, self._log.rank, call, row, made)
 
-    def graft_inputs(self, place: Place, call: Call, generator: Any) -> None:
+    def graft_inputs(self, place: Place, call: Call) -> None:
         """Where this operation is grafted: what came in from outside becomes what the other run had."""
         path = self._path(place)
         if path is None:
@@ -127,8 +118,8 @@ class OpCapture:
                 other = kept.get(f"in.{number}")
                 if other is not None and name.partition("[")[0] not in call.schema.write_only:
                     _become(tensor, other)
-            if generator is not None and "state" in kept:
-                generator.set_state(kept["state"])
+            if call.generator is not None and "state" in kept:
+                call.generator.set_state(kept["state"])
         # Numbers come from Python and stay; what they lead to is replaced.
         call.floats = [0.0] * len(call.floats)
 

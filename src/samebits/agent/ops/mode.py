@@ -217,16 +217,16 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return True
 
     def _before(self, schema: OpSchema, func: Any, args: object, kwargs: object) -> Call:
-        call = Call(schema, args, kwargs)
+        call = Call(schema, func, args, kwargs)
         form = self._forms.get(call.signature)
         if form is None:
             form = self._forms[call.signature] = CallForm(schema, args, kwargs)
         call.form = form
         call.place = self.places.place_of(schema.short, bool(form.writes), sys._getframe(2).f_back)
-        generator = _generator(call.generator, call.tensors, kwargs) if schema.is_random else None
+        call.generator = _generator(call) if schema.is_random else None
         is_close = not self.capture.is_idle
         if is_close:
-            self.capture.graft_inputs(self._place, call, generator)
+            self.capture.graft_inputs(self._place, call)
         tensors = call.tensors
         read = [at for at in form.reads if _has_bits(tensors[at]) and not self._is_only_written(form, at, tensors[at])]
         call.read, call.evidence = tuple(read), list[int]()
@@ -234,13 +234,11 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if call.floats:
             call.read += ("numbers",)
             call.evidence.append(exact(call.floats))
-        if generator is not None:
+        if call.generator is not None:
             call.read += ("generator",)
-            call.evidence.append(digest_of_state(generator))
+            call.evidence.append(digest_of_state(call.generator))
         call.is_late = schema.non_blocking is not None and _may_return_early(schema.non_blocking, args, kwargs)
-        call.taken = None
-        if is_close:
-            call.taken = self.capture.begin(self._place, call, func, args, kwargs, generator, self.producers)
+        call.taken = self.capture.begin(self._place, call, self.producers) if is_close else None
         return call
 
     def _is_only_written(self, form: CallForm, at: int, tensor: Any) -> bool:
@@ -393,8 +391,9 @@ def _comes_to_the_host(given: list[Any], made: list[Any]) -> bool:
     return any(tensor.is_cpu for tensor in made) and not all(tensor.is_cpu for tensor in given)
 
 
-def _generator(given: object, tensors: list[Any], kwargs: Any) -> Any:
+def _generator(call: Call) -> Any:
     """The one that a random operation is about to draw from."""
-    if given is not None:
-        return given
-    return default_generator(torch.device(kwargs.get("device") or (tensors[0].device if tensors else "cpu")))
+    if call.generator is not None:
+        return call.generator
+    device = call.kwargs.get("device") or (call.tensors[0].device if call.tensors else "cpu")
+    return default_generator(torch.device(device))
