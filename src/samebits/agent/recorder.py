@@ -39,6 +39,10 @@ from samebits.runfolder.spec import OpWindow, RunSpec
 
 # A process that leaves by `os._exit` waits no longer for what is still to be written.
 SECONDS_TO_FINISH = 30.0
+# They say nothing of a training, and begin none.
+_OF_NO_TRAINING = frozenset(
+    (Event.ITERATES, Event.ITERATED, Event.DRAWS, Event.DRAWN, Event.FETCHES, Event.PASSED, Event.THREAD_ENDS)
+)
 
 
 class _Thread(Inside):
@@ -177,8 +181,8 @@ class Recorder:
         with self.lock, self._in_hooks():
             for heard in self._first[event]:
                 heard(*facts)
-            lane = self.active_lane()
-            if lane is not None and event in lane.hears:
+            lane = None if event in _OF_NO_TRAINING else self.active_lane()
+            if lane is not None:
                 lane.hears[event](*facts)
                 self.has_loaders |= event is Event.FETCHED
             for heard in self._then[event]:
