@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from samebits.agent.interruption import Interruption
 from samebits.agent.recorder import Recorder
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Failed, Journal, read_notes
@@ -15,6 +16,8 @@ def record_in(folder: Path, work: Callable[[], object], spec: RunSpec) -> None:
     """Record `work` in a folder that is made where it is not there."""
     folder.mkdir(exist_ok=True)
     recorder = Recorder(folder, spec, Journal(folder))
+    if spec.resume is not None:
+        Interruption(recorder, spec.resume)
     recorder.install()
     try:
         work()

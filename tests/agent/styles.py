@@ -161,7 +161,7 @@ def sparse():
 
 
 def lazy():
-    model = nn.Sequential(nn.LazyLinear(8), nn.ReLU(), nn.Linear(8, 2))
+    model = nn.Sequential(nn.LazyLinear(8), nn.LazyBatchNorm1d(), nn.ReLU(), nn.Linear(8, 2))
     model(data()[0])
     train(model, torch.optim.SGD(model.parameters(), lr=0.1))
 

@@ -17,7 +17,7 @@ from samebits.agent.ops import capture, mode, operands, places
 from samebits.agent.ops.schemas import schema_of
 from samebits.checking import origin
 from samebits.rng import digests as generators
-from samebits.runfolder.notes import Journal, OpDiverged, Unseen, read_notes
+from samebits.runfolder.notes import OpDiverged, read_notes
 from samebits.runfolder.ops import OPERANDS, OpRow
 from samebits.runfolder.spec import OpWindow
 from tests.agent import recording
@@ -202,28 +202,29 @@ def test_a_backward_threads_nodes_are_its_own(monkeypatch: pytest.MonkeyPatch) -
     assert found["its own"].line[2] == "test_a_backward_threads_nodes_are_its_own"
 
 
-def test_a_second_devices_backward_is_passed_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_devices_backward_is_passed_by(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its turn differs from run to run: the first device's thread is recorded, writes of the other's are forgotten."""
-    recorder = mode.OpRecorder(SimpleNamespace(journal=Journal(tmp_path)), OpWindow())  # type: ignore[arg-type]
+    unseen: list[str] = []
+    recorder = mode.OpRecorder(SimpleNamespace(), OpWindow(), unseen.append)  # type: ignore[arg-type]
     recorder._devices = {0, 1}
     current = iter([0, 0, 1, 1])
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: next(current))
     x = torch.ones(3)
-    recorder.memory.digested(x, 5)
+    recorder.producers.wrote(x, "forward")
     found: list[Any] = [recorder._must_pass(schema_of(torch.ops.aten.add_.Tensor), (x, x), {})]
 
     def backward() -> None:
         for _ in range(2):
             found.append(recorder._must_pass(schema_of(torch.ops.aten.add_.Tensor), (x, x), {}))
-            found.append(recorder.memory.known(x))
+            found.append(recorder.producers.of(x)[0])
 
     thread = threading.Thread(target=backward)
     thread.start()
     thread.join()
 
-    assert found == [False, False, 5, True, None]
-    assert "other than the first one" in next(read_notes(tmp_path, Unseen)).what
+    assert found == [False, False, "forward", True, None]
+    assert "other than the first one" in unseen[0]
 
 
 def test_settings_are_asked_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:

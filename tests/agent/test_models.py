@@ -216,22 +216,6 @@ def test_statistics_of_batch_norm_are_seen_at_the_step_that_writes_them(tmp_path
     assert (found.step, found.stream, found.differing, found.total) == (3, "buffer", 1, 3)
 
 
-def test_a_batch_norm_that_does_not_know_its_size_yet(tmp_path: Path) -> None:
-    """Its count is there before its statistics are."""
-
-    def training() -> None:
-        torch.manual_seed(0)
-        model = nn.Sequential(nn.LazyLinear(4), nn.LazyBatchNorm1d(), nn.Linear(4, 1))
-        model(torch.randn(8, 3))
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for _ in range(3):
-            optimizer.zero_grad()
-            model(torch.randn(8, 3)).sum().backward()
-            optimizer.step()
-
-    assert recorded(tmp_path / "a", training).steps == 3
-
-
 def test_models_in_turn_have_names_of_their_own(tmp_path: Path) -> None:
     """The first is called as its module calls itself, others with their class and number."""
     names = names_in(recorded(tmp_path / "run", lambda: folds(0)))["init"]

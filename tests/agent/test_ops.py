@@ -17,7 +17,7 @@ import samebits
 from samebits.agent.ops import mode
 from samebits.comparison.ops import first_op_divergence
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.notes import OpDiverged, read_notes
+from samebits.runfolder.notes import OpDiverged, Unseen, read_notes
 from samebits.runfolder.ops import CHUNK
 from samebits.runfolder.spec import OpWindow
 from tests.agent.recording import recorded, rows
@@ -165,6 +165,18 @@ def test_reading_along_goes_on_in_a_thread_of_autograd(tmp_path: Path, monkeypat
 
     assert ops > 2 * CHUNK
     assert next(read_notes(tmp_path / "b", OpDiverged), None) is None
+
+
+def test_a_thread_that_does_nothing_with_torch_is_nothing_to_tell(tmp_path: Path) -> None:
+    """It begins no training when it ends; one that trains has no operations recorded, and that is said."""
+
+    def noted(work: Callable[[], object]) -> list[str]:
+        thread = threading.Thread(target=work)
+        recorded(tmp_path / work.__name__, lambda: (train(steps=1), thread.start(), thread.join()))
+        return [note.what for note in read_notes(tmp_path / work.__name__, Unseen)]
+
+    assert noted(dict) == []
+    assert noted(train) == ["operations of threads other than the main one"]
 
 
 def test_a_users_mode_above_ours_stays(tmp_path: Path) -> None:

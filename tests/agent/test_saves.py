@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from samebits.agent.saves import content
+from samebits.agent.saved import content
 from samebits.resuming.seen import read_seen
 from tests.agent.recording import WATCHED, record_in
 

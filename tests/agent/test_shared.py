@@ -34,12 +34,16 @@ def divergence(tmp_path: Path, one: Callable[[], Any], two: Callable[[], Any]) -
     return first_op_divergence(recorded(tmp_path / "a", one), recorded(tmp_path / "b", two))
 
 
-def test_what_another_process_wrote_arrives_different(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shared_from", ["the beginning", "the middle"])
+def test_what_another_process_wrote_arrives_different(shared_from: str, tmp_path: Path) -> None:
     """Between two operations on the same memory; the operation that reads it next is not the one that made it."""
 
     def work(value: float) -> None:
-        weight = torch.zeros(4).share_memory_()
+        weight = torch.zeros(4)
+        if shared_from == "the beginning":
+            weight.share_memory_()
         weight.add_(1)
+        weight.share_memory_()
         written_elsewhere(weight, value)
         weight.mul(2)
 
@@ -51,29 +55,27 @@ def test_what_another_process_wrote_arrives_different(tmp_path: Path) -> None:
     assert same is None
 
 
-def test_private_memory_is_still_known_by_where_it_came_from() -> None:
-    """Only what is shared is read again and again; the accelerator is asked nothing."""
+def test_what_numpy_wrote_through_the_same_memory_arrives_different(tmp_path: Path) -> None:
+    """Torch hears nothing of it, and the next operation reads other bits."""
+
+    def work(value: float) -> None:
+        weight = torch.zeros(4).add_(1)
+        weight.numpy().fill(value)
+        weight.neg()
+
+    place = divergence(tmp_path / "other", lambda: work(3.0), lambda: work(5.0))
+
+    assert place is not None
+    assert (place.finding, place.row.kind.op) == ("input", "aten::neg")
+    assert divergence(tmp_path / "twin", lambda: work(3.0), lambda: work(3.0)) is None
+
+
+def test_what_other_processes_can_write_to_is_known() -> None:
+    """Whatever looks at it; the accelerator is asked nothing."""
     assert not lies_in_shared_memory(torch.zeros(4))
     assert lies_in_shared_memory(torch.zeros(4).share_memory_())
     assert lies_in_shared_memory(torch.zeros(4).share_memory_()[1:].view(3, 1))
     assert not lies_in_shared_memory(torch.eye(2).to_sparse())
-
-
-def test_memory_becomes_shared_in_the_middle(tmp_path: Path) -> None:
-    """A model is made first and shared later."""
-
-    def work(value: float) -> None:
-        weight = torch.ones(4)
-        weight.mul_(2)
-        weight.share_memory_()
-        weight.add_(1)
-        written_elsewhere(weight, value)
-        weight.neg()
-
-    place = divergence(tmp_path, lambda: work(3.0), lambda: work(5.0))
-
-    assert place is not None
-    assert (place.finding, place.row.kind.op) == ("input", "aten::neg")
 
 
 def test_set_makes_no_bits(tmp_path: Path) -> None:

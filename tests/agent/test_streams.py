@@ -52,7 +52,7 @@ EXPECTED = {
     "loader": (3, ALL),
     "sparse": (STEPS, ALL),
     # The call that makes the parameters is nobody's training.
-    "lazy": (STEPS, ALL | {"output"}),
+    "lazy": (STEPS, ALL | {"output", "buffer"}),
     "saved": (STEPS, ALL),
     "checkpointed": (STEPS, ALL),
 }

@@ -1,7 +1,6 @@
 """What used to differ unseen: each training with noise at one place is told apart there, and is the same without."""
 
 import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -251,38 +250,6 @@ def test_leaves_that_are_gone_are_said(tmp_path: Path) -> None:
     (note,) = read_notes(tmp_path / "gone", Unseen)
     assert note.what.startswith("the last values of tensors")
     assert not list(read_notes(tmp_path / "kept", Unseen))
-
-
-def test_forwards_between_backwards_are_no_steps(tmp_path: Path) -> None:
-    """Without an optimizer rows are cut at each backward once there was one, however often modules are called."""
-    with samebits.record(tmp_path / "run"):
-        model, criterion = net(), nn.MSELoss()
-        for _ in range(4):
-            model.zero_grad()
-            criterion(model(X), torch.zeros(6, 2)).backward()
-            model(X)
-            with torch.no_grad():
-                for p in model.parameters():
-                    p -= 0.1 * p.grad
-    (recording,) = RunFolder(tmp_path / "run").recordings()
-
-    assert recording.steps == 4
-
-
-def test_two_threads_that_train_break_nothing(tmp_path: Path) -> None:
-    """Their hooks come one at a time; every step of each is in a recording of its own."""
-    models = [net(), net()]
-    with samebits.record(tmp_path / "run"):
-        threads = [threading.Thread(target=train, args=(model, 20)) for model in models]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    recordings = RunFolder(tmp_path / "run").recordings()
-
-    assert [(recording.complete, recording.steps) for recording in recordings] == [(True, 20)] * 2
-    assert not list(read_notes(tmp_path / "run", Failed))
-    assert not list(read_notes(tmp_path / "run", Unseen))
 
 
 def test_a_compiled_step_is_cut_at_each_backward(tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from benchmarks import launches
-from samebits.agent import graphs, log
+from samebits.agent import log
 from samebits.agent.recorder import Recorder
+from samebits.agent.taps import graphs
 from samebits.bits import digest as digest_package
 from samebits.bits.digest import Pending, digests, keys, numbers, pending, sums
 from samebits.rng.digests import generator_states

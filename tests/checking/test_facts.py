@@ -189,7 +189,7 @@ def test_commands_that_libraries_make_up_are_not_told(tmp_path: Path) -> None:
 
 def test_the_end_of_the_output_is_about_the_script(tmp_path: Path) -> None:
     """The frames of our hooks are left out of a traceback, but not where the error is ours."""
-    ours = f"{Path(samebits.__file__).parent}/agent/saves.py"
+    ours = f"{Path(samebits.__file__).parent}/agent/taps/saving.py"
     user = ['  File "/home/me/train.py", line 3, in <module>', '    state = torch.load("last.pt")']
     hook = [f'  File "{ours}", line 9, in load', "    return load(*args)", "           ^^^^^^^^^^^"]
     library = ['  File "/lib/torch/serialization.py", line 1, in load', "    raise EOFError"]

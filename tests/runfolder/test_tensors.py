@@ -9,7 +9,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from samebits.agent.listening import unwrapped
+from samebits.agent.tensors import unwrapped
 from samebits.base.errors import RecordingError
 from samebits.runfolder.tensors import bytes_of, read_tensors, write_tensors
 

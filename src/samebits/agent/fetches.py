@@ -5,38 +5,32 @@ from __future__ import annotations
 import hashlib
 import weakref
 from collections import deque
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import torch
 
-from samebits.agent.listening import listen
+from samebits.agent.events import Event
 from samebits.base.sites import user_site
 from samebits.rng.digests import generator_states
 from samebits.runfolder.notes import BatchFetched
 
 if TYPE_CHECKING:
-    from samebits.agent.rows import Rows
+    from samebits.agent.recorder import Recorder
 
 
 @dataclass
 class _Epoch:
-    """One pass through a loader.
-
-    Attributes:
-        waiting: digests of indices whose batches were not handed over yet.
-        draws: the order was drawn from a global generator; None before it was drawn.
-    """
+    """One pass through a loader."""
 
     loader: int = 0
     kind: int = 0
     number: int = 0
     position: int = 0
     ahead: int = 0
-    waiting: deque[str] = field(default_factory=deque)
-    draws: bool | None = None
+    waiting: deque[str] = field(default_factory=deque)  # digests of indices whose batches were not handed over yet
+    draws: bool | None = None  # the order was drawn from a global generator; None before it was drawn
 
 
 class _Loader:
@@ -64,29 +58,29 @@ class Fetches:
         count: batches that were handed over in this process.
     """
 
-    def __init__(self, recorder: Rows) -> None:
+    def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self.count = 0
         self._epochs: WeakKeyDictionary[Any, _Epoch] = WeakKeyDictionary()
         # What loaders are known by → those that are known by the same: frameworks iterate several at one line.
         self._loaders: dict[object, list[_Loader]] = {}
         self._states: dict[str, int] = {}
+        for event, heard in (
+            (Event.ITERATES, self._begins),
+            (Event.ITERATED, self._begun),
+            (Event.DRAWS, self._draws),
+            (Event.DRAWN, self._drawn),
+            (Event.FETCHED, self._handed_over),
+        ):
+            recorder.on(event, heard)
 
-    def install(self, stack: ExitStack) -> None:
-        """Be called when a loader is iterated, when indices are drawn, and when a batch is handed over."""
-        data, safely = torch.utils.data, self.recorder.safely
-        iterator = data.dataloader._BaseDataLoaderIter
-        stack.callback(listen(data.DataLoader, "__iter__", safely(self.begins), safely(self.begun)))
-        stack.callback(listen(iterator, "_next_index", safely(self.draws), safely(self.drawn)))
-        stack.callback(listen(iterator, "__next__", after=safely(self.handed_over)))
-
-    def begins(self, loader: object) -> None:
+    def _begins(self, loader: object) -> None:
         # Persistent workers serve one epoch after the other; what was left of the last one is not handed over.
         kept = getattr(loader, "_iterator", None)
         if kept is not None:
             self._epochs.pop(kept, None)
 
-    def begun(self, iterator: object, loader: Any) -> None:
+    def _begun(self, loader: Any, iterator: object) -> None:
         if iterator.__class__.__module__ != "torch.utils.data.dataloader":
             return
         known = self._known(loader)
@@ -106,12 +100,12 @@ class Fetches:
             alike.append(found)
         return found
 
-    def draws(self, iterator: object) -> None:
+    def _draws(self, iterator: object) -> None:
         # Samplers draw when they are asked for the first time.
         if self._epochs.setdefault(iterator, _Epoch()).draws is None:
             self._states = generator_states()
 
-    def drawn(self, indices: object, iterator: Any) -> None:
+    def _drawn(self, iterator: Any, indices: object) -> None:
         epoch = self._epochs.setdefault(iterator, _Epoch())
         epoch.waiting.append(_digest(_meant(iterator._dataset, indices)))
         if epoch.draws is None:
@@ -124,7 +118,7 @@ class Fetches:
             self._epochs[iterator].waiting.popleft()
             self._epochs[iterator].position += 1
 
-    def handed_over(self, batch: object, iterator: object) -> None:
+    def _handed_over(self, iterator: object, batch: object) -> None:
         self.count += 1
         epoch = self._epochs.setdefault(iterator, _Epoch())
         indices = epoch.waiting.popleft() if epoch.waiting else ""
@@ -132,7 +126,7 @@ class Fetches:
             log = self.recorder.main.log
             place = epoch.loader, epoch.number, epoch.position, epoch.ahead, bool(epoch.draws)
             self.recorder.journal.note(
-                BatchFetched(log.step, max(0, log.counts.get("batch", 0) - 1), indices, *place, log.rank, epoch.kind)
+                BatchFetched(log.step, max(0, log.counts["batch"] - 1), indices, *place, log.rank, epoch.kind)
             )
         epoch.position += 1
 

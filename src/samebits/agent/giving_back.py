@@ -9,16 +9,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from samebits.agent.events import Event
 from samebits.agent.fetches import Fetches
-from samebits.agent.listening import listen
 from samebits.agent.ops.operands import read_kept_tensors
 from samebits.agent.slots import Slot, slots_of
 from samebits.base.sites import is_user_file
@@ -29,12 +27,14 @@ from samebits.runfolder.spec import Moment, Restored
 from samebits.runfolder.tensors import write_tensors
 
 if TYPE_CHECKING:
-    from samebits.agent.rows import Rows
+    from samebits.agent.recorder import Recorder
 
 # So many lines after a save are kept, in so many seconds: the resumed run comes to one of the first, or to none.
 MOST_LINES, MOST_SECONDS = 16, 5.0
 # How much of a value is told.
 MOST_WORDS = 40
+# What of these has another length was collected on the way, as a replay is.
+_GROWING = ("counter", "carried", "averaged")
 Plain = dict[str, tuple[str, Any]]
 
 
@@ -49,9 +49,10 @@ class _Moments:
     Lines are followed in the main thread alone, and only between a save or a load and the call of a model.
     """
 
-    def __init__(self, recorder: Rows) -> None:
+    def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self.is_open = False
+        recorder.on(Event.CALLED, lambda *_: self.called("call"), first=True)
 
     def came(self, moment: str, frame: FrameType | None) -> None:
         """The program is there."""
@@ -74,10 +75,6 @@ class _Moments:
         if self.is_open and threading.get_ident() == self.recorder.thread:
             self._safely(what, sys._getframe())
             self.close()
-
-    def model_called(self, args: object) -> None:
-        """By the program itself."""
-        self.called("call")
 
     def _follow_lines(self) -> None:
         if sys.gettrace() is None:
@@ -136,7 +133,7 @@ class GivingBack(_Moments):
     Lines count from the last load on; batches over all that the process gets.
     """
 
-    def __init__(self, recorder: Rows, restored: Restored, fetches: Fetches) -> None:
+    def __init__(self, recorder: Recorder, restored: Restored, fetches: Fetches) -> None:
         super().__init__(recorder)
         self.restored, self.fetches = restored, fetches
         self.is_done = self.is_compared = False
@@ -144,15 +141,9 @@ class GivingBack(_Moments):
         self.lacks: dict[str, Lacks] | None = None
         path = kept_at(Path(restored.folder), recorder.main.log.rank)
         self.moments, self.tensors = read(path) if path.exists() else ({}, {})
-
-    def install(self, stack: ExitStack) -> None:
-        """Be called before every moment there is."""
-        safely = self.recorder.safely
-        iterator = torch.utils.data.dataloader._BaseDataLoaderIter
-        stack.callback(listen(torch.utils.data.DataLoader, "__iter__", safely(lambda *_: self.at("iter"))))
-        stack.callback(listen(iterator, "__next__", safely(lambda own: self.at("batch", own))))
-        self.recorder.on_call.append(self.model_called)
-        stack.callback(register_optimizer_step_pre_hook(safely(lambda *_: self.called("step"))).remove)
+        recorder.on(Event.ITERATES, lambda _: self.at("iter"), first=True)
+        recorder.on(Event.FETCHES, lambda own: self.at("batch", own))
+        recorder.on(Event.STEP_BEGINS, lambda *_: self.called("step"))
 
     def loaded(self) -> None:
         """Something was loaded: what comes now is compared."""
@@ -195,10 +186,11 @@ class GivingBack(_Moments):
 
     def _lacks(self, kept: Plain, now: Plain, slots: Mapping[str, Slot]) -> Iterable[Lacks]:
         for path, (state, then) in kept.items():
-            if path in now and json.dumps(now[path][1]) != json.dumps(then):
+            here = now[path][1] if path in now else then
+            if json.dumps(here) != json.dumps(then):
                 # Of optimizers, one that has not stepped yet has nothing.
-                has_grown = _length(then) != _length(now[path][1]) and state in ("counter", "carried", "averaged")
-                words, rank = (_words(then), _words(now[path][1])), self.recorder.main.log.rank
+                has_grown = then.get("length") != here.get("length") and state in _GROWING
+                words, rank = (_words(then), _words(here)), self.recorder.main.log.rank
                 can_put = slots[path].put is not None
                 yield Lacks(path, "replay" if has_grown else state, *words, can_put, rank, self.times)
 
@@ -249,16 +241,16 @@ def as_plain(slots: Iterable[Slot], tensors: dict[str, torch.Tensor]) -> Plain:
     def sign(tensor: torch.Tensor) -> dict[str, str]:
         return {"<tensor>": labels.get(id(tensor), ""), "device": str(tensor.device)}
 
-    return {
-        slot.path: (slot.state, {"value": _mapped(one, sign), **_kind_of_items(slot.value)}) for slot, one in packed
-    }
+    return {slot.path: (slot.state, {"value": _mapped(one, sign), **_about(slot.value)}) for slot, one in packed}
 
 
-def _kind_of_items(value: object) -> dict[str, str]:
-    """The class of named tuples in a collection: packed, they are tuples like others."""
-    first = value[0] if isinstance(value, list | deque) and value else None
-    kind = type(first)
-    return {"items": f"{kind.__module__}:{kind.__qualname__}"} if hasattr(kind, "_fields") else {}
+def _about(value: object) -> dict[str, str | int]:
+    """Of a collection its length, and the class of named tuples in it: packed, they are tuples like others."""
+    if not isinstance(value, list | deque | set | dict):
+        return {}
+    kind = type(value[0]) if isinstance(value, list | deque) and value else object
+    named = {"items": f"{kind.__module__}:{kind.__qualname__}"} if hasattr(kind, "_fields") else {}
+    return {"length": len(value), **named}
 
 
 def _mapped(plain: Any, put: Callable[[Any], Any]) -> Any:
@@ -270,23 +262,11 @@ def _mapped(plain: Any, put: Callable[[Any], Any]) -> Any:
     return [_mapped(one, put) for one in plain] if isinstance(plain, list) else plain
 
 
-def _length(plain: Any) -> int | None:
-    """Of a collection."""
-    value = plain["value"]
-    if isinstance(value, dict):
-        tag = next(iter(value), "")
-        if tag in ("<deque>", "<set>", "<dict>", "<counter>", "<int keys>"):
-            return len(value[tag])
-        return None if tag.startswith("<") else len(value)
-    return len(value) if isinstance(value, list) else None
-
-
 def _words(plain: Any) -> str:
     """A value in few words; empty for what is no number and no text."""
-    length = _length(plain)
+    value, length = plain["value"], plain.get("length")
     if length is not None:
         return f"{length} items"
-    value = plain["value"]
     return "" if isinstance(value, dict) else repr(value)[:MOST_WORDS]
 
 

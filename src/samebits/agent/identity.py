@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 from weakref import ref
 
 Value = TypeVar("Value")
 
 
-class Identities(Generic[Value]):
-    """A dictionary whose keys are objects themselves, however they compare, and are not held alive by it.
+class Watched(Generic[Value]):
+    """A dictionary of what is known of objects, which are not held alive by it.
 
     Args:
         died: called with the value of one that has died, in whatever thread and place it died.
     """
 
-    def __init__(self, died: Callable[[Value], None] = lambda _: None) -> None:
+    def __init__(self, died: Callable[[Value], None]) -> None:
         self._died = died
         self._known: dict[int, tuple[ref[object], Value]] = {}
 
@@ -25,24 +25,7 @@ class Identities(Generic[Value]):
         return found[1] if found is not None and found[0]() is thing else None
 
     def set(self, thing: object, value: Value) -> None:
-        self._known[id(thing)] = (ref(thing, self._dropper(id(thing))), value)
-
-    def __contains__(self, thing: object) -> bool:
-        return self.get(thing) is not None
-
-    def alive(self) -> Iterator[tuple[object, Value]]:
-        """Those that still live, in the order in which they came."""
-        for reference, value in list(self._known.values()):
-            thing = reference()
-            if thing is not None:
-                yield thing, value
-
-    def values(self) -> list[Value]:
-        """In the order in which they came."""
-        return [value for _, value in list(self._known.values())]
-
-    def _dropper(self, number: int) -> Any:
-        known, died = self._known, self._died
+        known, number, died = self._known, id(thing), self._died
 
         def drop(dead: object) -> None:
             found = known.get(number)
@@ -50,7 +33,11 @@ class Identities(Generic[Value]):
                 del known[number]
                 died(found[1])
 
-        return drop
+        known[number] = ref(thing, drop), value
+
+    def values(self) -> list[Value]:
+        """In the order in which they came."""
+        return [value for _, value in list(self._known.values())]
 
 
 class Weak:

@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import threading
 import time
-from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from torch.nn.parameter import is_lazy
-
+from samebits.agent.events import Event
 from samebits.agent.fetches import Fetches
 from samebits.agent.giving_back import GivingBack, Keeping
-from samebits.agent.lanes import Lane
-from samebits.agent.listening import Named
 from samebits.agent.log import Log
-from samebits.agent.models import CALLED
-from samebits.agent.saves import Passage
+from samebits.agent.taps.saving import Passage
 from samebits.base.errors import SamebitsError
 from samebits.base.ranks import current_world
 from samebits.base.sites import at_home
 from samebits.runfolder.notes import Interrupted, Loaded, Saved
-from samebits.runfolder.spec import AVERAGED, ResumeSpec
+from samebits.runfolder.spec import ResumeSpec
 
 if TYPE_CHECKING:
-    from samebits.agent.rows import Rows
+    from samebits.agent.recorder import Recorder
 
-# How the models module calls copies, models that were loaded, and models beside the first one.
-_COPY = re.compile(r"\w+\.(copy|loaded)\d+\.|[A-Z]\w*\d+\.")
 # A program that was asked to end has so many steps to save and to leave, and so many seconds at least.
 STEPS_TO_LEAVE, SECONDS_TO_LEAVE = 10, 10.0
 # A rank waits so long for the others to come to the step after which all are stopped.
@@ -39,33 +32,23 @@ WAIT_SECONDS = 5.0
 class Interruption:
     """What becomes of a run that is stopped, and of one that goes on after it."""
 
-    def __init__(self, recorder: Rows, spec: ResumeSpec) -> None:
+    def __init__(self, recorder: Recorder, spec: ResumeSpec) -> None:
         self.recorder, self.spec = recorder, spec
         self.fetches = Fetches(recorder)
-        recorder.on_step.append(self.step_ended)
-        recorder.on_passage = recorder.told(self.passed)
-        recorder.buffers_of = self.states
+        recorder.on(Event.ROW_ENDED, self._step_ended)
+        recorder.on(Event.PASSED, self._passed)
         self._asked = 0.0
-        self.giving_back: GivingBack | None = None
+        self.giving_back = None if spec.restored is None else GivingBack(recorder, spec.restored, self.fetches)
         self.keeping = None if spec.keep_at is None else Keeping(recorder)
 
-    def install(self, stack: ExitStack) -> None:
-        """Watch what is fetched."""
-        self.fetches.install(stack)
-        if self.keeping is not None:
-            self.recorder.on_call.append(self.keeping.model_called)
-        if self.spec.restored is not None:
-            self.giving_back = GivingBack(self.recorder, self.spec.restored, self.fetches)
-            self.giving_back.install(stack)
-
-    def passed(self, lane: Lane, passage: Passage) -> None:
+    def _passed(self, passage: Passage) -> None:
         """Something was saved or loaded."""
         log = self.recorder.main.log
         path = at_home(passage.path) if passage.path else ""
         about = path, log.step, passage.what, passage.site, log.rank, _identity(passage.path)
         if passage.direction == "saved":
             is_aside = threading.get_ident() != self.recorder.thread
-            self._saved(Saved(*about, log.counts, is_aside), passage.path)
+            self._saved(Saved(*about, dict(log.counts), is_aside), passage.path)
             return
         self.recorder.journal.note(Loaded(*about))
         if self.giving_back is not None:
@@ -74,8 +57,7 @@ class Interruption:
     def _saved(self, note: Saved, path: str) -> None:
         self.recorder.journal.note(note)
         log, steps = self.recorder.main.log, note.steps
-        if log.leash is not None:
-            log.leash.saved(steps)
+        log.leash.saved(steps)
         self._keep(steps)
         torn = self.spec.torn_save
         if torn is not None and steps >= torn and os.path.isfile(path):
@@ -87,32 +69,12 @@ class Interruption:
         if self.keeping is not None and steps == self.spec.keep_at:
             self.keeping.open()
 
-    def states(self, lane: Lane) -> list[Named]:
-        """Whatever models hold that no optimizer trains, changed or not: what an operation writes need not be told.
-
-        Copies are called alike whether they were loaded or not.
-        """
-        trained = {id(tensor) for held in lane.optimizers.all() for tensor in held.tensors}
-        found: dict[str, Any] = {}
-        for holder in lane.models.holders():
-            copied = _COPY.match(holder.name)
-            if copied is None and holder.stage == CALLED:
-                found |= {f"{holder.name}{key}": one for key, one in holder.buffers.items() if one is not None}
-                continue
-            path = holder.name if copied is None else holder.name[copied.end() :]
-            for name, tensor in holder.state():
-                if id(tensor) not in trained:
-                    label = f"{AVERAGED}{path}{name.removeprefix(holder.name)}"
-                    number = sum(known.partition("#")[0] == label for known in found)
-                    found[f"{label}#{number}" if number else label] = tensor
-        return [(name, tensor) for name, tensor in found.items() if not is_lazy(tensor)]
-
-    def step_ended(self, log: Log) -> None:
+    def _step_ended(self, log: Log) -> None:
         """Called when the row of a step was closed."""
         self._keep(log.step)
         if log.step in self.spec.saved_at:
             # The program is said to have saved by now.
-            self._saved(Saved("", log.step, "--saved-at", None, log.rank, "", log.counts), "")
+            self._saved(Saved("", log.step, "--saved-at", None, log.rank, "", dict(log.counts)), "")
         if self.giving_back is not None:
             self.giving_back.close()
         last, asked = log.step - 1, self.spec.stop_after

@@ -72,19 +72,23 @@ class Leash:
                 self._others = [one for one in self._others if not one.is_growing]
         self._has_diverged = not all(one.agrees(path, root) for one in self._others)
 
+    def is_asked_for(self, step: int) -> bool:
+        """Whether this is the last step that was asked for, or one after it."""
+        return self._spec.stop_after is not None and step >= self._spec.stop_after
+
     def is_last(self, step: int) -> bool:
         """Whether the run ends after this step."""
-        asked = self._spec.stop_after
-        if asked is not None and step >= asked:
+        if self.is_asked_for(step):
             return True
         if all(one is None for one in (self._spec.follow, self._spec.along, self._spec.look_seconds)):
             return False
-        ranks = self._ranks()
-        if self._is_enough(step) or self._has_diverged:
-            if ranks > 1 and self._last is None:
-                self._write(step + AHEAD)
-            return ranks <= 1 or self._is_past_marker(step)
-        return ranks > 1 and self._is_past_marker(step)
+        is_enough = self._is_enough(step) or self._has_diverged
+        with suppress(SamebitsError):
+            if current_world().size > 1:
+                if is_enough and self._last is None:
+                    self._write(step + AHEAD)
+                return self._is_past_marker(step)
+        return is_enough
 
     def _is_enough(self, step: int) -> bool:
         """Whether a first look has seen what it was to see; what comes before the first step is not counted."""
@@ -120,12 +124,6 @@ class Leash:
             with suppress(OSError, ValueError):
                 self._last = int(self._marker.read_text())
         return self._last is not None and step >= self._last
-
-    def _ranks(self) -> int:
-        try:
-            return current_world().size
-        except SamebitsError:
-            return 1
 
 
 class OtherRun:

@@ -1,18 +1,19 @@
-"""What one process has to write of its run: rows in the making, rows that wait, and the file they go to."""
+"""What one training has to write: rows in the making, rows that wait, and the file they go to."""
 
 from __future__ import annotations
 
 import multiprocessing.util
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from samebits.agent.environment import environment_now
 from samebits.agent.leash import Leash
-from samebits.agent.listening import Named, as_tensor, unwrapped
+from samebits.agent.tensors import Named, as_tensor, unwrapped
 from samebits.agent.trees import BY_NAME, data_inside, leaves, plain_digest
 from samebits.base.errors import StorageError
 from samebits.base.ranks import current_rank
@@ -24,9 +25,6 @@ from samebits.runfolder.lane_ids import LaneId, current_lane_id
 from samebits.runfolder.notes import ComputedIn, Cut, Failed, Files, Journal
 from samebits.runfolder.spec import RunSpec
 from samebits.runfolder.steps import Column, Writer
-
-if TYPE_CHECKING:
-    import torch
 
 # Digests that still lie on an accelerator come over together, so the device is waited for once in a while only.
 ROWS_WAITING = 16
@@ -41,23 +39,23 @@ class _Row:
 
     step: int = 0
     kind: str = "step"
-    names: dict[str, list[str]] = field(default_factory=dict)
-    parts: dict[str, list[Part]] = field(default_factory=dict)
+    streams: dict[str, tuple[list[str], list[Part]]] = field(default_factory=dict)
 
     def add(self, stream: str, names: Iterable[str], part: Part) -> None:
-        self.names.setdefault(stream, []).extend(names)
-        self.parts.setdefault(stream, []).append(part)
+        known, parts = self.streams.setdefault(stream, ([], []))
+        known.extend(names)
+        parts.append(part)
 
     def columns(self) -> dict[str, Column]:
         """What it holds; nothing may wait any more."""
         return {
-            stream: Column(tuple(names), [digest for part in self.parts[stream] for digest in cast("list[int]", part)])
-            for stream, names in self.names.items()
+            stream: Column(tuple(names), [digest for part in parts for digest in cast("list[int]", part)])
+            for stream, (names, parts) in self.streams.items()
         }
 
     def waiting(self) -> Iterator[tuple[list[Part], int, Pending]]:
         """What still lies on an accelerator: the list that it is in, and its number there."""
-        for parts in self.parts.values():
+        for _, parts in self.streams.values():
             yield from ((parts, number, part) for number, part in enumerate(parts) if isinstance(part, Pending))
 
     def is_waiting(self) -> bool:
@@ -67,64 +65,54 @@ class _Row:
 class Log:
     """Takes what a step holds, stream by stream, and writes a row at its end.
 
+    Args:
+        lane_id: which process, thread and training it is of; of this thread where it is not given.
+        at_end: what to do when a child of multiprocessing ends.
+
     Attributes:
         step: the one in the making; counts from 0.
+        counts: stream → how many came so far in this step.
         broken: nothing can be written any more, or everything has been.
     """
 
     def __init__(
-        self,
-        folder: Path,
-        spec: RunSpec,
-        journal: Journal,
-        lane_id: LaneId | None = None,
-        at_end: Callable[[], None] | None = None,
+        self, folder: Path, spec: RunSpec, journal: Journal, lane_id: LaneId | None, at_end: Callable[[], None]
     ) -> None:
         self.folder, self.spec, self.journal = folder, spec, journal
-        self.step = 0
-        self.broken = False
+        self.step, self.broken = 0, False
+        self.counts: Counter[str] = Counter()
         self.writer: Writer | None = None
+        # Of several trainings of a process only the last step that was asked for counts.
+        self.leash = Leash(folder, RunSpec(stop_after=spec.stop_after))
         self._row = _Row()
         self._queue: list[_Row] = []
-        self._counts: dict[str, int] = {}
         self._cuts: set[str] = set()
         self._ends: list[tuple[tuple[int, ...], str, list[str], Part]] = []
-        # What to do when a child of multiprocessing ends.
-        self._at_end = at_end
+        self._lane_id, self._at_end = lane_id, at_end
         self._finalizer: Any = None
-        self._lane_id = lane_id
-        # Of a process's main training alone: none of several may end the process.
-        self.leash: Leash | None = None
 
     @property
     def lane_id(self) -> LaneId:
-        """Which process, thread and training this is of; of this thread unless it was set."""
+        """Which process, thread and training this is of."""
         return self._lane_id or current_lane_id()
 
     @property
     def rank(self) -> int:
         return current_rank() or 0
 
+    # ---- what a row takes up
+
     def count(self, stream: str) -> int:
         """How many came before in this step: the name of what has no name of its own."""
-        number = self._counts.get(stream, 0)
-        self._counts[stream] = number + 1
-        return number
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Stream → how many came so far in this step."""
-        return dict(self._counts)
+        self.counts[stream] += 1
+        return self.counts[stream] - 1
 
     def has(self, stream: str) -> bool:
-        return stream in self._row.names
+        return stream in self._row.streams
 
-    def add(self, stream: str, named: Iterable[tuple[str, torch.Tensor]]) -> None:
+    def add(self, stream: str, named: Iterable[Named]) -> None:
         """Digest tensors as they are now."""
-        named = list(named)
-        if not named:
-            return
-        held, part = _evidence(named)
+        held, part = _evidence(list(named))
         if held:
             self._row.add(stream, [name for name, _ in held], part)
             if self.step == self.spec.keep_step:
@@ -140,18 +128,17 @@ class Log:
         held, part = _evidence(tensors)
         if held:
             self._ends.append((order, stream, [name for name, _ in held], part))
-            if self.spec.keep_step is not None:
-                self._keep(stream, held)
+            self._keep(stream, held)
         if plain[0]:
             self._ends.append((order, stream, *plain))
 
-    def _keep(self, stream: str, held: Sequence[tuple[str, object]]) -> None:
-        names = self.spec.keep_names
+    def _keep(self, stream: str, held: Sequence[Named]) -> None:
+        step, names = self.spec.keep_step, self.spec.keep_names
         wanted = [pair for pair in held if not names or pair[0] in names]
-        if wanted and stream in self.spec.keep_streams and self.spec.keep_step is not None:
-            values.keep(self.folder / "values", self.rank, self.spec.keep_step, stream, wanted)
+        if wanted and step is not None and stream in self.spec.keep_streams:
+            values.keep(self.folder / "values", self.rank, step, stream, wanted)
 
-    def add_numbers(self, named: Iterable[tuple[str, torch.Tensor]]) -> None:
+    def add_numbers(self, named: Iterable[Named]) -> None:
         """Losses as numbers, besides their digests: they show how a difference grows, and are not compared."""
         held = [(name, t) for name, t in named if is_evidence(t) and t.numel() == 1 and t.is_floating_point()]
         if held:
@@ -166,8 +153,10 @@ class Log:
             self._row.add(stream, *plain)
         return closed
 
+    # ---- the end of a row, and of all
+
     def end_step(self, cut: str) -> bool:
-        """Close the row; True when this was the last step that was asked for."""
+        """Close the row; True when the run ends with it."""
         states = generator_states()
         self._row.add("rng", states, list(states.values()))
         self._queue_row("step")
@@ -177,11 +166,10 @@ class Log:
         if self.step == 0:
             self.journal.note(Files(tuple(user_files())))
             self.journal.note(ComputedIn(environment_now(), self.rank))
-        is_asked_for = self.spec.stop_after is not None and self.step >= self.spec.stop_after
-        if is_asked_for or len(self._queue) >= ROWS_WAITING or self._is_due():
+        if self.leash.is_asked_for(self.step) or len(self._queue) >= ROWS_WAITING or self._is_due():
             self.flush()
         self.step += 1
-        return is_asked_for if self.leash is None else self.leash.is_last(self.step - 1)
+        return self.leash.is_last(self.step - 1)
 
     def _is_due(self) -> bool:
         """Whether rows may be written now: none waits for a device, and what is written would be committed."""
@@ -192,18 +180,10 @@ class Log:
         self._queue.append(self._row)
         self.forget()
 
-    def commit(self) -> None:
-        """What was written survives a kill."""
-        self.flush()
-        try:
-            if self.writer is not None:
-                self.writer.commit()
-        except StorageError as error:
-            self.storage_failed(error)
-
     def forget(self) -> None:
         """The row in the making belongs to no step."""
-        self._row, self._counts = _Row(), {}
+        self._row = _Row()
+        self.counts.clear()
 
     def flush(self) -> None:
         """Write all rows that wait; of what lies on accelerators, one copy from each, however many rows there are."""
@@ -215,26 +195,36 @@ class Log:
                 parts[number] = own
         finally:
             # A device that failed gives nothing back any more; what came before lies here.
-            self._write(takewhile(lambda row: not row.is_waiting(), queue))
+            with self._storing():
+                for row in takewhile(lambda row: not row.is_waiting(), queue):
+                    writer = self.opened()
+                    root = writer.write(row.step, row.kind, row.columns())
+                    if row.kind == "step":
+                        self.leash.wrote(writer.path, root)
 
-    def _write(self, rows: Iterable[_Row]) -> None:
+    def commit(self) -> None:
+        """What was written survives a kill."""
+        self.flush()
+        with self._storing():
+            if self.writer is not None:
+                self.writer.commit()
+
+    @contextmanager
+    def _storing(self) -> Iterator[None]:
+        """A full disk ends the recording, not the run."""
         try:
-            for row in rows:
-                writer = self.opened()
-                root = writer.write(row.step, row.kind, row.columns())
-                if self.leash is not None and row.kind == "step":
-                    self.leash.wrote(writer.path, root)
+            yield
         except StorageError as error:
-            self.storage_failed(error)
+            self.broken = True
+            self.journal.note(Failed(error.kind, error.message, error.hint))
 
     def opened(self) -> Writer:
         """The file, made when the first row is there: by then the rank is known."""
         if self.writer is None:
             self.writer = Writer(self.folder, self.rank, self.lane_id, DIGEST)
-            if self._at_end is not None:
-                # Children of multiprocessing leave without atexit; they do run these. Bound to no object: when a log
-                # dies, one training of many, nothing else ends.
-                self._finalizer = multiprocessing.util.Finalize(None, self._at_end, exitpriority=100)
+            # Children of multiprocessing leave without atexit; they do run these. Bound to no object: when a log dies,
+            # one training of many, nothing else ends.
+            self._finalizer = multiprocessing.util.Finalize(None, self._at_end, exitpriority=100)
         return self.writer
 
     def failed(self, error: Exception, where: str = "") -> None:
@@ -246,30 +236,24 @@ class Log:
         with suppress(Exception):
             self.commit()
 
-    def storage_failed(self, error: StorageError) -> None:
-        """A full disk ends the recording, not the run."""
-        self.broken = True
-        self.journal.note(Failed(error.kind, error.message, error.hint))
-
     def close(self, complete: bool = True) -> None:
         """Write what came after the last step, and no more."""
         if complete and self.has_anything:
             for _, stream, names, part in sorted(self._ends, key=lambda end: end[0]):
                 self._row.add(stream, names, part)
-        if complete and self._row.parts:
+        if complete and self._row.streams:
             self._queue_row("end")
         self.flush()
         if self.writer is not None:
             self.writer.close(complete=complete)
             self.writer = None
-            if self._finalizer is not None:
-                self._finalizer.cancel()
+            self._finalizer.cancel()
             self.broken = True
 
     @property
     def has_anything(self) -> bool:
         """Whether there is anything to write: a process that only makes modules leaves no recording."""
-        return self.writer is not None or bool(self._queue) or bool(self._row.parts)
+        return self.writer is not None or bool(self._queue) or bool(self._row.streams)
 
 
 def _content(trees: Iterable[tuple[str, object]]) -> tuple[list[Named], tuple[list[str], list[int]], dict[str, None]]:

@@ -8,6 +8,7 @@ optimizer.
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,41 +16,37 @@ from typing import Any
 
 import torch
 from torch.nn.parameter import is_lazy
+from torch.utils.weak import WeakIdKeyDictionary
 
-from samebits.agent.identity import Identities, Weak, version_of
-from samebits.agent.listening import Named, unwrapped
+from samebits.agent.identity import Watched, Weak, version_of
+from samebits.agent.tensors import Named, unwrapped
 from samebits.base.modules import inner_modules
+from samebits.runfolder.spec import AVERAGED
 
 # What was done with a module so far; only what was called has its first state recorded.
 COPIED, LOADED, CALLED = range(3)
 # Batch norm writes its running statistics where torch does not count it; that it did so, its own count tells.
 BATCHES_COUNTED, WRITTEN_UNSEEN = "num_batches_tracked", {"running_mean", "running_var"}
+# How copies, models that were loaded, and models beside the first one are called here.
+_COPY = re.compile(r"\w+\.(copy|loaded)\d+\.|[A-Z]\w*\d+\.")
 
 
 @dataclass(eq=False)
 class Holder:
-    """A module that holds tensors itself.
+    """A module that holds tensors itself."""
 
-    Attributes:
-        name: its path, with a dot at the end; empty at the top of the first model.
-        order: holders count from 0 in the order in which they are met.
-        parameters, buffers: the module's own dictionaries.
-        passing: names of buffers that are no part of the module's state: what they do shows in what is computed, and
-            as long as nothing reads them they may hold anything.
-        stage: what was done with it.
-        at_first: digests of a copy when it was new, once they are made: a copy that never changes says nothing.
-        seen: buffers as they were when they were digested last.
-        seen_at_save: the same for parameters and buffers that had changed when something was saved.
-    """
-
-    name: str
-    order: int
-    parameters: Mapping[str, object]
+    name: str  # its path, with a dot at the end; empty at the top of the first model
+    order: int  # holders count from 0 in the order in which they are met
+    parameters: Mapping[str, object]  # the module's own dictionary, as the next one is
     buffers: Mapping[str, Any]
+    # Names of buffers that are no part of the module's state: what they do shows in what is computed, and as long as
+    # nothing reads them they may hold anything.
     passing: Collection[str]
-    stage: int
+    stage: int  # what was done with it
+    # Digests of a copy when it was new, once they are made: a copy that never changes says nothing.
     at_first: object = None
-    seen: dict[str, Weak] = field(default_factory=dict)
+    seen: dict[str, Weak] = field(default_factory=dict)  # buffers as they were when they were digested last
+    # The same for parameters and buffers that had changed when something was saved.
     seen_at_save: dict[str, Weak] = field(default_factory=dict)
 
     def state(self) -> list[Named]:
@@ -89,9 +86,11 @@ class Models:
     """
 
     def __init__(self, last_look: Callable[[Holder], None]) -> None:
-        self._tops: Identities[str] = Identities()
-        self._holders: Identities[Holder] = Identities(last_look)
-        self._names: Identities[tuple[str, int]] = Identities()
+        # Modules that were called by the program itself, and what their paths begin with.
+        self._tops: Any = WeakIdKeyDictionary()
+        self._holders = Watched(last_look)
+        # Tensors, with the stage in which they were named.
+        self._names: Any = WeakIdKeyDictionary()
         self._counts: Counter[str] = Counter()
         self._order = itertools.count()
         self._has_first = False
@@ -99,8 +98,7 @@ class Models:
 
     def name_of(self, tensor: object) -> str | None:
         """What a parameter or buffer is called; None when no module has it."""
-        known = self._names.get(tensor)
-        return None if known is None else known[0]
+        return self._names.get(tensor, (None, 0))[0]  # type: ignore[no-any-return]
 
     # ---- meeting modules
 
@@ -109,7 +107,7 @@ class Models:
         if module in self._tops:
             return False
         holding = _holding(module)
-        return bool(holding) and all(inner not in self._holders for _, inner in holding)
+        return bool(holding) and all(self._holders.get(inner) is None for _, inner in holding)
 
     def meet(self, module: torch.nn.Module) -> list[Named]:
         """Name the tensors of a module that is called for the first time; its parameters that are new.
@@ -123,7 +121,7 @@ class Models:
         if fresh:
             number = self._counted(kind)
             prefix, self._has_first = f"{kind}{number}." if self._has_first else "", True
-        self._tops.set(module, prefix)
+        self._tops[module] = prefix
         return self._take(fresh, prefix, CALLED)
 
     def notice(self, module: torch.nn.Module, stage: int) -> None:
@@ -136,7 +134,7 @@ class Models:
     def look_again(self) -> list[Named]:
         """Name what has been put into known modules since they were met; parameters that are new."""
         found: list[Named] = []
-        for module, prefix in self._tops.alive():
+        for module, prefix in list(self._tops.items()):
             inner = _holding(module)
             found += self._take([one for one in inner if self._stage(one[1]) < CALLED], prefix, CALLED)
             found += self._named([holder for _, one in inner if (holder := self._holders.get(one)) is not None], CALLED)
@@ -179,7 +177,7 @@ class Models:
         for number, (name, tensor) in enumerate(parameters + buffers):
             known = self._names.get(tensor)
             if known is None or known[1] < stage or stage == COPIED == known[1]:
-                self._names.set(tensor, (name, stage))
+                self._names[tensor] = name, stage
                 if number < len(parameters):
                     found.append((name, tensor))
         return found
@@ -233,23 +231,15 @@ def _tensors(prefix: str, tensors: Mapping[str, object]) -> list[Named]:
 
 @dataclass(eq=False)
 class HeldOptimizer:
-    """One optimizer. Its state and its groups are held until it dies, and not the optimizer.
+    """One optimizer. Its state and its groups are held until it dies, and not the optimizer."""
 
-    Attributes:
-        number: optimizers count from 0 in the order in which they are used.
-        state, groups: the optimizer's own.
-        parameters: names and tensors, in the order of the groups.
-        has_stepped: seen to step; one that never does says nothing.
-        versions: of its parameters, when they were digested last.
-    """
-
-    state: Any
+    state: Any  # the optimizer's own, as the groups are
     groups: Any
-    number: int | None = None
-    parameters: list[tuple[str, Weak]] = field(default_factory=list)
+    number: int | None = None  # optimizers count from 0 in the order in which they are used
+    parameters: list[tuple[str, Weak]] = field(default_factory=list)  # names and tensors, in the order of the groups
     fresh: Iterator[int] = field(default_factory=itertools.count)
-    has_stepped: bool = False
-    versions: list[int | None] = field(default_factory=list)
+    has_stepped: bool = False  # seen to step; one that never does says nothing
+    versions: list[int | None] = field(default_factory=list)  # of its parameters, when they were digested last
 
     @property
     def tensors(self) -> list[object]:
@@ -285,8 +275,8 @@ class Optimizers:
 
     def __init__(self, models: Models, last_look: Callable[[HeldOptimizer], None]) -> None:
         self.models = models
-        self._held: Identities[HeldOptimizer] = Identities(last_look)
-        self._names: Identities[str] = Identities()
+        self._held = Watched(last_look)
+        self._names: Any = WeakIdKeyDictionary()
         self._numbers = itertools.count()
 
     def meet(self, optimizer: torch.optim.Optimizer) -> HeldOptimizer:
@@ -309,8 +299,8 @@ class Optimizers:
                 fresh += self.models.look_again()
             for parameter in tensors:
                 if self.name_of(parameter) is None:
-                    self._names.set(parameter, f"optimizer{held.number}.param{next(held.fresh)}")
-                    fresh.append((self._names.get(parameter) or "", parameter))
+                    self._names[parameter] = f"optimizer{held.number}.param{next(held.fresh)}"
+                    fresh.append((self._names[parameter], parameter))
             held.parameters = [(self.name_of(parameter) or "", Weak(parameter)) for parameter in tensors]
         return [(name, p) for (name, _), p in zip(held.parameters, tensors, strict=True)], fresh
 
@@ -321,6 +311,26 @@ class Optimizers:
     def own(self, held: HeldOptimizer) -> list[Named]:
         """Parameters of an optimizer that no module has."""
         return [(name, p) for p in held.tensors if (name := self._names.get(p)) and not self.models.name_of(p)]
+
+    def untrained(self) -> list[Named]:
+        """Whatever models hold that no optimizer trains, changed or not: what an operation writes need not be told.
+
+        Copies are called alike whether they were loaded or not.
+        """
+        trained = {id(tensor) for held in self.all() for tensor in held.tensors}
+        found: dict[str, Any] = {}
+        for holder in self.models.holders():
+            copied = _COPY.match(holder.name)
+            if copied is None and holder.stage == CALLED:
+                found |= {f"{holder.name}{key}": one for key, one in holder.buffers.items() if one is not None}
+                continue
+            path = holder.name if copied is None else holder.name[copied.end() :]
+            for name, tensor in holder.state():
+                if id(tensor) not in trained:
+                    label = f"{AVERAGED}{path}{name.removeprefix(holder.name)}"
+                    number = sum(known.partition("#")[0] == label for known in found)
+                    found[f"{label}#{number}" if number else label] = tensor
+        return [(name, tensor) for name, tensor in found.items() if not is_lazy(tensor)]
 
     def all(self) -> list[HeldOptimizer]:
         """Those that live; the unused ones last."""

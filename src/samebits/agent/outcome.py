@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from samebits.agent.listening import Named, as_tensor, unwrapped
+from samebits.agent.tensors import Named, as_tensor, unwrapped
 from samebits.agent.trees import leaves, plain_digest
 from samebits.bits.digest import digests, is_evidence
 from samebits.bits.digest.unseen import unobserved

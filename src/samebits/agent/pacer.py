@@ -10,15 +10,14 @@ import sys
 import time
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
 from typing import IO, Any
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from samebits.agent.events import Event
 from samebits.agent.recorder import Recorder
-from samebits.agent.rows import end_process
-from samebits.agent.used import what_was_used
+from samebits.agent.used import end_process, uses_cuda, what_was_used
 from samebits.bits.digest.sums import plan_of
 from samebits.runfolder.spec import DONE, GO
 
@@ -45,9 +44,11 @@ class Pacer:
         """Be called when the program calls a model, and after every step."""
         # After the recorder's own hook, which writes the step.
         register_optimizer_step_post_hook(self._after_step)
-        self.recorder.on_call.append(self._called)
+        self.recorder.on(Event.CALLED, self._called)
 
-    def _called(self, args: Any) -> None:
+    def _called(self, module: object, args: Any) -> None:
+        if self._pipes is not None:
+            return
         if self.first_called is None:
             self.first_called = time.perf_counter()
         self.shapes.add(str([tuple(one.shape) for one in args if isinstance(one, torch.Tensor)]))
@@ -76,11 +77,11 @@ class Pacer:
         ends = [*self.ends, time.perf_counter()]
         # What one step takes the host to queue; where an accelerator takes longer, what both took is the truth.
         step_seconds = statistics.median(b - a for a, b in pairwise(ends))
-        if _uses_cuda():
+        if uses_cuda():
             step_seconds = max(step_seconds, (ends[-1] - self.half_way) / (self.warm_up - self.warm_up // 2))
         # From here on its hooks return at once; they cannot be taken away while one of them is running.
         self.recorder.finish()
-        if _uses_cuda():
+        if uses_cuda():
             # What the recording held on the device is no part of what is measured.
             plan_of.cache_clear()
             torch.cuda.reset_peak_memory_stats()
@@ -94,7 +95,7 @@ class Pacer:
             has_cuda=torch.cuda.is_available(),
             threads=torch.get_num_threads(),
             ranks=int(os.environ.get("WORLD_SIZE") or 1),
-            free_bytes=torch.cuda.mem_get_info()[0] if _uses_cuda() else None,
+            free_bytes=torch.cuda.mem_get_info()[0] if uses_cuda() else None,
         )
 
     def _next_block(self, **what: object) -> None:
@@ -114,18 +115,13 @@ def _synchronize() -> None:
     accelerator: Any = getattr(torch, "accelerator", None)
     if accelerator is not None and accelerator.is_available():
         accelerator.synchronize()
-    elif _uses_cuda():
+    elif uses_cuda():
         torch.cuda.synchronize()
 
 
 def _peak_bytes() -> int:
     """The most memory so far: of the accelerator's what tensors took, where one is used, else this process's."""
-    if _uses_cuda():
+    if uses_cuda():
         return int(torch.cuda.max_memory_allocated())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
-
-
-def _uses_cuda() -> bool:
-    cuda: ModuleType = torch.cuda
-    return bool(cuda.is_initialized())

@@ -75,7 +75,7 @@ def start(plan_path: str) -> None:
         witness_seeds(report_seed)
     agent = _Agent(plan, journal, treatment)
     if place is not None and place.home and plan.record:
-        from samebits.agent.files import FilesWatched
+        from samebits.agent.taps.files import FilesWatched
 
         agent.files = FilesWatched(journal, place, plan.begins == "left")
         agent.files.install()
@@ -179,10 +179,14 @@ class _Agent:
         factors = {one.name: InEffect(one.mode, one.observation.value) for one in status()}
         self.journal.note(Observed(versions, factors, current_rank(), user_script()))
         if self.plan.record:
-            from samebits.agent.files import FilesWatched
             from samebits.agent.recorder import Recorder
+            from samebits.agent.taps.files import FilesWatched
 
             recorder = Recorder(self.journal.folder, self.plan, self.journal)
+            if self.plan.resume is not None:
+                from samebits.agent.interruption import Interruption
+
+                Interruption(recorder, self.plan.resume)
             recorder.install()
             recorder.stay_to_the_end()
             if self.files is None:

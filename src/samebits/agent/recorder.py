@@ -1,8 +1,7 @@
-"""The step-level recording: hooks that see a training run pass by and write one row per optimizer step.
+"""The step-level recording: a lane for each thread and training, told by taps what happens, and a row for each step.
 
 Everything here runs inside the user's program and must leave its bits alone: it draws from no generator, keeps no
-graph, waits for no device, and uses only hooks that are known to be neutral (no full backward hooks). What there is to
-see is divided between `call_hooks` and `training_hooks`; what they find goes to `rows`.
+graph, waits for no device, and uses only hooks that are known to be neutral (no full backward hooks).
 """
 
 from __future__ import annotations
@@ -10,65 +9,120 @@ from __future__ import annotations
 import _thread
 import atexit
 import os
+import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch.utils.data import get_worker_info
 
-from samebits.agent.call_hooks import CallHooks, DataHooks
-from samebits.agent.interruption import Interruption
+from samebits.agent.events import Event
 from samebits.agent.lanes import Lane
-from samebits.agent.listening import listen
-from samebits.agent.rows import Rows
-from samebits.agent.training_hooks import GradientHooks, OptimizerHooks, remove_left_over
+from samebits.agent.leash import Leash
+from samebits.agent.log import Log
+from samebits.agent.models import HeldOptimizer, Holder
+from samebits.agent.taps import autograd, loaders, optimizers
+from samebits.agent.taps.graphs import Graphs, is_tracing
+from samebits.agent.taps.listening import listen
+from samebits.agent.taps.modules import Inside, ModuleTap
+from samebits.agent.taps.saving import SavingTap
+from samebits.agent.used import end_process
 from samebits.bits.digest.unseen import MISSING
-from samebits.runfolder.notes import Journal
-from samebits.runfolder.spec import RunSpec
+from samebits.factors import imports
+from samebits.runfolder.lane_ids import current_lane_id
+from samebits.runfolder.notes import Journal, Stopped, Unseen
+from samebits.runfolder.spec import OpWindow, RunSpec
 
 # A process that leaves by `os._exit` waits no longer for what is still to be written.
 SECONDS_TO_FINISH = 30.0
+# They say nothing of a training, and begin none.
+_OF_NO_TRAINING = frozenset(
+    (Event.ITERATES, Event.ITERATED, Event.DRAWS, Event.DRAWN, Event.FETCHES, Event.PASSED, Event.THREAD_ENDS)
+)
 
 
-class Recorder(Rows):
-    """Watches this process. One per process; a forked child begins a new one when it trains itself."""
+class _Thread(Inside):
+    """Where a thread is, and what it is recorded in, unless that is the main lane."""
+
+    lane: Lane | None = None
+
+
+class Recorder:
+    """Records this process. One per process; a forked child begins a new one when it trains itself.
+
+    Attributes:
+        main: what the thread it was made for is recorded in.
+        lanes: those of other threads, as they came.
+        has_loaders: a DataLoader gave a batch.
+    """
 
     def __init__(self, folder: Path, spec: RunSpec, journal: Journal, thread: threading.Thread | None = None) -> None:
-        super().__init__(folder, spec, journal, thread)
-        self.call_hooks = CallHooks(self)
+        self.folder, self.spec, self.journal = folder, spec, journal
+        self._installed, self._graphs = ExitStack(), Graphs()
+        # Others that are told, before a row takes up what happens and after it.
+        self._first: defaultdict[Event, list[Callable[..., None]]] = defaultdict(list)
+        self._then: defaultdict[Event, list[Callable[..., None]]] = defaultdict(list)
+        for event in (Event.CALLED, Event.COPIED, Event.LOADED, Event.OPTIMIZER_MADE):
+            self.on(event, self._begin_if_over, first=True)
+        self.on(Event.THREAD_ENDS, self._thread_ends)
+        self.has_loaders = False
+        # What has died, and was not looked at yet.
+        self._dead: deque[tuple[Lane, Holder | HeldOptimizer]] = deque()
         # Of the process that this one was forked from.
-        self.inherited: list[Lane] = []
+        self._inherited: list[Lane] = []
+        self._begin((thread or threading.main_thread()).ident or 0)
+
+    def _begin(self, thread: int) -> None:
+        self.pid, self.thread = os.getpid(), thread
+        # Whatever happens in several threads is told one by one.
+        self.lock = threading.RLock()
+        self._inside_hooks = 0
+        self._dead.clear()
+        self._noted: set[str] = set()
+        self._here = _Thread()
+        self.main = self._new_lane()
+        self.lanes: list[Lane] = []
+
+    def _begin_in_child(self) -> None:
+        # The parent's file must not be closed from here, not even by the garbage collector: it is kept, and left alone.
+        self._inherited = [self.main, *self.lanes]
+        if self.main.ops is not None:
+            self.main.ops.close(writes=False)
+        self._begin(threading.get_ident())
+
+    # ---- from the beginning to the end of recording
 
     def install(self) -> None:
         """Hook torch. Call once; what a process has to do at its end is done by `finish`."""
-        interruption = None if self.spec.resume is None else Interruption(self, self.spec.resume)
-        for what, hooks in (
-            ("steps of optimizers", OptimizerHooks(self)),
-            ("calls of modules", self.call_hooks),
-            ("gradients", GradientHooks(self)),
-            ("batches, and what is saved", DataHooks(self)),
-        ):
-            with self.unless_unknown(what):
-                hooks.install(self.installed)
+        stack, tell, is_watched = self._installed, self.tell, self.spec.resume is not None
+        module_tap = ModuleTap(tell, self._here, lambda: set() if self.main.ops is None else self.main.ops.hook_ids)
+        taps: tuple[tuple[str, Callable[[], None]], ...] = (
+            ("steps of optimizers", lambda: optimizers.install(stack, tell, self._graphs)),
+            ("calls of modules", lambda: module_tap.install(stack)),
+            ("gradients", lambda: autograd.install(stack, tell)),
+            ("batches", lambda: loaders.install(stack, tell, self._here, with_indices=is_watched)),
+            ("what is saved", lambda: SavingTap(tell, is_watched).install(stack)),
+        )
+        for what, install in taps:
+            with self._unless_unknown(what):
+                install()
         if MISSING:
             self.note_once(f"whether samebits shows in the program's own modes: this torch has no {', '.join(MISSING)}")
-        if interruption is not None:
-            # Around the hooks: what it notes of a batch or a save, they have counted.
-            interruption.install(self.installed)
         if hasattr(threading.Thread, "_delete"):
-            self.installed.callback(listen(threading.Thread, "_delete", before=self.safely(self.thread_ended)))
+            stack.callback(listen(threading.Thread, "_delete", before=lambda _: tell(Event.THREAD_ENDS)))
         if self.lane.ops is not None:
             self.lane.ops.begin_step(0)
 
     def uninstall(self) -> None:
         """Leave torch as it was."""
         if self.main.ops is not None:
-            self.main.ops.abandon()
-        self.call_hooks.remove()
-        self.installed.close()
-        remove_left_over()
+            self.main.ops.close(writes=False)
+        self._installed.close()
+        optimizers.remove_left_over()
 
     def stay_to_the_end(self) -> None:
         """Record until the process ends, however it does, and in children that it forks."""
@@ -99,9 +153,163 @@ class Recorder(Rows):
         finally:
             done.release()
 
-    def _begin_in_child(self) -> None:
-        # The parent's file must not be closed from here, not even by the garbage collector: it is kept, and left alone.
-        self.inherited = [self.main, *self.lanes]
-        if self.main.ops is not None:
-            self.main.ops.abandon()
-        self._begin(threading.get_ident())
+    @contextmanager
+    def _unless_unknown(self, what: str) -> Iterator[None]:
+        """A torch that lacks something which only samebits needs costs what is seen by it, and not the recording."""
+        try:
+            yield
+        except (AttributeError, ImportError) as error:
+            self.note_once(f"{what}, because this torch is another one than samebits knows: {error}")
+
+    def note_once(self, what: str) -> None:
+        """Note what is not seen."""
+        if what not in self._noted:
+            self._noted.add(what)
+            self.journal.note(Unseen(what))
+
+    # ---- what is told
+
+    def on(self, event: Event, heard: Callable[..., None], first: bool = False) -> None:
+        """Have somebody else told of an event, too: before a row takes it up, or after it."""
+        (self._first if first else self._then)[event].append(heard)
+
+    def tell(self, event: Event, *facts: Any) -> None:
+        """Called by taps. A mistake of ours must not end the user's run: the recording ends instead, and says why."""
+        # A forked worker may have a lock that nobody opens any more.
+        if torch.compiler.is_compiling() or get_worker_info() is not None or self._graphs.is_capturing():
+            return
+        with self.lock, self._in_hooks():
+            for heard in self._first[event]:
+                heard(*facts)
+            lane = None if event in _OF_NO_TRAINING else self.active_lane()
+            if lane is not None:
+                lane.hears[event](*facts)
+                self.has_loaders |= event is Event.FETCHED
+            for heard in self._then[event]:
+                heard(*facts)
+        if self._dead:
+            with self.lock:
+                self._look_at_the_dead()
+
+    @contextmanager
+    def _in_hooks(self) -> Iterator[None]:
+        self._inside_hooks += 1
+        try:
+            yield
+        except Exception as error:
+            self.lane.log.failed(error)
+        finally:
+            self._inside_hooks -= 1
+
+    # ---- lanes
+
+    def _new_lane(self, number: int = 1, is_own_thread: bool = False) -> Lane:
+        lane_id = current_lane_id(number) if number > 1 or is_own_thread else None
+        log = Log(self.folder, self.spec, self.journal, lane_id, self.finish)
+        lane = Lane(log, number, is_own_thread, self._died, self._end_row, self.note_once)
+        if not lane.is_split:
+            log.leash = Leash(self.folder, self.spec)
+        if self.spec.ops is not None and get_worker_info() is None:
+            if is_own_thread:
+                self.note_once("operations of threads other than the main one")
+            else:
+                # Only the first training of a process is followed and kept from: which one comes second is arrival.
+                first = self.spec.ops if number == 1 else OpWindow(self.spec.ops.first, self.spec.ops.last)
+                with self._unless_unknown("operations"):
+                    # Only where operations are recorded: the schemas of all of them take a tenth of a second.
+                    from samebits.agent.ops.mode import OpRecorder
+
+                    lane.ops = OpRecorder(log, first, self.note_once)
+        return lane
+
+    @property
+    def lane(self) -> Lane:
+        """What the calling thread is recorded in."""
+        if threading.get_ident() == self.thread:
+            return self.main
+        lane = self._here.lane
+        if lane is None:
+            lane = self._here.lane = self._new_lane(is_own_thread=True)
+            self.lanes.append(lane)
+        return lane
+
+    def active_lane(self) -> Lane | None:
+        """The same; None where nothing is recorded: in a DataLoader worker, and after a full disk."""
+        lane = self.lane
+        return None if lane.log.broken or get_worker_info() is not None else lane
+
+    def _begin_if_over(self, thing: object, *_: object) -> None:
+        """A worker whose training has stepped, and that makes an optimizer or meets a new model, has another job."""
+        lane = self.lane
+        if lane.is_over and (isinstance(thing, torch.optim.Optimizer) or lane.models.is_new(thing)):
+            self._finish_active()
+            following = self._new_lane(lane.number + 1, lane.is_own_thread)
+            if lane.is_own_thread:
+                self.lanes[self.lanes.index(lane)] = self._here.lane = following
+            else:
+                self.main = following
+                if following.ops is not None:
+                    following.ops.begin_step(0)
+
+    def _thread_ends(self) -> None:
+        lane = self._here.lane
+        if lane is not None:
+            self._finish_active()
+            self.lanes.remove(lane)
+            self._here.lane = None
+
+    def _finish_active(self) -> None:
+        lane = self.active_lane()
+        if lane is not None:
+            lane.finish(self._look_at_the_dead)
+
+    # ---- last looks
+
+    def _died(self, lane: Lane, thing: Holder | HeldOptimizer) -> None:
+        """Called in whatever thread and place a module or an optimizer dies, also by the garbage collector."""
+        if lane.log.broken or sys.is_finalizing() or self.pid != os.getpid():
+            return
+        self._dead.append((lane, thing))
+        may_look = not is_tracing() and self.spec.ops is None and not self._graphs.is_capturing()
+        if may_look and self.lock.acquire(blocking=False):
+            try:
+                # A digest that is under way must not be interrupted by another.
+                if not self._inside_hooks:
+                    self._look_at_the_dead()
+            finally:
+                self.lock.release()
+
+    def _look_at_the_dead(self) -> None:
+        with self._in_hooks():
+            while self._dead:
+                lane, thing = self._dead.popleft()
+                if not lane.log.broken and get_worker_info() is None:
+                    lane.look_at_last(thing)
+
+    # ---- the end of a row, and of the process
+
+    def _end_row(self, lane: Lane, cut: str) -> None:
+        """Write a row, cut by what `cut` says."""
+        is_last = lane.close_row(cut)
+        for heard in self._then[Event.ROW_ENDED] if lane is self.main else ():
+            heard(lane.log)
+        if is_last:
+            # Everything that was asked for is on disk: end the process here, or this recording where others may follow.
+            lane.log.close(complete=False)
+            if lane.is_split:
+                self.journal.note(Stopped(lane.log.step - 1, lane.log.rank))
+            else:
+                end_process(self.journal, lane.log.step - 1, lane.log.rank)
+        if lane.ops is not None and not lane.log.broken:
+            lane.ops.begin_step(lane.log.step)
+
+    def finish(self) -> None:
+        """Write what came after the last step, and mark the recordings as complete."""
+        if self.pid != os.getpid() or get_worker_info() is not None or self._graphs.is_capturing():
+            return
+        for failure in imports.failures:
+            self.note_once(f"something, because of {failure}")
+        for lane in (self.main, *self.lanes):
+            if not lane.log.broken:
+                with self.lock, self._in_hooks():
+                    lane.finish(self._look_at_the_dead)

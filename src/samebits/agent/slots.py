@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from samebits.agent.listening import as_tensor
+from samebits.agent.tensors import as_tensor
 from samebits.agent.trees import BY_NAME, attributes_of
 from samebits.base.modules import inner_modules
 from samebits.base.sites import is_user_file
@@ -24,7 +24,7 @@ from samebits.rng.handles import handle_of, process_generators
 from samebits.rng.packing import PackingError, pack
 
 if TYPE_CHECKING:
-    from samebits.agent.rows import Rows
+    from samebits.agent.recorder import Recorder
 
 # So much is looked at: a program may refer to a whole library.
 MOST_SLOTS, MOST_DEPTH, MOST_DATA_BYTES = 20_000, 10, 2**22
@@ -32,22 +32,15 @@ Put = Callable[[Any], object]
 
 
 class Slot(NamedTuple):
-    """One state of a program.
+    """One state of a program."""
 
-    Attributes:
-        path: by which the program reaches it: `trainer.best`, `train.optimizer.state[0]`.
-        state: which state of a training it belongs to, by what holds it.
-        value: what it is now.
-        put: gives it another value; None where there is no way.
-    """
-
-    path: str
-    state: str
-    value: object
-    put: Put | None
+    path: str  # by which the program reaches it: `trainer.best`, `train.optimizer.state[0]`
+    state: str  # which state of a training it belongs to, by what holds it
+    value: object  # what it is now
+    put: Put | None  # gives it another value; None where there is no way
 
 
-def slots_of(recorder: Rows, innermost: FrameType | None) -> dict[str, Slot]:
+def slots_of(recorder: Recorder, innermost: FrameType | None) -> dict[str, Slot]:
     """Path → everything that the user's modules, and the functions that are under way, hold right now.
 
     Nothing of the user's is called. What several names refer to stands under the first one.
@@ -84,7 +77,7 @@ def user_frames(innermost: FrameType | None) -> list[FrameType]:
 class _Walk:
     """Goes through what a program holds."""
 
-    def __init__(self, recorder: Rows) -> None:
+    def __init__(self, recorder: Recorder) -> None:
         self.found: dict[str, Slot] = {}
         self.known: set[int] = set()
         self.held = recorder.lane.optimizers.all()

@@ -1,4 +1,4 @@
-"""What a program used of what only some programs use, asked when it ends; loads nothing."""
+"""The end of a process, and what it used of what only some programs use; loads nothing."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import os
 import sys
 from typing import Any
 
+from samebits.runfolder.notes import Ended, Journal, Used
+
 
 def what_was_used() -> list[str]:
     """What factors may need, `cuda`, `ranks` and `compiled`; and whether any device was used that runs would share."""
     found = {
-        "cuda": _uses_cuda(),
-        "accelerator": _uses_cuda() or _uses_another_device(),
+        "cuda": uses_cuda(),
+        "accelerator": uses_cuda() or _uses_another_device(),
         "ranks": _has_ranks(),
         "compiled": compiled_regions() > 0,
     }
@@ -24,7 +26,8 @@ def compiled_regions() -> int:
     return 0 if dynamo is None else int(dynamo.counters["stats"]["unique_graphs"])
 
 
-def _uses_cuda() -> bool:
+def uses_cuda() -> bool:
+    """Whether CUDA was begun."""
     # Also true of ROCm, and false for a program on the CPU whose torch was built for CUDA.
     torch: Any = sys.modules.get("torch")
     return bool(torch is not None and torch.cuda.is_initialized())
@@ -41,3 +44,15 @@ def _has_ranks() -> bool:
         return True
     distributed: Any = sys.modules.get("torch.distributed")
     return bool(distributed is not None and distributed.is_available() and distributed.is_initialized())
+
+
+def end_process(journal: Journal, last_step: int, rank: int) -> None:
+    """End this process after a step, on purpose; what the program printed so far is written."""
+    journal.note(Used(tuple(what_was_used())))
+    journal.note(Ended(rank, last_step))
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            continue
+    os._exit(0)

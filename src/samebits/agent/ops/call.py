@@ -14,7 +14,6 @@ from samebits.agent.ops.schemas import OpSchema
 from samebits.base.sites import at_home
 from samebits.runfolder.ops import OpKind
 
-_TENSOR, _PARAMETER = torch.Tensor, torch.nn.Parameter
 _WORD, _DOUBLE = struct.Struct("<Q"), struct.Struct("<d")
 
 
@@ -49,45 +48,30 @@ class CallForm:
 
 
 class Call:
-    """One call, looked through.
+    """One call, looked through."""
 
-    Attributes:
-        signature: what distinguishes forms.
-        tensors: all of them, in the order of `form.names`.
-        floats: numbers that may change from step to step; they are evidence, not another form.
-        generator: an explicit one.
-        form: see there; set by what keeps them.
-        place: where it belongs.
-        read: which tensors there is evidence of, and the names of what else there is evidence of.
-        evidence: of what it reads; of what it writes, too, once that is known.
-        taken: what has to be kept of it.
-        is_late: it may return before it is done.
-    """
-
-    __slots__ = ("evidence", "floats", "form", "generator", "is_late", "place", "read", "signature", "taken", "tensors")
+    __slots__ = (
+        *("args", "evidence", "floats", "form", "func", "generator", "is_late", "kwargs", "place", "read", "signature"),
+        *("taken", "tensors"),
+    )
 
     form: CallForm
     place: OpPlace
-    read: tuple[Any, ...]
-    evidence: list[int]
-    taken: Any
-    is_late: bool
+    read: tuple[Any, ...]  # which tensors there is evidence of, and the names of what else there is evidence of
+    evidence: list[int]  # of what it reads; of what it writes, too, once that is known
+    taken: Any  # what has to be kept of it
+    is_late: bool  # it may return before it is done
 
-    def __init__(self, schema: OpSchema, args: Any, kwargs: Any) -> None:
+    def __init__(self, schema: OpSchema, func: torch._ops.OpOverload, args: Any, kwargs: Any) -> None:
+        self.func, self.args, self.kwargs = func, args, kwargs
+        # All of them, in the order of `form.names`.
         self.tensors: list[torch.Tensor] = []
+        # Numbers that may change from step to step; they are evidence, not another form.
         self.floats: list[float] = []
-        self.generator: object = None
-        signature: list[object] = [schema.name, len(args), *kwargs] if kwargs else [schema.name]
-        for value in (*args, *kwargs.values()) if kwargs else args:
-            kind = type(value)
-            if kind is _TENSOR or kind is _PARAMETER:
-                self.tensors.append(value)
-                signature += (value.dtype, value.shape)
-            elif kind is int or kind is bool or value is None:
-                signature.append(value)
-            else:
-                signature.append(self._signed(value))
-        self.signature = tuple(signature)
+        # What it draws from.
+        self.generator: Any = None
+        # What distinguishes forms.
+        self.signature = (schema.name, len(args), *kwargs, *map(self._signed, (*args, *kwargs.values())))
 
     def _signed(self, value: object) -> object:
         if isinstance(value, torch.Tensor):

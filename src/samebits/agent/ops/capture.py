@@ -10,11 +10,11 @@ import torch
 
 from samebits.agent.log import Log
 from samebits.agent.ops.call import Call
-from samebits.agent.ops.evidence import Memory
+from samebits.agent.ops.evidence import Producers
 from samebits.agent.ops.operands import Operands, read_kept_tensors
 from samebits.bits.digest import is_evidence, unobserved
 from samebits.runfolder.notes import OpDiverged
-from samebits.runfolder.ops import OPERANDS, OpKind, OpRow, Ops, place_in
+from samebits.runfolder.ops import OPERANDS, OpRow, Ops, place_in
 from samebits.runfolder.spec import OpWindow
 from samebits.runfolder.steps import Recording, file_name
 from samebits.runfolder.tensors import bytes_of
@@ -34,7 +34,6 @@ class Follower:
         self._rank = -1
         self._rows: Iterator[OpRow] = iter(())
         self._followed = 0
-        self._same: set[tuple[int, int]] = set()
 
     def agrees(self, row: OpRow, rank: int) -> bool:
         """Whether the other run's next operation is this one, with the same evidence."""
@@ -42,9 +41,12 @@ class Follower:
             self._turn_to(rank)
         self._followed += 1
         other = next(self._rows, None)
-        if other is None or other.evidence != row.evidence or (other.step, other.index) != (row.step, row.index):
-            return False
-        return self._is_same(other.kind, row.kind)
+        return other is not None and (other.step, other.index, other.evidence, other.kind) == (
+            row.step,
+            row.index,
+            row.evidence,
+            row.kind,
+        )
 
     def _turn_to(self, rank: int) -> None:
         # The rank may become known only after some operations; by then all ranks have done the same ones.
@@ -52,15 +54,6 @@ class Follower:
         self._rows = Ops(Recording(self.folder / file_name(rank, 0))).rows()
         for _ in range(self._followed):
             next(self._rows, None)
-
-    def _is_same(self, a: OpKind, b: OpKind) -> bool:
-        pair = (id(a), id(b))
-        if pair in self._same:
-            return True
-        if a != b:
-            return False
-        self._same.add(pair)
-        return True
 
 
 class OpCapture:
@@ -91,22 +84,13 @@ class OpCapture:
         """Nothing is to be done anywhere any more."""
         return self._follower is None and not self._keep and not self._grafts
 
-    def begin(
-        self,
-        place: Place,
-        call: Call,
-        func: torch._ops.OpOverload,
-        args: Any,
-        kwargs: Any,
-        generator: Any,
-        memory: Memory,
-    ) -> Operands | None:
+    def begin(self, place: Place, call: Call, producers: Producers) -> Operands | None:
         """Before the call, and after grafts: take it apart, if it may have to be kept."""
         # On an accelerator a copy of whatever any operation writes to takes more memory than there may be, and looking
         # at once takes waiting for it: there the place alone is noted, and one more run keeps its operands.
         if place not in self._keep and (self._follower is None or not all(tensor.is_cpu for tensor in call.tensors)):
             return None
-        return Operands(call, func, args, kwargs, generator, memory, place in self._keep)
+        return Operands(call, producers, place in self._keep)
 
     def follow(self, row: OpRow) -> bool:
         """Compare with the other run, in the order of operations; True where both diverge."""
@@ -122,7 +106,7 @@ class OpCapture:
         if call.taken is not None and (parts or (row.step, row.index) in self._keep):
             call.taken.keep(self._log.folder / OPERANDS, self._log.rank, call, row, made)
 
-    def graft_inputs(self, place: Place, call: Call, generator: Any) -> None:
+    def graft_inputs(self, place: Place, call: Call) -> None:
         """Where this operation is grafted: what came in from outside becomes what the other run had."""
         path = self._path(place)
         if path is None:
@@ -134,8 +118,8 @@ class OpCapture:
                 other = kept.get(f"in.{number}")
                 if other is not None and name.partition("[")[0] not in call.schema.write_only:
                     _become(tensor, other)
-            if generator is not None and "state" in kept:
-                generator.set_state(kept["state"])
+            if call.generator is not None and "state" in kept:
+                call.generator.set_state(kept["state"])
         # Numbers come from Python and stay; what they lead to is replaced.
         call.floats = [0.0] * len(call.floats)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from operator import attrgetter
 from types import CodeType, FrameType
@@ -17,18 +17,17 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack, _pop_mode, _push_mode
 
-from samebits.agent.graphs import is_captured
-from samebits.agent.listening import listen
 from samebits.agent.log import Log
 from samebits.agent.ops.call import Call, CallForm, exact, kind_of, tensors_in
 from samebits.agent.ops.capture import OpCapture
-from samebits.agent.ops.evidence import Memory, evidence_of, value_of
+from samebits.agent.ops.evidence import Producers, evidence_of, value_of
 from samebits.agent.ops.places import Places
 from samebits.agent.ops.schemas import OpSchema, schema_of
+from samebits.agent.taps.graphs import is_captured
+from samebits.agent.taps.listening import listen
 from samebits.bits.digest import Pending, is_evidence, pending, results
 from samebits.bits.digest.parts import LOW_ADDRESS
 from samebits.rng.digests import default_generator, digest_of_state
-from samebits.runfolder.notes import Unseen
 from samebits.runfolder.ops import OpRow, OpSheet
 from samebits.runfolder.spec import OpWindow
 
@@ -55,24 +54,22 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     Args:
         log: where rows of this process go.
         spec: which operations.
+        unseen: called with what is not seen.
     """
 
-    def __init__(self, log: Log, spec: OpWindow) -> None:
+    def __init__(self, log: Log, spec: OpWindow, unseen: Callable[[str], None]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.log, self.spec = log, spec
+        self.log, self.spec, self._unseen = log, spec, unseen
         self.places = Places()
-        self.memory = Memory()
+        self.producers = Producers()
         self._evidence_of = value_of if spec.by_value else evidence_of
-        self._by_value = spec.by_value
         self.sheet = OpSheet()
         self.capture = OpCapture(log, spec)
         self.is_on = False
-        self._made = 0
         self._forms: dict[tuple[Any, ...], CallForm] = {}
         self._rows: list[tuple[int, list[int]]] = []
-        self._waiting: list[tuple[list[int], Sequence[int], Pending]] = []
+        self._waiting: list[tuple[list[int], int, Pending]] = []
         self._handles: list[Any] = []
-        self._unseen: set[str] = set()
         # Autograd works with a thread for each accelerator.
         self._lock = threading.RLock()
         self._thread = threading.get_ident()
@@ -137,7 +134,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _arrives(self, *_: object, **__: object) -> None:
         self._arriving.add(threading.get_ident())
 
-    def _arrived(self, *_: object) -> None:
+    def _arrived(self, *_: object, **__: object) -> None:
         self._arriving.discard(threading.get_ident())
 
     def _switch_off(self) -> None:
@@ -155,17 +152,15 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         while self._handles:
             self._handles.pop().remove()
 
-    def close(self) -> None:
-        """No more operations; those of a step that was not finished are written too."""
-        if self.is_on:
-            self._switch_off()
-            if not self.log.broken:
-                self.write()
+    def close(self, writes: bool = True) -> None:
+        """No more operations; those of a step that was not finished are written too.
 
-    def abandon(self) -> None:
-        """No more operations, and nothing is written: a forked child leaves the parent what is the parent's."""
+        A forked child writes nothing: it leaves the parent what is the parent's.
+        """
         if self.is_on:
             self._switch_off()
+            if writes and not self.log.broken:
+                self.write()
 
     @property
     def hook_ids(self) -> set[int]:
@@ -188,35 +183,25 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return func(*args, **kwargs)
         if _cuda_in_use() and self._must_pass(schema, args, kwargs):
             return func(*args, **kwargs)
-        call = None
-        try:
-            with self._lock:
-                call = self._before(schema, func, args, kwargs)
-        except Exception as error:
-            self._failed(error)
+        call = self._safely(self._before, schema, func, args, kwargs)
         result = func(*args, **kwargs)
         if call is not None:
-            try:
-                with self._lock:
-                    self._after(call, result)
-            except Exception as error:
-                self._failed(error)
+            self._safely(self._after, call, result)
         return result
 
-    def _failed(self, error: Exception) -> None:
+    def _safely(self, action: Callable[..., Any], *args: object) -> Any:
         """A mistake of ours must not end the user's run: the recording ends instead, and says why."""
-        self.log.failed(error, "at level op: ")
-
-    def _safely(self, action: Callable[..., Any], *args: object) -> None:
         try:
-            action(*args)
+            with self._lock:
+                return action(*args)
         except Exception as error:
-            self._failed(error)
+            self.log.failed(error, "at level op: ")
+            return None
 
     def _must_pass(self, schema: OpSchema, args: Any, kwargs: Any) -> bool:
         """Whether an operation goes into a CUDA graph, or comes from a thread in unknown order."""
         if is_captured():
-            self._note_unseen("operations captured in a CUDA graph")
+            self._unseen("operations captured in a CUDA graph")
             return True
         if threading.get_ident() == self._thread:
             return False
@@ -227,92 +212,59 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return False
             for name, value in (*zip(schema.arguments, args, strict=False), *kwargs.items()):
                 for tensor in tensors_in(value) if name in schema.writes else ():
-                    self.memory.lost(tensor, None)
-            self._note_unseen("operations of a backward on devices other than the first one")
+                    self.producers.wrote(tensor, None)
+            self._unseen("operations of a backward on devices other than the first one")
             return True
 
-    def _note_unseen(self, what: str) -> None:
-        if what not in self._unseen:
-            self._unseen.add(what)
-            self.log.journal.note(Unseen(what))
-
     def _before(self, schema: OpSchema, func: Any, args: object, kwargs: object) -> Call:
-        call = Call(schema, args, kwargs)
+        call = Call(schema, func, args, kwargs)
         form = self._forms.get(call.signature)
         if form is None:
             form = self._forms[call.signature] = CallForm(schema, args, kwargs)
         call.form = form
-        call.place = self.places.place_of(schema.short, bool(form.writes), sys._getframe(1).f_back)
-        generator = _generator(call.generator, call.tensors, kwargs) if schema.is_random else None
+        call.place = self.places.place_of(schema.short, bool(form.writes), sys._getframe(2).f_back)
+        call.generator = _generator(call) if schema.is_random else None
         is_close = not self.capture.is_idle
         if is_close:
-            self.capture.graft_inputs(self._place, call, generator)
-        self._read(call)
+            self.capture.graft_inputs(self._place, call)
+        tensors = call.tensors
+        read = [at for at in form.reads if _has_bits(tensors[at]) and not self._is_only_written(form, at, tensors[at])]
+        call.read, call.evidence = tuple(read), list[int]()
+        self._digest([tensors[at] for at in call.read], call.evidence)
         if call.floats:
             call.read += ("numbers",)
             call.evidence.append(exact(call.floats))
-        if generator is not None:
+        if call.generator is not None:
             call.read += ("generator",)
-            call.evidence.append(digest_of_state(generator))
+            call.evidence.append(digest_of_state(call.generator))
         call.is_late = schema.non_blocking is not None and _may_return_early(schema.non_blocking, args, kwargs)
-        call.taken = None
-        if is_close:
-            call.taken = self.capture.begin(self._place, call, func, args, kwargs, generator, self.memory)
+        call.taken = self.capture.begin(self._place, call, self.producers) if is_close else None
         return call
-
-    def _read(self, call: Call) -> None:
-        """Evidence of the inputs: what is known of them, and what has to be digested now."""
-        form, tensors = call.form, call.tensors
-        known: list[Any] = [None if self._by_value else self.memory.known(tensors[at]) for at in form.reads]
-        call.read, call.evidence = form.reads, known
-        if None not in known and (form.schema.is_builtin or not form.writes):
-            return
-        read = [
-            (at, digest)
-            for at, digest in zip(form.reads, known, strict=True)
-            if (digest is not None or _has_bits(tensors[at])) and not self._is_only_written(form, at, tensors[at])
-        ]
-        call.read, call.evidence = tuple([at for at, _ in read]), [digest or 0 for _, digest in read]
-        late = [(position, tensors[at]) for position, (at, digest) in enumerate(read) if digest is None]
-        if late:
-            self._digest_now(late, call.evidence)
 
     def _is_only_written(self, form: CallForm, at: int, tensor: Any) -> bool:
         """Of a custom operation nothing is known, but for memory that was never written."""
-        return not form.schema.is_builtin and at in form.writes and self.memory.producer(tensor)[1]
+        return not form.schema.is_builtin and at in form.writes and self.producers.of(tensor)[1]
 
-    def _digest_now(self, late: list[tuple[int, Any]], evidence: list[int]) -> None:
-        tensors = [tensor for _, tensor in late]
+    def _digest(self, tensors: list[Any], evidence: list[int]) -> None:
+        """Add their evidence; from an accelerator many come over together, and zeros stand for them until then."""
         if _on_cpu(tensors):
-            found = [self._evidence_of(tensor) for tensor in tensors]
-        else:
-            found = self._later(evidence, [at for at, _ in late], tensors)
-        for (at, tensor), digest in zip(late, found, strict=True):
-            evidence[at] = digest
-            self.memory.digested(tensor, digest or self._stamp(at))
-
-    def _later(self, evidence: list[int], positions: Sequence[int], tensors: list[Any]) -> list[int]:
-        """Digests that stay on the accelerator until many come over together; zeros stand for them until then."""
+            evidence += map(self._evidence_of, tensors)
+            return
         if threading.get_ident() == self._thread:
             self._devices.update(tensor.device.index for tensor in tensors if tensor.is_cuda)
-        self._waiting.append((evidence, positions, pending(tensors)))
-        return [0] * len(tensors)
+        self._waiting.append((evidence, len(evidence), pending(tensors)))
+        evidence += [0] * len(tensors)
 
     def _settle(self) -> None:
         """Fetch the digests that wait, and pass on the operations that waited for them."""
         found = results([some for _, _, some in self._waiting])
-        for (evidence, positions, _), own in zip(self._waiting, found, strict=True):
-            for position, digest in zip(positions, own, strict=True):
-                evidence[position] = digest
+        for (evidence, start, _), own in zip(self._waiting, found, strict=True):
+            evidence[start : start + len(own)] = own
         self._waiting, rows, self._rows = [], self._rows, []
         for kind, evidence in rows:
             if self.capture.follows:
                 self.capture.follow(OpRow(*self._place, self.sheet.kinds[kind], tuple(evidence)))
             self.sheet.add(kind, evidence)
-
-    def _stamp(self, number: int) -> int:
-        # Never 0, which stands for "not known yet".
-        return (self._made << 24) + number + 1
 
     @property
     def _place(self) -> tuple[int, int]:
@@ -320,43 +272,20 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _after(self, call: Call, result: object) -> None:
         schema = call.form.schema
-        self._made += 1
-        if schema.is_view:
-            self._append(call, (), [])
-            return
-        names, tensors = self._made_by(call.form, call.tensors, result)
-        producer = (self.sheet.step, self.sheet.index + len(self._rows), schema.name, call.place)
-        if schema.is_collective or (call.is_late and _comes_to_the_host(call.tensors, tensors)):
-            for tensor in tensors:
-                self.memory.lost(tensor, producer)
-            self._append(call, (), [])
-            return
+        names, tensors = ((), []) if schema.is_view else _made_by(call.form, call.tensors, result)
         if not all(map(_has_bits, tensors)):
-            evident = [(name, tensor) for name, tensor in zip(names, tensors, strict=True) if _has_bits(tensor)]
-            names, tensors = tuple([name for name, _ in evident]), [tensor for _, tensor in evident]
+            names, tensors = _without(names, tensors, [tensor for tensor in tensors if not _has_bits(tensor)])
+        producer = (*self._place, schema.name, call.place)
+        for tensor in tensors:
+            self.producers.wrote(tensor, producer, schema.is_uninitialized)
         if not self.capture.is_idle:
             self.capture.graft_results(self._place, tensors)
-        if schema.is_uninitialized:
-            for tensor in tensors:
-                self.memory.lost(tensor, producer, is_uninitialized=True)
-            self._append(call, (), [])
-            return
-        stamp = self._stamp(0)
-        for number, tensor in enumerate(tensors):
-            self.memory.written(tensor, stamp + number, producer)
-        if schema.scratch:
-            names, tensors = _without_scratch(schema, result, names, tensors)
+        is_under_way = schema.is_collective or (call.is_late and _comes_to_the_host(call.tensors, tensors))
+        if schema.is_uninitialized or is_under_way:
+            names, tensors = (), []
+        elif schema.scratch and isinstance(result, tuple | list):
+            names, tensors = _without(names, tensors, [result[at] for at in schema.scratch if at < len(result)])
         self._append(call, names, tensors)
-
-    def _made_by(self, form: CallForm, given: list[Any], result: object) -> tuple[tuple[str, ...], list[Any]]:
-        """What the call wrote, with names: arguments that it changed, and new tensors."""
-        made = [given[at] for at in form.writes]
-        if len(made) == 1 and result is made[0]:
-            return form.written, made
-        known = set(map(id, made))
-        fresh = [tensor for tensor in tensors_in(result) if id(tensor) not in known]
-        names = _RESULT if len(fresh) == 1 else tuple([f"result[{i}]" for i in range(len(fresh))])
-        return form.written + names, made + fresh
 
     def _append(self, call: Call, names: tuple[str, ...], tensors: list[Any]) -> None:
         form, evidence = call.form, call.evidence
@@ -365,12 +294,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if kind is None:
             ins = tuple([one if isinstance(one, str) else form.names[one] for one in call.read])
             kind = form.kinds[key] = self.sheet.add_kind(kind_of(form, call.place, ins, names))
-        if tensors:
-            if _on_cpu(tensors):
-                evidence += map(self._evidence_of, tensors)
-            else:
-                start = len(evidence)
-                evidence += self._later(evidence, range(start, start + len(tensors)), tensors)
+        self._digest(tensors, evidence)
         if call.taken is not None and self.capture.keeps(self._place):
             self._settle()
         if self._waiting:
@@ -382,6 +306,23 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.capture.end(call, OpRow(*self._place, self.sheet.kinds[kind], tuple(evidence)), tensors)
         if self.sheet.add(kind, evidence) and self.log.writer is not None:
             self.write()
+
+
+def _made_by(form: CallForm, given: list[Any], result: object) -> tuple[tuple[str, ...], list[Any]]:
+    """What a call wrote, with names: arguments that it changed, and new tensors."""
+    made = [given[at] for at in form.writes]
+    if len(made) == 1 and result is made[0]:
+        return form.written, made
+    known = set(map(id, made))
+    fresh = [tensor for tensor in tensors_in(result) if id(tensor) not in known]
+    names = _RESULT if len(fresh) == 1 else tuple([f"result[{i}]" for i in range(len(fresh))])
+    return form.written + names, made + fresh
+
+
+def _without(names: tuple[str, ...], tensors: list[Any], others: list[Any]) -> tuple[tuple[str, ...], list[Any]]:
+    left_out = set(map(id, others))
+    kept = [(name, tensor) for name, tensor in zip(names, tensors, strict=True) if id(tensor) not in left_out]
+    return tuple([name for name, _ in kept]), [tensor for _, tensor in kept]
 
 
 def _spare_dynamo(mode: type) -> None:
@@ -450,16 +391,9 @@ def _comes_to_the_host(given: list[Any], made: list[Any]) -> bool:
     return any(tensor.is_cpu for tensor in made) and not all(tensor.is_cpu for tensor in given)
 
 
-def _without_scratch(
-    schema: OpSchema, result: object, names: tuple[str, ...], tensors: list[Any]
-) -> tuple[tuple[str, ...], list[Any]]:
-    scratch = {id(result[at]) for at in schema.scratch if isinstance(result, tuple | list) and at < len(result)}
-    kept = [(name, tensor) for name, tensor in zip(names, tensors, strict=True) if id(tensor) not in scratch]
-    return tuple([name for name, _ in kept]), [tensor for _, tensor in kept]
-
-
-def _generator(given: object, tensors: list[Any], kwargs: Any) -> Any:
+def _generator(call: Call) -> Any:
     """The one that a random operation is about to draw from."""
-    if given is not None:
-        return given
-    return default_generator(torch.device(kwargs.get("device") or (tensors[0].device if tensors else "cpu")))
+    if call.generator is not None:
+        return call.generator
+    device = call.kwargs.get("device") or (call.tensors[0].device if call.tensors else "cpu")
+    return default_generator(torch.device(device))

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from samebits.agent.ops.call import Call, tensors_in
-from samebits.agent.ops.evidence import Memory, evidence_of, lies_in_shared_memory
+from samebits.agent.ops.evidence import Producers, evidence_of, lies_in_shared_memory
 from samebits.bits.digest import digests, is_evidence, unobserved
 from samebits.factors.catalog import CATALOG
 from samebits.factors.switches import attributes
@@ -37,37 +37,28 @@ class Operands:
     Arguments that the call will change are copied now.
 
     Args:
-        generator: the one that it draws from; None if it draws from none.
+        known: who wrote to which memory last.
         is_asked_for: it will be kept, whatever it makes; a custom operation is then called again, here.
     """
 
-    def __init__(
-        self,
-        call: Call,
-        func: torch._ops.OpOverload,
-        args: Any,
-        kwargs: Any,
-        generator: Any,
-        memory: Memory,
-        is_asked_for: bool,
-    ) -> None:
-        schema = call.schema
+    def __init__(self, call: Call, known: Producers, is_asked_for: bool) -> None:
+        schema, generator = call.schema, call.generator
         self.state = None if generator is None else generator.get_state()
         self.drawn_on = "" if generator is None else str(generator.device)
-        self.producers = _producers(call, memory)
+        self.producers = _producers(call, known)
         # Evidence of what it reads and does not write.
         self.before = _evidence_of_read(call)
         can_repeat = is_asked_for and not schema.is_builtin and not schema.writes
-        self._again = partial(func, *args, **kwargs) if can_repeat else None
+        self._again = partial(call.func, *call.args, **call.kwargs) if can_repeat else None
         self.tensors: list[Any] = []
         self.views: list[dict[str, object] | None] = []
         self.labels: list[str] = []
         self._numbers: dict[int, int] = {}
-        given = [*zip(schema.arguments, args, strict=False), *kwargs.items()]
+        given = [*zip(schema.arguments, call.args, strict=False), *call.kwargs.items()]
         # A tensor that is read as one argument and written as another is one tensor.
         self._copied = {id(t) for name, value in given if name in schema.writes for t in tensors_in(value)}
-        self.arguments = [self._encoded(value, name) for name, value in given[: len(args)]]
-        self.keywords = {name: self._encoded(value, name) for name, value in kwargs.items()}
+        self.arguments = [self._encoded(value, name) for name, value in given[: len(call.args)]]
+        self.keywords = {name: self._encoded(value, name) for name, value in call.kwargs.items()}
 
     def _encoded(self, value: object, name: str) -> object:
         if isinstance(value, torch.Tensor):
@@ -223,14 +214,10 @@ def _memory_of(tensor: torch.Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
-def _producers(call: Call, memory: Memory) -> dict[str, object]:
+def _producers(call: Call, known: Producers) -> dict[str, object]:
     """For each input, who wrote its memory last, as plain data."""
-    producers = {name: memory.producer(tensor) for name, tensor in call.named if tensor.layout is torch.strided}
-    return {
-        name: _producer_entry(who, is_uninitialized)
-        for name, (who, is_uninitialized) in producers.items()
-        if who is not None
-    }
+    producers = {name: known.of(tensor) for name, tensor in call.named}
+    return {name: _producer_entry(who, is_new) for name, (who, is_new) in producers.items() if who is not None}
 
 
 def _producer_entry(producer: Any, is_uninitialized: bool) -> dict[str, Any]:

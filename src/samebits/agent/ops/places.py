@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache
 from threading import get_ident
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 import torch
 from torch.autograd import graph
+from torch.utils.weak import WeakIdKeyDictionary
 
-from samebits.agent.identity import Identities
 from samebits.base.sites import is_user_file
 from samebits.runfolder.ops import Pass
 
@@ -48,33 +45,16 @@ class _Forward(NamedTuple):
     line: Line
 
 
-@dataclass(slots=True)
-class _Called:
-    """A module whose forward is under way.
-
-    Attributes:
-        number: its id.
-        name: its path.
-        is_library: its forward is no code of the user's, so that all of it belongs to one line: the one that called it.
-        line: that line, once it is known.
-        code: of an optimizer's step; what is called below it may be a closure of the user's.
-    """
-
-    number: int
-    name: str
-    is_library: bool
-    line: Line | None = None
-    code: CodeType | None = None
-
-
 class Places:
     """Follows modules and autograd nodes as they come."""
 
     def __init__(self) -> None:
-        self._optimizer: _Called | None = None
-        self._stack: list[_Called] = []
-        self._names: Identities[str] = Identities()
-        self._parameters: Identities[str] = Identities()
+        # A step of an optimizer is under way.
+        self._is_stepping = False
+        # Modules whose forward is under way: id and path.
+        self._stack: list[tuple[int, str]] = []
+        # What modules and parameters are called.
+        self._names: Any = WeakIdKeyDictionary()
         # Every thread numbers the nodes that it makes from 0 (c10/core: SequenceNumber).
         self._forward: dict[tuple[int, int], _Forward] = {}
         self._thread = get_ident()
@@ -84,36 +64,27 @@ class Places:
 
     # ---- optimizers and modules
 
-    def optimizer_called(self, optimizer: torch.optim.Optimizer) -> None:
-        code = getattr(inspect.unwrap(type(optimizer).step), "__code__", None)
-        is_library = code is not None and not is_user_file(code.co_filename)
-        self._optimizer = _Called(id(optimizer), "", is_library, code=code)
+    def optimizer_called(self) -> None:
+        self._is_stepping = True
 
     def optimizer_returned(self) -> None:
-        self._optimizer = None
+        self._is_stepping = False
 
     def module_called(self, module: object) -> None:
-        self._stack.append(_Called(id(module), self._name_of(module), _is_library_code(module)))
+        self._stack.append((id(module), self._name_of(module)))
 
     def module_returned(self, module: object) -> None:
         # A forward that was left by an exception may have skipped this call for modules inside.
-        if any(called.number == id(module) for called in self._stack):
-            while self._stack.pop().number != id(module):
+        if any(number == id(module) for number, _ in self._stack):
+            while self._stack.pop()[0] != id(module):
                 pass
 
-    def _name_of(self, module: object) -> str:
-        name = self._names.get(module)
-        if name is None:
-            self._meet(module)
-            name = self._names.get(module)
-        return name or ""
-
-    def _meet(self, module: Any) -> None:
-        root, name = _as_the_user_calls_it(module) or (module, type(module).__name__)
-        for path, inner in root.named_modules(prefix=name):
-            self._names.set(inner, path)
-        for path, parameter in root.named_parameters(prefix=name):
-            self._parameters.set(parameter, path)
+    def _name_of(self, module: Any) -> str:
+        if module not in self._names:
+            root, name = _as_the_user_calls_it(module) or (module, type(module).__name__)
+            for path, inner in [*root.named_modules(prefix=name), *root.named_parameters(prefix=name)]:
+                self._names[inner] = path
+        return str(self._names.get(module, ""))
 
     # ---- operations
 
@@ -128,7 +99,7 @@ class Places:
             return self._in_forward(short, writes, caller)
         maker = self._maker(caller)
         forward = None if maker is None else self._forward.get((maker, node._sequence_nr()))
-        inside = self._stack[-1].name if self._stack else ""
+        inside = self._stack[-1][1] if self._stack else ""
         if forward is not None:
             place = OpPlace("backward", inside or forward.module, _line(caller, _ENGINE) or forward.line, forward.op)
         else:
@@ -152,28 +123,16 @@ class Places:
         variable = getattr(node, "variable", None)
         if variable is None:
             return OpPlace("backward", module, line, node.name())
-        name = self._parameters.get(variable) or ""
+        name = self._names.get(variable) or ""
         return OpPlace("backward", name.rpartition(".")[0], line, f"gradient of {name or 'a leaf'}")
 
     def _in_forward(self, short: str, writes: bool, caller: FrameType | None) -> OpPlace:
-        line = self._line_in_forward(caller)
-        module = self._stack[-1].name if self._stack else ""
+        line = _line(caller, None) or NOWHERE
+        module = self._stack[-1][1] if self._stack else ""
         makes_node = self._note_nodes(short, module, line, writes)
-        if self._optimizer is not None and not self._stack and not makes_node:
+        if self._is_stepping and not self._stack and not makes_node:
             return OpPlace("optimizer", module, line, "")
         return OpPlace("forward" if module or makes_node else "none", module, line, "")
-
-    def _line_in_forward(self, caller: FrameType | None) -> Line:
-        """Looked up once for all operations of a library's module, and of an optimizer's step."""
-        called = self._stack[-1] if self._stack else self._optimizer
-        own = _line(caller, called.code) if called is not None and called.code is not None else None
-        if own is not None:
-            return own
-        if called is None or not called.is_library:
-            return _line(caller, None) or NOWHERE
-        if called.line is None:
-            called.line = _line(caller, None) or NOWHERE
-        return called.line
 
     def _note_nodes(self, op: str, module: str, line: Line, writes: bool) -> bool:
         """Remember which nodes are this operation's: those made since the one before it."""
@@ -217,23 +176,6 @@ def _line(frame: FrameType | None, stop: CodeType | None) -> Line | None:
                 _library_files.add(path)
         frame = frame.f_back
     return None
-
-
-def _is_library_code(module: Any) -> bool:
-    if isinstance(module, torch.jit.ScriptModule):
-        return True
-    own = vars(module).get("forward")
-    return _has_library_forward(module.__class__) if own is None else _is_from_library(own)
-
-
-@lru_cache(maxsize=1024)
-def _has_library_forward(kind: Any) -> bool:
-    return _is_from_library(kind.forward)
-
-
-def _is_from_library(function: Any) -> bool:
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    return code is not None and not is_user_file(code.co_filename)
 
 
 def _as_the_user_calls_it(module: torch.nn.Module) -> tuple[Any, str] | None:

@@ -58,39 +58,22 @@ _ONLY_NAMES = ("aten::detach", "aten::alias")
 
 @dataclass(frozen=True)
 class OpSchema:
-    """One overload, as far as recording it needs to know.
+    """One overload, as far as recording it needs to know."""
 
-    Attributes:
-        name: `aten::add_.Tensor`; the default overload has no suffix.
-        base: `aten::add_`.
-        short: `add_`.
-        arguments: their names, in the order of positions.
-        writes: those that it changes.
-        write_only: those that it changes without reading them.
-        is_view: its results are other looks at its input.
-        is_random: it draws from a generator.
-        is_uninitialized: its results hold no values yet.
-        is_collective: its results are there only once somebody waits for them.
-        is_silent: nothing to record.
-        is_builtin: torch itself has it, so it can be replayed in another process.
-        scratch: results, by position, that may be memory that was never written: never compared.
-        non_blocking: position of the argument that has it return before it is done; None if there is none.
-    """
-
-    name: str
-    base: str
-    short: str
-    arguments: tuple[str, ...]
-    writes: frozenset[str]
-    write_only: frozenset[str]
-    is_view: bool
-    is_random: bool
-    is_uninitialized: bool
-    is_collective: bool
-    is_silent: bool
-    is_builtin: bool
-    scratch: tuple[int, ...]
-    non_blocking: int | None
+    name: str  # `aten::add_.Tensor`; the default overload has no suffix
+    base: str  # `aten::add_`
+    short: str  # `add_`
+    arguments: tuple[str, ...]  # their names, in the order of positions
+    writes: frozenset[str]  # those that it changes
+    write_only: frozenset[str]  # those that it changes without reading them
+    is_view: bool  # its results are other looks at its input
+    is_random: bool  # it draws from a generator
+    is_uninitialized: bool  # its results hold no values yet
+    is_collective: bool  # its results are there only once somebody waits for them
+    is_silent: bool  # nothing to record
+    is_builtin: bool  # torch itself has it, so it can be replayed in another process
+    scratch: tuple[int, ...]  # results, by position, that may be memory that was never written: never compared
+    non_blocking: int | None  # position of the argument that has it return before it is done; None if there is none
 
 
 # By the id of an operation, with the operation: its own hash is computed in Python.

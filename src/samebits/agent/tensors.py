@@ -1,55 +1,15 @@
-"""Ways of looking at torch from the side: listeners around its functions, and what hangs on tensors and modules."""
+"""Tensors of the program's as they are looked at: below wrappers, behind a loss, and in NumPy's arrays."""
 
 from __future__ import annotations
 
-import functools
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
 import torch
 
-from samebits.base.sites import leave_out_own_frames
-
 Named = tuple[str, Any]
-
-
-def listen(
-    owner: object,
-    name: str,
-    before: Callable[..., None] | None = None,
-    after: Callable[..., None] | None = None,
-    failed: Callable[..., None] | None = None,
-) -> Callable[[], None]:
-    """Put a listener around a function: `before(*args)`, `after(result, *args)`, `failed(*args)` when it raises.
-
-    Returns:
-        What takes it away again, unless something else has been put around it since.
-    """
-    original = getattr(owner, name)
-
-    def wrapped(*args: object, **kwargs: object) -> object:
-        if before is not None:
-            before(*args, **kwargs)
-        try:
-            result = original(*args, **kwargs)
-        except BaseException as error:
-            if failed is not None:
-                failed(*args)
-            leave_out_own_frames(error)
-            raise
-        if after is not None:
-            after(result, *args)
-        return result
-
-    def undo() -> None:
-        if getattr(owner, name) is wrapped:
-            setattr(owner, name, original)
-
-    functools.update_wrapper(wrapped, original)
-    setattr(owner, name, wrapped)
-    return undo
 
 
 def unwrapped(tensor: object) -> Any:

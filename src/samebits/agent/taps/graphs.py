@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary, ref
 
 import torch
 
-from samebits.agent.listening import listen
+from samebits.agent.taps.listening import listen
 
 UNSEEN = "what is computed inside CUDA graphs, but for the parameters after a replay that trains"
 
@@ -40,8 +40,8 @@ class Graphs:
             return
         for name, before, after, failed in (
             ("capture_begin", self._begins, None, self._ended),
-            ("capture_end", None, lambda _, graph, *__: self._ended(graph), self._ended),
-            ("replay", None, lambda _, graph, *__: replayed(self._optimizers_of(graph)), None),
+            ("capture_end", None, lambda _, graph, *__, **___: self._ended(graph), self._ended),
+            ("replay", None, lambda _, graph, *__, **___: replayed(self._optimizers_of(graph)), None),
         ):
             installed.callback(listen(graph, name, before=before, after=after, failed=failed))
 

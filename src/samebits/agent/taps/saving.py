@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Literal, NamedTuple
 
-import torch
-
-from samebits.agent.files import here, is_preparation, looked_into, writes_unseen
-from samebits.agent.listening import listen
-from samebits.agent.trees import attributes_of, leaves
+from samebits.agent.events import Event, Tell
+from samebits.agent.taps.files import here, look_into
+from samebits.agent.taps.listening import listen
 from samebits.base.sites import Site, is_own_file, is_user_file, user_site
-from samebits.base.versions import without_version
 from samebits.factors.imports import forget, when_loaded
 
 Direction = Literal["saved", "loaded"]
@@ -24,34 +20,21 @@ Argument = tuple[int, str]
 
 
 class _Function(NamedTuple):
-    """A function that saves or loads.
-
-    Attributes:
-        file: where to, or from.
-        thing: what is saved; None where nothing of it is looked into.
-        direction: what is noted where checkpoints are watched; None for what saves none.
-    """
+    """A function that saves or loads."""
 
     name: str
-    file: Argument
-    thing: Argument | None = None
-    direction: Direction | None = "saved"
+    file: Argument  # where to, or from
+    thing: Argument | None = None  # what is saved; None where nothing of it is looked into
+    direction: Direction | None = "saved"  # what is noted where checkpoints are watched; None for what saves none
 
 
 class Passage(NamedTuple):
-    """One call of such a function where checkpoints are watched.
+    """One call of such a function where checkpoints are watched."""
 
-    Attributes:
-        direction: which way.
-        what: was called.
-        path: of the file, as the process sees it; empty where it has none.
-        site: the user's line.
-    """
-
-    direction: Direction
-    what: str
-    path: str
-    site: Site | None
+    direction: Direction  # which way
+    what: str  # was called
+    path: str  # of the file, as the process sees it; empty where it has none
+    site: Site | None  # the user's line
 
 
 _FUNCTIONS: dict[str, tuple[_Function, ...]] = {
@@ -79,16 +62,15 @@ _FUNCTIONS: dict[str, tuple[_Function, ...]] = {
 }
 
 
-class Saves:
-    """Listens to functions that save and load: np.savez calls np.save, and the outermost counts.
+class SavingTap:
+    """Tells of what is saved and loaded: np.savez calls np.save, and the outermost counts.
 
     Args:
-        saved: called with what is about to be saved.
-        passed: called after something was saved or loaded; None where checkpoints are not watched.
+        with_passages: tell of every save and load when it is through: checkpoints are watched.
     """
 
-    def __init__(self, saved: Callable[[object], None], passed: Callable[[Passage], None] | None) -> None:
-        self.saved, self.passed = saved, passed
+    def __init__(self, tell: Tell, with_passages: bool) -> None:
+        self._tell, self._with_passages = tell, with_passages
 
     def install(self, undo: ExitStack) -> None:
         """Hook the functions of modules that are there, and of others as soon as they are."""
@@ -100,7 +82,7 @@ class Saves:
     def _hooker(self, name: str, undo: ExitStack) -> Callable[[object], None]:
         def hook(module: object) -> None:
             for function in _FUNCTIONS[name]:
-                is_watched = self.passed is not None and function.direction is not None
+                is_watched = self._with_passages and function.direction is not None
                 if (function.thing or is_watched) and hasattr(module, function.name):
                     before = self._before(f"{name}.{function.name}", function, is_watched)
                     undo.callback(listen(module, function.name, before, self._after, self._failed))
@@ -115,25 +97,19 @@ class Saves:
             direction = function.direction if is_watched else None
             here.calls.append((function.thing is not None, direction and Passage(direction, what, path, user_site())))
             thing = None if is_inner or function.thing is None else _saved_by(what, function.thing, args, kwargs)
-            if thing is not None:
-                is_prepared = is_preparation(path)
-                if path:
-                    looked_into.add(path)
-                    # torch.save and safetensors open files in C++ and Rust, where Python hears nothing of it.
-                    if isinstance(file, str | os.PathLike):
-                        writes_unseen(path)
-                if not is_prepared:
-                    self.saved(thing)
+            # torch.save and safetensors open files in C++ and Rust, where Python hears nothing of it.
+            if thing is not None and not look_into(path, is_opened=not isinstance(file, str | os.PathLike)):
+                self._tell(Event.SAVES, thing)
 
         return before
 
     def _failed(self, *_: object) -> None:
         here.calls.pop()
 
-    def _after(self, *_: object) -> None:
+    def _after(self, *_: object, **__: object) -> None:
         passage = here.calls.pop()[1]
-        if passage is not None and self.passed is not None and not any(outer for _, outer in here.calls):
-            self.passed(passage)
+        if passage is not None and not any(outer for _, outer in here.calls):
+            self._tell(Event.PASSED, passage)
 
 
 def _given(argument: Argument, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
@@ -168,27 +144,3 @@ def path_of(file: object) -> str:
         return os.path.abspath(os.fsdecode(name))
     except (OSError, ValueError):  # the current folder is gone
         return ""
-
-
-# A key that begins with a separator: `.best./home/me/logs/version_3/epoch=1.ckpt`.
-_FOLDER = re.compile(r"\./(?:[^/]+/)*")
-_DECIDING = ("__getstate__", "__reduce__", "__reduce_ex__")
-
-
-def content(thing: object, prefix: str) -> Iterator[tuple[str, object]]:
-    """Path and leaf.
-
-    Where a key is the path of a file, its folder and the number of its version are those of one run, and left out.
-    """
-    for own, leaf in leaves(thing, prefix, _pickled):
-        yield without_version(_FOLDER.sub(".", own)) if os.sep in own else own, leaf
-
-
-def _pickled(thing: object) -> dict[str, object]:
-    """What pickle takes of an object; nothing where its class decides for itself."""
-    attributes = attributes_of(thing)
-    if isinstance(thing, torch.optim.Optimizer):
-        return {name: attributes[name] for name in ("state", "param_groups") if name in attributes}
-    kind, usual = type(thing), torch.nn.Module if isinstance(thing, torch.nn.Module) else object
-    decides = any(getattr(kind, name, None) is not getattr(usual, name, None) for name in _DECIDING)
-    return {} if decides else attributes

@@ -64,18 +64,20 @@ class _Here(threading.local):
 here = _Here()
 
 
-def writes_unseen(path: str) -> None:
-    """A library is about to write a file past Python: reported where that is known."""
-    for watched in _watching:
-        watched.heard("samebits.writes", (path,))
+def look_into(path: str, is_opened: bool) -> bool:
+    """A library is about to write a file whose content is looked into, past Python where it opens it itself.
 
-
-def is_preparation(path: str) -> bool:
-    """Whether a file is made before the first step after something was not there: a run that finds that makes none.
-
-    What such a file holds is what the script is going to work with; it is no product of the training.
+    Returns:
+        Whether it is made before the first step after something was not there. A run that finds it makes none: what it
+        holds is what the script is going to work with, and no product of the training.
     """
-    return bool(path) and any(watched.is_preparing() for watched in _watching)
+    if not path:
+        return False
+    is_preparation = any(watched.is_preparing() for watched in _watching)
+    looked_into.add(path)
+    for watched in _watching if not is_opened else ():
+        watched.heard("samebits.writes", (path,))
+    return is_preparation
 
 
 class FilesWatched:

@@ -1,0 +1,114 @@
+"""Modules: the calls that the program itself makes, copies, and loads."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import ExitStack
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.utils.data import get_worker_info
+
+from samebits.agent.events import Event, Tell
+from samebits.agent.taps.graphs import is_tracing
+from samebits.agent.taps.listening import listen
+
+
+def _nothing() -> None:
+    """What a dead reference gives."""
+
+
+class Inside(threading.local):
+    """Where a thread is.
+
+    Attributes:
+        depth: calls of modules around this place
+        loading: a DataLoader makes a batch
+    """
+
+    depth = 0
+    outermost: Callable[[], object] = _nothing  # the module whose call is the outermost
+    loading = False
+
+
+class ModuleTap:
+    """Tells of the outermost calls, of copies and of loads.
+
+    Args:
+        other_hooks: ids of hooks that are samebits' own, too.
+    """
+
+    def __init__(self, tell: Tell, inside: Inside, other_hooks: Callable[[], set[int]]) -> None:
+        self._tell, self._inside, self._other_hooks = tell, inside, other_hooks
+        self._handles: list[Any] = []
+
+    def install(self, stack: ExitStack) -> None:
+        """Hook torch."""
+        hooks = torch.nn.modules.module
+        self._handles = [
+            hooks.register_module_forward_pre_hook(self._called),
+            hooks.register_module_forward_hook(self._returned, always_call=True),
+        ]
+        for handle in self._handles:
+            stack.callback(handle.remove)
+        if hasattr(hooks, "_has_any_global_hook"):
+            # torch.compile warns of global hooks; ours vanish in compiled code and concern no one.
+            stack.callback(setattr, hooks, "_has_any_global_hook", hooks._has_any_global_hook)
+            hooks._has_any_global_hook = self._has_global_hooks_of_others
+        stack.callback(listen(torch.nn.Module, "__setstate__", after=self._copied))
+        stack.callback(listen(torch.nn.Module, "load_state_dict", after=self._loaded))
+
+    def _called(self, module: torch.nn.Module, args: object) -> None:
+        # Inside a compiled region this must vanish: the compiler folds the test and never looks further.
+        if torch.compiler.is_compiling():
+            return
+        inside = self._inside
+        depth = inside.depth
+        inside.depth = depth + 1
+        # Replicas of DataParallel run in threads inside the call of a module that is seen itself.
+        if depth and module is inside.outermost() and not _is_called_again():
+            depth, inside.depth = 0, 1
+        # Asked of the dictionary: a program's own `__getattr__` must not hear of names it does not know.
+        is_inner = depth or inside.loading or module.__dict__.get("_is_replica", False)
+        if not is_inner and get_worker_info() is None:
+            inside.outermost = weakref.ref(module)
+            self._tell(Event.CALLED, module, args)
+
+    def _returned(self, module: torch.nn.Module, args: object, result: object) -> None:
+        if torch.compiler.is_compiling():
+            return
+        inside = self._inside
+        depth = inside.depth = max(0, inside.depth - 1)
+        if depth == 0 and result is not None and not inside.loading:
+            self._tell(Event.RETURNED, module, result)
+
+    def _copied(self, result: object, module: torch.nn.Module, *_: object, **__: object) -> None:
+        # Compilers copy and unpickle graphs of their own, more or fewer of them as their caches are filled.
+        if not isinstance(module, torch.fx.GraphModule) and not is_tracing():
+            self._tell(Event.COPIED, module)
+
+    def _loaded(self, result: object, module: torch.nn.Module, *_: object, **__: object) -> None:
+        if not is_tracing():
+            self._tell(Event.LOADED, module)
+
+    def _has_global_hooks_of_others(self) -> bool:
+        hooks, ours = torch.nn.modules.module, {handle.id for handle in self._handles} | self._other_hooks()
+        kinds = ("backward_pre", "backward", "forward_pre", "forward")
+        return any(not ours.issuperset(getattr(hooks, f"_global_{kind}_hooks")) for kind in kinds)
+
+
+def _is_called_again() -> bool:
+    """Whether the module whose call was just reported was called inside its own call.
+
+    Otherwise no call is around this one: what is no Exception leaves modules without calling any hook.
+    """
+    frame: FrameType | None = sys._getframe(2)
+    calls = 0
+    while frame is not None and calls < 2:
+        calls += frame.f_code is torch.nn.Module._call_impl.__code__
+        frame = frame.f_back
+    return calls == 2

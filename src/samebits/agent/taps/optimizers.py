@@ -1,0 +1,74 @@
+"""Optimizers: when one is made, and around its steps, those inside CUDA graphs among them."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+from contextlib import ExitStack
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from samebits.agent.events import Event, Tell
+from samebits.agent.taps.graphs import Graphs
+from samebits.agent.taps.listening import listen
+
+_OPTIMIZERS = register_optimizer_step_pre_hook.__code__.co_filename
+# Hooks around steps that are to be taken away.
+_left_over: list[Any] = []
+
+
+def install(stack: ExitStack, tell: Tell, graphs: Graphs) -> None:
+    """Tell of optimizers that are made and stepped, and of CUDA graphs that run."""
+
+    def made(result: object, optimizer: object, *_: object, **__: object) -> None:
+        tell(Event.OPTIMIZER_MADE, optimizer)
+
+    def begins(optimizer: object, args: Any, kwargs: Any) -> None:
+        # Inside a compiled region this must vanish: the compiler folds the test and never looks further.
+        if torch.compiler.is_compiling():
+            return
+        # The arguments begin with the optimizer.
+        tell(Event.STEP_BEGINS, optimizer, callable(kwargs.get("closure") or next(iter(args[1:]), None)))
+
+    def ends(optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
+        if torch.compiler.is_compiling():
+            return
+        if graphs.is_capturing():
+            graphs.note_step(optimizer)
+        tell(Event.STEP_ENDS, optimizer)
+
+    remove_left_over()
+    for handle in register_optimizer_step_pre_hook(begins), register_optimizer_step_post_hook(ends):
+        stack.callback(_left_over.append, handle)
+    # One that was unpickled or copied never ran `__init__`.
+    for name in ("__init__", "__setstate__"):
+        stack.callback(listen(torch.optim.Optimizer, name, after=made))
+    graphs.install(stack, lambda optimizers: tell(Event.REPLAYED, optimizers))
+
+
+def remove_left_over() -> None:
+    """Take hooks away that are not needed any more, unless another thread is walking through them right now."""
+    here = threading.get_ident()
+    # It holds a lock of the interpreter, for which a `threading.local` waits that is collected meanwhile (gh-106883).
+    is_collecting = gc.isenabled()
+    gc.disable()
+    try:
+        frames = sys._current_frames()
+    finally:
+        if is_collecting:
+            gc.enable()
+    if not any(_is_stepping(frame) for thread, frame in frames.items() if thread != here):
+        while _left_over:
+            _left_over.pop().remove()
+
+
+def _is_stepping(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename == _OPTIMIZERS:
+            return True
+        frame = frame.f_back
+    return False
