@@ -26,7 +26,7 @@ BUDGET = {
     "factors": 3930,
     "integrations": 1300,
     "launch": 1270,
-    "lint": 1290,
+    "lint": 1230,
     "locking": 2000,
     "pricing": 840,
     "replay": 550,
