@@ -6,7 +6,7 @@ import os
 import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import pytest
 
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 MARK = "samebits"
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(NamedTuple):
     """What the options of a run say.
 
     Attributes:
@@ -82,8 +81,7 @@ def rerun_word(item: pytest.Item) -> str:
     return shlex.quote(f"{Path(given).as_posix()}{colons}{within}")
 
 
-@dataclass(frozen=True)
-class Repetition:
+class Repetition(NamedTuple):
     """What the marker of a test asks for."""
 
     runs: int = 1
