@@ -45,11 +45,13 @@ class Flow:
         self.learned: dict[str, Shape] = {}
         self.signatures: dict[str, list[str]] = {}
         self.bases: dict[str, list[str]] = {}
+        # What names stood for at the end of loops: at their top they may stand for that as well.
+        self.ends: dict[ast.AST, dict[str, Shape]] = {}
         for _ in range(READINGS):
-            self.known, self.learned, self.shapes = self.learned, {}, {}
+            ends, self.known, self.learned, self.shapes = dict(self.ends), self.learned, {}, {}
             for source in sources:
                 _Reader(self, source).read()
-            if self.learned == self.known:
+            if (self.learned, self.ends) == (self.known, ends):
                 break
 
     def of(self, node: ast.AST) -> Shape:
@@ -57,7 +59,7 @@ class Flow:
         return self.shapes.get(node, UNKNOWN)
 
     def note(self, node: ast.AST, shape: Shape) -> Shape:
-        """In a loop an expression is read twice."""
+        """What is looked at twice is either."""
         self.shapes[node] = join(self.shapes.get(node, NEVER), shape)
         return shape
 
@@ -91,7 +93,6 @@ class _Scope:
     names: dict[str, Shape] = field(default_factory=dict)  # also of attributes of names: `a.b`
     shared: set[str] = field(default_factory=set)  # declared `global` or `nonlocal`
     returned: list[Shape] = field(default_factory=list)
-    is_looping: bool = False
 
     def home(self, name: str) -> _Scope | None:
         """The scope in which a name is found from here."""
@@ -124,10 +125,8 @@ class _Reader:
         outer = self.scope
         for statement in body:
             self.scope = scope
-            try:
+            with suppress(RecursionError):  # nested too deep: the rest can still be read
                 self.statement(statement)
-            except RecursionError:  # nested too deep: the rest can still be read
-                scope.is_looping = False
         self.scope = outer
 
     # ---- definitions
@@ -199,10 +198,10 @@ class _Reader:
                 self.assign(node.target, operated(node.op, self.value(node.target), self.value(node.value)))
             case ast.For() | ast.AsyncFor():
                 self.assign(node.target, self.value(node.iter).member)
-                self.loop([*node.body, *node.orelse])
+                self.loop(node)
             case ast.While():
                 self.value(node.test)
-                self.loop([*node.body, *node.orelse])
+                self.loop(node)
             case ast.If():
                 self.value(node.test)
                 self.branches([node.body, node.orelse])
@@ -245,14 +244,12 @@ class _Reader:
                 outcomes.append(self.scope.names)
         self.scope.names = _merged(outcomes or [before])
 
-    def loop(self, body: Sequence[ast.stmt]) -> None:
-        """Read a body twice, so that its top sees what its end assigned; inner loops are so read by the outermost."""
-        is_outermost, self.scope.is_looping = not self.scope.is_looping, True
-        for _ in range(1 + is_outermost):
-            before = dict(self.scope.names)
-            self.block(body)
-            self.scope.names = _merged([before, self.scope.names])
-        self.scope.is_looping = not is_outermost
+    def loop(self, node: ast.For | ast.AsyncFor | ast.While) -> None:
+        before = self.scope.names
+        self.scope.names = _merged([before, self.flow.ends.get(node, {})])
+        self.block([*node.body, *node.orelse])
+        self.flow.ends[node] = self.scope.names
+        self.scope.names = _merged([before, self.scope.names])
 
     # ---- names
 

@@ -35,7 +35,7 @@ def run_repeatedly(item: pytest.Function, request: Repetition) -> None:
         for number in range(request.runs):
             call = _one_of_several(item, request, calls, Path(home, str(number)))
             result = known_of(item).result()
-            named = {} if result is None else result.tensors
+            named = {} if result is None else result.given.tensors
             try:
                 words = (difference(calls[0], call) or unlike(first, named)) if calls else ""
             except SamebitsError as error:
