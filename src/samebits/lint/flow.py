@@ -50,7 +50,7 @@ class Flow:
         for _ in range(READINGS):
             ends, self.known, self.learned, self.shapes = dict(self.ends), self.learned, {}, {}
             for source in sources:
-                _Reader(self, source).read()
+                _FileReader(self, source).read()
             if (self.learned, self.ends) == (self.known, ends):
                 break
 
@@ -102,7 +102,7 @@ class _Scope:
         return scope
 
 
-class _Reader:
+class _FileReader:
     """Reads one file; functions are read after the scope in which they are defined."""
 
     def __init__(self, flow: Flow, source: Source) -> None:
