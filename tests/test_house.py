@@ -24,9 +24,9 @@ BUDGET = {
     "comparison": 1560,
     "data": 1840,
     "factors": 3830,
-    "integrations": 1300,
+    "integrations": 1320,
     "launch": 1180,
-    "lint": 1290,
+    "lint": 1220,
     "locking": 1930,
     "pricing": 810,
     "replay": 520,
@@ -34,8 +34,8 @@ BUDGET = {
     "resuming": 1590,
     "rng": 770,
     "runfolder": 2010,
-    "state": 1450,
-    "testing": 660,
+    "state": 1430,
+    "testing": 620,
     "workspace": 800,
 }
 

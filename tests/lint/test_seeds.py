@@ -22,7 +22,10 @@ def found(folder: Path, **files: str) -> list[tuple[str, int, str]]:
     for name, text in files.items():
         (folder / f"{name}.py").write_text(textwrap.dedent(text))
     findings = find_seed_arguments(sorted(folder.glob("*.py")))
-    return [(Path(finding.path).stem, finding.line, finding.kind) for finding in findings]
+    return [
+        (Path(one.path).stem, one.line, "unused" if "is never read" in one.reason else "default-none")
+        for one in findings
+    ]
 
 
 FAULTY = {
@@ -75,7 +78,7 @@ def test_what_none_does_is_said_as_the_script_does_it(name: str, tmp_path: Path)
 
     (finding,) = find_seed_arguments([tmp_path / "train.py"])
 
-    assert finding.text == f"--seed is None unless it is given, and {expected}"
+    assert finding.reason == f"--seed is None unless it is given, and {expected}"
 
 
 CLEAN = {
@@ -136,5 +139,5 @@ def test_the_text_says_what_is_the_matter(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(textwrap.dedent(PARSER))
     (finding,) = find_seed_arguments([tmp_path / "train.py", tmp_path / "missing.py"])
 
-    assert finding.text == "--seed is never read, so it seeds nothing"
+    assert finding.reason == "--seed is never read, so it seeds nothing"
     assert finding.path == str(tmp_path / "train.py")

@@ -185,7 +185,7 @@ MUTANTS = [
     Mutant("replay/reproducer.py", "if stride is None:", "if stride is not None:", "replay"),
     # lint
     Mutant(
-        "lint/reader.py",
+        "lint/flow.py",
         "while scope is not None and name not in scope.names:",
         "while scope is not None and scope.parent:",
         "lint",

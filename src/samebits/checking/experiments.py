@@ -391,7 +391,7 @@ def _seed_notes(pool: RunPool, found: Found) -> list[str]:
     if not any(cause.fixed_together for cause in found.causes) and found.unknown is None:
         return []
     files = sorted({path for run in pool.runs for path in run.facts.files})
-    return [f"{one.text} ({Site(one.path, one.line).place})" for one in find_seed_arguments(files)]
+    return [f"{one.reason} ({Site(one.path, one.line).place})" for one in find_seed_arguments(files)]
 
 
 def _outside(inquiry: Inquiry, found: Found) -> list[str]:

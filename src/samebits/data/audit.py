@@ -131,7 +131,7 @@ class _Fetched:
         self.fetcher = Fetcher(dataset, as_it_is, seed)
 
     def again(self, index: object, epoch: int = 0) -> object:
-        return value_of(self.fetcher.settled(partial(self._fetched, index, epoch)), depth=6)
+        return value_of(self.fetcher.alone(epoch, index), depth=6)
 
     def explained(self, index: object) -> Dependence:
         """The line of a sample that differs."""
@@ -152,13 +152,8 @@ class _Fetched:
     def traced(self, index: object) -> _LineValues:
         """What its lines did in one more fetch."""
         trace = _LineValues(self.dataset)
-        with self.fetcher.keyed():
-            follow(partial(self.fetcher.alone, 0, index), trace.after_line)
+        follow(partial(self.fetcher.alone, 0, index), trace.after_line)
         return trace
-
-    def _fetched(self, index: object, epoch: int) -> object:
-        with self.fetcher.keyed():
-            return self.fetcher.alone(epoch, index)
 
 
 class _LineValues:

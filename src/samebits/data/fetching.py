@@ -78,10 +78,10 @@ class Fetcher(Dataset[object]):
 
     def __getitem__(self, request: BatchRequest) -> object:
         """Raises what the dataset raises, with a note that names the sample."""
-        fetched: FetchedBatch = self.settled(partial(self._fetched, request))
+        fetched: FetchedBatch = self._settled(partial(self._fetched, request))
         return fetched if self.skips else fetched.batch
 
-    def settled(self, fetch: Fetch) -> Any:
+    def _settled(self, fetch: Fetch) -> Any:
         """What is fetched; the first time once more, where it made generators: `if self.rng is None: self.rng = …`."""
         fetched = fetch()
         if self._is_settled:
@@ -167,9 +167,14 @@ class Fetcher(Dataset[object]):
             skipped.append(Skipped(index, f"{type(error).__name__}: {error}"))
 
     def alone(self, epoch: int, index: object, repeat: int = 0) -> object:
-        """One sample; call it while `keyed`."""
-        self._start(self._found(), epoch, index, repeat)
-        return self._sample(index, _fetches_in_bulk(self.dataset))
+        """One sample, neither batched nor skipped."""
+
+        def fetch() -> object:
+            with self.keyed() as generators:
+                self._start(generators, epoch, index, repeat)
+                return self._sample(index, _fetches_in_bulk(self.dataset))
+
+        return self._settled(fetch)
 
     def _sample(self, index: object, in_bulk: bool) -> object:
         return self.dataset.__getitems__([index])[0] if in_bulk else self.dataset[index]
@@ -251,9 +256,7 @@ def fetch(dataset: object, index: object, *, seed: int = 0, epoch: int = 0, repe
         epoch: counts from 0.
         repeat: how often the index has come before in this epoch.
     """
-    fetcher = Fetcher(dataset, as_it_is, seed)
-    with fetcher.keyed():
-        return fetcher.settled(partial(fetcher.alone, epoch, index, repeat))
+    return Fetcher(dataset, as_it_is, seed).alone(epoch, index, repeat)
 
 
 def as_it_is(samples: object) -> object:

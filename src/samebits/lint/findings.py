@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
+
+from samebits.lint.source import Source
 
 # What the order of a set, or a hash, can depend on: named as the factors are.
 SEED, ADDRESS = "hash-seed", "memory-addresses"
@@ -13,14 +16,14 @@ NUMBERS, LISTS, LOOPS, WEAK, SILENT = 40, 30, 20, 10, 0
 
 @dataclass(frozen=True)
 class Finding:
-    """A line whose result depends on hashes or addresses, as far as reading can tell.
+    """A line that may not repeat, as far as reading can tell.
 
     Attributes:
         path: as it was given.
         line: counts from 1.
         function: qualified name; `<module>` at the top level.
         source: the stripped source line.
-        reason: what the line does, as a clause that could follow "it".
+        reason: what the line does, as a clause that could follow "it"; of a seed argument, what is the matter.
         weight: larger is likelier.
         depends_on: which of the factors `SEED` and `ADDRESS` may change it.
     """
@@ -30,5 +33,14 @@ class Finding:
     function: str
     source: str
     reason: str
-    weight: int
-    depends_on: frozenset[str] = frozenset({SEED})
+    weight: int = SILENT
+    depends_on: frozenset[str] = frozenset()
+
+    @classmethod
+    def at(
+        cls, source: Source, node: ast.AST, reason: str, weight: int = SILENT, depends_on: frozenset[str] = frozenset()
+    ) -> Finding:
+        """What was found in a file, at the line where something begins."""
+        line: int = node.lineno  # type: ignore[attr-defined]
+        text = source.lines[line - 1].strip()
+        return cls(source.path, line, source.qualname(node), text, reason, weight, depends_on)

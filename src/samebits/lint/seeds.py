@@ -11,38 +11,17 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from samebits.lint.source import Function, Source, last_name, parameters, read_sources, with_defaults
+from samebits.lint.findings import Finding
+from samebits.lint.source import Function, Source, last_name, parameters, read_sources
 
-Kind = Literal["unused", "default-none"]
-
-SEED_NAME = re.compile(r"(.*_)?seed|manualseed", re.IGNORECASE)
-PARSERS = ("parse_args", "parse_known_args", "parse_intermixed_args")
+_SEED_NAME = re.compile(r"(.*_)?seed|manualseed", re.IGNORECASE)
+_PARSERS = {"parse_args", "parse_known_args", "parse_intermixed_args"}
 # What is given a whole namespace and reads no single argument of it to train with.
-SHOWERS = ("print", "pprint", "repr", "str", "format", "debug", "info", "warning", "log")
-# How many functions a namespace is followed through.
-FOLLOWED_CALLS = 3
+_SHOWERS = {"print", "pprint", "repr", "str", "format", "debug", "info", "warning", "log"}
 # Reads every name of a scope or of an object.
-CATCH_ALL = ("vars", "locals", "asdict", "__dict__", "replace", "fields")
-STARTS_ANEW = "what is seeded with None starts anew in every run"
-
-
-@dataclass(frozen=True)
-class SeedFinding:
-    """A seed argument that may not do what its name says.
-
-    Attributes:
-        path: as it was given.
-        line: counts from 1.
-        kind: `unused`: nothing reads it; `default-none`: without a value there is no seed.
-        text: what is the matter, as a sentence without its full stop.
-    """
-
-    path: str
-    line: int
-    kind: Kind
-    text: str
+_CATCH_ALL = {"vars", "locals", "asdict", "__dict__", "replace", "fields"}
 
 
 @dataclass(frozen=True)
@@ -50,14 +29,15 @@ class _Argument:
     """A place where a seed can be given: `name` is what the code reads, `shown` what a user would call it."""
 
     source: Source
-    node: ast.expr | ast.arg | ast.stmt
+    node: ast.AST
     name: str
     shown: str
-    is_none: bool
-    owner: ast.AST | None = None
+    default: ast.AST | None
+    is_required: bool = False
+    owner: ast.AST | None = None  # the only function that can read it
 
 
-def find_seed_arguments(paths: Iterable[str | Path]) -> list[SeedFinding]:
+def find_seed_arguments(paths: Iterable[str | Path]) -> list[Finding]:
     """Seed arguments that nothing reads or that are None by default, by path and line.
 
     Args:
@@ -66,18 +46,25 @@ def find_seed_arguments(paths: Iterable[str | Path]) -> list[SeedFinding]:
     """
     sources = read_sources(paths)
     program = _Program(sources)
-    found = [program.judge(argument) for source in sources for argument in _arguments(source)]
-    return sorted(filter(None, found), key=lambda finding: (finding.path, finding.line))
+    arguments = (one for source in sources for one in _arguments(source) if _SEED_NAME.fullmatch(one.name))
+    found = [Finding.at(one.source, one.node, why) for one in arguments if (why := program.judged(one))]
+    return sorted(found, key=lambda finding: (finding.path, finding.line))
 
 
 def _arguments(source: Source) -> Iterator[_Argument]:
     for node in ast.walk(source.tree):
         if _is_option(node):
             yield from _option(source, node)
-        elif isinstance(node, Function):
-            yield from _parameters(source, node)
-        elif isinstance(node, ast.ClassDef) and any(_called(each) == "dataclass" for each in node.decorator_list):
-            yield from _fields(source, node)
+        elif isinstance(node, Function) and not _is_laid_down(source, node):
+            for arg, default in parameters(node.args):
+                if arg not in (node.args.vararg, node.args.kwarg):
+                    is_required = default is None
+                    yield _Argument(source, arg, arg.arg, f"{arg.arg} of {node.name}", default, is_required, node)
+        elif isinstance(node, ast.ClassDef) and "dataclass" in map(_called, node.decorator_list):
+            for one in node.body:
+                if isinstance(one, ast.AnnAssign):
+                    name = last_name(one.target)
+                    yield _Argument(source, one, name, f"{name} of {node.name}", one.value, one.value is None)
 
 
 def _option(source: Source, call: Any) -> Iterator[_Argument]:
@@ -87,34 +74,11 @@ def _option(source: Source, call: Any) -> Iterator[_Argument]:
     shown = next((name for name in names if name.startswith("--")), "")
     plain = next((name for name in names if not name.startswith("-")), shown.lstrip("-").replace("-", "_"))
     name = str(getattr(given.get("dest"), "value", plain))
-    if not shown or not SEED_NAME.fullmatch(name) or None in given:
-        return
-    is_given = any(word in given for word in ("required", "action", "prompt"))
-    is_none = _is_none(given["default"]) if "default" in given else not is_given
     # With click, the function that the option decorates has a parameter of that name.
     owner = source.parents.get(call) if last_name(call.func) == "option" else None
-    if owner is None or isinstance(owner, Function):
-        yield _Argument(source, call, name, shown, is_none, owner)
-
-
-def _parameters(source: Source, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[_Argument]:
-    holder = source.parents.get(function)
-    is_laid_down = isinstance(holder, ast.ClassDef) and bool(holder.bases)
-    if is_laid_down or _is_stub(function) or any(_called(each) == "option" for each in function.decorator_list):
-        return
-    defaults = with_defaults(function.args)
-    for arg in parameters(function.args):
-        if SEED_NAME.fullmatch(arg.arg) and arg not in (function.args.vararg, function.args.kwarg):
-            yield _Argument(
-                source, arg, arg.arg, f"{arg.arg} of {function.name}", _is_none(defaults.get(arg)), function
-            )
-
-
-def _fields(source: Source, holder: ast.ClassDef) -> Iterator[_Argument]:
-    for node in holder.body:
-        name = last_name(node.target) if isinstance(node, ast.AnnAssign) else ""
-        if isinstance(node, ast.AnnAssign) and SEED_NAME.fullmatch(name):
-            yield _Argument(source, node, name, f"{name} of {holder.name}", _is_none(node.value))
+    if shown and None not in given and (owner is None or isinstance(owner, Function)):
+        is_required = bool({"required", "action", "prompt"} & given.keys()) and "default" not in given
+        yield _Argument(source, call, name, shown, given.get("default"), is_required, owner)
 
 
 class _Program:
@@ -122,83 +86,74 @@ class _Program:
 
     def __init__(self, sources: list[Source]) -> None:
         self.nodes = [(source, node) for source in sources for node in ast.walk(source.tree)]
-        self.functions = {node.name for _, node in self.nodes if isinstance(node, Function | ast.ClassDef)}
-        self.hides = any(last_name(node) in CATCH_ALL for _, node in self.nodes) or self._leaves()
+        self.hides = _catches_all(node for _, node in self.nodes) or self._hands_on_a_namespace()
 
-    def judge(self, argument: _Argument) -> SeedFinding | None:
-        """What is the matter with a seed argument; None if nothing is, or if that cannot be known."""
-        own, where = argument.owner, (argument.source.path, argument.node.lineno)
-        if not (self._is_loaded(own, argument.name) if own else self._is_mentioned(argument.name)):
-            hides = any(last_name(node) in CATCH_ALL for node in ast.walk(own)) if own else self.hides
-            text = f"{argument.shown} is never read, so it seeds nothing"
-            return None if hides else SeedFinding(*where, "unused", text)
-        if not argument.is_none or self._is_replaced(argument):
-            return None
-        so = "without it the seeding is skipped" if self._is_guarded(argument) else STARTS_ANEW
-        text = f"{argument.shown} is None unless it is given, and {so}"
-        return SeedFinding(*where, "default-none", text)
+    def judged(self, argument: _Argument) -> str:
+        """What is the matter with a seed argument; empty if nothing is, or if that cannot be known."""
+        scope = [*ast.walk(argument.owner)] if argument.owner else [node for _, node in self.nodes]
+        hides = _catches_all(scope) if argument.owner else self.hides
+        if not (any(_is_name(node, argument.name) for node in scope) if argument.owner else self._reads(argument.name)):
+            return "" if hides else f"{argument.shown} is never read, so it seeds nothing"
+        is_none = not argument.is_required and (argument.default is None or _is_none(argument.default))
+        if not is_none or any(_replaces(node, argument.name) for node in scope):
+            return ""
+        is_guarded = any(isinstance(node, ast.If) and _is_given(node.test, argument.name) for node in scope)
+        so = "without it the seeding is skipped" if is_guarded else "what is seeded with None starts anew in every run"
+        return f"{argument.shown} is None unless it is given, and {so}"
 
-    def _is_loaded(self, owner: ast.AST, name: str) -> bool:
-        return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) for n in ast.walk(owner))
-
-    def _is_mentioned(self, name: str) -> bool:
-        """`args.seed`, `config["seed"]`, `getattr(args, "seed")`."""
+    def _reads(self, name: str) -> bool:
+        """`args.seed`, `config["seed"]`, `getattr(args, "seed")`; not what declares the option."""
         return any(
             (isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Load))
-            or (isinstance(node, ast.Constant) and node.value == name and not _is_in_declaration(source, node))
+            or (isinstance(node, ast.Constant) and node.value == name and not any(map(_is_option, source.around(node))))
             for source, node in self.nodes
         )
 
-    def _is_replaced(self, argument: _Argument) -> bool:
-        """A constant is put in the place of None: `if seed is None: seed = 0`, or `seed or 0`."""
-        for node in self._scope(argument):
-            targets = node.targets if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) else []
-            if any(last_name(target) == argument.name for target in targets):
-                return True
-            if isinstance(node, ast.BoolOp | ast.IfExp) and any(last_name(n) == argument.name for n in ast.walk(node)):
-                return True
+    def _hands_on_a_namespace(self) -> bool:
+        """Whether parsed arguments go where their attributes cannot be followed."""
+        own = {node.name for _, node in self.nodes if isinstance(node, Function | ast.ClassDef)}
+        # A function that parses returns a namespace, too.
+        calls = [(source, node) for source, node in self.nodes if isinstance(node, ast.Call)]
+        parsing = [source.function_of(node) for source, node in calls if last_name(node.func) in _PARSERS]
+        makers = _PARSERS | {node.name for node in parsing if isinstance(node, Function)}
+        made = [source.parents[node] for source, node in calls if last_name(node.func) in makers]
+        if not all(isinstance(one, ast.Assign | ast.Return | ast.Attribute | ast.Expr) for one in made):
+            return True
+        names = {last_name(n) for one in made if isinstance(one, ast.Assign) for t in one.targets for n in ast.walk(t)}
+        for source, node in self.nodes:
+            parent = source.parents.get(node)
+            if isinstance(node, ast.Name) and node.id in names and isinstance(node.ctx, ast.Load):
+                if isinstance(parent, ast.Call) and last_name(parent.func) not in own | _SHOWERS:
+                    return True
+                if not isinstance(parent, ast.Call | ast.Attribute | ast.Return | ast.FormattedValue):
+                    return True
         return False
 
-    def _is_guarded(self, argument: _Argument) -> bool:
-        """None seeds nothing: `if seed:`, or `if seed is not None:`."""
-        return any(isinstance(node, ast.If) and _is_given(node.test, argument.name) for node in self._scope(argument))
 
-    def _scope(self, argument: _Argument) -> Iterator[ast.AST]:
-        return ast.walk(argument.owner) if argument.owner else (node for _, node in self.nodes)
-
-    def _leaves(self) -> bool:
-        """Whether a namespace of parsed arguments goes where its attributes cannot be followed."""
-        # Namespaces go by these names, and come from these functions: one that returns a namespace is one of them.
-        names, makers = set[str](), set(PARSERS)
-        for _ in range(FOLLOWED_CALLS):
-            for source, node in self.nodes:
-                makes = isinstance(node, ast.Call) and last_name(node.func) in makers
-                parent = source.parents.get(node)
-                if makes and isinstance(parent, ast.Assign):
-                    names |= {last_name(n) for target in parent.targets for n in ast.walk(target) if last_name(n)}
-                elif isinstance(parent, ast.Return) and (makes or last_name(node) in names):
-                    makers.add(getattr(source.function_of(node), "name", ""))
-                elif makes and not isinstance(parent, ast.Attribute | ast.Expr):
-                    return True
-        return any(self._is_handed_on(source, node, names) for source, node in self.nodes)
-
-    def _is_handed_on(self, source: Source, node: ast.AST, names: set[str]) -> bool:
-        if not isinstance(node, ast.Name) or node.id not in names or not isinstance(node.ctx, ast.Load):
-            return False
-        parent = source.parents.get(node)
-        if isinstance(parent, ast.Call):
-            return last_name(parent.func) not in self.functions | set(SHOWERS)
-        return not isinstance(parent, ast.Attribute | ast.Return | ast.FormattedValue)
+def _catches_all(nodes: Iterable[ast.AST]) -> bool:
+    return any(last_name(node) in _CATCH_ALL for node in nodes)
 
 
-def _is_in_declaration(source: Source, node: ast.AST) -> bool:
-    """Whether a string is part of what declares the option."""
-    parent = source.parents.get(node)
-    return _is_option(source.parents.get(parent) if isinstance(parent, ast.keyword) else parent)
+def _replaces(node: ast.AST, name: str) -> bool:
+    """Whether a constant is put in the place of None: `if seed is None: seed = 0`, or `seed or 0`."""
+    if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+        return any(last_name(target) == name for target in node.targets)
+    return isinstance(node, ast.BoolOp | ast.IfExp) and any(last_name(one) == name for one in ast.walk(node))
+
+
+def _is_given(test: ast.expr, name: str) -> bool:
+    """Whether a test says that something has a value: `if seed:`, or `if seed is not None:`."""
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot) and _is_none(test.comparators[0]):
+        test = test.left
+    return last_name(test) == name
 
 
 def _is_option(node: ast.AST | None) -> bool:
     return isinstance(node, ast.Call) and last_name(node.func) in ("add_argument", "option")
+
+
+def _is_name(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
 
 
 def _called(node: ast.expr) -> str:
@@ -209,15 +164,12 @@ def _is_none(node: ast.AST | None) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
 
-def _is_given(test: ast.expr, name: str) -> bool:
-    """Whether a test says that something has a value."""
-    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot) and _is_none(test.comparators[0]):
-        test = test.left
-    return last_name(test) == name
-
-
-def _is_stub(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    return all(
+def _is_laid_down(source: Source, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether others say which parameters it has: a base class, an interface, a decorator of click."""
+    holder = source.parents.get(function)
+    is_stub = all(
         isinstance(node, ast.Pass | ast.Raise) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
         for node in function.body
     )
+    is_inherited = isinstance(holder, ast.ClassDef) and bool(holder.bases)
+    return is_stub or is_inherited or "option" in map(_called, function.decorator_list)

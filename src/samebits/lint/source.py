@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import tokenize
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,13 +22,21 @@ class Source:
     parents: dict[ast.AST, ast.AST]
     mentions: dict[str, list[ast.expr]]
 
-    def function_of(self, node: ast.AST) -> ast.AST:
-        """The innermost function around a node, else the module."""
+    def around(self, node: ast.AST) -> Iterator[ast.AST]:
+        """What a node stands in, from the inside out."""
         while node in self.parents:
             node = self.parents[node]
-            if isinstance(node, Function | ast.Lambda):
-                break
-        return node
+            yield node
+
+    def function_of(self, node: ast.AST) -> ast.AST:
+        """The innermost function around a node, else the module."""
+        return next(one for one in self.around(node) if isinstance(one, Function | ast.Lambda | ast.Module))
+
+    def qualname(self, node: ast.AST) -> str:
+        """Of a function or class, or of the one around another node; `<module>` at the top level."""
+        holders = [one for one in (node, *self.around(node)) if isinstance(one, Function | ast.ClassDef)]
+        names = [f"{one.name}.<locals>" if isinstance(one, Function) else one.name for one in reversed(holders)]
+        return ".".join(names).removesuffix(".<locals>") or "<module>"
 
 
 def read_sources(paths: Iterable[str | Path]) -> list[Source]:
@@ -69,17 +77,12 @@ def last_name(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
-def with_defaults(arguments: ast.arguments) -> dict[ast.arg, ast.expr]:
-    """The parameters that have a default, and which."""
-    positional = reversed([*arguments.posonlyargs, *arguments.args])
-    named = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    return {
-        **dict(zip(positional, reversed(arguments.defaults), strict=False)),
-        **{parameter: default for parameter, default in named if default is not None},
-    }
-
-
-def parameters(arguments: ast.arguments) -> list[ast.arg]:
-    """All parameters, those that take what is left over last."""
+def parameters(arguments: ast.arguments) -> list[tuple[ast.arg, ast.expr | None]]:
+    """All parameters, each with its default; those that take what is left over last."""
+    positional, defaults = [*arguments.posonlyargs, *arguments.args], arguments.defaults
     rest = [each for each in (arguments.vararg, arguments.kwarg) if each is not None]
-    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *rest]
+    return [
+        *zip(positional, [*[None] * (len(positional) - len(defaults)), *defaults], strict=True),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+        *((each, None) for each in rest),
+    ]

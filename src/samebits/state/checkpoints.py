@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
@@ -33,27 +33,20 @@ _WHOLE, _UNFINISHED = re.compile(r"step-(\d+)(?:\.(\d+))?"), re.compile(r"\.step
 _CHUNK = 1 << 22
 
 
-class StateFile(NamedTuple):
-    """The file of one rank: its name, the digest of its bytes (XXH3, 128 bits), and how many they are."""
-
-    name: str
-    digest: str
-    size: int
-
-
 class Checkpoint(NamedTuple):
     """What lies in the folder of a checkpoint.
 
     Attributes:
         home: the folder's name.
         number: counts the checkpoints of a training; the highest was written last. -1 where that is not known any more.
+        files: of each rank its name, size, and digest of its bytes (XXH3, 128 bits).
         damage: what is wrong with its manifest; empty if it is what was written.
     """
 
     home: str
     step: int
     number: int
-    files: tuple[StateFile, ...] = ()
+    files: Sequence[dict[str, Any]] = ()
     damage: str = ""
 
 
@@ -68,7 +61,7 @@ class CheckpointFolder:
         number = self.ranks.done_by_first(self._begun)
         home = self.path / f".step-{step}.{number}"
         try:
-            files = self.ranks.done(lambda: self._write_own(home, step, make_state))
+            files = self.ranks.done(lambda: self._write_own(home, step, make_state()))
             name: str = self.ranks.done_by_first(lambda: self._finished(home, step, number, files))
         except BaseException:
             shutil.rmtree(home, ignore_errors=True)
@@ -113,15 +106,22 @@ class CheckpointFolder:
             shutil.rmtree(self.path / home, ignore_errors=True)
         return 1 + max((one.number for one in self._found()), default=0)
 
-    def _write_own(self, home: Path, step: int, make_state: Callable[[], Any]) -> StateFile:
-        state = make_state()
+    def _write_own(self, home: Path, step: int, state: Any) -> dict[str, Any]:
+        """Write the state of this rank, and have it on the disk."""
+        path = home / f"rank-{self.ranks.world.rank}.pt"
         with self._storing(step):
             home.mkdir(parents=True, exist_ok=True)
-            return write_state(home / f"rank-{self.ranks.world.rank}.pt", state)
+            with open(path, "wb") as file:
+                digesting = _Digesting(file)
+                torch.save(state, cast("IO[bytes]", digesting))
+                if digesting.failure is not None:
+                    raise digesting.failure
+                _sync(file)
+        return {"name": path.name, "digest": digesting.digest.hexdigest(), "size": digesting.size}
 
-    def _finished(self, home: Path, step: int, number: int, files: list[StateFile]) -> str:
+    def _finished(self, home: Path, step: int, number: int, files: list[dict[str, Any]]) -> str:
         """Write the manifest, and give the folder its name."""
-        content = {"schema": SCHEMA, "step": step, "number": number, "files": [one._asdict() for one in files]}
+        content = {"schema": SCHEMA, "step": step, "number": number, "files": files}
         name = f"step-{step}" if not (self.path / f"step-{step}").exists() else f"step-{step}.{number}"
         with self._storing(step):
             with open(home / MANIFEST, "w", encoding="utf-8") as file:
@@ -169,11 +169,11 @@ class CheckpointFolder:
     def _reason_against(self, found: Checkpoint) -> str:
         """Why a checkpoint cannot be used, as all ranks see it together; empty if it can."""
         mine = found.files[self.ranks.world.rank :: self.ranks.world.size]
-        reasons = self.ranks.said([text for one in mine if (text := damage(self.path / found.home, one))])
+        reasons = self.ranks.said([text for one in mine if (text := _damage(self.path / found.home, **one))])
         return "; ".join(text for texts in reasons for text in texts)
 
     def _states(self, found: Checkpoint) -> list[Any]:
-        world, paths = self.ranks.world, [self.path / found.home / one.name for one in found.files]
+        world, paths = self.ranks.world, [self.path / found.home / one["name"] for one in found.files]
         own = [paths[world.rank]] if len(paths) == world.size else paths
         return [torch.load(path, map_location="cpu", weights_only=True) for path in own]
 
@@ -184,9 +184,8 @@ def _looked_at(home: Path) -> Checkpoint | None:
         content = json.loads((home / MANIFEST).read_bytes())
         if content.pop("digest") != _digest_of(content):
             raise ValueError("edited")
-        return Checkpoint(
-            home.name, content["step"], content["number"], tuple(StateFile(**one) for one in content["files"])
-        )
+        files = [{key: one[key] for key in ("name", "digest", "size")} for one in content["files"]]
+        return Checkpoint(home.name, content["step"], content["number"], files)
     except OSError as error:
         reason = _unread(MANIFEST, error)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -204,31 +203,18 @@ def _digest_of(content: object) -> str:
 # ---- files
 
 
-def write_state(path: Path, state: object) -> StateFile:
-    """Write the state of one rank, and have it on the disk."""
-    with open(path, "wb") as file:
-        digesting = _Digesting(file)
-        torch.save(state, cast("IO[bytes]", digesting))
-        if digesting.failure is not None:
-            raise digesting.failure
-        _sync(file)
-    return StateFile(path.name, digesting.digest.hexdigest(), digesting.size)
-
-
-def damage(home: Path, written: StateFile) -> str:
+def _damage(home: Path, name: str, digest: str, size: int) -> str:
     """What is wrong with a file; empty if it is what was written."""
-    path = home / written.name
-    digest = xxhash.xxh3_128()
+    found = xxhash.xxh3_128()
     try:
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if size != written.size:
-                return f"{path.name} is truncated: {size} bytes of {written.size}"
+        with open(home / name, "rb") as file:
+            if (there := os.fstat(file.fileno()).st_size) != size:
+                return f"{name} is truncated: {there} bytes of {size}"
             while chunk := file.read(_CHUNK):
-                digest.update(chunk)
+                found.update(chunk)
     except OSError as error:
-        return _unread(path.name, error)
-    return "" if digest.hexdigest() == written.digest else f"{path.name} is damaged: its digest differs"
+        return _unread(name, error)
+    return "" if found.hexdigest() == digest else f"{name} is damaged: its digest differs"
 
 
 def _unread(name: str, error: OSError) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from samebits.base.errors import DivergenceError, LockfileError, SamebitsError, UsageError
@@ -24,19 +24,13 @@ class NamedByTest:
 
     Attributes:
         test: its id.
-        seed: the root of its streams.
-        digest: the definition of the digests.
-        tensors: name → digest, in hex.
-        new: names that are not locked for an environment like this one, where that is no failure.
+        given: the tensors, as they would be locked.
         unknown: why nothing of this could be compared here, if so.
     """
 
     test: str
-    seed: int
-    digest: str = ""
+    given: LockedTensors
     environment: Environment = Environment()  # noqa: RUF009 - frozen
-    tensors: Mapping[str, str] = field(default_factory=dict)
-    new: tuple[str, ...] = ()
     unknown: str = ""
 
 
@@ -54,7 +48,6 @@ class ExpectedBits:
     def __init__(self, test: str, path: Path, seed: int, writes: str, again: str) -> None:
         self._test, self._path, self._seed, self._writes, self._again = test, path, seed, writes, again
         self._found: dict[str, str] = {}
-        self._new: list[str] = []
         self._unknown = self._digest = ""
         self._environment: Environment | None = None
 
@@ -94,15 +87,15 @@ class ExpectedBits:
 
     def begin(self) -> None:
         """Forget what an earlier run of the same test named."""
-        self._found, self._new, self._unknown = {}, [], ""
+        self._found, self._unknown = {}, ""
 
     @property
     def named(self) -> NamedByTest | None:
         """What the test named so far; None where it named nothing."""
         if not self._found:
             return None
-        new = tuple(self._new)
-        return NamedByTest(self._test, self._seed, self._digest, self._where(), self._found, new, self._unknown)
+        given = LockedTensors(self._digest, self._found, self._seed)
+        return NamedByTest(self._test, given, self._where(), self._unknown)
 
     def _where(self) -> Environment:
         if self._environment is None:
@@ -162,7 +155,6 @@ class ExpectedBits:
         own = {path: one for path, one in locked.tensors.items() if path == name or path.startswith(deeper)}
         missing = [path for path in digests if path not in own]
         if missing and self._writes == "new" and not own:
-            self._new += missing
             return
         if not own:
             raise self._missing(f"{name!r} of {self._test} is not locked")
@@ -216,8 +208,9 @@ def write_named(path: Path, found: Iterable[NamedByTest], only_new: bool) -> int
         changed.clear()
         for one in known:
             before = lockfile.tensors(one.test, one.environment)
-            tensors = {**one.tensors, **before.tensors} if only_new and before is not None else one.tensors
-            now = LockedTensors(one.digest, dict(tensors), one.seed)
+            now = one.given
+            if only_new and before is not None:
+                now = replace(now, tensors={**now.tensors, **before.tensors})
             if now != before:
                 changed.add(one.test)
                 lockfile = lockfile.with_tensors(one.test, one.environment, now)
@@ -253,7 +246,7 @@ def without_unused(
                 kept = kept.without_test(one)
             continue
         locked = lockfile.tensors(one.test, one.environment)
-        names = [] if locked is None else [name for name in locked.tensors if name not in one.tensors]
+        names = [] if locked is None else [name for name in locked.tensors if name not in one.given.tensors]
         if locked is not None and names:
             unused.append(f"{one.test}, it does not name {', '.join(map(repr, names))}")
             named = {name: digest for name, digest in locked.tensors.items() if name not in names}

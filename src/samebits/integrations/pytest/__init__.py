@@ -16,22 +16,23 @@ import pytest
 
 from samebits.integrations.pytest.asked import (
     MARK,
+    OPTIONS,
     SESSION,
     SHARED,
     TEST,
     KnownSession,
+    Options,
     asks,
     fail,
     id_of,
     is_compared,
     known_of,
-    lockfile,
+    named_in,
+    options_of,
     requested,
     rerun_word,
-    seed_of,
+    send_named,
     treat,
-    update_mode,
-    writing_option,
 )
 
 if TYPE_CHECKING:
@@ -75,22 +76,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """The marker, and what can be refused at once."""
     config.addinivalue_line("markers", _HELP)
-    config.stash[SESSION] = KnownSession()
-    option = writing_option(config)
-    if option is not None and not config.getoption("samebits_write_in_ci"):
+    config.stash[SESSION], config.stash[OPTIONS] = KnownSession(), Options.given(config)
+    asked = options_of(config)
+    if asked.changing and not config.getoption("samebits_write_in_ci"):
         from samebits.base.ci import in_ci
 
         if in_ci(os.environ):
             raise pytest.UsageError(
-                f"{option} would write {lockfile(config)}, and CI is set: add --samebits-write-in-ci if that is meant"
+                f"{asked.changing} would write {asked.lockfile}, and CI is set: add --samebits-write-in-ci if that is "
+                "meant"
             )
-    if not hasattr(config, "workerinput") and config.getoption("samebits_call") is None:
+    if not hasattr(config, "workerinput") and asked.folder is None:
         config.pluginmanager.register(Reporter(config), "samebits-reporter")
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
     """The seed, where one was given."""
-    return None if config.getoption("samebits_seed") is None else f"samebits: --samebits-seed {seed_of(config)}"
+    asked = options_of(config)
+    return f"samebits: --samebits-seed {asked.seed}" if asked.is_for_all else None
 
 
 # ---- which tests asked -----------------------------------------------------------------------------------------------
@@ -104,7 +107,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for definitions in getattr(info, "name2fixturedefs", {}).values():
             shared |= {id(one) for one in definitions if one.scope != "function"}
         mark = item.get_closest_marker(MARK)
-        if mark is not None and mark.kwargs.get("isolated") and config.getoption("samebits_call") is None:
+        if mark is not None and mark.kwargs.get("isolated") and options_of(config).folder is None:
             item.fixturenames = []  # type: ignore[attr-defined]
     config.stash[SHARED] = shared
 
@@ -137,12 +140,10 @@ def _fixture(request: pytest.FixtureRequest) -> ExpectedBits:
     """Expected bits: `samebits.assert_same(name, tensor_or_module)` holds them against the lockfile."""
     from samebits.testing.expected import ExpectedBits
 
-    item, config = request.node, request.config
+    item, asked = request.node, options_of(request.config)
     known = known_of(item)
     if known.fixture is None:
-        known.fixture = ExpectedBits(
-            id_of(item), lockfile(config), seed_of(config), update_mode(config), rerun_word(item)
-        )
+        known.fixture = ExpectedBits(id_of(item), asked.lockfile, asked.seed, asked.writes, rerun_word(item))
     known.fixture.begin()
     return known.fixture
 
@@ -161,7 +162,7 @@ def pytest_fixture_setup(fixturedef: Any, request: Any) -> Generator[None, objec
     from samebits.testing.seeding import seeded
 
     words = request.node.nodeid, "fixture", fixturedef.argname, getattr(request, "param_index", 0)
-    treatment = seeded(seed_of(item.config), words)
+    treatment = seeded(options_of(item.config).seed, words)
     try:
         return (yield)
     finally:
@@ -209,7 +210,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     from samebits.integrations.pytest.repeating import call_for_another_process, is_async, run_repeatedly
 
-    folder = pyfuncitem.config.getoption("samebits_call")
+    folder = options_of(pyfuncitem.config).folder
     request = requested(pyfuncitem)
     if folder is None and request.runs == 1:
         treat(pyfuncitem, ("call",), 0)
@@ -220,7 +221,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     known_of(pyfuncitem).is_called = True
     if folder is not None:
         treat(pyfuncitem, ("call",), 0)
-        call_for_another_process(pyfuncitem, Path(folder))
+        call_for_another_process(pyfuncitem, folder)
         return True
     run_repeatedly(pyfuncitem, request)
     return True
@@ -239,22 +240,20 @@ def pytest_runtest_makereport(
         return report
     from samebits.integrations.pytest.repeating import keep_for_other_process, take_over
 
-    folder = item.config.getoption("samebits_call")
+    asked = options_of(item.config)
     if report.skipped and isinstance(report.longrepr, tuple) and Path(report.longrepr[0]).parent == _HERE:
         path, line, _ = item.reportinfo()
         report.longrepr = (os.fspath(path), (line or 0) + 1, report.longrepr[2])
-    if folder is not None:
-        keep_for_other_process(report, call, Path(folder))
-    elif report.when == "call":
-        take_over(report, call, known_of(item).ended)
-    if report.failed and folder is None:
-        seed = seed_of(item.config)
-        again = f"seeded from {seed}; again: pytest {rerun_word(item)} --samebits-seed {seed}"
-        report.sections.append(("samebits", again))
     if report.when == "call":
-        from samebits.base.records import to_data
-
-        report.samebits = {"test": id_of(item), "named": to_data(known_of(item).result())}  # type: ignore[attr-defined]
+        send_named(item, report)
+    if asked.folder is not None:
+        keep_for_other_process(item.config, report, report.failed and call.excinfo is None, asked.folder)
+        return report
+    if report.when == "call":
+        take_over(report, call, known_of(item).ended)
+    if report.failed:
+        again = f"seeded from {asked.seed}; again: pytest {rerun_word(item)} --samebits-seed {asked.seed}"
+        report.sections.append(("samebits", again))
     return report
 
 
@@ -262,7 +261,7 @@ class Reporter:
     """What arrives in the process that reports: this one, or the one that distributes the tests of xdist."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self.config, self.known = config, config.stash[SESSION]
+        self.config, self.known, self.asked = config, config.stash[SESSION], options_of(config)
         if any("::" in word for word in config.args):
             self.known.is_whole = False
 
@@ -271,10 +270,7 @@ class Reporter:
         sent = getattr(report, "samebits", None)
         if sent is None:
             return
-        from samebits.base.records import from_data
-        from samebits.testing.expected import NamedByTest
-
-        named = None if sent["named"] is None else from_data(NamedByTest, sent["named"])
+        named = named_in(report)
         if named is not None and named.unknown:
             self.known.unknown.append(named.unknown)
         elif report.passed:
@@ -295,7 +291,7 @@ class Reporter:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """The lockfile is written once, and what it holds for nobody is found."""
-        known, path = self.known, lockfile(self.config)
+        known, path = self.known, self.asked.lockfile
         if not known.passed and not known.unknown and not path.exists():
             return
         from samebits.base.errors import SamebitsError
@@ -304,7 +300,7 @@ class Reporter:
             known.lines += self._written(path) + self._unused(path)
         except SamebitsError as error:
             known.lines.append(f"error: {error}")
-            if known.passed or writing_option(self.config):
+            if known.passed or self.asked.changing:
                 session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -316,12 +312,12 @@ class Reporter:
                 terminalreporter.write_line(line)
 
     def _written(self, path: Path) -> list[str]:
-        if update_mode(self.config) == "nothing":
+        if self.asked.writes == "nothing":
             return []
         from samebits.testing.expected import write_named
 
         found = [named for named in self.known.passed.values() if named is not None]
-        count = write_named(path, found, only_new=update_mode(self.config) == "new")
+        count = write_named(path, found, only_new=self.asked.writes == "new")
         return [f"{path}: {count} test{'' if count == 1 else 's'} locked anew" if count else f"{path} is as it was"]
 
     def _unused(self, path: Path) -> list[str]:

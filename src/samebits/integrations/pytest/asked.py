@@ -6,43 +6,59 @@ import os
 import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import pytest
 
 if TYPE_CHECKING:
     from samebits.factors.pinning import Treatment
     from samebits.testing.expected import ExpectedBits, NamedByTest
-    from samebits.testing.isolation import TestEnding
     from samebits.testing.seeding import Entering
 
 MARK = "samebits"
 
 
-def writing_option(config: pytest.Config) -> str | None:
-    """The option that lets the lockfile be changed; None where it may not be."""
-    words = ("--samebits-update", "--samebits-update-new-only", "--samebits-remove-unused")
-    is_other = config.getoption("samebits_call") is not None
-    return None if is_other else next((word for word in words if config.getoption(word)), None)
+class Options(NamedTuple):
+    """What the options of a run say.
+
+    Attributes:
+        seed: from which tests are seeded; every test, where `is_for_all`.
+        lockfile: its path.
+        writes: what is taken into it as it is now: `nothing`, `new` names only, or `all`.
+        changing: the option that lets the lockfile be changed; empty where it may not be.
+        folder: where a process that samebits itself started finds its task.
+    """
+
+    seed: int
+    is_for_all: bool
+    lockfile: Path
+    writes: str
+    changing: str
+    folder: Path | None
+
+    @classmethod
+    def given(cls, config: pytest.Config) -> Options:
+        """As they were given."""
+        get = config.getoption
+        seed, lockfile, folder = (get(f"samebits_{name}") for name in ("seed", "lockfile", "call"))
+        path = config.rootpath / "samebits.lock" if lockfile is None else Path(config.invocation_params.dir, lockfile)
+        writes = {
+            "--samebits-update": "all",
+            "--samebits-update-new-only": "new",
+            "--samebits-remove-unused": "nothing",
+        }
+        chosen = next(filter(get, writes), "")
+        changing = chosen if folder is None else ""
+        home = None if folder is None else Path(folder)
+        return cls(seed or 0, seed is not None, path, writes.get(chosen, "nothing"), changing, home)
 
 
-def update_mode(config: pytest.Config) -> str:
-    """What is taken as it is now."""
-    if config.getoption("samebits_update"):
-        return "all"
-    return "new" if config.getoption("samebits_update_new_only") else "nothing"
+OPTIONS: pytest.StashKey[Options] = pytest.StashKey()
 
 
-def lockfile(config: pytest.Config) -> Path:
-    """The path of the lockfile."""
-    given = config.getoption("samebits_lockfile")
-    return config.rootpath / "samebits.lock" if given is None else Path(config.invocation_params.dir, given)
-
-
-def seed_of(config: pytest.Config) -> int:
-    """From which tests are seeded."""
-    given = config.getoption("samebits_seed")
-    return 0 if given is None else int(given)
+def options_of(config: pytest.Config) -> Options:
+    """Those of this run."""
+    return config.stash[OPTIONS]
 
 
 def id_of(item: pytest.Item) -> str:
@@ -55,7 +71,7 @@ def id_of(item: pytest.Item) -> str:
 def asks(item: pytest.Item) -> bool:
     """Whether a test has anything to do with samebits."""
     marked = _mark_of(item) is not None or MARK in getattr(item, "fixturenames", ())
-    return marked or item.config.getoption("samebits_seed") is not None
+    return marked or options_of(item.config).is_for_all
 
 
 def rerun_word(item: pytest.Item) -> str:
@@ -65,8 +81,7 @@ def rerun_word(item: pytest.Item) -> str:
     return shlex.quote(f"{Path(given).as_posix()}{colons}{within}")
 
 
-@dataclass(frozen=True)
-class Repetition:
+class Repetition(NamedTuple):
     """What the marker of a test asks for."""
 
     runs: int = 1
@@ -77,7 +92,7 @@ class Repetition:
 def requested(item: pytest.Item) -> Repetition:
     """What a test asks for; a marker that makes no sense fails it."""
     mark = _mark_of(item)
-    if mark is None or item.config.getoption("samebits_call") is not None:
+    if mark is None or options_of(item.config).folder is not None:
         return Repetition()
     return _checked(item, *mark.args, **mark.kwargs)
 
@@ -122,7 +137,7 @@ def fail(message: str) -> NoReturn:
 
 def is_compared(item: pytest.Item) -> bool:
     """Whether it has several runs, or is one of them."""
-    return requested(item).runs > 1 or item.config.getoption("samebits_call") is not None
+    return requested(item).runs > 1 or options_of(item.config).folder is not None
 
 
 # ---- what is known meanwhile -----------------------------------------------------------------------------------------
@@ -148,7 +163,7 @@ class KnownTest:
     is_set_up: bool = False
     is_called: bool = False
     named: NamedByTest | None = None
-    ended: TestEnding | None = None
+    ended: pytest.TestReport | None = None
 
     def undo(self) -> None:
         """Leave the generators as they would be without us."""
@@ -191,25 +206,41 @@ def known_of(item: pytest.Item) -> KnownTest:
     return item.stash.setdefault(TEST, KnownTest())
 
 
+def send_named(item: pytest.Item, report: Any) -> None:
+    """Have a report say what the test named, in whatever process it is read."""
+    from samebits.base.records import to_data
+
+    report.samebits = {"test": id_of(item), "named": to_data(known_of(item).result())}
+
+
+def named_in(report: object) -> NamedByTest | None:
+    """What a test named, as its report says."""
+    from samebits.base.records import from_data
+    from samebits.testing.expected import NamedByTest
+
+    sent = getattr(report, "samebits", None)
+    return None if sent is None or sent["named"] is None else from_data(NamedByTest, sent["named"])
+
+
 def treat(item: pytest.Item, words: tuple[str, ...], variant: int) -> None:
     """Put the streams of a test in force, and change what is to be varied."""
     from samebits.testing import seeding
 
-    varied = requested(item).vary
+    varied, asked = requested(item).vary, options_of(item.config)
     if words:
         # The others are in force since the fixtures were made: a listing turned round twice is as it was.
         varied = tuple(filter(seeding.is_generator, varied))
-    settings, folder = seeding.varied(varied, variant), item.config.getoption("samebits_call")
-    if folder is not None:
+    settings = seeding.varied(varied, variant)
+    if asked.folder is not None:
         from samebits.testing.isolation import read_settings
 
-        settings = {**read_settings(Path(folder)), **settings}
-    treatment = seeding.seeded(seed_of(item.config), (id_of(item), *words), settings)
+        settings = {**read_settings(asked.folder), **settings}
+    treatment = seeding.seeded(asked.seed, (id_of(item), *words), settings)
     known = known_of(item)
     known.treatments.append(treatment)
     # What no seed holds is looked for where runs are compared; in fixtures of the test's own, too.
     if known.entering is None and is_compared(item):
-        known.entering = seeding.Entering(is_alone=folder is not None)
+        known.entering = seeding.Entering(is_alone=asked.folder is not None)
         known.treatments.append(known.entering)
     for line in seeding.untouched(treatment):
         from samebits.base.errors import UnseenWarning

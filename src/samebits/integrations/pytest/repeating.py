@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from samebits.integrations.pytest.asked import (
-    Repetition,
-    fail,
-    id_of,
-    known_of,
-    lockfile,
-    seed_of,
-    treat,
-    update_mode,
-)
+from samebits.integrations.pytest.asked import Repetition, fail, id_of, known_of, named_in, options_of, treat
 
 if TYPE_CHECKING:
-    from samebits.testing.isolation import TestEnding
     from samebits.testing.repeats import RecordedCall
 
 
@@ -45,7 +35,7 @@ def run_repeatedly(item: pytest.Function, request: Repetition) -> None:
         for number in range(request.runs):
             call = _one_of_several(item, request, calls, Path(home, str(number)))
             result = known_of(item).result()
-            named = {} if result is None else result.tensors
+            named = {} if result is None else result.given.tensors
             try:
                 words = (difference(calls[0], call) or unlike(first, named)) if calls else ""
             except SamebitsError as error:
@@ -152,19 +142,22 @@ def _in_own_process(item: pytest.Function, request: Repetition, number: int, fol
         found = isolation.isolated_call(folder, id_of(item), _arguments_for(item), settings)
     except SamebitsError as error:
         fail(str(error))
-    if number == 0 and (found.call is not None or found.ended is not None):
-        known.ended = found.ended
+    reports = [_report_of(item.config, one) for one in found.reports]
+    ends = [one for one in reports if one.outcome != "passed" or hasattr(one, "wasxfail")]
+    ended = None if found.has_failed else next(iter(ends), None)
+    if number == 0 and not found.has_failed:
+        known.ended = ended
     if found.call is None:
-        if found.ended is not None and found.ended.reason is None:
-            pytest.skip(found.ended.text.removeprefix("Skipped: "))
-        fail(f"in a process of its own:\n{found.printed if found.ended is None else found.ended.text}")
-    known.named = found.named
+        if ended is not None and not hasattr(ended, "wasxfail"):
+            pytest.skip(_text_of(ended).removeprefix("Skipped: "))
+        fail(f"in a process of its own:\n{found.printed if ended is None else _text_of(ended)}")
+    known.named = next((named for one in reports if (named := named_in(one)) is not None), None)
     return found.call
 
 
 def _arguments_for(item: pytest.Function) -> list[str]:
     """What a pytest needs to run this test alone as it would be run here."""
-    config = item.config
+    config, asked = item.config, options_of(item.config)
     options = ["--rootdir", str(config.rootpath), "-o", "addopts=", "-q", "--tb", "short", "-p", "no:cacheprovider"]
     if config.inipath is not None:
         options += ["-c", str(config.inipath)]
@@ -174,8 +167,8 @@ def _arguments_for(item: pytest.Function) -> list[str]:
         options += ["-o", word]
     options += ["--import-mode", config.getoption("importmode")]
     options += ["--runxfail"] if config.getoption("runxfail") else []
-    options += ["--samebits-seed", str(seed_of(config)), "--samebits-lockfile", str(lockfile(config))]
-    options += {"all": ["--samebits-update"], "new": ["--samebits-update-new-only"], "nothing": []}[update_mode(config)]
+    options += ["--samebits-seed", str(asked.seed), "--samebits-lockfile", str(asked.lockfile)]
+    options += {"all": ["--samebits-update"], "new": ["--samebits-update-new-only"], "nothing": []}[asked.writes]
     _, _, within = id_of(item).partition("::")
     return [*options, f"{item.path}::{within}"]
 
@@ -185,40 +178,39 @@ def call_for_another_process(item: pytest.Function, folder: Path) -> None:
     from samebits.testing import isolation
     from samebits.testing.repeats import recorded_call
 
-    known = known_of(item)
-    recorded_call(isolation.call_folder(folder), item.obj, (), _arguments(item), known.entering)
-    isolation.keep(folder, known.result())
+    recorded_call(isolation.call_folder(folder), item.obj, (), _arguments(item), known_of(item).entering)
 
 
 # ---- what pytest made of it ------------------------------------------------------------------------------------------
 
 
-def keep_for_other_process(report: pytest.TestReport, call: pytest.CallInfo[None], folder: Path) -> None:
-    """Keep what pytest makes of the test for the process that compares: it was skipped, or a failure was expected."""
-    reason = getattr(report, "wasxfail", None)
-    is_missed = report.failed and call.excinfo is None
-    if not (report.skipped or is_missed or reason is not None):
-        return
-    from samebits.testing.isolation import TestEnding, keep
+def keep_for_other_process(config: pytest.Config, report: pytest.TestReport, is_missed: bool, folder: Path) -> None:
+    """Keep what pytest makes of the test, or of its setup or teardown, for the process that compares."""
+    from samebits.testing.isolation import keep
 
-    place, text = None, report.longreprtext
-    if isinstance(report.longrepr, tuple):
-        path, line, text = report.longrepr
-        place = path, line
-    keep(folder, TestEnding(report.outcome, reason, text, place))
+    keep(folder, config.hook.pytest_report_to_serializable(config=config, report=report))
     if is_missed:
         # A strict xfail that passed: its runs can be compared, and the other process fails the test.
         report.outcome = "passed"
 
 
-def take_over(report: pytest.TestReport, call: pytest.CallInfo[None], ended: TestEnding | None) -> None:
+def take_over(report: pytest.TestReport, call: pytest.CallInfo[None], ended: pytest.TestReport | None) -> None:
     """What pytest made of the test in a process of its own counts here, unless its runs diverged."""
     if ended is None or (call.excinfo is not None and ended.outcome != "skipped"):
         return
     report.outcome = ended.outcome
-    if ended.reason is not None:
-        report.wasxfail = ended.reason
-    elif ended.place is not None:
-        report.longrepr = (*ended.place, ended.text)
-    if ended.outcome == "failed":
-        report.longrepr = ended.text
+    if hasattr(ended, "wasxfail"):
+        report.wasxfail = ended.wasxfail
+    elif isinstance(ended.longrepr, tuple) or ended.outcome == "failed":
+        report.longrepr = ended.longrepr
+
+
+def _report_of(config: pytest.Config, sent: dict[str, Any]) -> pytest.TestReport:
+    # JSON has no tuples, and pytest knows the place of a skip by its being one.
+    place = {"longrepr": tuple(sent["longrepr"])} if isinstance(sent["longrepr"], list) else {}
+    report: pytest.TestReport = config.hook.pytest_report_from_serializable(config=config, data={**sent, **place})
+    return report
+
+
+def _text_of(report: pytest.TestReport) -> str:
+    return report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext

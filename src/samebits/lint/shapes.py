@@ -1,0 +1,195 @@
+"""What reading knows of a value, what an annotation promises of it, and what functions give that are known by name."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from samebits.lint.findings import ADDRESS, SEED
+from samebits.lint.source import last_name
+
+DEEPEST = 4
+
+
+class Shape(NamedTuple):
+    """What is known of a value.
+
+    Attributes:
+        kind: set, list (anything with an order of its own), tuple (of known length), dict, view (of a dict), int,
+            number, plain (certainly none of these), object (hashed by its address: a tensor, a module), address (what
+            `id` gives), maker (a function whose result is `of`), function, class, instance, module, never (in an empty
+            container), unknown.
+        of: the members; of a dict, its values.
+        name: which function or class; of a maker, the builtin that it is.
+    """
+
+    kind: str
+    of: tuple[Shape, ...] = ()
+    name: str = ""
+
+    @property
+    def depth(self) -> int:
+        return 1 + max((value.depth for value in self.of), default=0)
+
+    @property
+    def member(self) -> Shape:
+        """What a loop over it gives."""
+        if self.kind in ("set", "list", "view"):
+            return self.of[0]
+        return joined(self.of) if self.kind == "tuple" else UNKNOWN
+
+    @property
+    def value(self) -> Shape:
+        """What a key of it gives."""
+        return self.of[0] if self.kind == "dict" else UNKNOWN
+
+    @property
+    def hash_depends_on(self) -> frozenset[str]:
+        """Which factors may change its hash."""
+        if self.kind in ("tuple", "list", "set"):
+            return frozenset[str]().union(*(value.hash_depends_on for value in self.of))
+        return _HASHED.get(self.kind, frozenset({SEED, ADDRESS}))
+
+    @property
+    def order_depends_on(self) -> frozenset[str]:
+        """Which factors may change the order in which it is iterated."""
+        return self.of[0].hash_depends_on if self.kind == "set" else frozenset()
+
+
+UNKNOWN, NEVER, PLAIN, INT, NUMBER = map(Shape, ("unknown", "never", "plain", "int", "number"))
+OBJECT, ADDRESSED, MODULE = map(Shape, ("object", "address", "module"))
+_HASHED = {
+    **dict.fromkeys(["int", "number"], frozenset[str]()),
+    **dict.fromkeys(["object", "address"], frozenset({ADDRESS})),
+    "plain": frozenset({SEED}),
+}
+# Of two things that a value may be, the more suspicious one counts.
+_RANKS = {"never": 0, "int": 1, "number": 1, "plain": 2, "object": 2, "address": 2, "unknown": 3, "set": 5}
+
+
+def container(kind: str, *of: Shape) -> Shape:
+    """A value that holds others; what is nested too deep is forgotten."""
+    return Shape(kind, tuple(UNKNOWN if value.depth >= DEEPEST else value for value in of))
+
+
+def join(a: Shape, b: Shape) -> Shape:
+    """What is one or the other."""
+    if a == b:
+        return a
+    if {a.kind, b.kind} == {"int", "number"}:
+        return NUMBER
+    if (a.kind, a.name, len(a.of)) == (b.kind, b.name, len(b.of)):
+        return Shape(a.kind, tuple(map(join, a.of, b.of)), a.name)
+    return max(a, b, key=lambda value: _RANKS.get(value.kind, 4))
+
+
+def joined(values: Iterable[Shape]) -> Shape:
+    """What is one of several."""
+    whole = NEVER
+    for value in values:
+        whole = join(whole, value)
+    return whole
+
+
+def uniform(values: Sequence[Shape]) -> Shape:
+    """What each value of a dict is; a record of mixed values says nothing about any one of them."""
+    return joined(values) if len({value.kind for value in values} - {"never"}) <= 1 else UNKNOWN
+
+
+def operated(operator: ast.operator, left: Shape, right: Shape) -> Shape:
+    """What a binary operator gives."""
+    kinds = {left.kind, right.kind}
+    if isinstance(operator, ast.BitOr | ast.BitAnd | ast.BitXor | ast.Sub) and kinds & {"set", "view"}:
+        return container("set", left.member if isinstance(operator, ast.Sub) else join(left.member, right.member))
+    if kinds <= {"int", "number"}:
+        return NUMBER if "number" in kinds or isinstance(operator, ast.Div | ast.Pow) else INT
+    return container("list", join(left.member, right.member)) if "list" in kinds else UNKNOWN
+
+
+# ---- annotations
+
+_SCALARS = {
+    **{"int": INT, "bool": INT, "float": NUMBER, "complex": NUMBER, "str": PLAIN, "None": NUMBER},
+    **{"Never": NEVER, "Address": ADDRESSED, "Object": OBJECT},
+}
+_CONTAINERS = {
+    **dict.fromkeys(["set", "frozenset", "abstractset", "mutableset"], "set"),
+    **dict.fromkeys(["dict", "defaultdict", "ordereddict", "mapping", "mutablemapping"], "dict"),
+    **dict.fromkeys(["list", "sequence", "mutablesequence", "deque"], "list"),
+    "view": "view",
+}
+
+
+def promised(node: ast.expr | None, named: Callable[[str], Shape | None]) -> Shape:
+    """What an annotation promises; `named` says what a name in it stands for, where that is no builtin."""
+    match node:
+        case ast.Constant(value=None):
+            return NUMBER
+        case ast.Constant(value=str(text)):
+            with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+                return promised(ast.parse(text, mode="eval").body, named)
+        case ast.BinOp():
+            return join(promised(node.left, named), promised(node.right, named))
+        case ast.Subscript():
+            parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            values, name = [promised(part, named) for part in parts], last_name(node.value).lower()
+            if name in _CONTAINERS:
+                return container(_CONTAINERS[name], values[-1])
+            if name == "tuple":
+                is_open = len(parts) == 2 and isinstance(parts[1], ast.Constant)
+                return container("list", values[0]) if is_open else container("tuple", *values)
+            return joined(values) if name in ("optional", "union") else UNKNOWN
+        case ast.Name() | ast.Attribute():
+            own, kind = named(last_name(node)), _CONTAINERS.get(last_name(node).lower())
+            return own or (container(kind, UNKNOWN) if kind else _SCALARS.get(last_name(node), UNKNOWN))
+    return UNKNOWN
+
+
+# ---- functions that are known by name
+
+# What they give: `A` is the first argument, `B` the second, `T` and `U` their members; `R` is what `A` makes if it is
+# called, `V` what is in it under a key.
+_FUNCTIONS = {
+    **dict.fromkeys(["set", "frozenset"], "set[T]"),
+    **dict.fromkeys(["list", "tuple", "sorted", "reversed", "iter", "deque"], "list[T]"),
+    **dict.fromkeys(["len", "int", "ord", "bool", "hash"], "int"),
+    **dict.fromkeys(["float", "abs", "round", "sum", "fsum"], "float"),
+    **dict.fromkeys(["copy", "deepcopy", "tqdm", "track"], "A"),
+    **{"id": "Address", "range": "list[int]", "dict": "dict[Never]", "defaultdict": "dict[R]", "map": "list[R]"},
+    **{"enumerate": "list[tuple[int, T]]", "zip": "list[tuple[T, U]]"},
+}
+# Of methods, `A` is the object. What a module of torch says of itself is hashed by address.
+_METHODS = {
+    **dict.fromkeys(["set.union", "set.symmetric_difference"], "set[T | U]"),
+    **dict.fromkeys(["set.difference", "set.intersection"], "set[T]"),
+    **dict.fromkeys(["parameters", "buffers", "modules", "children"], "list[Object]"),
+    **dict.fromkeys(
+        [f"named_{name}" for name in ("parameters", "buffers", "modules", "children")], "list[NamedObject]"
+    ),
+    **dict.fromkeys(["dict.get", "dict.setdefault", "dict.pop"], "V | B"),
+    **dict.fromkeys(["count", "index", "find", "randint", "randrange", "numel"], "int"),
+    **{"items": "view[tuple[Unknown, V]]", "keys": "view[Unknown]", "values": "list[V]", "pop": "T", "copy": "A"},
+}
+_PARSED = {text: ast.parse(text, mode="eval").body for text in (*_FUNCTIONS.values(), *_METHODS.values(), "Unknown")}
+_NAMED_OBJECT = container("tuple", PLAIN, OBJECT)
+
+
+def given(name: str, owner: Shape | None = None, values: Sequence[Shape] = (), made: Shape = UNKNOWN) -> Shape:
+    """What a function, or a method of `owner`, gives; `made` is what the first argument gives if it is called."""
+    # A function of a module; hardly any is like the builtin of its name, but `pool.map` is.
+    is_function = owner is None or (owner.kind == "module" and name not in vars(builtins)) or name == "map"
+    if is_function and name in _FUNCTIONS:
+        text = _FUNCTIONS[name]
+    else:
+        owner = owner or UNKNOWN
+        if owner.kind == "maker" and values:  # `set.union(names, more)`
+            owner, values = values[0], values[1:]
+        text, values = _METHODS.get(f"{owner.kind}.{name}", _METHODS.get(name, "Unknown")), [owner, *values]
+    first, second = [*values[:2], NEVER, NEVER][:2]
+    # Where nothing is given, what is made is empty.
+    members = [NEVER if one == NEVER else one.member for one in (first, second)]
+    named = {"A": first, "B": second, "T": members[0], "U": members[1], "V": first.value}
+    return promised(_PARSED[text], {**named, "R": made if values else NEVER, "NamedObject": _NAMED_OBJECT}.get)
