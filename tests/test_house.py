@@ -16,14 +16,14 @@ SHARED = {"Loader", "SamebitsCallback"}
 # Lines of each room, docstrings, comments and blanks among them.
 BUDGET = {
     "against": 720,
-    "agent": 6320,
-    "base": 830,
+    "agent": 6330,
+    "base": 840,
     "bits": 1090,
     "checking": 4280,
     "cli": 1060,
     "comparison": 1560,
     "data": 1840,
-    "factors": 3930,
+    "factors": 3940,
     "integrations": 1300,
     "launch": 1180,
     "lint": 1290,
