@@ -12,11 +12,13 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from samebits.agent import shared
 from samebits.agent.ops.evidence import lies_in_shared_memory
 from samebits.comparison.ops import OpDivergence, first_op_divergence
+from samebits.runfolder.notes import SteppedShared, read_notes
 from samebits.runfolder.ops import OPERANDS
-from samebits.runfolder.spec import OpWindow
-from tests.agent.recording import recorded, rows
+from samebits.runfolder.spec import OpWindow, RunSpec
+from tests.agent.recording import record_in, recorded, rows
 
 fork = multiprocessing.get_context("fork")
 
@@ -76,6 +78,30 @@ def test_what_other_processes_can_write_to_is_known() -> None:
     assert lies_in_shared_memory(torch.zeros(4).share_memory_())
     assert lies_in_shared_memory(torch.zeros(4).share_memory_()[1:].view(3, 1))
     assert not lies_in_shared_memory(torch.eye(2).to_sparse())
+
+
+@pytest.mark.parametrize(("is_shared", "is_known"), [(True, True), (True, False), (False, True)])
+def test_a_step_on_what_others_may_step_on_is_noted(
+    is_shared: bool, is_known: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its line and its memory, once; where the system shows no memory, with none, and the recording goes on."""
+    if not is_known:
+        monkeypatch.setattr(shared, "_MAPS", tmp_path / "nowhere")
+
+    def work() -> None:
+        model = torch.nn.Linear(2, 1)
+        if is_shared:
+            model.share_memory()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(2):
+            model(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+
+    record_in(tmp_path / "run", work, RunSpec())
+    noted = list(read_notes(tmp_path / "run", SteppedShared))
+
+    assert [note.site.source for note in noted] == ["optimizer.step()"] * is_shared
+    assert all(bool(note.memory) == is_known for note in noted)
 
 
 def test_set_makes_no_bits(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from samebits.checking.experiments import _kept_by_program, _running, reseeded
 from samebits.checking.facts import apart, read_facts
 from samebits.checking.inquiry import Inquiry
 from samebits.checking.plan import CheckRequest
-from samebits.checking.pool import BudgetSpentError
+from samebits.checking.pool import BudgetSpentError, RunPool
 from samebits.checking.search import Found
 from samebits.checking.verdict import RunRecord, whole_runs
 from samebits.comparison.ops import OpDivergence
@@ -119,6 +119,20 @@ def test_a_recording_that_failed_ends_the_search() -> None:
     with pytest.raises(BudgetSpentError) as spent:
         _running(inquiry, Found(), lambda _: None)([])
     assert spent.value.trouble is trouble
+
+
+def test_the_limit_grows_with_the_causes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each that is found makes room for more runs; a limit that was given stays."""
+    monkeypatch.setattr(Found, "accused", [1, 2])
+    monkeypatch.setattr(Found, "causes", [])
+    request = CheckRequest(Command(("python",), ()))
+    pool: Any = SimpleNamespace(causes=0, run_all=lambda _: [])
+
+    _running(Inquiry(request, pool), Found(), lambda _: None)([])
+
+    assert pool.causes == 2
+    assert RunPool.left.fget(SimpleNamespace(request=request, causes=2, _started=0)) > request.most_runs()  # type: ignore[attr-defined]
+    assert replace(request, max_runs=9).most_runs(2) == 9
 
 
 def test_operands_that_were_not_kept_leave_the_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,6 +94,29 @@ CASES = {
     "an exception with a cause": script(
         "try:\n        1/0\n    except ZeroDivisionError as e:\n        raise ValueError from e"
     ),
+    "errors of libraries": script(
+        """
+        import datetime, random, traceback
+        import numpy as np
+        import torch
+        def fails(call):
+            try:
+                call()
+            except Exception as error:
+                # Torch has frames of its own around whoever looks at its operations.
+                frames = traceback.extract_tb(error.__traceback__)
+                print([frame.name for frame in frames if "/torch/" not in frame.filename])
+        fails(lambda: random.Random([]))
+        fails(lambda: datetime.datetime.now("x"))
+        fails(lambda: np.random.RandomState("x"))
+        fails(lambda: np.random.seed("x"))
+        fails(lambda: np.random.choice([], 3))
+        fails(lambda: torch.Generator().manual_seed("x"))
+        fails(lambda: torch.randn(-1))
+        fails(lambda: torch.ones(2, 2) @ torch.ones(3, 3))
+        fails(lambda: torch.utils.data.DataLoader([1], batch_size=-1))
+        """
+    ),
     "a syntax error": script("print(1)\n    if True print(2)"),
     "os._exit": script("import os; print('lost'); os._exit(7)"),
     "no time to flush": script("import os, sys; sys.stdout.write('kept'); sys.stdout.flush(); os._exit(0)"),

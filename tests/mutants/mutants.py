@@ -52,7 +52,9 @@ MUTANTS = [
     Mutant("bits/digest/sums.py", "zeros[:rest]", "zeros[: rest // 2]", "bits/test_digest.py"),
     Mutant("bits/digest/sums.py", "torch.zeros if size % WORD_BYTES", "torch.zeros if size % 2", "bits/test_digest.py"),
     # checking
-    Mutant("checking/evidence.py", "stake *= 1 / share", "stake *= 2 / share", "checking/test_evidence.py"),
+    Mutant(
+        "checking/evidence.py", "odds[draw.drawn] / mean", "2 * odds[draw.drawn] / mean", "checking/test_evidence.py"
+    ),
     Mutant("checking/evidence.py", "min(stakes, default=1.0)", "max(stakes, default=1.0)", "checking/test_evidence.py"),
     Mutant("checking/evidence.py", "/ SHARPER**failures", "/ SHARPER", "checking/test_evidence.py"),
     Mutant(

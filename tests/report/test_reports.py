@@ -13,6 +13,7 @@ from samebits.checking.verdict import (
     DivergentRuns,
     Evidence,
     Remedy,
+    Reseeded,
     Run,
     RunRecord,
     Unknown,
@@ -180,6 +181,19 @@ def test_an_unknown_cause_is_admitted(script: Path) -> None:
     assert "unknown: with everything pinned that can be, runs 3 and 4 diverge at step 5, in the gradients" in text
     assert "3 of 64 elements differ, by at most 1 ULP" in text
     assert "remedy" not in text
+
+
+def test_command_lines_that_differ_are_told_with_the_seeds(script: Path) -> None:
+    """A wrapper that hands `$RANDOM` on: where seeds are shown, ten lines have room for where they come from."""
+    place = DivergentRuns(3, 4, Divergence(0, "init", "fc.weight", differing=1, total=4))
+    seeds = (Reseeded("torch.manual_seed", Site("train.py", 2), "1", "2"),)
+    apart = tuple(f"only one run started `python train.py --seed {seed}`" for seed in (1, 2))
+    notes = ("a note", "another note", "one more")
+    unknown = Unknown(place, True, seeds=seeds, apart=apart)
+
+    shown = check_told(replace(different(script), causes=(), remedy=None, unknown=unknown, notes=notes)).brief
+
+    assert [line.strip() for line in shown.splitlines() if "--seed" in line] == [f"differs   {one}" for one in apart]
 
 
 def test_json_says_what_text_says(script: Path) -> None:

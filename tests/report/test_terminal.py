@@ -89,6 +89,14 @@ def test_nothing_is_added_or_shortened(name: str) -> None:
         assert ("\x1b" in drawn(text, width, colour)) == colour
 
 
+@pytest.mark.parametrize("label", ["not seen", "cause", "*"])
+def test_a_label_is_coloured_whole(label: str) -> None:
+    """Also one of two words, and not the first one alone."""
+    shown = drawn(f"same bits\n  {label:<10}no loss was recorded", 80)
+
+    assert f"\x1b[36m{label}\x1b[0m" in shown
+
+
 def on_a_terminal(tmp_path: Path, **environ: str) -> str:
     """What `samebits factors` prints on one."""
     master, slave = pty.openpty()

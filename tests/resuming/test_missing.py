@@ -107,6 +107,27 @@ def test_generators_that_changed_nothing_are_not_suspected(
     assert [one.state for one in missing] == ([] if is_tried else ["generators"])
 
 
+@pytest.mark.parametrize("is_cured", [True, False])
+def test_a_loaders_own_generator_is_no_epoch(tmp_path: Path, is_cured: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It begins anew, so an epoch looks like the one before; where giving it back is the cure, the order is missing."""
+    change = spoiled("batch", "loss", "grad", "param", only_first=True)
+    wrong, right = (
+        side(tmp_path / name, own, a_fetched=fetched(0, STEPS), b_fetched=fetched(SAVED, STEPS, came))
+        for name, own, came in (("wrong", change, {0: SAVED - 8}), ("right", lambda *_: None, {}))
+    )
+
+    def helps(resumed: _Resumed, *_: object) -> bool:
+        resumed.looked = Beside([right if is_cured else wrong], SavedCheckpoint(), True, [])
+        return is_cured
+
+    monkeypatch.setattr(_Resumed, "_helps", helps)
+    resumed = _Resumed(None, None, None, SimpleNamespace(path=tmp_path), Seen())  # type: ignore[arg-type]
+    resumed.looked = Beside([wrong], SavedCheckpoint(), True, [])
+    expected = [("order", True)] if is_cured else [("epoch", False)]
+
+    assert [(one.state, one.confirmed) for one in resumed.missing()] == expected
+
+
 def test_networks_that_are_trained_in_turns(tmp_path: Path) -> None:
     """As those of a GAN, of which each step trains one: both are parameters, at the save and where one is lost."""
 

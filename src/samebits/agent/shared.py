@@ -24,10 +24,14 @@ def note_shared(journal: Journal, parameters: Iterable[Any]) -> None:
 
 
 def _memory_of(tensors: Iterable[torch.Tensor]) -> set[str]:
-    """The files behind some tensors, by device and number: the same in all processes that share them (proc(5))."""
+    """The files behind some tensors, by device and number: the same in all processes that share them (proc(5)).
+
+    Empty where the system does not show them.
+    """
+    lines = _MAPS.read_text().splitlines() if _MAPS.exists() else []
     mapped = sorted(
         (int(first, 16), int(last, 16), f"{device} {number}")
-        for span, _, _, device, number in (line.split()[:5] for line in _MAPS.read_text().splitlines())
+        for span, _, _, device, number in (line.split()[:5] for line in lines)
         for first, last in [span.split("-")]
     )
     places = (bisect_right(mapped, (one.data_ptr(), 2**64, "")) - 1 for one in tensors)

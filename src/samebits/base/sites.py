@@ -174,6 +174,20 @@ def leave_out_own_frames(error: BaseException) -> None:
     error.__traceback__ = trace
 
 
+class _WithoutOwnFrames:
+    """A block that errors leave without our frames."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None:
+            leave_out_own_frames(error)
+
+
+without_own_frames = _WithoutOwnFrames()
+
+
 def error_site(error: BaseException) -> Site | None:
     """The user's line nearest to where an exception was raised; None when it passed none."""
     found, step = None, error.__traceback__

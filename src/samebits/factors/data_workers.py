@@ -10,7 +10,7 @@ from typing import Any
 
 from samebits.base.ranks import ALONE
 from samebits.base.seeds import derive
-from samebits.base.sites import Site, user_site
+from samebits.base.sites import Site, user_site, without_own_frames
 from samebits.factors.base import CallFactor, Observation
 from samebits.factors.context import FactorContext, SiteKey, Witness, import_if_installed
 
@@ -66,17 +66,18 @@ class _Loaders:
 
         @wraps(plain_init)
         def __init__(*args: object, **kwargs: object) -> None:
-            if _is("epochs", "TorchLoader", args):
-                plain_init(*args, **kwargs)
-                return
-            mode = self.context.enter("DataLoader(...)")
-            given = signature.bind(*args, **kwargs)
-            if mode == "varied" or (mode == "pinned" and self.context.setting.probed):
-                count = _other_count(given.arguments.get("num_workers", 0), self.context.setting.variant)
-                given.arguments |= {"num_workers": count, **(_NO_WORKERS if count == 0 else {})}
-            plain_init(*given.args, **given.kwargs)
-            if mode == "pinned" and not _is("loader", "DataLoader", args):
-                args[0].__dict__[_PINNED] = _Pinned(self, user_site(), next(self.made))
+            with without_own_frames:
+                if _is("epochs", "TorchLoader", args):
+                    plain_init(*args, **kwargs)
+                    return
+                mode = self.context.enter("DataLoader(...)")
+                given = signature.bind(*args, **kwargs)
+                if mode == "varied" or (mode == "pinned" and self.context.setting.probed):
+                    count = _other_count(given.arguments.get("num_workers", 0), self.context.setting.variant)
+                    given.arguments |= {"num_workers": count, **(_NO_WORKERS if count == 0 else {})}
+                plain_init(*given.args, **given.kwargs)
+                if mode == "pinned" and not _is("loader", "DataLoader", args):
+                    args[0].__dict__[_PINNED] = _Pinned(self, user_site(), next(self.made))
 
         @wraps(plain_iter)
         def __iter__(own: object) -> object:

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from samebits.base.sites import without_own_frames
 from samebits.factors.context import FactorContext
 
 Clock = Callable[[str], int | None]
@@ -31,7 +32,8 @@ def report_another_now(context: FactorContext, clock: Clock, real_ns: Callable[[
 
     def now(cls: object, tz: object = None) -> object:
         read = clock("datetime.now")
-        return plain_now.__get__(None, cls)(tz) if read is None else at.__get__(None, cls)(read / 1_000_000_000, tz)
+        with without_own_frames:
+            return plain_now.__get__(None, cls)(tz) if read is None else at.__get__(None, cls)(read / 1_000_000_000, tz)
 
     def utcnow(cls: object) -> object:
         if sys.version_info >= (3, 12):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from samebits.base.sites import without_own_frames
 from samebits.factors.base import GeneratorFactor, Seeding
 from samebits.factors.context import FactorContext
 
@@ -52,7 +53,8 @@ def _watched_class(plain: Any) -> Any:
 
     def seed(self: Any, *args: Any, **kwargs: object) -> Any:
         self._seeding.is_done = True
-        return plain.seed(self, *args, **kwargs)
+        with without_own_frames:
+            return plain.seed(self, *args, **kwargs)
 
     def get_state(self: Any, *args: object, **kwargs: object) -> Any:
         self._seeding.saved(_key(plain.get_state(self, legacy=False)))
@@ -78,7 +80,8 @@ def _draw(name: str, original: Callable[..., object]) -> Callable[..., Any]:
     def draw(self: Any, *args: object, **kwargs: object) -> object:
         # Asked first: some draws call others (permutation calls shuffle), and the outermost one is the user's.
         mode = "natural" if self._seeding.is_done else self._context.enter(f"numpy.random.{name}")
-        result = original(self, *args, **kwargs)
+        with without_own_frames:
+            result = original(self, *args, **kwargs)
         return getattr(self._other, name)(*args, **kwargs) if mode == "varied" else result
 
     draw.__name__ = name

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from samebits.base.seeds import derive
-from samebits.base.sites import Site, user_site
+from samebits.base.sites import Site, user_site, without_own_frames
 from samebits.factors.base import CallFactor
 from samebits.factors.context import FactorContext, Mode
 from samebits.factors.lineage import Lineage
@@ -82,7 +82,8 @@ class OsEntropy(CallFactor):
 
         @wraps(plain)
         def seed(self: random.Random, a: Any = None, version: int = 2) -> None:
-            plain(self, entropy.seed(_called(context, "random.Random()")) if a is None else a, version)
+            with without_own_frames:
+                plain(self, entropy.seed(_called(context, "random.Random()")) if a is None else a, version)
 
         # random.seed is a method bound before the class was touched, and it may carry another factor's watch by now.
         outer = random.seed

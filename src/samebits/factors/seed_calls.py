@@ -17,7 +17,7 @@ from functools import wraps
 from types import FrameType, ModuleType
 from typing import Any
 
-from samebits.base.sites import IMPORTING, Site, is_own_file, is_user_file, site_of
+from samebits.base.sites import IMPORTING, Site, is_own_file, is_user_file, site_of, without_own_frames
 from samebits.factors import patching
 from samebits.factors.context import FactorContext, Setting
 
@@ -60,13 +60,14 @@ class _SeedWatch:
 
         @wraps(original)
         def seeding(*args: object, **kwargs: object) -> object:
-            if getattr(self.inside, "call", False) or self.count >= MOST:
-                return original(*args, **kwargs)
-            self.inside.call = True
-            try:
-                result = original(*args, **kwargs)
-            finally:
-                self.inside.call = False
+            with without_own_frames:
+                if getattr(self.inside, "call", False) or self.count >= MOST:
+                    return original(*args, **kwargs)
+                self.inside.call = True
+                try:
+                    result = original(*args, **kwargs)
+                finally:
+                    self.inside.call = False
             given = [*args[position:], *(kwargs[name] for name in ("seed", "a", "x") if name in kwargs)]
             # Objects of the program's are looked at here; what they raise is not the program's trouble.
             with suppress(Exception):

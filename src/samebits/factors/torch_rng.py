@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from samebits.base.sites import without_own_frames
 from samebits.factors.base import GeneratorFactor, Observation, Seeding
 from samebits.factors.context import FactorContext, import_if_installed
 from samebits.rng.handles import States, accelerators, restore, torch_states
@@ -162,7 +163,8 @@ def _mode_calling(operation: Callable[[Any, Any, object], object]) -> tuple[Call
         def __torch_dispatch__(
             self, func: torch._ops.OpOverload, types: object, args: object = (), kwargs: object = None
         ) -> object:
-            return operation(func, args, kwargs or {})
+            with without_own_frames:
+                return operation(func, args, kwargs or {})
 
         @classmethod
         def is_infra_mode(cls) -> bool:

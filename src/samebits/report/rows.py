@@ -19,10 +19,9 @@ CODE = "    "
 _NEEDED, _HELPFUL, _LINE, _KNOWN, _DETAIL = range(5)
 _OWN = {
     **dict.fromkeys(("cause", "confirmed", "suspected", "op", "remedy", "rests on", "besides", "trained", "next"), 0),
-    **dict.fromkeys(
-        ("fix", "replay", "seeded", "source", "script", "note", "untested", "not seen", "made", "compare", "ran"), 1
-    ),
-    **dict.fromkeys(("first", "latent", "varied", "pinned", "module", "took", "coverage", "differs"), 3),
+    **dict.fromkeys(("fix", "replay", "seeded", "differs", "source", "script", "note", "untested", "not seen"), 1),
+    **dict.fromkeys(("made", "compare", "ran"), 1),
+    **dict.fromkeys(("first", "latent", "varied", "pinned", "module", "took", "coverage"), 3),
 }
 _FURTHER = {"remedy": _HELPFUL, "fix": _HELPFUL, "cause": _KNOWN, "op": _KNOWN}
 

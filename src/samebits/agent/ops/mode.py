@@ -25,6 +25,7 @@ from samebits.agent.ops.places import Places
 from samebits.agent.ops.schemas import OpSchema, schema_of
 from samebits.agent.taps.graphs import is_captured
 from samebits.agent.taps.listening import listen
+from samebits.base.sites import without_own_frames
 from samebits.bits.digest import Pending, is_evidence, pending, results
 from samebits.bits.digest.parts import LOW_ADDRESS
 from samebits.rng.digests import default_generator, digest_of_state
@@ -170,24 +171,25 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if _modes_below() and (_active_mode(_FAKE) or _active_mode(_FUNCTIONAL) or _active_mode(_PROXY)):
-            # Somebody traces with fake or functional tensors: no bits are made.
-            return func(*args, **kwargs)
-        if types and any(kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ for kind in types):
-            # A class with a dispatch of its own (DTensor, a fake tensor): what it calls inside comes by here again.
-            return NotImplemented
-        schema = schema_of(func)
-        if schema.is_silent or self.log.broken or _is_compiled(sys._getframe().f_back):
-            return func(*args, **kwargs)
-        if self._arriving and threading.get_ident() in self._arriving:
-            return func(*args, **kwargs)
-        if _cuda_in_use() and self._must_pass(schema, args, kwargs):
-            return func(*args, **kwargs)
-        call = self._safely(self._before, schema, func, args, kwargs)
-        result = func(*args, **kwargs)
-        if call is not None:
-            self._safely(self._after, call, result)
-        return result
+        with without_own_frames:
+            if _modes_below() and (_active_mode(_FAKE) or _active_mode(_FUNCTIONAL) or _active_mode(_PROXY)):
+                # Somebody traces with fake or functional tensors: no bits are made.
+                return func(*args, **kwargs)
+            if types and any(kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ for kind in types):
+                # A class with a dispatch of its own (DTensor, a fake tensor): what it calls inside comes by here again.
+                return NotImplemented
+            schema = schema_of(func)
+            if schema.is_silent or self.log.broken or _is_compiled(sys._getframe().f_back):
+                return func(*args, **kwargs)
+            if self._arriving and threading.get_ident() in self._arriving:
+                return func(*args, **kwargs)
+            if _cuda_in_use() and self._must_pass(schema, args, kwargs):
+                return func(*args, **kwargs)
+            call = self._safely(self._before, schema, func, args, kwargs)
+            result = func(*args, **kwargs)
+            if call is not None:
+                self._safely(self._after, call, result)
+            return result
 
     def _safely(self, action: Callable[..., Any], *args: object) -> Any:
         """A mistake of ours must not end the user's run: the recording ends instead, and says why."""
