@@ -19,7 +19,7 @@ BUDGET = {
     "agent": 6050,
     "base": 840,
     "bits": 920,
-    "checking": 4280,
+    "checking": 4290,
     "cli": 1060,
     "comparison": 1560,
     "data": 1840,

@@ -43,6 +43,7 @@ class Effect:
         only_with: it matters only while this other factor is not held.
         shows: the share of runs left alone in which it changes something (a race).
         makes: nothing but a leaf of what the run makes; `seeds` if a generator is seeded with it.
+        values: how many others it has: a choice between two has one.
     """
 
     factor: str
@@ -51,6 +52,7 @@ class Effect:
     only_with: str = ""
     shows: float = 1.0
     makes: Literal["", "leaf", "seeds"] = ""
+    values: int = 100
 
 
 @dataclass(frozen=True)
@@ -221,7 +223,7 @@ class Simulation:
         if own.mode == "pinned":
             return "other" if (SCRIPT, effect.line) in own.released else "held"
         if own.mode == "varied":
-            return f"other {own.variant}"
+            return f"other {own.variant % effect.values}"
         if not find(effect.factor).varies_between_runs:
             return "natural"
         return self.luck.random() if self.luck.random() < effect.shows else "natural"

@@ -408,10 +408,12 @@ def test_one_cause_takes_fourteen_runs_and_four_take_twenty_eight(jobs: int) -> 
     latent = (Effect("torch-rng", 70, 1), Effect("file-order", 80, 1))
     apart = tuple(replace(one, step=step) for step, one in enumerate(four))
     sets = (Effect("hash-seed", 70, 1), Effect("memory-addresses", 80, None))
+    choice = (Effect("clock", 70, 1, values=1),)
     sets_too = (*sets, Effect("file-order", 90, 1))
     for effects, most in (
         (four[:1], 13),
         (sets, 14),
+        (choice, 17),
         (four[:2], 19),
         (latent, 23),
         (sets_too, 25),

@@ -212,11 +212,19 @@ class Suspect:
         return len(self.runs) - max(len(one) for one in self.baseline.classes(self.runs))
 
     def add(self, run: Run) -> None:
-        """One more run with it released: changed in the same way as an earlier one, it has the same bits."""
-        before = next((one for one in self.runs if self._way(one) == self._way(run)), None)
+        """One more run with it released: changed in the same way as an earlier one, it has the same bits.
+
+        A way that is new and comes out as another one does, or as if nothing had been released, is not drawn any more.
+        """
+        way, known = self._way(run), self.results().values()
+        before = next((one for one in self.runs if self._way(one) == way), None)
         self.runs.append(run)
-        if before is not None and not self.is_left_alone:
+        if self.is_left_alone:
+            return
+        if before is not None:
             self.baseline.doubt(before, run)
+        elif self.results()[run.id] in {UNCHANGED, *known}:
+            self.ways.pop(way, None)
 
     def results(self) -> dict[int, Hashable]:
         """What came out of each of its runs, by number: those that are as the baseline are unchanged."""
