@@ -149,6 +149,19 @@ def test_operands_that_were_not_kept_leave_the_place(tmp_path: Path, monkeypatch
     assert next(troubles, "all were made") == "all were made"
 
 
+def test_operands_that_the_other_run_did_not_keep_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is made again to keep them, since on a device it kept none; where that fails, no more runs are spent."""
+    row = OpRow(0, 3, OpKind("aten::add", "forward"), ())
+    monkeypatch.setattr(origin, "_places", lambda *_: {0: OpDivergence("op", 0, 3, 0, row, row, ("result",))})
+    troubles = iter([None, None, SamebitsError("a thread gave up")])
+    pool: Any = SimpleNamespace(left=9, run=lambda _: SimpleNamespace(id=1, path=tmp_path, trouble=next(troubles)))
+    spec = RunSpec("control")
+
+    (found,) = origin.find_origins(pool, spec, spec, 0)
+
+    assert (found.first.place.index, found.unmeasured, found.operands) == (3, "a thread gave up", None)
+
+
 def test_a_race_is_where_two_processes_step_on_the_same_memory(tmp_path: Path) -> None:
     """Not where one of them steps twice, and not where each has its own."""
     a, b, own = (SteppedShared((memory,), Site("/train.py", line)) for memory, line in (("1", 4), ("1", 9), ("2", 9)))

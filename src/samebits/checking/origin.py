@@ -92,10 +92,12 @@ def _in_window(pool: RunPool, a: RunSpec, b: RunSpec, window: OpWindow) -> Origi
     if not places:
         return None
     keeping = replace(against, keep=tuple(dict.fromkeys((place.step, place.index) for place in places.values())))
-    followed = _with_operands(pool, _with_ops(b, keeping, "operands of the other kept"), recorded, followed, places)
+    followed, trouble = _with_operands(
+        pool, _with_ops(b, keeping, "operands of the other kept"), recorded, followed, places
+    )
     origin = Origin(recorded.id, followed.id, pairs, tuple(_on_rank(place, followed) for place in places.values()))
-    if not pool.left:
-        return origin
+    if trouble is not None or not pool.left:
+        return origin if trouble is None else replace(origin, unmeasured=trouble.message)
     kept = pool.run(_with_ops(a, keeping, "operands kept"))
     if kept.trouble is not None:
         return replace(origin, unmeasured=kept.trouble.message)
@@ -110,17 +112,24 @@ def _recorded(pool: RunPool, plan: RunSpec) -> Run:
     return run
 
 
-def _with_operands(pool: RunPool, plan: RunSpec, recorded: Run, followed: Run, places: dict[int, OpDivergence]) -> Run:
-    """The run that diverged, or one that diverges at the same place and has kept its operands there."""
+def _with_operands(
+    pool: RunPool, plan: RunSpec, recorded: Run, followed: Run, places: dict[int, OpDivergence]
+) -> tuple[Run, SamebitsError | None]:
+    """The run that diverged, or one that diverges at the same place and has kept its operands there.
+
+    Also why it could keep none, where its recording ended before the run did.
+    """
     wanted = {rank: _key(place) for rank, place in places.items()}
     kept = [_file(followed, _key(place)).exists() for place in places.values() if place.finding != "control flow"]
     for _ in range(KEPT_AGAIN):
         if pool.left < 2 or all(kept):
             break
         again = pool.run(plan)
+        if again.trouble is not None:
+            return followed, again.trouble
         if {rank: _key(place) for rank, place in _places(recorded, again).items()} == wanted:
-            return again
-    return followed
+            return again, None
+    return followed, None
 
 
 def _with_ops(plan: RunSpec, spec: OpWindow, role: str) -> RunSpec:
