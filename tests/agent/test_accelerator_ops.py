@@ -179,7 +179,7 @@ def test_a_backward_threads_nodes_are_its_own(monkeypatch: pytest.MonkeyPatch) -
     current: list[Any] = [None]
     monkeypatch.setattr(places, "_next_node", lambda: numbers.get(threading.get_ident(), 0))
     monkeypatch.setattr(places, "_current_node", lambda: current[0])
-    monkeypatch.setattr(places, "_cuda_in_use", lambda: True)
+    monkeypatch.setattr(places, "kind_in_use", lambda: "cuda")
     there = places.Places()
     numbers[threading.get_ident()] = 8
     there.place_of("mul", False, __import__("sys")._getframe())
@@ -207,9 +207,9 @@ def test_a_second_devices_backward_is_passed_by(monkeypatch: pytest.MonkeyPatch)
     unseen: list[str] = []
     recorder = mode.OpRecorder(SimpleNamespace(), OpWindow(), unseen.append)  # type: ignore[arg-type]
     recorder._devices = {0, 1}
-    current = iter([0, 0, 1, 1])
+    current = iter([0, 1])
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: next(current))
+    monkeypatch.setattr(mode, "current_index", lambda: next(current))
     x = torch.ones(3)
     recorder.producers.wrote(x, "forward")
     found: list[Any] = [recorder._must_pass(schema_of(torch.ops.aten.add_.Tensor), (x, x), {})]

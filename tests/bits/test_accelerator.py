@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from benchmarks import launches
+from samebits.accelerators import devices
 from samebits.agent import log
 from samebits.agent.recorder import Recorder
 from samebits.agent.taps import graphs
@@ -141,7 +142,7 @@ def test_each_device_is_waited_for_on_its_own_stream(monkeypatch: pytest.MonkeyP
 
     assert recorded == ["recorded on cuda:1", "recorded on cuda:0"]
     assert asked[2:] == ["waited for cuda:1", "waited for cuda:0"]
-    assert [keys.current_stream(torch.device(kind)) for kind in ("cpu", "mps")] == [None, None]
+    assert [devices.current_stream(torch.device(kind)) for kind in ("cpu", "mps")] == [None, None]
 
 
 @pytest.mark.parametrize("has_doubles", [True, False])

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import torch
 
+from samebits.accelerators.devices import names_in_use
 from samebits.runfolder.environment import Environment
 
 # Variables that choose between instructions where torch cannot be asked.
 _CHOSEN_BY = ("MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "OPENBLAS_CORETYPE")
 # On an accelerator these do, too.
 _CHOSEN_THERE = ("NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "CUBLAS_WORKSPACE_CONFIG")
-UNNAMED = "accelerator without a name"
 _DRIVER = Path("/proc/driver/nvidia/version")
 _CPU = Path("/proc/cpuinfo")
 _CPU_KEYS = ("model name", "vendor_id", "cpu family", "model", "CPU implementer", "CPU part")
@@ -28,7 +28,7 @@ def environment_now() -> Environment:
 
     A device counts once the program uses it: asking would wake it up.
     """
-    devices = _devices()
+    devices = names_in_use()
     config = torch.__config__.show()
     numpy, numpy_blas = _numpy()
     return Environment(
@@ -51,23 +51,6 @@ def environment_now() -> Environment:
         cores=str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or ""),
         system=f"{platform.system()} {platform.release()}",
     )
-
-
-def _devices() -> list[str]:
-    """The names of accelerators that this process has put something on; without memory in use, of the current one."""
-    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        return ["mps"] if _uses_mps() else []
-    with suppress(Exception):  # a driver that does not answer is no reason to stop recording
-        numbers = range(torch.cuda.device_count())
-        used = [number for number in numbers if torch.cuda.memory_reserved(number)] or [torch.cuda.current_device()]
-        return sorted({torch.cuda.get_device_name(number) for number in used})
-    return [UNNAMED]
-
-
-def _uses_mps() -> bool:
-    with suppress(AttributeError, RuntimeError):
-        return torch.backends.mps.is_available() and torch.mps.current_allocated_memory() > 0
-    return False
 
 
 def _driver() -> str:

@@ -15,9 +15,10 @@ from typing import IO, Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from samebits.accelerators import devices
 from samebits.agent.events import Event
 from samebits.agent.recorder import Recorder
-from samebits.agent.used import end_process, uses_cuda, what_was_used
+from samebits.agent.used import end_process, what_was_used
 from samebits.bits.digest.sums import plan_of
 from samebits.runfolder.spec import DONE, GO
 
@@ -56,11 +57,11 @@ class Pacer:
     def _after_step(self, *_: object) -> None:
         self.steps += 1
         if self.steps == 1:
-            _synchronize()
+            devices.synchronize()
             now = time.perf_counter()
             self.first_seconds = now - (now if self.first_called is None else self.first_called)
         if self.steps == self.warm_up // 2:
-            _synchronize()
+            devices.synchronize()
             self.half_way = time.perf_counter()
         if self.steps < self.warm_up:
             self.ends.append(time.perf_counter())
@@ -69,22 +70,22 @@ class Pacer:
         elif self._pipes is not None:
             self.left -= 1
             if self.left == 0:
-                _synchronize()
+                devices.synchronize()
                 self._next_block(seconds=time.perf_counter() - self.block_began, steps=self.block)
 
     def _ready(self) -> None:
-        _synchronize()
+        devices.synchronize()
         ends = [*self.ends, time.perf_counter()]
         # What one step takes the host to queue; where an accelerator takes longer, what both took is the truth.
         step_seconds = statistics.median(b - a for a, b in pairwise(ends))
-        if uses_cuda():
+        if devices.kind_in_use():
             step_seconds = max(step_seconds, (ends[-1] - self.half_way) / (self.warm_up - self.warm_up // 2))
         # From here on its hooks return at once; they cannot be taken away while one of them is running.
         self.recorder.finish()
-        if uses_cuda():
+        if devices.kind_in_use():
             # What the recording held on the device is no part of what is measured.
             plan_of.cache_clear()
-            torch.cuda.reset_peak_memory_stats()
+            devices.forget_peak()
         # The other end of both pipes is open already.
         self._pipes = (self.folder / GO).open(encoding="utf-8"), (self.folder / DONE).open("w", encoding="utf-8")
         self._next_block(
@@ -95,7 +96,7 @@ class Pacer:
             has_cuda=torch.cuda.is_available(),
             threads=torch.get_num_threads(),
             ranks=int(os.environ.get("WORLD_SIZE") or 1),
-            free_bytes=torch.cuda.mem_get_info()[0] if uses_cuda() else None,
+            free_bytes=devices.free_bytes(),
         )
 
     def _next_block(self, **what: object) -> None:
@@ -110,18 +111,10 @@ class Pacer:
         self.block_began = time.perf_counter()
 
 
-def _synchronize() -> None:
-    """Wait for whatever the accelerator has not done yet."""
-    accelerator: Any = getattr(torch, "accelerator", None)
-    if accelerator is not None and accelerator.is_available():
-        accelerator.synchronize()
-    elif uses_cuda():
-        torch.cuda.synchronize()
-
-
 def _peak_bytes() -> int:
     """The most memory so far: of the accelerator's what tensors took, where one is used, else this process's."""
-    if uses_cuda():
-        return int(torch.cuda.max_memory_allocated())
+    there = devices.peak_bytes()
+    if there is not None:
+        return there
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

@@ -6,14 +6,16 @@ import os
 import sys
 from typing import Any
 
+from samebits.accelerators.devices import kind_in_use, may_be_in_use
 from samebits.runfolder.notes import Ended, Journal, Used
 
 
 def what_was_used() -> list[str]:
     """What factors may need, `cuda`, `ranks` and `compiled`; and whether any device was used that runs would share."""
     found = {
-        "cuda": uses_cuda(),
-        "accelerator": uses_cuda() or _uses_another_device(),
+        # Also true of ROCm, and false for a program on the CPU whose torch was built for CUDA.
+        "cuda": kind_in_use() == "cuda",
+        "accelerator": may_be_in_use(),
         "ranks": _has_ranks(),
         "compiled": compiled_regions() > 0,
     }
@@ -24,19 +26,6 @@ def compiled_regions() -> int:
     """How many graphs torch.compile made."""
     dynamo: Any = sys.modules.get("torch._dynamo.utils")
     return 0 if dynamo is None else int(dynamo.counters["stats"]["unique_graphs"])
-
-
-def uses_cuda() -> bool:
-    """Whether CUDA was begun."""
-    # Also true of ROCm, and false for a program on the CPU whose torch was built for CUDA.
-    torch: Any = sys.modules.get("torch")
-    return bool(torch is not None and torch.cuda.is_initialized())
-
-
-def _uses_another_device() -> bool:
-    # Apple's does not say whether it was used.
-    torch: Any = sys.modules.get("torch")
-    return torch is not None and bool(torch.xpu.is_initialized() or torch.backends.mps.is_available())
 
 
 def _has_ranks() -> bool:

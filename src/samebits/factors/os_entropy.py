@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import threading
 from collections.abc import Callable, Iterator
 from functools import wraps
 from types import ModuleType
 from typing import Any
 
+from samebits.accelerators.devices import modules
 from samebits.base.seeds import derive
 from samebits.base.sites import Site, user_site, without_own_frames
 from samebits.factors.base import CallFactor
@@ -23,12 +25,9 @@ NUMPYS = "NumPy's generator"
 SEEDED_INSTEAD = {
     "torch.seed()": "torch.manual_seed(0)",
     "torch.Generator.seed()": "manual_seed(0)",
-    **{
-        f"torch.{module}.{name}()": f"torch.{module}.manual_{name}(0)"
-        for module in ("cuda", "xpu")
-        for name in ("seed", "seed_all")
-    },
 }
+# The same of any device's module.
+_DEVICES_SEED = re.compile(r"torch\.\w+\.(seed|seed_all)\(\)")
 
 # Modules of the standard library whose functions hand out what cannot be predicted: there is nothing to seed.
 UNPREDICTABLE = ("os", "random", "secrets", "tempfile", "uuid")
@@ -69,8 +68,11 @@ class OsEntropy(CallFactor):
     def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
         if site is None:
             return self.fix_unplaced
-        if what in SEEDED_INSTEAD:
-            return f"call {SEEDED_INSTEAD[what]} instead of {what} at {site.place}"
+        by_number = SEEDED_INSTEAD.get(what) or (
+            what.replace(".seed", ".manual_seed").replace("()", "(0)") if _DEVICES_SEED.fullmatch(what) else None
+        )
+        if by_number is not None:
+            return f"call {by_number} instead of {what} at {site.place}"
         if what.startswith("/dev/"):
             return f"do not let bytes of {what} at {site.place} into seeds or data: derive them from a seed"
         if what.endswith(")") or what.partition(".")[0] not in UNPREDICTABLE:
@@ -193,11 +195,11 @@ def _install_torch(torch: ModuleType, context: FactorContext, entropy: _Entropy)
 
     for owner in (torch, torch.random):
         context.replace(owner, "seed", seeding("torch.seed()", owner.seed, torch.manual_seed))
-    for module in (torch.cuda, torch.xpu):
-        for name in ("seed", "seed_all"):
+    for module in modules().values():
+        for name in (name for name in ("seed", "seed_all") if hasattr(module, f"manual_{name}")):
             what = f"{module.__name__}.{name}()"
             call = seeding(what, getattr(module, name), getattr(module, f"manual_{name}"))
-            for owner in (module, module.random):
+            for owner in (module, getattr(module, "random", module)):
                 context.replace(owner, name, call)
     generator_seed = torch.Generator.seed
 

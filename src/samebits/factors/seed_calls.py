@@ -17,6 +17,7 @@ from functools import wraps
 from types import FrameType, ModuleType
 from typing import Any
 
+from samebits.accelerators.devices import modules
 from samebits.base.sites import IMPORTING, Site, is_own_file, is_user_file, site_of, without_own_frames
 from samebits.factors import patching
 from samebits.factors.context import FactorContext, Setting
@@ -159,8 +160,8 @@ def _watch_numpy(module: ModuleType, context: FactorContext, watch: _SeedWatch) 
 
 
 def _watch_torch(torch: ModuleType, context: FactorContext, watch: _SeedWatch) -> None:
-    modules = [torch.cuda, torch.xpu, torch.mps]
-    for public, owners in (("torch", (torch, torch.random)), *((m.__name__, (m, _home(m))) for m in modules)):
+    by_device = [*modules().values(), torch.mps]
+    for public, owners in (("torch", (torch, torch.random)), *((m.__name__, (m, _home(m))) for m in by_device)):
         for name in ("manual_seed", "manual_seed_all", "seed"):
             for owner in dict.fromkeys(owner for owner in owners if hasattr(owner, name)):
                 context.replace(owner, name, watch.watched(f"{public}.{name}", getattr(owner, name)))

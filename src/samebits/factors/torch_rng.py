@@ -8,10 +8,11 @@ from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from samebits.accelerators.devices import modules
 from samebits.base.sites import without_own_frames
 from samebits.factors.base import GeneratorFactor, Observation, Seeding
 from samebits.factors.context import FactorContext, import_if_installed
-from samebits.rng.handles import States, accelerators, restore, torch_states
+from samebits.rng.handles import States, restore, torch_states
 
 if TYPE_CHECKING:
     import torch
@@ -52,7 +53,7 @@ class TorchRng(GeneratorFactor):
 
 def _queues(torch: ModuleType) -> list[tuple[object, object, dict[str, object]]]:
     """The seeds that wait for an accelerator to be used for the first time."""
-    waiting = [module for module in accelerators(torch).values() if not module.is_initialized()]
+    waiting = [module for module in modules().values() if not module.is_initialized()]
     trackers = [(module, getattr(module, "_lazy_seed_tracker", None)) for module in waiting]
     return [(module, tracker, dict(vars(tracker))) for module, tracker in trackers if tracker is not None]
 

@@ -69,6 +69,8 @@ os.environ.update(CALL["environment"])
 import torch
 
 SETTINGS, VIEWS, DEVICE = CALL["settings"], CALL["views"], CALL["device"]
+# The device's part of torch.
+OWN = getattr(torch, torch.device(DEVICE).type)
 GENERATORS = {{}}
 # What a call may name.
 NAMED = {{str(v): v for v in vars(torch).values() if isinstance(v, (torch.dtype, torch.layout, torch.memory_format))}}
@@ -222,11 +224,11 @@ def on_the_host(raw, few):
 
 def on_the_device(raw, few):
     """Ways to call it that may matter to a GPU."""
-    x, side = torch.full((2048, 2048), 0.1, device=DEVICE), torch.cuda.Stream(DEVICE)
+    x, side = torch.full((2048, 2048), 0.1, device=DEVICE), OWN.Stream(DEVICE)
 
     def load():
-        side.wait_stream(torch.cuda.current_stream(DEVICE))
-        with torch.cuda.stream(side):
+        side.wait_stream(OWN.current_stream(DEVICE))
+        with OWN.stream(side):
             for _ in range(20):
                 x @ x
 
@@ -243,17 +245,17 @@ def on_the_device(raw, few):
 
 def on_two_streams(raw, times):
     """Two calls at the same time."""
-    found, streams = Counter(), [torch.cuda.Stream(DEVICE) for _ in range(2)]
+    found, streams = Counter(), [OWN.Stream(DEVICE) for _ in range(2)]
     for _ in range(times):
         prepared = [inputs_from(raw) for _ in streams]
-        torch.cuda.synchronize(DEVICE)
+        OWN.synchronize(DEVICE)
         made = []
         for stream, inputs in zip(streams, prepared):
             if "state" in raw:
                 inputs_from({{"state": raw["state"]}})
-            with torch.cuda.stream(stream):
+            with OWN.stream(stream):
                 made.append(call(inputs))
-        torch.cuda.synchronize(DEVICE)
+        OWN.synchronize(DEVICE)
         found.update(map(digest, made))
     return found
 
@@ -286,7 +288,7 @@ def main():
     raw = raw_bytes()
     few = max(2, options.times // 4)
     conditions = [("as recorded", replay(raw, options.times))]
-    conditions += on_the_device(raw, few) if DEVICE.startswith("cuda") else on_the_host(raw, few)
+    conditions += on_the_device(raw, few) if hasattr(OWN, "Stream") and DEVICE != "cpu" else on_the_host(raw, few)
     results = sorted(set().union(*(found for _, found in conditions)))
     if options.json:
         summary = [

@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
+from samebits.accelerators.devices import modules, wake
 from samebits.bits.digest import unobserved
 from samebits.bits.raw import memory, raw_digest
-from samebits.rng.handles import accelerators, process_generators, wake
+from samebits.rng.handles import process_generators
 
 # 624 words of 4 bytes and the position among them.
 _MT19937_BYTES = 2500
@@ -35,7 +36,7 @@ def default_generator(device: torch.device) -> torch.Generator | None:
         return torch.default_generator
     if device.type == "mps":
         return torch.mps._get_default_mps_generator()
-    module = accelerators(torch).get(device.type)
+    module = modules().get(device.type)
     if module is None:
         return None
     # The very first operation there may be a draw.

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from samebits.accelerators.devices import modules
+
 # How to restore a generator, and the state it is to have.
 States = list[tuple[Callable[[object], object], object]]
 
@@ -73,30 +75,13 @@ def accelerator_generators(torch: ModuleType) -> dict[str, Any]:
     """Device (`cuda:0`) → its default generator, of every accelerator in use; one that is not in use is not woken."""
     found = {
         f"{kind}:{index}": generator
-        for kind, module in accelerators(torch).items()
+        for kind, module in modules().items()
         if module.is_initialized()
         for index, generator in enumerate(module.default_generators)
     }
     if torch.backends.mps.is_available():
         found["mps"] = torch.mps._get_default_mps_generator()
     return found
-
-
-def accelerators(torch: ModuleType) -> dict[str, Any]:
-    """Kind of device → the module of torch that keeps one default generator for each such device."""
-    found = {"cuda": torch.cuda, "xpu": torch.xpu}
-    # Whatever else there is, also of makers that torch has never heard of.
-    current = torch.accelerator.current_accelerator()
-    if current is not None and current.type not in found:
-        module = torch.get_device_module(current)
-        if hasattr(module, "default_generators") and hasattr(module, "is_initialized"):
-            found[current.type] = module
-    return found
-
-
-def wake(accelerator: Any) -> None:
-    """Begin to use an accelerator, given its module of torch."""
-    getattr(accelerator, "init", getattr(accelerator, "_lazy_init", lambda: None))()
 
 
 def torch_states(torch: ModuleType) -> States:

@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from samebits.rng.handles import accelerators, handle_of, process_generators, wake
+from samebits.accelerators.devices import modules, wake
+from samebits.rng.handles import handle_of, process_generators
 from samebits.rng.packing import bytes_of, leaves, pack, unpack
 from samebits.rng.search import find_generators, is_keyable
 
@@ -41,7 +42,7 @@ def wake_owner(name: str) -> None:
     kind = name.removeprefix("torch ").partition(":")[0]
     if name == "numpy":
         import numpy.random  # noqa: F401
-    elif kind in (found := accelerators(torch)) and found[kind].is_available():
+    elif kind in (found := modules()) and found[kind].is_available():
         wake(found[kind])
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack, _pop_mode, _push_mode
 
+from samebits.accelerators.devices import current_index, kind_in_use
 from samebits.agent.log import Log
 from samebits.agent.ops.call import Call, CallForm, exact, kind_of, tensors_in
 from samebits.agent.ops.capture import OpCapture
@@ -38,7 +39,6 @@ ROWS_WAITING = 256
 _Workers: Any = torch.utils.data.dataloader._MultiProcessingDataLoaderIter
 _active_mode: Any = torch._C._get_dispatch_mode
 _modes_below: Any = torch._C._len_torch_dispatch_stack
-_cuda_in_use: Any = torch.cuda.is_initialized
 _Key: Any = torch._C._TorchDispatchModeKey
 _FAKE, _FUNCTIONAL, _PROXY = _Key.FAKE, _Key.FUNCTIONAL, _Key.PROXY
 _is_cpu = attrgetter("is_cpu")
@@ -183,7 +183,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return func(*args, **kwargs)
             if self._arriving and threading.get_ident() in self._arriving:
                 return func(*args, **kwargs)
-            if _cuda_in_use() and self._must_pass(schema, args, kwargs):
+            if kind_in_use() and self._must_pass(schema, args, kwargs):
                 return func(*args, **kwargs)
             call = self._safely(self._before, schema, func, args, kwargs)
             result = func(*args, **kwargs)
@@ -210,7 +210,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         with self._lock:
             # Backward threads of several devices run side by side, in another order in every run: the first device's
             # operations are recorded, and what the others write is as good as written by somebody else.
-            if torch.cuda.current_device() == min(self._devices, default=torch.cuda.current_device()):
+            if (own := current_index()) == min(self._devices, default=own):
                 return False
             for name, value in (*zip(schema.arguments, args, strict=False), *kwargs.items()):
                 for tensor in tensors_in(value) if name in schema.writes else ():
@@ -253,7 +253,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             evidence += map(self._evidence_of, tensors)
             return
         if threading.get_ident() == self._thread:
-            self._devices.update(tensor.device.index for tensor in tensors if tensor.is_cuda)
+            self._devices.update(at for tensor in tensors if (at := tensor.device.index) is not None)
         self._waiting.append((evidence, len(evidence), pending(tensors)))
         evidence += [0] * len(tensors)
 

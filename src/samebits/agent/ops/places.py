@@ -12,6 +12,7 @@ import torch
 from torch.autograd import graph
 from torch.utils.weak import WeakIdKeyDictionary
 
+from samebits.accelerators.devices import kind_in_use
 from samebits.base.sites import is_user_file
 from samebits.runfolder.ops import Pass
 
@@ -23,7 +24,6 @@ _MAX_NODES = 1 << 18
 
 _library_files: set[str] = set()
 _current_node: Any = torch._C._current_autograd_node
-_cuda_in_use: Any = torch.cuda.is_initialized
 _next_node: Any = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
 
 Line = tuple[str, int, str]
@@ -117,7 +117,7 @@ class Places:
         thread = get_ident()
         if thread == self._thread or _is_below_engine(caller):
             return thread
-        return self._thread if _cuda_in_use() else None
+        return self._thread if kind_in_use() else None
 
     def _without_forward(self, node: Any, module: str, line: Line) -> OpPlace:
         variable = getattr(node, "variable", None)

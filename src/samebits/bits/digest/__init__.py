@@ -49,8 +49,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from samebits.accelerators.devices import current_stream
 from samebits.bits.digest.host import host_digests, salt_and_size
-from samebits.bits.digest.keys import current_stream, salt
+from samebits.bits.digest.keys import salt
 from samebits.bits.digest.parts import LOW_ADDRESS, Index, NotEvidenceError, flattened, holds_bits
 from samebits.bits.digest.sums import Sum, on_host, sums_of
 from samebits.bits.digest.unseen import unobserved

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from functools import cache, lru_cache
-from typing import Any
 
 import torch
 from torch import Tensor
+
+from samebits.accelerators.devices import has_streams
 
 # Part of the definition.
 WORD_BYTES = 4
 ROW_WORDS = 1 << 12
 ROW_BYTES = WORD_BYTES * ROW_WORDS
-
-
-def current_stream(device: torch.device) -> Any:
-    """The stream on which work for a device is queued; None where there are no streams."""
-    ask = getattr(getattr(torch, device.type, None), "current_stream", None)
-    return None if ask is None or device.type == "cpu" else ask(device)
 
 
 # By the stream that uploads: on another one the numbers might not be there yet.
@@ -45,7 +40,7 @@ def _row_keys(bits: int) -> Tensor:
 def uploaded(values: Tensor, device: torch.device) -> Tensor:
     """The same on a device, which is not waited for."""
     with torch.inference_mode(False):
-        if device.type == "cuda":
+        if has_streams(device):
             # From memory that is not pinned a copy waits for all that was queued before; pinned memory is given back
             # when the copy is done (c10/core/CachingHostAllocator: record_event).
             return values.pin_memory().to(device, non_blocking=True)

@@ -16,8 +16,9 @@ from typing import NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
+from samebits.accelerators.devices import current_stream
 from samebits.bits.digest.blocks import as_numbers, copy_elements, kind_of_numbers
-from samebits.bits.digest.keys import ROW_BYTES, ROW_WORDS, WORD_BYTES, current_stream, row_keys, table, uploaded
+from samebits.bits.digest.keys import ROW_BYTES, ROW_WORDS, WORD_BYTES, row_keys, table, uploaded
 
 # A copy of 4 MB takes as long as two launches; larger tensors are summed where they lie.
 _SMALL_ROWS = 1 << 8
