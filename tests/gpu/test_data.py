@@ -1,4 +1,4 @@
-"""On a CUDA device: samples that draw there, memory that is pinned, and prices. Part of `pytest -m gpu tests/gpu`."""
+"""On a device: samples that draw there, memory that is pinned, and prices. Part of `pytest -m gpu tests/gpu`."""
 
 import json
 import subprocess
@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from samebits.data import DataLoader
+from tests.gpu import DEVICE, NEEDS_A_GPU, ON_A_DEVICE, own
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")]
+pytestmark = ON_A_DEVICE
 
 
 class Drawing(torch.utils.data.Dataset[Any]):
@@ -33,14 +34,14 @@ def batches(device: str, **options: Any) -> list[list[Any]]:
 
 def test_samples_that_draw_on_the_device_are_keyed() -> None:
     """By their index, whatever was drawn before; and the device's generator stands where it stood."""
-    torch.cuda.manual_seed_all(3)
-    before = torch.cuda.get_rng_state_all()
-    first = batches("cuda")
-    untouched = torch.cuda.get_rng_state_all()
-    torch.rand(7, device="cuda")
+    own().manual_seed_all(3)
+    before = own().get_rng_state_all()
+    first = batches(DEVICE)
+    untouched = own().get_rng_state_all()
+    torch.rand(7, device=DEVICE)
 
     assert all(torch.equal(a, b) for a, b in zip(before, untouched, strict=True))
-    assert batches("cuda") == first
+    assert batches(DEVICE) == first
     assert len({str(sample) for batch in first for sample in batch}) == 12
 
 
@@ -73,6 +74,7 @@ for step in range(600):
 """
 
 
+@NEEDS_A_GPU
 def test_prices_on_the_device(tmp_path: Path) -> None:
     """What needs CUDA is measured, with the device's memory, and the autotuner both ways."""
     (tmp_path / "train.py").write_text(TRAIN)

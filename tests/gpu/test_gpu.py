@@ -1,4 +1,4 @@
-"""On a CUDA device: digests, races, streams, and what level op costs. `pytest -m gpu tests/gpu` runs them alone."""
+"""On a device: digests, races, streams, and what level op costs. `pytest -m gpu tests/gpu` runs them alone."""
 
 import json
 import statistics
@@ -18,8 +18,9 @@ from samebits.bits.digest import digest, digests, pending
 from samebits.runfolder.folder import open_run
 from samebits.runfolder.ops import Ops
 from tests.bits import definition
+from tests.gpu import DEVICE, NEEDS_A_GPU, ON_A_DEVICE, own
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")]
+pytestmark = ON_A_DEVICE
 
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int8, torch.bool]
 # Far above what is hoped for: what it is stands in benchmarks/results.
@@ -33,12 +34,12 @@ def test_a_digest_is_the_defined_sum(dtype: torch.dtype, count: int) -> None:
     generator = torch.Generator().manual_seed(count)
     raw = torch.randint(0, 2 if dtype is torch.bool else 100, (count,), generator=generator).to(dtype)
 
-    assert digest(raw.cuda()) == definition.elsewhere(*definition.bytes_of(raw))
+    assert digest(raw.to(DEVICE)) == definition.elsewhere(*definition.bytes_of(raw))
 
 
 def test_a_changed_bit_is_seen_there() -> None:
     """The planted failure of the test above."""
-    x = torch.zeros(1_000_000, device="cuda")
+    x = torch.zeros(1_000_000, device=DEVICE)
     y = x.clone()
     y[777_777] = -0.0
 
@@ -47,22 +48,22 @@ def test_a_changed_bit_is_seen_there() -> None:
 
 def test_digests_wait_for_no_stream_and_miss_no_write() -> None:
     """Asked for on one stream while another one works, and read on a third."""
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        x = torch.ones(4_000_000, device="cuda")
+    side = own().Stream()
+    with own().stream(side):
+        x = torch.ones(4_000_000, device=DEVICE)
         for _ in range(50):
             x = x * 1.0001
         waiting = pending([x])
         expected = x.clone()
         x.zero_()
-    with torch.cuda.stream(torch.cuda.Stream()):
+    with own().stream(own().Stream()):
         found = waiting.result()
-    torch.cuda.synchronize()
+    own().synchronize()
 
     assert found == digests([expected])
 
 
-def train(device: str = "cuda", steps: int = 3) -> None:
+def train(device: str = DEVICE, steps: int = 3) -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(64, 128), nn.GELU(), nn.Dropout(0.1), nn.Linear(128, 8)).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
@@ -85,21 +86,23 @@ def test_training_repeats_and_is_recorded(tmp_path: Path) -> None:
 
 
 RACES = {
-    "index_add": "torch.zeros(64, 16, device='cuda').index_add(0, index, source * weight)",
-    "scatter_add": "torch.zeros(64, 16, device='cuda').scatter_add(0, index[:, None].expand(-1, 16), source * weight)",
+    "index_add": "torch.zeros(64, 16, device=device).index_add(0, index, source * weight)",
+    "scatter_add": "torch.zeros(64, 16, device=device).scatter_add(0, index[:, None].expand(-1, 16), source * weight)",
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RACES)
 def test_atomics_are_located_and_confirmed(name: str, tmp_path: Path) -> None:
     """Float atomics add in the order in which threads arrive: operation, line, replay and remedy."""
     source = f"""
         import torch
+        device = torch.accelerator.current_accelerator()
         torch.manual_seed(0)
-        index = torch.randint(0, 64, (200_000,), device="cuda")
-        source = torch.randn(200_000, 16, device="cuda")
-        weight = torch.ones(16, device="cuda", requires_grad=True)
-        target = torch.randn(64, 16, device="cuda")
+        index = torch.randint(0, 64, (200_000,), device=device)
+        source = torch.randn(200_000, 16, device=device)
+        weight = torch.ones(16, device=device, requires_grad=True)
+        target = torch.randn(64, 16, device=device)
         optimizer = torch.optim.SGD([weight], lr=0.1)
         for _ in range(3):
             optimizer.zero_grad()
@@ -123,19 +126,20 @@ def test_atomics_are_located_and_confirmed(name: str, tmp_path: Path) -> None:
 def seconds(work: Callable[[], None], times: int = 5) -> float:
     found = []
     for _ in range(times):
-        torch.cuda.synchronize()
+        own().synchronize()
         start = time.perf_counter()
         work()
-        torch.cuda.synchronize()
+        own().synchronize()
         found.append(time.perf_counter() - start)
     return statistics.median(found)
 
 
+@NEEDS_A_GPU
 def test_level_op_is_bearable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A transformer layer's steps with every operation recorded, over the plain ones; printed, and bounded."""
-    layer = nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True, device="cuda")
+    layer = nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True, device=DEVICE)
     optimizer = torch.optim.AdamW(layer.parameters(), lr=1e-4)
-    x = torch.randn(32, 256, 512, device="cuda")
+    x = torch.randn(32, 256, 512, device=DEVICE)
 
     def steps() -> None:
         for _ in range(5):
@@ -149,6 +153,6 @@ def test_level_op_is_bearable(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         steps()
         recorded = seconds(steps)
     with capsys.disabled():
-        print(f"\nlevel op on {torch.cuda.get_device_name()}: {recorded / plain:.2f} times the plain step")
+        print(f"\nlevel op on {own().get_device_name()}: {recorded / plain:.2f} times the plain step")
 
     assert recorded / plain < MAX_RATIO

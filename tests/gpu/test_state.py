@@ -1,4 +1,4 @@
-"""On a CUDA device: its generator is part of a training's state, and comes back."""
+"""On a device: its generator is part of a training's state, and comes back."""
 
 import copy
 from pathlib import Path
@@ -8,21 +8,22 @@ import torch
 from torch import nn
 
 from samebits.state import Training, preserved
+from tests.gpu import DEVICE, ON_A_DEVICE, own
 from tests.state.trainings import bits
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")]
+pytestmark = ON_A_DEVICE
 
 
 def made(seed: int) -> tuple[nn.Module, torch.optim.Optimizer, Training]:
     torch.manual_seed(seed)
-    model = nn.Sequential(nn.Linear(64, 64), nn.Dropout(0.3), nn.Linear(64, 8)).cuda()
+    model = nn.Sequential(nn.Linear(64, 64), nn.Dropout(0.3), nn.Linear(64, 8)).to(DEVICE)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     return model, optimizer, Training(model=model, optimizer=optimizer)
 
 
 def steps(model: nn.Module, optimizer: torch.optim.Optimizer, count: int) -> None:
     for _ in range(count):
-        model(torch.ones(32, 64, device="cuda")).square().mean().backward()
+        model(torch.ones(32, 64, device=DEVICE)).square().mean().backward()
         optimizer.step()
         optimizer.zero_grad()
 
@@ -45,12 +46,12 @@ def test_dropout_on_the_device_goes_on(tmp_path: Path) -> None:
 
 
 def test_the_device_is_brought_back() -> None:
-    before = torch.cuda.get_rng_state()
+    before = own().get_rng_state()
     with preserved():
-        torch.rand(8, device="cuda")
-        assert not torch.equal(torch.cuda.get_rng_state(), before)
+        torch.rand(8, device=DEVICE)
+        assert not torch.equal(own().get_rng_state(), before)
 
-    assert torch.equal(torch.cuda.get_rng_state(), before)
+    assert torch.equal(own().get_rng_state(), before)
 
 
 def test_a_state_without_the_device_is_refused() -> None:
@@ -59,8 +60,8 @@ def test_a_state_without_the_device_is_refused() -> None:
     state = copy.deepcopy(training.state_dict())
     training.load_state_dict(state)
     generators = state["ranks"]["0"]["generators"]
-    generators["state"].pop("torch cuda:0")
-    generators["contents"].remove("torch cuda:0")
+    generators["state"].pop(f"torch {DEVICE}:0")
+    generators["contents"].remove(f"torch {DEVICE}:0")
 
-    with pytest.raises(ValueError, match=r"lacks torch cuda:0, which is here"):
+    with pytest.raises(ValueError, match=f"lacks torch {DEVICE}:0, which is here"):
         training.load_state_dict(state)

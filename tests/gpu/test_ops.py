@@ -1,0 +1,97 @@
+"""On a device: operations whose backward has a thread of its own, one run that reads another along, and replay."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from samebits.accelerators import devices
+from samebits.agent.ops.mode import ROWS_WAITING
+from samebits.agent.used import what_was_used
+from samebits.comparison.ops import first_op_divergence
+from samebits.replay.runner import replay
+from samebits.runfolder.folder import RunFolder
+from samebits.runfolder.notes import OpDiverged, read_notes
+from samebits.runfolder.ops import OPERANDS
+from samebits.runfolder.spec import OpWindow
+from tests.agent.recording import recorded, rows
+from tests.gpu import DEVICE, ON_A_DEVICE
+
+pytestmark = ON_A_DEVICE
+BLOCKS = 60
+
+
+def training(factor: float = 1.0) -> Callable[[], None]:
+    """A deep network over a table, whose gradient is multiplied by a number on its way back."""
+
+    def scaled(gradient: Tensor) -> Tensor:
+        return gradient * factor
+
+    def work() -> None:
+        torch.manual_seed(0)
+        table = nn.Embedding(50, 8).to(DEVICE)
+        net = nn.Sequential(*(nn.Sequential(nn.Linear(8, 8), nn.ReLU()) for _ in range(BLOCKS))).to(DEVICE)
+        optimizer = torch.optim.SGD([*table.parameters(), *net.parameters()], lr=0.1)
+        index = torch.arange(30, device=DEVICE) % 7
+        for _ in range(2):
+            optimizer.zero_grad()
+            looked_up = table(index)
+            looked_up.register_hook(scaled)
+            net(looked_up).square().mean().backward()
+            optimizer.step()
+
+    return work
+
+
+def test_a_backward_has_modules_and_lines(tmp_path: Path) -> None:
+    """Of the operations whose backward they are, though the thread that calls them has neither."""
+    found = [row for row in rows(recorded(tmp_path / "run", training())) if row.kind.pass_ == "backward"]
+
+    assert len(found) > 2 * BLOCKS
+    assert {row.kind.path for row in found} == {__file__}
+    assert {f"{number}.0" for number in range(BLOCKS)} <= {row.kind.module.partition(".")[2] for row in found}
+    assert {"addmm", "relu", "embedding"} <= {row.kind.backward_of for row in found}
+
+
+def test_another_run_is_read_along_by_the_devices_thread(tmp_path: Path) -> None:
+    """Where more operations wait than may, that thread fetches and compares; an operation of the backward is found."""
+    first = recorded(tmp_path / "first", training())
+    assert len(rows(first)) > 4 * ROWS_WAITING
+    recorded(tmp_path / "same", training(), OpWindow(against=str(tmp_path / "first")))
+    other = recorded(tmp_path / "other", training(1.5), OpWindow(against=str(tmp_path / "first")))
+    (note,) = read_notes(tmp_path / "other", OpDiverged)
+    place = first_op_divergence(first, other)
+
+    assert not list(read_notes(tmp_path / "same", OpDiverged))
+    assert place is not None
+    assert (note.step, note.index) == (place.step, place.index)
+    assert place.row.kind.pass_ == "backward"
+
+    keeping = OpWindow(against=str(tmp_path / "first"), keep=((note.step, note.index),))
+    recorded(tmp_path / "kept", training(1.5), keeping)
+    (kept,) = (tmp_path / "kept" / OPERANDS).glob("*.json")
+    again = replay(RunFolder(tmp_path / "kept"), kept, times=2)
+
+    assert {"beside a matmul", "in used memory", "on two streams"} <= {one.name for one in again.conditions}
+    assert not again.is_racy
+
+
+def test_the_device_is_known_to_be_in_use() -> None:
+    """With what its tensors took and what is left; a check makes one run at a time on it."""
+    held = torch.ones(1 << 20, device=DEVICE)
+    peak = devices.peak_bytes()
+
+    assert devices.kind_in_use() == DEVICE
+    assert "accelerator" in what_was_used()
+    assert ("cuda" in what_was_used()) == (DEVICE == "cuda")
+    assert peak is not None
+    assert peak >= held.nbytes
+    assert devices.free_bytes()
+
+
+@pytest.mark.parametrize("kind", ["cpu", "meta"])
+def test_what_is_no_device_has_no_streams(kind: str) -> None:
+    assert devices.has_streams(torch.device(DEVICE))
+    assert not devices.has_streams(torch.device(kind))
