@@ -44,6 +44,7 @@ class Effect:
         shows: the share of runs left alone in which it changes something (a race).
         makes: nothing but a leaf of what the run makes; `seeds` if a generator is seeded with it.
         values: how many others it has: a choice between two has one.
+        hides: variants under which it is as it is held.
     """
 
     factor: str
@@ -53,6 +54,7 @@ class Effect:
     shows: float = 1.0
     makes: Literal["", "leaf", "seeds"] = ""
     values: int = 100
+    hides: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -223,7 +225,7 @@ class Simulation:
         if own.mode == "pinned":
             return "other" if (SCRIPT, effect.line) in own.released else "held"
         if own.mode == "varied":
-            return f"other {own.variant % effect.values}"
+            return "held" if own.variant in effect.hides else f"other {own.variant % effect.values}"
         if not find(effect.factor).varies_between_runs:
             return "natural"
         return self.luck.random() if self.luck.random() < effect.shows else "natural"

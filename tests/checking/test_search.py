@@ -430,6 +430,16 @@ def test_one_cause_takes_fourteen_runs_and_four_take_twenty_eight(jobs: int) -> 
             assert len(simulation.runs) <= most
 
 
+@pytest.mark.parametrize("name", ["clock", "python-rng", "hash-seed"])
+def test_one_other_value_that_changes_nothing_acquits_nobody(name: str) -> None:
+    """A choice between two comes out alike for every second value: more of them are tried before all else."""
+    effects = (Effect("os-entropy", 69, None), Effect(name, 70, 1, values=1, hides=(2, 3, 6)))
+    found, _, _ = simulated(Script(effects=effects), random.Random(0))
+
+    assert places(found.causes) == [(name, 70)]
+    assert found.causes[0].confirmed
+
+
 def test_what_a_check_holds_in_part_is_guilty_where_it_cures_as_a_whole() -> None:
     """Sets of objects order by addresses: `samebits run` is the remedy; noise that it does not cure accuses nobody."""
     cured = 0

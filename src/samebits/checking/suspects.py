@@ -25,7 +25,8 @@ from samebits.factors.catalog import find
 from samebits.factors.context import Setting
 from samebits.runfolder.spec import RunSpec
 
-# Two hash seeds may order a small set alike by luck, so one that changes nothing is no acquittal yet.
+# Two hash seeds may order a small set alike by luck, and two times may be even: what was seen to enter, and changes
+# nothing with one other value, is no acquittal yet.
 LUCKY_VARIANTS = (3, 4, 5)
 LEFT_ALONE_RUNS = 3
 # Races show in some runs only: where no other factor is guilty, runs left alone are given another chance.
@@ -272,7 +273,7 @@ class Lineup:
         names = [name for name in names if used is None or used.issuperset({*find(name).needs} - {"loader"})]
         likely = [name for name in names if name in self._inquiry.request.vary or self._is_likely(name)]
         others = [name for name in names if name not in likely]
-        lucky = tuple(name for name in names if find(name).found_statically and not self._is_explained(name))
+        lucky = tuple(name for name in likely if find(name).varies_between_runs and not _is_algorithm(name))
         self.queue = [
             *(Release((name,), 0, LEFT_ALONE_RUNS) if _is_algorithm(name) else Release((name,)) for name in likely),
             Release(tuple(name for name in others if not _is_algorithm(name))),
