@@ -125,6 +125,7 @@ def test_what_a_program_used_is_asked_of_what_is_loaded(monkeypatch: pytest.Monk
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     plain = what_was_used()
     monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
 
     assert "cuda" not in plain

@@ -3,7 +3,6 @@
 import os
 import random
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 import torch
 
 import samebits
+from samebits.factors import torch_rng
 from samebits.factors.catalog import names
 from samebits.factors.context import Mode
 from samebits.factors.torch_rng import _queues, _restore_queues
@@ -173,11 +173,14 @@ class Accelerator:
 
 
 @pytest.mark.parametrize(("seeds", "expected"), [((), ["pinned", "fresh"]), ((5,), ["pinned", 5])])
-def test_an_accelerator_first_used_inside_starts_afterwards_as_it_would_have(seeds: Any, expected: list[Any]) -> None:
+def test_an_accelerator_first_used_inside_starts_afterwards_as_it_would_have(
+    seeds: Any, expected: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """From the seed that waited for it, else from fresh entropy; one that is still unused finds its seed waiting."""
     for used in (True, False):
         cuda = Accelerator(*seeds)
-        queues = _queues(SimpleNamespace(cuda=cuda, xpu=Accelerator(), accelerator=torch.accelerator))
+        monkeypatch.setattr(torch_rng, "modules", lambda cuda=cuda: {"cuda": cuda, "xpu": Accelerator()})
+        queues = _queues()
         waiting = dict(vars(cuda._lazy_seed_tracker))
         cuda._lazy_seed_tracker.queue_seed_all(lambda accelerator=cuda: accelerator.started.append("pinned"), "")
         if used:

@@ -41,7 +41,7 @@ class TorchRng(GeneratorFactor):
         return replace(seen, value=f"{seen.value}, initial_seed() is now {torch.initial_seed()}")
 
     def start(self, module: Any, context: FactorContext, seed: int) -> None:
-        context.undo.callback(_restore_queues, _queues(module))
+        context.undo.callback(_restore_queues, _queues())
         # By the public names: a program that pins inside a watched run is seen to take its seed back.
         states = [(module.set_rng_state, module.get_rng_state()), *torch_states(module)[1:]]
         context.undo.callback(restore, states)
@@ -51,7 +51,7 @@ class TorchRng(GeneratorFactor):
         _TorchWatch(module, context).install()
 
 
-def _queues(torch: ModuleType) -> list[tuple[object, object, dict[str, object]]]:
+def _queues() -> list[tuple[object, object, dict[str, object]]]:
     """The seeds that wait for an accelerator to be used for the first time."""
     waiting = [module for module in modules().values() if not module.is_initialized()]
     trackers = [(module, getattr(module, "_lazy_seed_tracker", None)) for module in waiting]
