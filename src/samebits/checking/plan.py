@@ -158,9 +158,10 @@ def look_run(request: CheckRequest) -> RunSpec:
 
 
 def first_runs(request: CheckRequest) -> list[RunSpec]:
-    """Control, control again, and the rest varied, each with other values."""
+    """Control, control again, and the rest varied, each with other values; the first of them tells what entered."""
     controls = [replace(request.base(CONTROL), keeps=True), request.base("control again")][: request.controls]
-    return [*controls, *(varied_run(request, variant) for variant in range(1, request.runs - request.controls + 1))]
+    first, *others = (varied_run(request, variant) for variant in range(1, request.runs - request.controls + 1))
+    return [*controls, replace(first, witness=True), *others]
 
 
 def varied_run(request: CheckRequest, variant: int = 1, leave: Iterable[str] = ()) -> RunSpec:
