@@ -127,7 +127,7 @@ def remedy_state(remedy: Remedy, is_complete: bool = True) -> str:
     whole = f"{runs} identical {until}"
     if len(remedy.whole) < len(remedy.runs):
         whole = f"{runs} identical, {len(remedy.whole)} {until}"
-    rest = "" if remedy.varied is None else f"; run {remedy.varied} varied the rest"
+    rest = "" if remedy.varied is None else f"; rest varied in run {remedy.varied}"
     return f"verified: {whole}{rest}"
 
 
@@ -136,7 +136,7 @@ def unknown_line(unknown: Unknown) -> str:
     divergent = unknown.divergent
     held = "with everything pinned that can be" if unknown.held else "with the remedy in place"
     if not unknown.held and not divergent.varied:
-        held = "treated alike"
+        held = "with nothing pinned"
     elif unknown.acquitted:
         held = "where harmless things are varied"
     return f"unknown: {held}, runs {divergent.a} and {divergent.b} diverge {where(divergent.divergence)}"
@@ -149,6 +149,8 @@ def unknown_what(verdict: CheckVerdict) -> str:
     if verdict.unknown is not None and verdict.unknown.races:
         lines = lines_of(verdict.unknown.races)
         return f"race: several processes update shared parameters, {lines}"
+    if verdict.unknown is not None and verdict.unknown.acquitted:
+        return "no single factor made pinned runs differ: too rare for so few runs, or outside the catalogue"
     return "something outside the catalogue"
 
 

@@ -18,8 +18,9 @@ CODE = "    "
 # are not named here are details.
 _NEEDED, _HELPFUL, _LINE, _KNOWN, _DETAIL = range(5)
 _OWN = {
-    **dict.fromkeys(("cause", "confirmed", "suspected", "op", "remedy", "rests on", "besides", "trained", "next"), 0),
-    **dict.fromkeys(("fix", "replay", "seeded", "differs", "source", "script", "note", "untested", "not seen"), 1),
+    **dict.fromkeys(("cause", "confirmed", "suspected", "op", "remedy", "fix", "rests on", "besides", "trained"), 0),
+    "next": 0,
+    **dict.fromkeys(("replay", "seeded", "differs", "source", "script", "note", "untested", "not seen"), 1),
     **dict.fromkeys(("made", "compare", "ran"), 1),
     **dict.fromkeys(("first", "latent", "varied", "pinned", "module", "took", "coverage"), 3),
 }
@@ -92,7 +93,7 @@ def laid_out(headline: str, rows: Iterable[tuple[str, str]], column: int = LABEL
 
 def not_seen(what: Sequence[str]) -> Rows:
     """What the recordings cannot see in this command."""
-    return [("not seen", text) for text in what] or [("coverage", "complete")]
+    return [("not seen", text) for text in what] or [("coverage", "nothing that these runs did went unrecorded")]
 
 
 def code(source: str) -> Rows:

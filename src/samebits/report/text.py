@@ -43,7 +43,7 @@ def check_told(verdict: CheckVerdict) -> Told:
     """The answer of `samebits check`: where runs diverge, why, by which figures, what fixes it, and what to do next."""
     rows = [*_rows(verdict), *_left_out(verdict)]
     if verdict.kind == "different":
-        rows.append(("next", f"{_report(verdict)}     (every run on a page; -v: as text)"))
+        rows.append(("next", f"{_report(verdict)}     (all lines and runs; here: check -v)"))
     return Told(_headline(verdict), rows)
 
 
