@@ -26,14 +26,14 @@ test: .venv/installed-dev
 
 # What the fast tests have a sample of: every planted fault, every example, every pair of options.
 test-slow: .venv/installed-dev
-	pytest -n auto --dist worksteal -m slow
+	SAMEBITS_WHOLE_TORCH=1 pytest -n auto --dist worksteal -m slow
 
 # Each in an environment of its own in build/frameworks, which is reused as long as what it is made from stays.
 # `FRAMEWORK_TESTS="-m slow"` runs the planted faults: half an hour.
 FRAMEWORK_TESTS ?=
 test-frameworks: build/frameworks/newest/made build/frameworks/oldest/made
-	build/frameworks/newest/bin/python -m pytest tests/integrations $(FRAMEWORK_TESTS)
-	build/frameworks/oldest/bin/python -m pytest tests/integrations $(FRAMEWORK_TESTS)
+	SAMEBITS_WHOLE_TORCH=1 build/frameworks/newest/bin/python -m pytest tests/integrations $(FRAMEWORK_TESTS)
+	SAMEBITS_WHOLE_TORCH=1 build/frameworks/oldest/bin/python -m pytest tests/integrations $(FRAMEWORK_TESTS)
 
 # What old frameworks need beside them is their own business: only what bits depend on is pinned.
 build/frameworks/%/made: tests/integrations/%.txt constraints.txt pyproject.toml | .venv/bin/python

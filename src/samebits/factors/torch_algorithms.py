@@ -40,19 +40,15 @@ class TorchAlgorithms(TorchSetting):
     priced = ("pinned",)
 
     def set(self, torch: ModuleType, context: FactorContext) -> None:
-        # From 2.10 on torch passes its flag on to Inductor, which may have been set on its own; it comes back last.
-        inductor: Any = sys.modules.get("torch._inductor.config")
-        if hasattr(inductor, "deterministic"):
-            context.undo.callback(setattr, inductor, "deterministic", inductor.deterministic)
-        is_on, only_warns = _flags(torch)
-        context.undo.callback(torch.use_deterministic_algorithms, is_on, warn_only=only_warns)
+        context.undo.callback(torch.set_deterministic_debug_mode, torch.get_deterministic_debug_mode())
         if context.mode == "pinned" and _is_before(torch, 2, 10):
             give_fixed_workspace(context)
         # Varied, nothing may fail that does not fail by itself.
-        is_varied = context.mode == "varied"
-        torch.use_deterministic_algorithms(
-            not (is_varied and is_on), warn_only=is_varied or context.setting.value == "warn"
-        )
+        only_warns = context.mode == "varied" or context.setting.value == "warn"
+        is_off = context.mode == "varied" and torch.are_deterministic_algorithms_enabled()
+        torch.set_deterministic_debug_mode("default" if is_off else "warn" if only_warns else "error")
+        # From 2.10 on `use_deterministic_algorithms` tells Inductor, too, and imports it for that: half of a start.
+        context.when_loaded("torch._inductor.config", lambda config: _tell(config, context, not is_off))
         change(context, torch.utils.deterministic, "fill_uninitialized_memory", False)
         if context.mode == "pinned":
             self._hold(torch, context)
@@ -95,6 +91,11 @@ class TorchAlgorithms(TorchSetting):
             return "torch-algorithms is pinned; --pin torch-algorithms=warn lets it pass"
         is_late = NO_WORKSPACE in str(error)
         return "torch-algorithms is pinned, and cuBLAS needs --pin cublas-workspace with it" if is_late else ""
+
+
+def _tell(inductor: Any, context: FactorContext, is_on: bool) -> None:
+    if hasattr(inductor, "deterministic"):
+        change(context, inductor, "deterministic", is_on)
 
 
 def _flags(torch: ModuleType) -> tuple[bool, bool]:
