@@ -13,7 +13,7 @@ import pytest
 
 TUTORIALS = Path(__file__).parents[1] / "docs" / "tutorials"
 FENCE = re.compile(r"^```(\S*)(?: (\w+))?\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
-SLOW = {"find-and-fix.md", "data.md", "cost.md"}
+SLOW = {"first-verdict.md", "find-and-fix.md", "data.md", "cost.md"}
 NAMES = sorted(path.name for path in TUTORIALS.glob("*.md") if path.name != "index.md")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from samebits.comparison.locate import first_divergence
 from samebits.launch.command import parse_command
 from samebits.launch.process import Outcome
 from samebits.runfolder.notes import Ended, read_notes
@@ -50,6 +51,46 @@ def run(folder: Path, name: str, changed: int, steps: int, plan: RunSpec, *launc
 def lasts(outcome: Outcome) -> set[int | None]:
     """The step after which each process was ended."""
     return {note.stopped_after for note in read_notes(outcome.folder.path, Ended)}
+
+
+SAVING = """
+import queue, sys, threading
+import torch
+
+jobs = queue.Queue()
+def write():
+    while (state := jobs.get()) is not None:
+        torch.save(state, f"{__file__}.pt")
+        jobs.task_done()
+writer = threading.Thread(target=write, daemon=True)
+writer.start()
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(6):
+    optimizer.zero_grad()
+    model(torch.ones(3, 4)).sum().backward()
+    optimizer.step()
+    jobs.put({"weight": model.weight.detach().clone()})
+    jobs.join()
+jobs.put(None)
+writer.join()
+"""
+
+
+def test_what_a_thread_saves_later_is_no_difference_from_a_run_that_was_ended(tmp_path: Path) -> None:
+    """A thread has no steps: what it had saved when its process was ended is the beginning of something."""
+    (tmp_path / "save.py").write_text(SAVING)
+    command = parse_command([sys.executable, str(tmp_path / "save.py")])
+    ended, whole, again = (
+        run_recorded(command, plan, tmp_path / name, PATIENCE_SECONDS).folder.recordings()
+        for name, plan in (("ended", RunSpec(stop_after=2)), ("whole", RunSpec()), ("again", RunSpec()))
+    )
+
+    assert first_divergence(ended, whole, 2) is None
+    assert first_divergence(whole, ended, 2) is None
+    assert first_divergence(whole, again) is None
+    assert [len(own) for own in (whole, again)] == [2, 2]
 
 
 def test_a_look_ends_and_a_run_that_follows_goes_on_until_it_differs(tmp_path: Path) -> None:

@@ -65,18 +65,22 @@ for _ in range(3):
 
 
 def test_what_is_outside_the_catalogue_is_called_unknown(tmp_path: Path) -> None:
-    """What the kernel says: no innocent factor is accused, the place is still named."""
-    chance = "int(open('/proc/sys/kernel/random/uuid').read()[:2], 16)"
-    source = TRAIN + f"for n in range(4):\n    step({chance} + 1.5 if n == 2 else 1.0)\n"
+    """What the kernel says, in a seed: nobody is accused, the line that seeds and the operation are named."""
+    chance = "int(open('/proc/sys/kernel/random/uuid').read()[:8], 16)"
+    late = f"    if n == 2: torch.manual_seed({chance})\n"
+    source = TRAIN + f"for n in range(4):\n{late}    step(torch.rand(()).item())\n"
     verdict = check(tmp_path, source)
 
     assert verdict["verdict"] == "different"
     assert verdict["causes"] == []
-    assert verdict["unknown"] is not None
     assert verdict["divergent"]["divergence"]["step"] == 2
     assert verdict["remedy"] is None
     place = verdict["origins"][0]["first"]["place"]
     assert (place["step"], place["finding"]) == (2, "argument")
+    (seeded,) = verdict["unknown"]["seeds"]
+    assert (seeded["what"], seeded["location"]["line"]) == ("torch.manual_seed", 11)
+    assert seeded["a"] != seeded["b"]
+    assert any(label == "next" and "train.py:11" in text for label, text in verdict["rows"])
 
 
 @pytest.mark.slow
@@ -158,19 +162,6 @@ def test_a_treatment_that_the_script_does_not_survive_is_left_out(tmp_path: Path
     assert (verdict["verdict"], verdict["causes"]) == ("same", [])
     assert [(one["factor"], one["mode"]) for one in verdict["left_out"]] == [("clock", "varied")]
     assert verdict["rests_on"]["runs"] == 3
-
-
-def test_a_seed_that_is_another_one_in_each_run_is_shown(tmp_path: Path) -> None:
-    """What it comes from is no factor: unknown, and the line that seeds with it is named with both values."""
-    chance = "int(open('/proc/sys/kernel/random/uuid').read()[:8], 16)"
-    source = "import os\n" + TRAIN.replace("torch.manual_seed(0)", f"torch.manual_seed({chance})") + "step()\n"
-    verdict = check(tmp_path, source)
-
-    assert verdict["causes"] == []
-    (seeded,) = verdict["unknown"]["seeds"]
-    assert (seeded["what"], seeded["location"]["line"]) == ("torch.manual_seed", 4)
-    assert seeded["a"] != seeded["b"]
-    assert any(label == "next" and "train.py:4" in text for label, text in verdict["rows"])
 
 
 def test_folds_that_seed_themselves_are_the_same(tmp_path: Path) -> None:

@@ -248,7 +248,7 @@ class Log:
             self.writer.close(complete=complete)
             self.writer = None
             self._finalizer.cancel()
-            self.broken = True
+        self.broken = True
 
     @property
     def has_anything(self) -> bool:

@@ -299,6 +299,9 @@ class Recorder:
             if lane.is_split:
                 self.journal.note(Stopped(lane.log.step - 1, lane.log.rank))
             else:
+                # What other threads were doing is left in the middle: it is no row to compare with.
+                for other in self.lanes:
+                    other.log.close(complete=False)
                 end_process(self.journal, lane.log.step - 1, lane.log.rank)
         if lane.ops is not None and not lane.log.broken:
             lane.ops.begin_step(lane.log.step)

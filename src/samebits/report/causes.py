@@ -131,12 +131,14 @@ def remedy_state(remedy: Remedy, is_complete: bool = True) -> str:
     return f"verified: {whole}{rest}"
 
 
-def unknown_line(unknown: Unknown) -> str:
+def unknown_line(verdict: CheckVerdict, unknown: Unknown) -> str:
     """Which runs diverge although they were treated alike."""
     divergent = unknown.divergent
+    roles = {run.id: run.role for run in verdict.runs}
     held = "with everything pinned that can be" if unknown.held else "with the remedy in place"
     if not unknown.held and not divergent.varied:
-        held = "with nothing pinned"
+        role = roles.get(divergent.a, CONTROL)
+        held = "left alone" if role.startswith(CONTROL) else f"treated alike ({role})"
     elif unknown.acquitted:
         held = "where harmless things are varied"
     return f"unknown: {held}, runs {divergent.a} and {divergent.b} diverge {where(divergent.divergence)}"

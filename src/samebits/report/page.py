@@ -114,7 +114,7 @@ def _entries(told: Told, sources: bool) -> list[View]:
         if text.startswith(CODE):
             code = text.removeprefix(CODE)
             if sources:
-                kind = {"- ": "removed", "+ ": "added"}.get(code[:2], "code") if label == "fix" else "code"
+                kind = {"- ": "removed", "+ ": "added"}.get(code[:2], "code") if label in ("fix", "try") else "code"
                 parts.append({"kind": kind, "text": code})
         elif label in ("remedy", "run", "safer", "next") and text.startswith(("samebits ", "python ")):
             command, _, about = text.partition("     ")

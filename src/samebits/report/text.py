@@ -187,7 +187,7 @@ def _rows_of(cause: Cause) -> Rows:
 
 
 def _unknown_rows(verdict: CheckVerdict, unknown: Unknown) -> Rows:
-    rows = [("cause", unknown_line(unknown))]
+    rows = [("cause", unknown_line(verdict, unknown))]
     if unknown.divergent.distance is not None:
         rows.append(("", distance_words(unknown.divergent.distance)))
     rows.append(("", unknown_what(verdict)))
@@ -204,7 +204,8 @@ def _remedy_rows(verdict: CheckVerdict) -> Rows:
     if verdict.remedy is None:
         return []
     state = ("", remedy_state(verdict.remedy, verdict.is_complete))
-    fixes = [("fix", line) for line in verdict.remedy.code]
+    label = "fix" if all(cause.confirmed for cause in verdict.causes) else "try"
+    fixes = [(label, line) for line in verdict.remedy.code]
     fixes += [row for cause in verdict.causes for line in fix_diff(cause) for row in code(line)]
     return [("remedy", remedy_command(verdict)), state, *fixes] if verdict.remedy.pins else [*fixes, state]
 

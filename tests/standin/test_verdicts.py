@@ -1,0 +1,84 @@
+"""Whole checks on a device that misbehaves: the right cause and line, and silence where nothing is wrong."""
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.schemas import assert_valid
+from tests.standin import NAMES, environment, missing
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing()), reason=missing())]
+
+# The data comes from a table by `index_select`, whose backward adds by atomics; the model is dense.
+TRAIN = """import torch
+from torch import nn
+{before}
+device = torch.accelerator.current_accelerator()
+table = nn.Embedding(40, 8).to(device)
+model = nn.Sequential({layers}).to(device)
+optimizer = torch.optim.SGD([*table.parameters(), *model.parameters()], lr=0.1)
+rows = torch.randint(0, 40, (256,))
+for step in range(6):
+    x = table.weight.index_select(0, rows.to(device)).view(-1, {shape}){more}
+    loss = model(x).flatten(1).logsumexp(1).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+torch.save(model.state_dict(), "model.pt")
+print(loss.item())
+"""
+SEED = "torch.manual_seed(0)"
+LAYERS = {
+    "mlp": ("8", "nn.Linear(8, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 3)"),
+    "cnn": ("8, 4, 4", "nn.Conv2d(8, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 2, 3)"),
+    "transformer": ("8, 8", "nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), nn.Linear(8, 3)"),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """What the device does wrong, what the script has more, and the cause: factor, and line where one is known."""
+
+    faults: tuple[str, ...]
+    factor: str = ""
+    line: int | None = None
+    before: str = SEED
+    more: str = ""
+
+
+CASES = {
+    "clean": Case(("late", "rubbish")),
+    "races": Case(("races", "late"), "torch-algorithms"),
+    "benchmark": Case(("benchmark",), "cudnn-autotune", 3, f"torch.backends.cudnn.benchmark = True; {SEED}"),
+    "workspace": Case(("workspace",), "cublas-workspace"),
+    "rubbish": Case(("rubbish",), "uninitialized-memory", 10, more=" + torch.empty(1, device=device).clamp(-1, 1)"),
+    "no seed": Case(("late",), "torch-rng", 5, before=""),
+}
+
+
+@pytest.mark.parametrize("layers", LAYERS)
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("name", NAMES)
+def test_what_misbehaves_is_named(name: str, case: str, layers: str, tmp_path: Path) -> None:
+    """The factor, its line where it has one, and a remedy that is verified."""
+    own, (shape, made) = CASES[case], LAYERS[layers]
+    (tmp_path / "train.py").write_text(TRAIN.format(before=own.before, layers=made, shape=shape, more=own.more))
+    done = subprocess.run(
+        [sys.executable, "-m", "samebits", "check", "--format", "json", "train.py"],
+        cwd=tmp_path,
+        env=environment(name, *own.faults),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = json.loads(done.stdout)
+    assert_valid(found)
+
+    causes = [(cause["factor"], cause["location"] and cause["location"]["line"]) for cause in found["causes"]]
+    assert causes == ([(own.factor, own.line)] if own.factor else [])
+    assert found["verdict"] == ("different" if own.factor else "same")
+    assert not own.factor or (found["causes"][0]["confirmed"] and found["remedy"]["verified"])
