@@ -224,7 +224,11 @@ def test_clean_twins_that_write_times_are_silent(name: str, tmp_path: Path) -> N
     assert (answer.exit_code, answer.verdict["verdict"]) == (0, "same"), answer.transcript
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: options[-1] if options else "plain")
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param(one, marks=pytest.mark.slow if "data-workers" in one else ()) for one in OPTIONS],
+    ids=lambda options: options[-1] if options else "plain",
+)
 def test_clean_twins_are_silent(options: tuple[str, ...], tmp_path: Path) -> None:
     """The same scripts without the fault give the same bits under everything that is varied; nothing is accused.
 
