@@ -65,7 +65,7 @@ for _ in range(3):
 
 
 def test_what_is_outside_the_catalogue_is_called_unknown(tmp_path: Path) -> None:
-    """What the kernel says, in a seed: nobody is accused, the line that seeds and the operation are named."""
+    """What the kernel says, in a seed: nobody is accused, the line that seeds and the first draw are named."""
     chance = "int(open('/proc/sys/kernel/random/uuid').read()[:8], 16)"
     late = f"    if n == 2: torch.manual_seed({chance})\n"
     source = TRAIN + f"for n in range(4):\n{late}    step(torch.rand(()).item())\n"
@@ -76,7 +76,7 @@ def test_what_is_outside_the_catalogue_is_called_unknown(tmp_path: Path) -> None
     assert verdict["divergent"]["divergence"]["step"] == 2
     assert verdict["remedy"] is None
     place = verdict["origins"][0]["first"]["place"]
-    assert (place["step"], place["finding"]) == (2, "argument")
+    assert (place["step"], place["finding"]) == (2, "generator")
     (seeded,) = verdict["unknown"]["seeds"]
     assert (seeded["what"], seeded["location"]["line"]) == ("torch.manual_seed", 11)
     assert seeded["a"] != seeded["b"]
