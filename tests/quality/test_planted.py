@@ -213,7 +213,7 @@ def test_faulty_script_is_explained(planted: Case, tmp_path: Path) -> None:
     assert (cured.exit_code, cured.verdict["verdict"]) == (0, "same"), cured.transcript
 
 
-WRITING_TIMES = {"clock_logging", "product_text"}
+WRITING_TIMES = {"clock_logging", "product_classes", "product_text"}
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) for name in sorted(WRITING_TIMES)])
