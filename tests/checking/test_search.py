@@ -460,8 +460,11 @@ def test_what_is_drawn_without_a_seed_and_changes_nothing_costs_five_runs(effect
     for look in (1000, 3):
         found, simulation, _ = simulated(Script(effects=(effect,), look=look), random.Random(0))
 
-        assert found.divergent is None
+        more, other, _ = simulated(Script(effects=(effect,), look=look), random.Random(0), runs=5)
+
+        assert found.divergent is more.divergent is None
         assert len(simulation.runs) == runs + (look == 3)
+        assert len(other.runs) == len(simulation.runs) + 2
 
 
 def test_what_a_check_holds_in_part_is_guilty_where_it_cures_as_a_whole() -> None:

@@ -177,7 +177,8 @@ def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns |
     A small set comes out in the same order: where the code orders one, others are tried. A choice without a seed falls
     the same way: where the varied run was seen to draw so, more are left alone.
     """
-    request, facts, last = inquiry.request, runs[-1].facts, None if inquiry.is_short else LOOK_AGAIN_STEPS
+    request, last = inquiry.request, None if inquiry.is_short else LOOK_AGAIN_STEPS
+    facts = next((run for run in runs if run.plan.witness), runs[0]).facts
     read = [name for name in request.varied if find(name).found_statically and facts.read_lines.get(name)]
     chosen = [name for name in read if not inquiry.is_left_out(name, "varied")]
     others = [name for name in request.varied if name not in chosen]
