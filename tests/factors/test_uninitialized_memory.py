@@ -1,8 +1,8 @@
 """uninitialized-memory: zeros when pinned, a pattern when varied, for every kind of tensor that has memory."""
 
 import copy
-import pickle
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
