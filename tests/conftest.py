@@ -3,10 +3,15 @@
 import os
 from pathlib import Path
 
+import pytest
+
 # Where this is tested, CI may be set, and then lockfiles are not written unasked.
 os.environ.pop("CI", None)
 
-# Processes that tests start read torch's compiler only where it is needed: see `lazily/late.py`.
-if "SAMEBITS_WHOLE_TORCH" not in os.environ:
-    _others = filter(None, [os.environ.get("PYTHONPATH")])
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent / "lazily"), *_others])
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Processes that tests start read torch's compiler only where it is needed: see `lazily/late.py`."""
+    starts_workers = getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput")
+    if not starts_workers and "SAMEBITS_WHOLE_TORCH" not in os.environ:
+        others = filter(None, [os.environ.get("PYTHONPATH")])
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent / "lazily"), *others])
