@@ -51,6 +51,21 @@ def unknown(script: Path) -> samebits.Verdict:
     return replace(different(script), causes=(), remedy=None, unknown=found)
 
 
+def test_an_unknown_cause_says_how_its_runs_were_treated(script: Path) -> None:
+    """Left alone, or alike in some other way: what those two runs had in common."""
+    found = unknown(script)
+    assert found.unknown is not None
+    own = replace(found.unknown, held=False, divergent=replace(found.unknown.divergent, varied=()))
+    for role, told in (
+        ("control", "unknown: left alone, runs"),
+        ("clock released", "treated alike (clock released), runs"),
+    ):
+        runs = tuple(replace(run, id=number, role=role) for number, run in enumerate(found.runs[:2], 3))
+        text = check_told(replace(found, unknown=own, runs=runs)).text
+
+        assert told in text
+
+
 def located(script: Path) -> samebits.Verdict:
     """With an operation that received what differs, and a replay."""
     kind = OpKind("aten::mul", "backward", "fc", str(script), 2, "<module>", "mul", ins=("self",), outs=("result",))

@@ -115,7 +115,7 @@ def test_different_bits_name_place_cause_and_remedy(script: Path) -> None:
         "                + for name in sorted(os.listdir('data')):",
         "  took      2 runs, 5 s",
         "  not seen  1 compiled region",
-        "  next      samebits report /runs     (all lines and runs; here: check -v)",
+        "  next      samebits report /runs     (a page with all lines and runs)",
     ]
 
 
@@ -135,6 +135,9 @@ def test_the_first_answer_fits_ten_lines(script: Path) -> None:
     many = check_told(replace(found, causes=found.causes * 9)).brief.splitlines()
     assert sum("cause" in line for line in many) == 18
     assert sum(line.startswith("  fix") for line in many) == 1  # what to change is never left out
+    doubtful = replace(found.causes[0], evidence=replace(found.causes[0].evidence, chance=0.4))
+    labels = [label for label, _ in check_told(replace(found, causes=(doubtful,))).rows]
+    assert ("suspected" in labels, "try" in labels, "fix" in labels) == (True, True, False)
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,7 @@ def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns |
     wanted = [
         replace(plans.varied_run(request, variant, leave=others), role=f"{chosen[0]} varied") for variant in variants
     ]
-    if any(lines and find(name).hands_out_luck and name not in request.pins for name, lines in facts.entries.items()):
+    if any(lines and find(name).is_random and name not in request.pins for name, lines in facts.entries.items()):
         wanted += [request.base("control again")] * LOOK_AGAIN_DRAWS
     for batch in inquiry.batches(wanted[: inquiry.left]):
         made = yield from inquiry.runs_of([stopping_after(plan, last) for plan in batch])

@@ -61,7 +61,7 @@ class Factor(ABC):
         pinned_by_default / varied_by_default: part of `samebits run` / of `samebits check`.
         varies_between_runs: left alone, it differs between two runs on one machine (a clock does, a thread count does
             not).
-        hands_out_luck: what it hands out is random, so a choice that is made with it may fall alike in several runs.
+        is_random: its values are as good as drawn, so a choice between two falls alike in one run of two.
         selects_algorithm: its settings choose between algorithms, each with bits of its own, so a released run is
             compared with another released run, not with a pinned one.
         has_sites: it enters through calls that can be witnessed.
@@ -90,7 +90,7 @@ class Factor(ABC):
     pinned_by_default: bool = True
     varied_by_default: bool = False
     varies_between_runs: bool = True
-    hands_out_luck: bool = False
+    is_random: bool = False
     selects_algorithm: bool = False
     has_sites: bool = False
     may_raise: bool = False
@@ -207,7 +207,7 @@ class GeneratorFactor(Factor):
     seeding: str
     explanation = "drawn without a seed"
     has_sites = True
-    hands_out_luck = True
+    is_random = True
     fixed_once = True
 
     def start(self, module: Any, context: FactorContext, seed: int) -> None:

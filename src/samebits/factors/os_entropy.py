@@ -52,7 +52,7 @@ class OsEntropy(CallFactor):
     fix_unplaced = "seed every generator, and let nothing that the operating system hands out into seeds or data"
     pinned_by_default = False
     varied_by_default = True
-    hands_out_luck = True
+    is_random = True
     effects = ("the operating system's", "a derived stream", "another derived stream")
 
     def install(self, context: FactorContext) -> None:

@@ -44,7 +44,7 @@ class ProcessId(CallFactor):
     fix = "do not let {what} at {place} into seeds or data: derive it from a seed and the rank or worker"
     fix_unplaced = "do not let process ids into seeds or data: derive seeds from a seed and the rank or worker"
     pinned_by_default = False
-    hands_out_luck = True
+    is_random = True
     effects = ("the operating system's", "derived numbers", "other derived numbers")
 
     def install(self, context: FactorContext) -> None:

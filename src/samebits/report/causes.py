@@ -134,10 +134,9 @@ def remedy_state(remedy: Remedy, is_complete: bool = True) -> str:
 def unknown_line(verdict: CheckVerdict, unknown: Unknown) -> str:
     """Which runs diverge although they were treated alike."""
     divergent = unknown.divergent
-    roles = {run.id: run.role for run in verdict.runs}
     held = "with everything pinned that can be" if unknown.held else "with the remedy in place"
     if not unknown.held and not divergent.varied:
-        role = roles.get(divergent.a, CONTROL)
+        role = next((run.role for run in verdict.runs if run.id == divergent.a), CONTROL)
         held = "left alone" if role.startswith(CONTROL) else f"treated alike ({role})"
     elif unknown.acquitted:
         held = "where harmless things are varied"

@@ -14,7 +14,7 @@ from samebits.base.version import __version__
 from samebits.checking.verdict import CheckVerdict, DivergentRuns, Origin
 from samebits.pricing.prices import Costs, Price
 from samebits.report.experiment import Experiment
-from samebits.report.rows import CODE, Told
+from samebits.report.rows import CODE, FIXES, Told
 from samebits.runfolder.folder import Manifest, RunFolder
 
 # What a template draws: plain data by name.
@@ -114,7 +114,7 @@ def _entries(told: Told, sources: bool) -> list[View]:
         if text.startswith(CODE):
             code = text.removeprefix(CODE)
             if sources:
-                kind = {"- ": "removed", "+ ": "added"}.get(code[:2], "code") if label in ("fix", "try") else "code"
+                kind = {"- ": "removed", "+ ": "added"}.get(code[:2], "code") if label in FIXES else "code"
                 parts.append({"kind": kind, "text": code})
         elif label in ("remedy", "run", "safer", "next") and text.startswith(("samebits ", "python ")):
             command, _, about = text.partition("     ")

@@ -13,18 +13,20 @@ WIDTH, LINES = 80, 10
 LABEL = 10
 INDENT = LABEL + 2
 CODE = "    "
+# What to change in the code, where all causes are confirmed and where one is only suspected.
+FIXES = FIX, TRY = "fix", "try"
 
 # How soon a row is left out of a first answer, by its label; what has no label goes with the label above it. Rows that
 # are not named here are details.
 _NEEDED, _HELPFUL, _LINE, _KNOWN, _DETAIL = range(5)
 _OWN = {
-    **dict.fromkeys(("cause", "confirmed", "suspected", "op", "remedy", "fix", "rests on", "besides", "trained"), 0),
-    **dict.fromkeys(("try", "next"), 0),
+    **dict.fromkeys(("cause", "confirmed", "suspected", "op", "remedy", *FIXES, "rests on", "besides", "trained"), 0),
+    "next": 0,
     **dict.fromkeys(("replay", "seeded", "differs", "source", "script", "note", "untested", "not seen"), 1),
     **dict.fromkeys(("made", "compare", "ran"), 1),
     **dict.fromkeys(("first", "latent", "varied", "pinned", "module", "took", "coverage"), 3),
 }
-_FURTHER = {"remedy": _HELPFUL, "fix": _HELPFUL, "try": _HELPFUL, "cause": _KNOWN, "op": _KNOWN}
+_FURTHER = {**dict.fromkeys(("remedy", *FIXES), _HELPFUL), "cause": _KNOWN, "op": _KNOWN}
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def _groups(rows: Iterable[tuple[str, str]]) -> Iterator[tuple[int, Rows]]:
         own = _OWN.get(row[0], _DETAIL) if row[0] else _FURTHER.get(label, _DETAIL)
         if row[1].startswith(CODE):
             own = _LINE if label == "cause" and len(group) == 1 and group[0][0] else _DETAIL
-        goes_on = own == level and (not row[0] or row[0] == label in ("fix", "try"))
+        goes_on = own == level and (not row[0] or row[0] == label in FIXES)
         if not goes_on:
             yield level, group
         label, group, level = row[0] or label, [*(group if goes_on else []), row], own

@@ -33,7 +33,7 @@ from samebits.report.causes import (
 )
 from samebits.report.origins import origin_place, origin_rows, other_origin
 from samebits.report.places import agreed, counted, distance_words, path_of, unshown, where, which
-from samebits.report.rows import Rows, Told, code, laid_out, not_seen
+from samebits.report.rows import FIX, TRY, Rows, Told, code, laid_out, not_seen
 from samebits.runfolder.folder import HOME
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.trees import MOST_BYTES, MOST_FILES, volume
@@ -43,7 +43,7 @@ def check_told(verdict: CheckVerdict) -> Told:
     """The answer of `samebits check`: where runs diverge, why, by which figures, what fixes it, and what to do next."""
     rows = [*_rows(verdict), *_left_out(verdict)]
     if verdict.kind == "different":
-        rows.append(("next", f"{_report(verdict)}     (all lines and runs; here: check -v)"))
+        rows.append(("next", f"{_report(verdict)}     (a page with all lines and runs)"))
     return Told(_headline(verdict), rows)
 
 
@@ -204,7 +204,7 @@ def _remedy_rows(verdict: CheckVerdict) -> Rows:
     if verdict.remedy is None:
         return []
     state = ("", remedy_state(verdict.remedy, verdict.is_complete))
-    label = "fix" if all(cause.confirmed for cause in verdict.causes) else "try"
+    label = FIX if all(cause.confirmed for cause in verdict.causes) else TRY
     fixes = [(label, line) for line in verdict.remedy.code]
     fixes += [row for cause in verdict.causes for line in fix_diff(cause) for row in code(line)]
     return [("remedy", remedy_command(verdict)), state, *fixes] if verdict.remedy.pins else [*fixes, state]
