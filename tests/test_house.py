@@ -31,7 +31,7 @@ BUDGET = {
     "locking": 1930,
     "pricing": 810,
     "replay": 530,
-    "report": 2830,
+    "report": 2840,
     "resuming": 1590,
     "rng": 760,
     "runfolder": 2010,

@@ -121,13 +121,10 @@ def test_an_older_torch_gets_the_workspace_it_asks_for(
 
 
 def test_what_a_program_used_is_asked_of_what_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing here; ranks where a launcher says so, CUDA where it was initialised."""
+    """Nothing here; ranks where a launcher says so. A device in use is of `tests/gpu`."""
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     plain = what_was_used()
     monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
-    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
 
-    assert "cuda" not in plain
-    assert "ranks" not in plain
-    assert {"cuda", "ranks"} <= set(what_was_used())
+    assert {"cuda", "accelerator", "ranks"}.isdisjoint(plain)
+    assert "ranks" in what_was_used()

@@ -10,10 +10,8 @@ import pytest
 import torch
 
 import samebits
-from samebits.factors import torch_rng
 from samebits.factors.catalog import names
 from samebits.factors.context import Mode
-from samebits.factors.torch_rng import _queues, _restore_queues
 from tests.factors.contexts import differences, everything, treated, watched
 
 each_factor = pytest.mark.parametrize("factor", names())
@@ -156,36 +154,3 @@ def test_a_stand_in_taken_along_goes_back_to_the_original() -> None:
     assert time() > 1_700_000_000
     assert datetime.now().year > 2001
     assert urandom(16) != urandom(16)
-
-
-class Accelerator:
-    """An accelerator as torch has them: seeds wait until it is first used."""
-
-    def __init__(self, *seeds: Any) -> None:
-        self._lazy_seed_tracker = torch.cuda._lazy_seed_tracker.__class__()
-        for seed in seeds:
-            self._lazy_seed_tracker.queue_seed_all(lambda seed=seed: self.started.append(seed), "")
-        self.started: list[Any] = []
-        self.is_initialized = lambda: bool(self.started)
-
-    def seed_all(self) -> None:
-        self.started.append("fresh")
-
-
-@pytest.mark.parametrize(("seeds", "expected"), [((), ["pinned", "fresh"]), ((5,), ["pinned", 5])])
-def test_an_accelerator_first_used_inside_starts_afterwards_as_it_would_have(
-    seeds: Any, expected: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """From the seed that waited for it, else from fresh entropy; one that is still unused finds its seed waiting."""
-    for used in (True, False):
-        cuda = Accelerator(*seeds)
-        monkeypatch.setattr(torch_rng, "modules", lambda cuda=cuda: {"cuda": cuda, "xpu": Accelerator()})
-        queues = _queues()
-        waiting = dict(vars(cuda._lazy_seed_tracker))
-        cuda._lazy_seed_tracker.queue_seed_all(lambda accelerator=cuda: accelerator.started.append("pinned"), "")
-        if used:
-            cuda._lazy_seed_tracker.manual_seed_all_cb[0]()
-        _restore_queues(queues)
-
-        assert vars(cuda._lazy_seed_tracker) == waiting
-        assert cuda.started == (expected if used else [])
