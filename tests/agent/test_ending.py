@@ -114,7 +114,9 @@ def test_a_look_ends_and_a_run_that_follows_goes_on_until_it_differs(tmp_path: P
     assert "the end" not in other.folder.stdout.read_text()
 
 
-@pytest.mark.parametrize(("changed", "begins"), [(20, "together"), (20, "later"), (-1, "together")])
+@pytest.mark.parametrize(
+    ("changed", "begins"), [pytest.param(20, "together", marks=pytest.mark.slow), (20, "later"), (-1, "together")]
+)
 def test_runs_that_go_on_at_once_end_where_they_diverge(tmp_path: Path, changed: int, begins: str) -> None:
     """Each reads what the other one has written up to then, also where that is far ahead, or has not begun."""
     (tmp_path / "train.py").write_text(SCRIPT)

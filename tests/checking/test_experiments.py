@@ -123,7 +123,7 @@ def test_bounds_end_the_search_and_are_listed(tmp_path: Path) -> None:
     assert max(run["steps"] for run in verdict["runs"]) == 5
 
 
-@pytest.mark.parametrize("pin", [[], ["--pin", "torch-rng"]])
+@pytest.mark.parametrize("pin", [pytest.param([], marks=pytest.mark.slow), ["--pin", "torch-rng"]])
 def test_pins_of_the_user_hold_in_every_run(tmp_path: Path, pin: list[str]) -> None:
     """An unseeded model repeats with --pin torch-rng, and does not without."""
     source = TRAIN.replace("torch.manual_seed(0)", "") + "step()\n"

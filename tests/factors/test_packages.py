@@ -42,7 +42,9 @@ def plainly() -> tuple[int, bytes, bytes]:
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("treatment", TREATMENTS)
+@pytest.mark.parametrize(
+    "treatment", [one if "all" in one else pytest.param(one, marks=pytest.mark.slow) for one in TREATMENTS]
+)
 def test_a_script_prints_what_it_prints_without_us(
     treatment: str, plainly: tuple[int, bytes, bytes], tmp_path: Path
 ) -> None:

@@ -76,7 +76,7 @@ time.sleep(600)
 """
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("jobs", [pytest.param("1", marks=pytest.mark.slow), "2"])
 def test_nothing_outlives_a_samebits_that_was_killed(jobs: str, tmp_path: Path) -> None:
     """At any moment, also in the middle of a start: ten times for each number of runs side by side."""
     luck = random.Random(jobs)
@@ -123,7 +123,10 @@ def _alive(folder: Path) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("words", [["it.py"], ["torchrun", "--standalone", "--nproc-per-node", "2", "it.py"]])
+@pytest.mark.parametrize(
+    "words",
+    [["it.py"], pytest.param(["torchrun", "--standalone", "--nproc-per-node", "2", "it.py"], marks=pytest.mark.slow)],
+)
 def test_what_a_killed_check_has_recorded_can_be_read(words: list[str], tmp_path: Path) -> None:
     """No process is left, alone and under torchrun; `diff` and `report` answer."""
     write(tmp_path, {"it.py": f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{SLOW}"})

@@ -70,7 +70,7 @@ CASES = [
     # The first batch is the same in one process and in a worker; and what a dataset carries no pin takes from it.
     case("data_workers_carried", "data-workers", step=1, options=("--vary", "data-workers"), pins_cure=False),
     case("data_workers_persistent", "data-workers", options=("--vary", "data-workers")),
-    case("data_workers_transform", "data-workers", options=("--vary", "data-workers"), is_sample=True),
+    case("data_workers_transform", "data-workers", options=("--vary", "data-workers")),
     # Where a listing reversed parts from the natural one depends on the file system of the day.
     case("file_order_glob", "file-order", step=None),
     case("file_order_helper", "file-order", step=None),

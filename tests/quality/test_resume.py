@@ -40,7 +40,7 @@ SCRIPTS: dict[str, tuple[int, dict[str, int | None]]] = {
 }
 # What cannot be given back: a batch that was skipped, an order drawn before, what belongs to another rank or epoch.
 SUSPECTED = frozenset(("not-resumed", "order", "position", "look-ahead", "rank-state", "epoch"))
-SAMPLES = frozenset((("classifier.py", "sample-generators"), ("agent.py", "replay")))
+SAMPLE = ("agent.py", "replay")
 
 
 def resume(folder: Path, *words: str, form: str = "json") -> subprocess.CompletedProcess[str]:
@@ -74,7 +74,7 @@ def command(script: str, defect: str = "") -> list[str]:
 
 def planted() -> list[Any]:
     cases = [(script, defect) for script, (_, defects) in SCRIPTS.items() for defect in defects]
-    return [pytest.param(*case, marks=[] if case in SAMPLES else pytest.mark.slow) for case in cases]
+    return [pytest.param(*case, marks=[] if case == SAMPLE else pytest.mark.slow) for case in cases]
 
 
 @pytest.mark.parametrize(("script", "defect"), planted())

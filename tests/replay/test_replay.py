@@ -72,11 +72,11 @@ def listed() -> None:
     ("work", "op"),
     [
         (dropout, "aten::bernoulli_.float"),
-        (in_place, "aten::add_.Tensor"),
+        pytest.param(in_place, "aten::add_.Tensor", marks=pytest.mark.slow),
         (channels_last, "aten::convolution"),
-        (broadcast, "aten::add.Tensor"),
-        (half, "aten::mul.Tensor"),
-        (listed, "aten::cat"),
+        pytest.param(broadcast, "aten::add.Tensor", marks=pytest.mark.slow),
+        pytest.param(half, "aten::mul.Tensor", marks=pytest.mark.slow),
+        pytest.param(listed, "aten::cat", marks=pytest.mark.slow),
     ],
 )
 def test_a_call_is_repeated_bit_for_bit(work: Callable[[], None], op: str, tmp_path: Path) -> None:
