@@ -24,7 +24,7 @@ BUDGET = {
     "cli": 1060,
     "comparison": 1560,
     "data": 1840,
-    "factors": 3850,
+    "factors": 4050,
     "integrations": 1320,
     "launch": 1180,
     "lint": 1220,

@@ -53,7 +53,7 @@ def test_names_are_found_and_ordered() -> None:
     """Each factor under its own name, in the catalogue's order, once."""
     assert [find(name) for name in names()] == list(CATALOG)
     assert in_order(["clock", "python-rng", "clock"]) == ["python-rng", "clock"]
-    assert len(set(names())) == len(CATALOG) == 23
+    assert len(set(names())) == len(CATALOG) == 24
 
 
 @each_factor
@@ -163,6 +163,12 @@ CURES = [
     ("clock", "", f"do not let the time read at {PLACE} into seeds, data, settings, choices or the number of steps"),
     ("hash-seed", "", f"sort before ordering: sorted(set(...), key=str) at {PLACE}, or use dict.fromkeys(...)"),
     ("file-order", "", f"sort the listing at {PLACE}: sorted(...)"),
+    (
+        "completion-order",
+        "asyncio.as_completed",
+        f"take the results in the order of their tasks at {PLACE}: iterate over the tasks themselves",
+    ),
+    ("completion-order", "Pool.imap_unordered", f"call imap() instead of imap_unordered() at {PLACE}"),
     ("cudnn-autotune", "", f"set torch.backends.cudnn.benchmark = False at {PLACE}"),
     ("os-entropy", "os.urandom", f"do not let os.urandom at {PLACE} into seeds or data: derive it from a seed"),
     ("os-entropy", "uuid.uuid4", f"do not let uuid.uuid4 at {PLACE} into seeds or data: derive it from a seed"),

@@ -145,6 +145,16 @@ def _instead(folder: Path, new: str, old: str, name: str, number: str) -> None:
     path.write_text("".join(rows), encoding="utf-8")
 
 
+def _in_order_of_tasks(folder: Path, name: str, number: str) -> None:
+    """`for job in jobs` where `as_completed` stood; coroutines are awaited one after the other."""
+    path = folder / name
+    rows = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    row = rows[int(number) - 1]
+    rows[int(number) - 1] = re.sub(r"(asyncio\.)?as_completed\((\w+)\)", r"\2", row)
+    assert row != rows[int(number) - 1]
+    path.write_text("".join(rows), encoding="utf-8")
+
+
 def _in_its_place(folder: Path, call: str, name: str, number: str) -> None:
     path = folder / name
     rows = path.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -175,6 +185,10 @@ CURES: list[tuple[str, Callable[..., None]]] = [
     ),
     (rf"give (.+) at {PLACE} a seed", _on_line(_seeded)),
     (rf"call (\S+) instead of (\S+) at {PLACE}", _instead),
+    (
+        rf"take the results in the order of their tasks at {PLACE}: iterate over the tasks themselves",
+        _in_order_of_tasks,
+    ),
     (rf"do not let (.+) at {PLACE} into seeds or data: derive it from a seed", _on_line(_constant)),
     (
         rf"do not let (.+) at {PLACE} into seeds or data: derive it from a seed and the rank or worker",

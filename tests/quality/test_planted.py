@@ -66,6 +66,9 @@ CASES = [
     case("clock_seed", "clock"),
     case("clock_stopwatch", "clock"),
     case("clock_workers", "clock"),
+    case("completion_order_folds", "completion-order"),
+    case("completion_order_pool", "completion-order", is_sample=True),
+    case("completion_order_tasks", "completion-order"),
     case("cpu_threads_conv", "cpu-threads", options=("--vary", "cpu-threads")),
     # The first batch is the same in one process and in a worker; and what a dataset carries no pin takes from it.
     case("data_workers_carried", "data-workers", step=1, options=("--vary", "data-workers"), pins_cure=False),

@@ -9,6 +9,7 @@ from samebits.base.errors import UnknownFactorError
 from samebits.factors.attention_backend import AttentionBackend
 from samebits.factors.base import Factor
 from samebits.factors.clock import Clock
+from samebits.factors.completion_order import CompletionOrder
 from samebits.factors.cpu_threads import CpuThreads
 from samebits.factors.cudnn import CudnnAlgorithms, CudnnAutotune
 from samebits.factors.data_workers import DataWorkers
@@ -37,6 +38,7 @@ CATALOG: tuple[Factor, ...] = (
     HashSeed(),
     MemoryAddresses(),
     FileOrder(),
+    CompletionOrder(),
     FilesLeftBehind(),
     UninitializedMemory(),
     CpuThreads(),

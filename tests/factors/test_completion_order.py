@@ -1,0 +1,206 @@
+"""completion-order: in the order of the tasks when pinned, in another when varied, and nothing lost or stuck."""
+
+import asyncio
+import concurrent.futures
+import multiprocessing
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.pool import ThreadPool
+from typing import Any
+
+import pytest
+
+import samebits
+from tests.factors.contexts import treated, watched
+
+NAME, NUMBERS = "completion-order", list(range(8))
+# The first tasks take longest.
+SECONDS = [0.04, 0.03, 0.02, 0.01, 0.0, 0.0, 0.0, 0.0]
+
+
+def work(number: int) -> int:
+    threading.Event().wait(SECONDS[number])
+    return number
+
+
+def threads(kind: Callable[[Iterable[Any]], Any] = list) -> list[int]:
+    with ThreadPoolExecutor(8) as pool:
+        jobs = kind([pool.submit(work, number) for number in NUMBERS])
+        return [job.result() for job in concurrent.futures.as_completed(jobs)]
+
+
+async def slept(number: int) -> int:
+    await asyncio.sleep(SECONDS[number])
+    return number
+
+
+def coroutines() -> list[int]:
+    async def taken() -> list[int]:
+        return [await one for one in asyncio.as_completed([slept(number) for number in NUMBERS])]
+
+    return asyncio.run(taken())
+
+
+def pool(chunk: int = 1) -> list[int]:
+    with ThreadPool(8) as workers:
+        return list(workers.imap_unordered(work, NUMBERS, chunk))
+
+
+@pytest.mark.parametrize("taken", [threads, coroutines, pool])
+def test_pinned_in_order_varied_in_another_and_the_line_is_named(taken: Callable[[], list[int]]) -> None:
+    """Left alone the slowest task comes last; nothing is lost in any order."""
+    with watched(NAME) as seen:
+        natural = taken()
+    found = []
+    for mode, variant in (("pinned", 1), ("varied", 1), ("varied", 1)):
+        with treated(NAME, mode, variant=variant):  # type: ignore[arg-type]
+            found.append(taken())
+
+    assert natural[-1] == 0
+    assert found[0] == NUMBERS
+    assert sorted(found[1]) == NUMBERS
+    assert found[1] == found[2] != NUMBERS
+    assert [one.site and one.site.path for one in seen] == [__file__]
+
+
+def test_other_variants_and_chunks() -> None:
+    """Another order for another variant of futures; a pool that hands out chunks gives a plain generator."""
+    with treated(NAME, "varied", variant=2):
+        assert threads() == [4, 5, 6, 7, 0, 1, 2, 3]
+        assert pool(3) == [1, 0, 3, 2, 5, 4, 7, 6]
+    with treated(NAME):
+        assert pool(3) == NUMBERS
+
+
+def test_a_set_has_the_order_in_which_it_was_submitted() -> None:
+    """Its own is the order of addresses; what a dictionary or a list says stands."""
+    with treated(NAME):
+        assert threads(set) == NUMBERS
+        assert threads(dict.fromkeys) == NUMBERS
+        assert threads(lambda jobs: list(jobs)[::-1]) == NUMBERS[::-1]
+        assert threads(lambda jobs: [*jobs, jobs[0]]) == NUMBERS  # type: ignore[index]
+
+
+def test_a_released_line_leaves_the_others() -> None:
+    """As it is varied, there alone."""
+
+    def both() -> tuple[list[int], list[int]]:
+        with ThreadPoolExecutor(8) as own:
+            first = [one.result() for one in concurrent.futures.as_completed(own.submit(work, n) for n in NUMBERS)]
+            second = [one.result() for one in concurrent.futures.as_completed(own.submit(work, n) for n in NUMBERS)]
+        return first, second
+
+    with treated(NAME, released=((__file__, both.__code__.co_firstlineno + 3),)):
+        assert both() == (NUMBERS, NUMBERS[::-1])
+
+
+def test_times_and_errors_are_the_callers() -> None:
+    """Too late is too late, a task that failed fails where its turn is, and nothing to wait for is no error."""
+
+    def fails(number: int) -> int:
+        if number == 1:
+            raise ValueError(number)
+        return number
+
+    release = threading.Event()
+    with treated(NAME), ThreadPoolExecutor(2) as own:
+        late = [own.submit(int), own.submit(release.wait)]
+        waiting = concurrent.futures.as_completed(late, timeout=0.05)
+        assert next(waiting).result() == 0
+        with pytest.raises(concurrent.futures.TimeoutError, match=r"1 \(of 2\) futures unfinished"):
+            next(waiting)
+        release.set()
+        assert list(concurrent.futures.as_completed([])) == []
+        with pytest.raises(TypeError):
+            asyncio.as_completed(None)  # type: ignore[type-var]
+    with treated(NAME, "varied"), ThreadPool(2) as workers:
+        results = workers.imap_unordered(fails, range(4))
+        with pytest.raises(ValueError, match="1"):
+            next(results)
+        assert list(results) == [0, 3, 2]
+        slow = workers.imap_unordered(work, [0])
+        with pytest.raises(multiprocessing.TimeoutError):
+            slow.next(0.001)
+        assert slow.next(5) == 0
+
+
+@pytest.mark.parametrize("mode", ["threads", "coroutines", "pool"])
+def test_varied_nobody_waits_for_the_other(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that goes on only when the result before it was taken: what comes first comes first, a moment later."""
+    monkeypatch.setattr("samebits.factors.completion_order.PATIENCE_SECONDS", 0.05)
+    taken = [threading.Event() for _ in range(4)]
+
+    def next_one(number: int) -> int:
+        assert not number or taken[number - 1].wait(20)
+        return number
+
+    def took(number: int) -> int:
+        taken[number].set()
+        return number
+
+    async def awaited() -> list[int]:
+        jobs = [asyncio.to_thread(next_one, number) for number in range(4)]
+        return [took(await one) for one in asyncio.as_completed(jobs)]
+
+    with treated(NAME, "varied"):
+        if mode == "threads":
+            with ThreadPoolExecutor(4) as own:
+                jobs = [own.submit(next_one, number) for number in range(4)]
+                found = [took(job.result()) for job in concurrent.futures.as_completed(jobs)]
+        elif mode == "coroutines":
+            found = asyncio.run(awaited())
+        else:
+            with ThreadPool(4) as workers:
+                found = [took(number) for number in workers.imap_unordered(next_one, range(4))]
+
+    assert found == [0, 1, 2, 3]
+
+
+def test_a_result_is_not_kept() -> None:
+    """As without us: what was yielded is the caller's alone."""
+    import gc
+    import weakref
+
+    class Large:
+        pass
+
+    with treated(NAME), ThreadPoolExecutor(1) as own:
+        jobs = [own.submit(Large) for _ in range(3)]
+        waiting = concurrent.futures.as_completed(jobs)
+        first = weakref.ref(next(waiting).result())
+        jobs.clear()
+        next(waiting)
+        gc.collect()
+        assert first() is None
+
+
+def test_it_is_put_back() -> None:
+    """Functions and methods are what they were, whichever was called meanwhile."""
+    before = (concurrent.futures.as_completed, asyncio.as_completed, vars(ThreadPool).get("imap_unordered"))
+    start = concurrent.futures.Future.__init__
+    with samebits.pinned(factors=[NAME]):
+        assert threads() == NUMBERS
+        assert concurrent.futures.Future.__init__ is not start
+
+    assert concurrent.futures.Future.__init__ is start
+    assert (concurrent.futures.as_completed, asyncio.as_completed, vars(ThreadPool).get("imap_unordered")) == before
+
+
+def test_iterated_asynchronously() -> None:
+    """From Python 3.13 on, `async for` gives the futures themselves."""
+
+    async def taken() -> list[int]:
+        found = asyncio.as_completed([slept(number) for number in NUMBERS])
+        return [(await one) async for one in found]  # type: ignore[attr-defined]
+
+    with treated(NAME):
+        assert asyncio.run(taken()) == NUMBERS
+
+
+def test_a_line_is_named_once() -> None:
+    """However often it asks."""
+    with watched(NAME, "pinned") as seen:
+        for _ in range(2):
+            threads()
+    assert len(seen) == 1
