@@ -20,7 +20,7 @@ BUDGET = {
     "agent": 6020,
     "base": 840,
     "bits": 920,
-    "checking": 4310,
+    "checking": 4340,
     "cli": 1060,
     "comparison": 1560,
     "data": 1840,

@@ -45,6 +45,7 @@ class Effect:
         makes: nothing but a leaf of what the run makes; `seeds` if a generator is seeded with it.
         values: how many others it has: a choice between two has one.
         hides: variants under which it is as it is held.
+        rare: the chance of each step to be the first that shows it, another one with every value; 0 where all do.
     """
 
     factor: str
@@ -55,6 +56,14 @@ class Effect:
     makes: Literal["", "leaf", "seeds"] = ""
     values: int = 100
     hides: tuple[int, ...] = ()
+    rare: float = 0.0
+
+    def is_shown(self, value: object, step: int) -> bool:
+        """Whether a value has shown by this step."""
+        if self.step is None or self.step > step:
+            return False
+        luck = random.Random(f"{self.line} {value}")
+        return not self.rare or any(luck.random() < self.rare for _ in range(step - self.step + 1))
 
 
 @dataclass(frozen=True)
@@ -185,9 +194,7 @@ class Simulation:
         self.traces[number] = [
             (
                 step,
-                tuple(
-                    v for e, v in zip(self.script.effects, values, strict=True) if e.step is not None and e.step <= step
-                ),
+                tuple(v for e, v in zip(self.script.effects, values, strict=True) if e.is_shown(v, step)),
                 tuple(side for at, side in coins if at <= step),
                 tuple(side for at, side in noise if at <= step),
                 self.script.cached > 0 and number == 1,

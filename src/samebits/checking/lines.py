@@ -52,7 +52,7 @@ def guilty_lines(suspect: Suspect) -> Asking[list[GuiltyLine]]:
 
 class _LineSearch:
     def __init__(self, suspect: Suspect) -> None:
-        self.name, self.baseline = suspect.name, suspect.baseline
+        self.name, self.baseline, self.variant = suspect.name, suspect.baseline, suspect.showing
         self.left = min(MOST_RUNS, self.baseline.inquiry.left)
         self.is_in_libraries = self.name in self.baseline.base.facts.in_libraries
 
@@ -106,6 +106,8 @@ class _LineSearch:
 
     def _diverge(self, entries: Sequence[Entry]) -> Asking[bool]:
         self.left -= 1
-        spec = plans.sites_released_run(self.baseline.spare, self.name, [entry.site.key for entry in entries])
+        spec = plans.sites_released_run(
+            self.baseline.spare, self.name, [entry.site.key for entry in entries], self.variant
+        )
         (run,) = yield from self.baseline.inquiry.runs_of([spec])
         return self.baseline.differ(self.baseline.base, run) is not None

@@ -192,11 +192,11 @@ def _together(names: Sequence[str]) -> str:
     return " and ".join(names) if len(names) < 3 else f"{len(names)} factors"
 
 
-def sites_released_run(pinned: RunSpec, factor: str, sites: Iterable[SiteKey]) -> RunSpec:
+def sites_released_run(pinned: RunSpec, factor: str, sites: Iterable[SiteKey], variant: int = RELEASED) -> RunSpec:
     """The pinned run with one factor changed at some call sites only."""
     held, chosen = pinned.settings[factor], tuple(sites)
     where = f"line {chosen[0][1]}" if len(chosen) == 1 else f"{len(chosen)} lines"
-    plan = pinned.with_settings({factor: Setting("pinned", held.value, variant=RELEASED, released=chosen)})
+    plan = pinned.with_settings({factor: Setting("pinned", held.value, variant=variant, released=chosen)})
     return replace(plan, role=f"{factor} released at {where}")
 
 

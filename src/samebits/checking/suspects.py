@@ -29,12 +29,14 @@ from samebits.runfolder.spec import RunSpec
 # nothing with one other value, is no acquittal yet.
 LUCKY_VARIANTS = (3, 4, 5)
 LEFT_ALONE_RUNS = 3
+# So many steps at least are looked at after the one at which runs diverged.
+MORE_STEPS = 10
 # Races show in some runs only: where no other factor is guilty, runs left alone are given another chance.
 RARE_RUNS = 6
 
 
 class Baseline:
-    """Runs with everything pinned, up to the step at which the runs diverge that are to be explained.
+    """Runs with everything pinned, a little further than the step at which the runs diverge that are to be explained.
 
     Runs of earlier rounds that were treated so, and went as far, are among them.
 
@@ -52,17 +54,24 @@ class Baseline:
         self.inquiry, self._at, place, request = inquiry, at, at.divergence, inquiry.request
         # A process among several may come to its step long after another one has passed the same number.
         ends_there = place.stream not in ("length", "outcome", "end", "product") and not place.process
-        self.step = place.step if ends_there else None
+        self.step = self._last_step(place.step) if ends_there else None
         # What the user asked to vary does not move by itself: held, it may hide what does (workers, a generator).
         self._pins = tuple(
             name
             for name in request.pinnable()
             if at.varied or name not in request.vary or find(name).varies_between_runs
         )
-        self.plan = plans.pinned_run(request, self._pins, None if inquiry.is_short else self.step)
-        if self.step is not None:
+        self.plan = plans.pinned_run(request, self._pins, self.step)
+        if ends_there:
             self.plan = replace(self.plan, keep_step=place.step, keep_streams=(place.stream,), keep_names=(place.name,))
         self.runs: list[Run] = []
+
+    def _last_step(self, divergent: int) -> int | None:
+        """Some more than the divergent one, as far as was looked: what is drawn shows elsewhere with other values."""
+        looked = self.inquiry.first[0].facts.stopped_after if self.inquiry.first else divergent
+        if self.inquiry.is_short or looked is None:
+            return None
+        return max(divergent, min(2 * divergent + MORE_STEPS, looked))
 
     def begin(self) -> Asking[str]:
         """The first one; what later ones do differently is doubt. Why nothing can be tried, as a sentence, or ""."""
@@ -110,7 +119,7 @@ class Baseline:
     # ---- where runs differ
 
     def differ(self, a: Run, b: Run) -> Divergence | None:
-        """Where two runs differ, before anything is unsteady and not after the divergent step."""
+        """Where two runs differ, before anything is unsteady and not after the last step."""
         place = self._by_the_step(a, b)
         return None if place is None or place.position >= self.limit else place
 
@@ -211,6 +220,14 @@ class Suspect:
         if not self.is_left_alone:
             return sum(self.baseline.differ(self.baseline.base, run) is not None for run in self.runs)
         return len(self.runs) - max(len(one) for one in self.baseline.classes(self.runs))
+
+    @property
+    def showing(self) -> int:
+        """The other value that it had in a run which is not as the baseline: another one may come out alike."""
+        shown = next(
+            (run for run in self.runs if self.baseline.differ(self.baseline.base, run) is not None), self.runs[0]
+        )
+        return self._way(shown)[1] or plans.RELEASED
 
     def add(self, run: Run) -> None:
         """One more run with it released: changed in the same way as an earlier one, it has the same bits.
