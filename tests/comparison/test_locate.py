@@ -76,6 +76,24 @@ def test_what_was_trained_is_told_from_what_else_happened(tmp_path: Path) -> Non
     assert places(*evaluated) == ("0 output", "0 output")
 
 
+@pytest.mark.parametrize(("more", "trained"), [({}, None), ({"buffer": Column(("mean",), [3])}, "1 length")])
+def test_who_only_calls_models_may_do_so_more_often(more: Columns, trained: str | None, tmp_path: Path) -> None:
+    """Actors in threads share the episodes as it comes; the models that they call are another one's. Not what they change."""
+    end, call = {"end": Column(("w",), [5])}, {"batch": Column(("0",), [1]), **more}
+    runs = [
+        [
+            recorded(tmp_path / f"{calls}", [plain()] * STEPS, end=end),
+            recorded(tmp_path / f"{calls} actor", [call] * calls, end=end),
+        ]
+        for calls in (1, 2)
+    ]
+
+    assert (place := first_divergence(*runs)) is not None
+    assert place.stream == "length"
+    place = first_divergence(*runs, streams=trained_in(runs))
+    assert (None if place is None else f"{place.step} {place.stream}") == trained
+
+
 def test_equal_recordings_have_no_divergence(tmp_path: Path) -> None:
     """The planted differences below are found against this twin."""
     a = recorded(tmp_path / "a", [plain()] * STEPS)

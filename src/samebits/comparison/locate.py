@@ -76,7 +76,9 @@ def first_divergence(
             that matters, it shows in the parameters.
     """
     pairs = align(a, b, until)
-    counted = [pair for pair in pairs if _holds_any(pair, streams)]
+    # Who only calls models says at its end what somebody else made of them: that is compared where it was made.
+    made = streams if streams is COMPARED else [stream for stream in streams if stream != "end"]
+    counted = [pair for pair in pairs if _holds_any(pair, made)]
     found = [
         (place, _trains(pair))
         for pair in counted
