@@ -78,7 +78,7 @@ def test_what_was_trained_is_told_from_what_else_happened(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(("more", "trained"), [({}, None), ({"buffer": Column(("mean",), [3])}, "1 length")])
 def test_who_only_calls_models_may_do_so_more_often(more: Columns, trained: str | None, tmp_path: Path) -> None:
-    """Actors in threads share the episodes as it comes; the models that they call are another one's. Not what they change."""
+    """Actors in threads share episodes as it comes, with somebody else's model; what they change themselves counts."""
     end, call = {"end": Column(("w",), [5])}, {"batch": Column(("0",), [1]), **more}
     runs = [
         [
