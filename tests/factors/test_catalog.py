@@ -168,7 +168,7 @@ CURES = [
         "asyncio.as_completed",
         f"take the results in the order of their tasks at {PLACE}: iterate over the tasks themselves",
     ),
-    ("completion-order", "Pool.imap_unordered", f"call imap() instead of imap_unordered() at {PLACE}"),
+    ("completion-order", "Pool.imap_unordered", f"call imap instead of imap_unordered at {PLACE}"),
     ("cudnn-autotune", "", f"set torch.backends.cudnn.benchmark = False at {PLACE}"),
     ("os-entropy", "os.urandom", f"do not let os.urandom at {PLACE} into seeds or data: derive it from a seed"),
     ("os-entropy", "uuid.uuid4", f"do not let uuid.uuid4 at {PLACE} into seeds or data: derive it from a seed"),

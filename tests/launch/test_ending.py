@@ -95,7 +95,7 @@ def test_what_was_recorded_before_the_end_is_kept(tmp_path: Path) -> None:
     """The steps of a run that did not end by itself can be read, and the recording says that it is incomplete."""
     write(tmp_path, {"it.py": HANGS})
 
-    with started("check", "--isolation", "none", "--timeout", "600", "--out", "kept", "it.py", cwd=tmp_path) as check:
+    with started("check", "--isolation", "none", "--jobs", "1", "--out", "kept", "it.py", cwd=tmp_path) as check:
         until(lambda: bool(pids(tmp_path)))
         check.send_signal(signal.SIGINT)
         check.communicate(timeout=PATIENCE_SECONDS)

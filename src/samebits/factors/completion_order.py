@@ -18,7 +18,7 @@ from samebits.factors.context import FactorContext
 # A result whose turn it is only because the order is varied is not waited for any longer: others may wait for ours.
 PATIENCE_SECONDS = 1.0
 NUMBER = "_samebits_number"
-ORDERED = {"Pool.imap_unordered": "call imap() instead of imap_unordered() at {place}"}
+ORDERED = {"Pool.imap_unordered": "call imap instead of imap_unordered at {place}"}
 
 
 class CompletionOrder(CallFactor):
