@@ -66,9 +66,10 @@ CASES = [
     case("clock_seed", "clock"),
     case("clock_stopwatch", "clock"),
     case("clock_workers", "clock"),
-    case("completion_order_folds", "completion-order"),
-    case("completion_order_pool", "completion-order", is_sample=True),
-    case("completion_order_tasks", "completion-order"),
+    # Which result comes too early is a matter of luck.
+    case("completion_order_folds", "completion-order", step=None),
+    case("completion_order_pool", "completion-order", step=None, is_sample=True),
+    case("completion_order_tasks", "completion-order", step=None),
     case("cpu_threads_conv", "cpu-threads", options=("--vary", "cpu-threads")),
     # The first batch is the same in one process and in a worker; and what a dataset carries no pin takes from it.
     case("data_workers_carried", "data-workers", step=1, options=("--vary", "data-workers"), pins_cure=False),
