@@ -22,6 +22,7 @@ from samebits.factors.numpy_rng import NumpyRng
 from samebits.factors.os_entropy import OsEntropy
 from samebits.factors.process_id import ProcessId
 from samebits.factors.python_rng import PythonRng
+from samebits.factors.thread_order import ThreadOrder
 from samebits.factors.torch_algorithms import TorchAlgorithms
 from samebits.factors.torch_rng import TorchRng
 from samebits.factors.triton_autotune import TritonAutotune
@@ -39,6 +40,7 @@ CATALOG: tuple[Factor, ...] = (
     MemoryAddresses(),
     FileOrder(),
     CompletionOrder(),
+    ThreadOrder(),
     FilesLeftBehind(),
     UninitializedMemory(),
     CpuThreads(),

@@ -1,0 +1,133 @@
+"""thread-order: which of the program's threads goes on first."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from functools import partial, wraps
+from typing import Any
+
+from samebits.base.sites import is_user_file, without_own_frames
+from samebits.factors.base import CallFactor
+from samebits.factors.context import FactorContext
+from samebits.factors.turns import Turns
+
+# What executors and pools of threads start does the work of the program's own lines.
+_WORKERS = {("concurrent.futures.thread", "_worker"), ("multiprocessing.pool", "worker")}
+_TURN = "_samebits_turn"
+
+
+class ThreadOrder(CallFactor):
+    """Threads that the program starts, itself or by an executor: the machine decides which of them goes on first.
+
+    Harmless where each works for itself; fatal where they take results from a queue as they come, append to a list,
+    draw from one generator, or save a model that another thread trains. Pinned, one thread runs at a time, until it
+    waits for a lock, for another thread or for time to pass, and the next one is always the same; nothing is computed
+    in parallel then, so it is no part of `samebits run` unless it is asked for. Varied, they take turns in another
+    order. Threads of libraries go on as they like; so does a thread that waits for a pipe, a socket or code of C.
+    """
+
+    name = "thread-order"
+    summary = "threads of the program go on in another order in every run"
+    explanation = "threads that {what} starts share something, and go on in any order"
+    fix = (
+        "make what the threads of {place} share independent of their order: "
+        "results in the order of tasks, for each task a generator and a copy of its own"
+    )
+    fix_unplaced = "make what threads share independent of their order"
+    pinned_by_default = False
+    varied_by_default = True
+    priced = ("pinned",)
+    effects = ("as the machine has them", "in turns", "in turns, in another order")
+
+    def install(self, context: FactorContext) -> None:
+        setting = context.setting
+        has_turns = setting.mode != "natural" or bool(setting.released)
+        turns = _take_turns(context) if has_turns else None
+        start = threading.Thread.start
+
+        @wraps(start)
+        def started(self: threading.Thread) -> None:
+            with without_own_frames:
+                if not _is_of_program(self) or context.ended:
+                    return start(self)
+                mode = context.enter(context.called("threading.Thread.start"))
+                if turns is None:
+                    return start(self)
+                turn = turns.made(is_loose=mode == "varied")
+                vars(self)[_TURN] = turn
+                turns.start(turn)
+                try:
+                    return start(self)
+                except BaseException:
+                    turns.give_up(turn)
+                    raise
+
+        context.set(threading.Thread, "start", started)
+
+
+def _is_of_program(thread: threading.Thread) -> bool:
+    """Whether it runs code of the user's."""
+    run: Any = type(thread).run
+    if run is threading.Thread.run or not is_user_file(run.__code__.co_filename):
+        run = getattr(thread, "_target", None)
+    while isinstance(run, partial):
+        run = run.func
+    if (getattr(run, "__module__", ""), getattr(run, "__name__", "")) in _WORKERS:
+        return True
+    run = getattr(run, "__func__", run)
+    code = getattr(run, "__code__", None) or getattr(getattr(run, "__wrapped__", None), "__code__", None)
+    return code is not None and is_user_file(code.co_filename)
+
+
+def _take_turns(context: FactorContext) -> Turns:
+    """What threads wait for is replaced by what lets others go on meanwhile."""
+    turns = Turns(context.other("schedule"))
+    library: Any = threading
+    context.set(threading, "Lock", turns.lock_type())
+    context.set(threading, "_allocate_lock", threading.Lock)
+    context.set(threading, "RLock", library._PyRLock)
+    context.set(queue, "SimpleQueue", queue._PySimpleQueue)  # type: ignore[attr-defined]
+    inner, join, shutdown, sleep = library.Thread._bootstrap_inner, threading.Thread.join, library._shutdown, time.sleep
+
+    @wraps(inner)
+    def bootstrap(self: threading.Thread) -> None:
+        turn = vars(self).get(_TURN)
+        if turn is None or turns.has_ended:
+            inner(self)
+            return
+        turns.enter(turn)
+        try:
+            inner(self)
+        finally:
+            turns.leave()
+
+    @wraps(join)
+    def joined(self: threading.Thread, timeout: float | None = None) -> None:
+        turn = vars(self).get(_TURN)
+        with without_own_frames:
+            if turn is not None and turns.mine not in (None, turn):
+                if not turn.ended.acquire(True, -1 if timeout is None else max(0.0, timeout)):
+                    return
+                turn.ended.release()
+            join(self, timeout)
+
+    def slept(seconds: float) -> None:
+        turn = turns.mine
+        if turn is None or not seconds >= 0:
+            sleep(seconds)
+        else:
+            turns.wait(turn, float(seconds))
+
+    def shut() -> None:
+        # The interpreter is about to wait for the other threads.
+        turns.leave()
+        shutdown()
+
+    context.set(threading.Thread, "_bootstrap_inner", bootstrap)
+    context.set(threading.Thread, "join", joined)
+    context.set(threading, "_shutdown", shut)
+    context.replace(time, "sleep", slept)
+    context.undo.callback(turns.end)
+    return turns

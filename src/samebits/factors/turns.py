@@ -1,0 +1,305 @@
+"""Threads in turns: one runs at a time, and who is next depends on the program alone.
+
+A thread keeps its turn until it waits: for a lock, for another thread, for time to pass. Queues, events, conditions,
+semaphores and executors wait for locks of `threading`, so nothing else has to be known of them. Time passes for those
+who sleep when nobody else can go on, in the order in which they would wake.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import random
+from collections import deque
+from contextlib import suppress
+from time import monotonic, sleep
+from typing import Any, NoReturn
+
+# A thread that has its turn and waits for what is not told here (a pipe, code of C) gives it up: after so long, where
+# the process does nothing at all, or after so much longer.
+IDLE_SECONDS, STUCK_SECONDS = 1.0, 30.0
+IDLE_SHARE = 0.05
+POLL_SECONDS = 0.01
+# How often a rank is drawn anew, where somebody could go first (Burckhardt et al., A Randomized Scheduler, 2010).
+RANK_CHANGES = 0.1
+
+
+class Turn:
+    """A thread that takes turns.
+
+    Attributes:
+        number: in the order in which they were started.
+        rank: where somebody is loose, the highest goes first.
+        is_loose: it goes by ranks, as in another schedule.
+        ended: held until the thread has ended.
+    """
+
+    def __init__(self, turns: Turns, number: int, rank: float, is_loose: bool) -> None:
+        self.number, self.rank, self.is_loose = number, rank, is_loose
+        self.gate = _thread.allocate_lock()
+        self.gate.acquire()
+        self.ended = TurnLock(turns)
+        self.ended.hold()
+        self.is_woken = self.is_inside = False
+        self.wakes: tuple[float, float] | None = (
+            None  # when it wakes by itself: in the order of turns, and by the clock
+        )
+
+    @property
+    def order(self) -> tuple[float, int]:
+        return (self.wakes[0] if self.wakes else float("inf")), self.number
+
+
+class Turns:
+    """The threads of one process that take turns; the one that makes this is the first.
+
+    Args:
+        seed: of the schedule that loose threads follow.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._guard = _thread.RLock()
+        self._made = 0
+        self.has_ended = self.is_loose = False
+        self._begin()
+        os.register_at_fork(after_in_child=self._begin)
+
+    def _begin(self) -> None:
+        """This thread alone: what a fork leaves, too."""
+        self._guard = _thread.RLock()
+        self._ready: deque[Turn] = deque()
+        self._asleep: list[Turn] = []
+        self._now, self._count, self._is_watched = 0.0, 0, False
+        self._living = 1
+        self._holder: Turn | None = self.made(is_loose=False)
+        self._own = {_thread.get_ident(): self._holder}
+
+    def lock_type(self) -> type[TurnLock]:
+        """What takes the place of `threading.Lock`: a class, since annotations name it."""
+        return type("lock", (TurnLock,), {"__slots__": (), "__init__": lambda lock: TurnLock.__init__(lock, self)})
+
+    def made(self, is_loose: bool) -> Turn:
+        """Of a thread that is about to start."""
+        self._made += 1
+        self.is_loose |= is_loose
+        return Turn(self, self._made, self._random.random(), is_loose)
+
+    def start(self, turn: Turn) -> None:
+        """The thread is there, and ready."""
+        with self._guard:
+            if not self._is_watched:
+                self._is_watched = True
+                _thread.start_new_thread(self._watch, (self._guard,))
+            self._living += 1
+            self._ready.append(turn)
+            self._go_on()
+
+    def give_up(self, turn: Turn) -> None:
+        """The thread could not be started, or has ended."""
+        turn.ended.release()
+        with self._guard:
+            self._living -= 1
+            self._forget(turn)
+
+    def enter(self, turn: Turn) -> None:
+        """In the thread, before anything of it runs."""
+        self._own[_thread.get_ident()] = turn
+        self._sleep(turn)
+
+    def leave(self) -> None:
+        """In the thread, when it has ended."""
+        turn = self._own.pop(_thread.get_ident(), None)
+        if turn is not None:
+            self.give_up(turn)
+
+    def end(self) -> None:
+        """From now on, everybody goes on as it likes."""
+        with self._guard:
+            self.has_ended, own = True, list(self._own.values())
+            self._own.clear()
+            for turn in own:
+                if turn is not self._holder and turn.gate.locked():
+                    turn.gate.release()
+
+    @property
+    def mine(self) -> Turn | None:
+        """This thread, where it takes turns and is not alone; what lost its turn waits for it."""
+        turn = self._own.get(_thread.get_ident())
+        # A finalizer may run in the middle of what is done here.
+        if turn is None or self._living < 2 or turn.is_inside or self._guard._is_owned():  # type: ignore[attr-defined]
+            return None
+        if turn is not self._holder:
+            with self._guard:
+                self._ready.append(turn)
+                self._go_on()
+            self._sleep(turn)
+        return None if self.has_ended else turn
+
+    def wait(self, turn: Turn, seconds: float | None = None) -> bool:
+        """Whether it was woken; else so much time has passed."""
+        with self._guard:
+            turn.is_woken = False
+            if seconds is not None:
+                turn.wakes = self._now + seconds, monotonic() + seconds
+                self._asleep.append(turn)
+            self._give(turn)
+        self._sleep(turn)
+        return turn.is_woken
+
+    def wake(self, turn: Turn) -> None:
+        """What it waited for is there."""
+        with self._guard:
+            turn.is_woken, turn.wakes = True, None
+            if turn in self._asleep:
+                self._asleep.remove(turn)
+            self._ready.append(turn)
+            self._go_on()
+
+    def offer(self, turn: Turn) -> None:
+        """Where somebody is loose, another one may go first."""
+        ready = self._ready
+        if ready and (turn.is_loose or any(one.is_loose for one in ready)) and self._is_late(turn):
+            with self._guard:
+                ready.append(turn)
+                self._give(turn)
+            self._sleep(turn)
+
+    def _is_late(self, turn: Turn) -> bool:
+        """Whether one that is ready goes before it; a rank changes now and then, so that all orders come about."""
+        if self._random.random() < RANK_CHANGES:
+            turn.rank = self._random.random()
+        return any(one.rank > turn.rank for one in self._ready)
+
+    def _give(self, turn: Turn) -> None:
+        if self._holder is turn:
+            self._holder = None
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Whoever is next, unless somebody has a turn."""
+        if self._holder is None and self._ready:
+            ready = self._ready
+            if any(one.is_loose for one in ready):
+                first = max(ready, key=lambda one: one.rank)
+                ready.remove(first)
+                ready.appendleft(first)
+            self._holder = ready.popleft()
+            self._count += 1
+            self._holder.gate.release()
+
+    def _sleep(self, turn: Turn) -> None:
+        """Until it has its turn."""
+        turn.is_inside = True
+        try:
+            while not turn.gate.acquire(timeout=self._patience(turn)):
+                if self._has_woken(turn):
+                    break
+        except BaseException:  # Ctrl-C: it goes on without a turn, until it asks again
+            self._forget(turn)
+            raise
+        finally:
+            turn.is_inside = False
+
+    def _patience(self, turn: Turn) -> float:
+        wakes = turn.wakes
+        return -1 if wakes is None else max(POLL_SECONDS, wakes[1] - monotonic())
+
+    def _has_woken(self, turn: Turn) -> bool:
+        """Whether its time has come: nobody else can go on, and nobody wakes before it."""
+        with self._guard:
+            if turn.wakes is None or monotonic() < turn.wakes[1] or self._holder is not None or self._ready:
+                return False
+            if min(self._asleep, key=lambda one: one.order) is not turn:
+                return False
+            self._now, turn.wakes, self._holder = turn.wakes[0], None, turn
+            self._asleep.remove(turn)
+            return True
+
+    def _forget(self, turn: Turn) -> None:
+        with self._guard:
+            turn.wakes = None
+            for own in (self._ready, self._asleep):
+                if turn in own:
+                    own.remove(turn)
+            self._give(turn)
+
+    def _watch(self, guard: Any) -> None:
+        """Take the turn from a thread that waits for what is not told here."""
+        since, count, spent = monotonic(), -1, 0.0
+        while self._guard is guard and not self.has_ended:
+            sleep(IDLE_SECONDS / 4)
+            if self._count != count or not self._ready:
+                since, count, spent = monotonic(), self._count, sum(os.times()[:2])
+                continue
+            seconds, worked = monotonic() - since, sum(os.times()[:2]) - spent
+            if seconds > STUCK_SECONDS or (seconds > IDLE_SECONDS and worked < IDLE_SHARE * seconds):
+                with self._guard:
+                    self._holder = None
+                    self._go_on()
+
+
+class TurnLock:
+    """As of `threading.Lock()`; who waits for it lets others go on."""
+
+    __slots__ = ("__weakref__", "_lock", "_turns", "_waiting")
+
+    def __init__(self, turns: Turns) -> None:
+        self._lock, self._turns = _thread.allocate_lock(), turns
+        self._waiting: deque[Turn] = deque()
+
+    def hold(self) -> None:
+        """At once; nobody else knows it yet."""
+        self._lock.acquire()
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """As of a lock."""
+        turn = self._turns.mine if blocking else None
+        if turn is None:
+            return self._lock.acquire(blocking, timeout)
+        self._turns.offer(turn)
+        return self._lock.acquire(False) or self._wait(turn, timeout)
+
+    def _wait(self, turn: Turn, timeout: float) -> bool:
+        if timeout != -1 and timeout < 0:
+            return self._lock.acquire(True, timeout)  # raises
+        turns = self._turns
+        while not self._lock.acquire(False):
+            self._waiting.append(turn)
+            # Who releases it looks at those who wait afterwards: one of the two sees the other.
+            is_woken = self._lock.locked() and turns.wait(turn, None if timeout < 0 else timeout)
+            if not is_woken and turn in self._waiting:
+                self._waiting.remove(turn)
+            if turns.has_ended:
+                return self._lock.acquire(True, timeout)
+            if not is_woken and timeout >= 0 and self._lock.locked():
+                return False
+        return True
+
+    def release(self) -> None:
+        """As of a lock."""
+        self._lock.release()
+        turns = self._turns
+        with suppress(IndexError):  # nobody waits
+            turns.wake(self._waiting.popleft())
+        if turns.is_loose and (turn := turns.mine):
+            turns.offer(turn)
+
+    def locked(self) -> bool:
+        """As of a lock."""
+        return self._lock.locked()
+
+    def _at_fork_reinit(self) -> None:
+        self._lock = _thread.allocate_lock()
+        self._waiting.clear()
+
+    acquire_lock, release_lock, locked_lock, __enter__ = acquire, release, locked, acquire
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("cannot pickle '_thread.lock' object")
+
+    def __repr__(self) -> str:
+        return repr(self._lock)
