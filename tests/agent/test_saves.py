@@ -5,13 +5,13 @@ from pathlib import Path
 
 import torch
 
-from samebits.agent.saved import content
+from samebits.agent.trees import saved
 from samebits.resuming.seen import read_seen
 from tests.agent.recording import WATCHED, record_in
 
 
 def names(thing: object) -> list[str]:
-    return [path for path, _ in content(thing, "0")]
+    return [path for path, _ in saved(thing, "0")]
 
 
 def test_a_key_that_is_a_path_is_known_by_its_file() -> None:

@@ -34,13 +34,7 @@ class _Epoch:
 
 
 class _Loader:
-    """A loader that was iterated so many `times`.
-
-    Args:
-        number: in the order in which they were first iterated.
-        kind: the same for those that are known by the same.
-        data: what it loads.
-    """
+    """A loader: number `number` of all that were iterated; of one `kind` are those that are known by the same."""
 
     def __init__(self, number: int, kind: int, data: object) -> None:
         self.number, self.kind, self.times = number, kind, 0
@@ -52,32 +46,24 @@ class _Loader:
 
 
 class Fetches:
-    """Notes every batch.
-
-    Attributes:
-        count: batches that were handed over in this process.
-    """
+    """Notes every batch."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
-        self.count = 0
+        self.count = 0  # of batches that were handed over in this process
         self._epochs: WeakKeyDictionary[Any, _Epoch] = WeakKeyDictionary()
         # What loaders are known by → those that are known by the same: frameworks iterate several at one line.
         self._loaders: dict[object, list[_Loader]] = {}
         self._states: dict[str, int] = {}
-        for event, heard in (
-            (Event.ITERATES, self._begins),
-            (Event.ITERATED, self._begun),
-            (Event.DRAWS, self._draws),
-            (Event.DRAWN, self._drawn),
-            (Event.FETCHED, self._handed_over),
-        ):
-            recorder.on(event, heard)
+        recorder.on(Event.ITERATES, self._begins)
+        recorder.on(Event.ITERATED, self._begun)
+        recorder.on(Event.DRAWS, self._draws)
+        recorder.on(Event.DRAWN, self._drawn)
+        recorder.on(Event.FETCHED, self._handed_over)
 
     def _begins(self, loader: object) -> None:
         # Persistent workers serve one epoch after the other; what was left of the last one is not handed over.
-        kept = getattr(loader, "_iterator", None)
-        if kept is not None:
+        if (kept := getattr(loader, "_iterator", None)) is not None:
             self._epochs.pop(kept, None)
 
     def _begun(self, loader: Any, iterator: object) -> None:

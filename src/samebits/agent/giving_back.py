@@ -9,7 +9,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
+from traceback import walk_stack
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -78,11 +80,9 @@ class _Moments:
 
     def _follow_lines(self) -> None:
         if sys.gettrace() is None:
-            frame: FrameType | None = sys._getframe()
-            while frame is not None:
+            for frame, _ in walk_stack(sys._getframe()):
                 if is_user_file(frame.f_code.co_filename):
                     frame.f_trace = self._line
-                frame = frame.f_back
             sys.settrace(self._function)
 
     def _function(self, frame: FrameType, event: str, arg: object) -> Any:
@@ -225,10 +225,8 @@ def as_plain(slots: Iterable[Slot], tensors: dict[str, torch.Tensor]) -> Plain:
     """Path → state and value, with the digests of tensors in their place; these are added to `tensors`."""
     packed: list[tuple[Slot, Any]] = []
     for slot in slots:
-        try:
+        with suppress(PackingError, RecursionError, ValueError):
             packed.append((slot, pack(slot.value)))
-        except (PackingError, RecursionError, ValueError):
-            continue
     found: dict[int, torch.Tensor] = {}
     for _, one in packed:
         _mapped(one, lambda tensor: found.setdefault(id(tensor), tensor))

@@ -10,11 +10,7 @@ Value = TypeVar("Value")
 
 
 class Watched(Generic[Value]):
-    """A dictionary of what is known of objects, which are not held alive by it.
-
-    Args:
-        died: called with the value of one that has died, in whatever thread and place it died.
-    """
+    """What is known of objects, which are not held alive; `died` is called with it wherever one of them dies."""
 
     def __init__(self, died: Callable[[Value], None]) -> None:
         self._died = died

@@ -57,7 +57,7 @@ class Interruption:
     def _saved(self, note: Saved, path: str) -> None:
         self.recorder.journal.note(note)
         log, steps = self.recorder.main.log, note.steps
-        log.leash.saved(steps)
+        log.leash.saves.append(steps)
         self._keep(steps)
         torn = self.spec.torn_save
         if torn is not None and steps >= torn and os.path.isfile(path):

@@ -21,12 +21,11 @@ from samebits.agent.events import Event
 from samebits.agent.identity import Weak
 from samebits.agent.log import Log, Part, digested, tensors_in
 from samebits.agent.models import COPIED, LOADED, HeldOptimizer, Holder, Models, Optimizers, holds_any
-from samebits.agent.saved import content
 from samebits.agent.shared import note_shared
 from samebits.agent.steps import Act, StepMachine
 from samebits.agent.taps.graphs import UNSEEN
 from samebits.agent.tensors import Named, as_tensor, gradients, graph_leaves, unwrapped
-from samebits.agent.trees import leaves, plain_digest
+from samebits.agent.trees import leaves, plain_digest, saved
 from samebits.base.ranks import current_rank
 from samebits.base.sites import is_user_file
 from samebits.bits.digest import Pending, is_evidence
@@ -38,38 +37,27 @@ if TYPE_CHECKING:
 _OF_HOLDER, _OF_OPTIMIZER, _OF_LEAVES = range(3)
 # An optimizer's state is the largest stream and the last to tell anything new: it follows from gradients, and whatever
 # is in it reaches the parameters. It is digested in the first steps, in every tenth, and when the process ends.
-STATE_FIRST_STEPS = 3
-STATE_EVERY = 10
+_STATE_FIRST_STEPS, _STATE_EVERY = 3, 10
+# What is looked at when it dies, or at the end.
+Last = Holder | HeldOptimizer
 
 
 class Lane:
-    """What is known of one training.
-
-    Args:
-        log: where its rows go.
-        number: counts the trainings of its thread from 1.
-        is_own_thread: of a thread that is not the one the recorder was made for.
-        died: called with what has died, and needs a last look.
-        ended: called with the name of what a row is cut at, when it ends.
-        unseen: called with what is not seen.
-    """
+    """What is known of one training: number `number`, from 1, of the main thread of its recorder, or of its own."""
 
     def __init__(
         self,
         log: Log,
         number: int,
         is_own_thread: bool,
-        died: Callable[[Lane, Holder | HeldOptimizer], None],
-        ended: Callable[[Lane, str], None],
+        died: Callable[[Lane, Last], None],  # it needs a last look
+        row_ended: Callable[[Lane, str], None],  # cut at a step of this name
         unseen: Callable[[str], None],
     ) -> None:
-        def last_look(thing: Holder | HeldOptimizer) -> None:
-            died(self, thing)
-
         self.log, self.number, self.is_own_thread = log, number, is_own_thread
-        self._ended, self._unseen = ended, unseen
-        self.models = Models(last_look)
-        self.optimizers = Optimizers(self.models, last_look)
+        self._row_ended, self._unseen = row_ended, unseen
+        self.models = Models(lambda holder: died(self, holder))
+        self.optimizers = Optimizers(self.models, lambda held: died(self, held))
         self.ops: OpRecorder | None = None
         serves_jobs = _serves_jobs()
         self.machine = StepMachine(lambda: serves_jobs and self.is_split)
@@ -82,14 +70,14 @@ class Lane:
         self._leaves: list[tuple[str, Weak]] = []
         self._has_lost_leaves = False
         self._outputs: list[tuple[Weak, list[str], Part]] = []
-        self.hears: dict[Event, Callable[..., None]] = {
+        self.hears: dict[Event, Callable[..., object]] = {
             Event.CALLED: self._called,
             Event.RETURNED: self._returned,
             Event.COPIED: lambda module: self.models.notice(module, COPIED),
             Event.LOADED: lambda module: self.models.notice(module, LOADED),
             Event.BACKWARD_BEGINS: self._backward_begins,
             Event.BACKWARD_ENDS: self._backward_ends,
-            Event.BACKWARD_FAILED: self._backward_failed,
+            Event.BACKWARD_FAILED: lambda: self.machine(Event.BACKWARD_FAILED),
             Event.DERIVED: self._derived,
             Event.OPTIMIZER_MADE: self._optimizer_made,
             Event.STEP_BEGINS: self._step_begins,
@@ -102,7 +90,7 @@ class Lane:
     @property
     def is_split(self) -> bool:
         """Whether every training here gets a recording of its own, and none may end the process."""
-        return self.is_own_thread or (is_child() and current_rank() is None)
+        return self.is_own_thread or (_is_child() and current_rank() is None)
 
     @property
     def is_over(self) -> bool:
@@ -115,7 +103,7 @@ class Lane:
         machine, was_open = self.machine, self.machine.is_open
         act = machine(Event.CALLED, machine.is_untrained_call and self._begins_another(module, args))
         if act is Act.CUT:
-            self._ended(self, "forward")
+            self._row_ended(self, "forward")
         elif act is Act.DROP:
             self._forget_call()
         if act is not Act.KEEP or not was_open:
@@ -192,9 +180,6 @@ class Lane:
             for held in self.optimizers.all():
                 held.note_versions()
 
-    def _backward_failed(self) -> None:
-        self.machine(Event.BACKWARD_FAILED)
-
     def _cut_at_backward(self) -> None:
         named = self.models.parameters()
         for held in self.optimizers.all() if self.machine.is_cut_at_backward else ():
@@ -203,7 +188,7 @@ class Lane:
         named += self._last_leaves()
         self.log.add("grad", gradients(named))
         self.log.add("param", named)
-        self._ended(self, "backward")
+        self._row_ended(self, "backward")
 
     def _asked_for(self, found: Any, inputs: object, act: Act) -> None:
         """Gradients that `torch.autograd.grad` gave."""
@@ -217,7 +202,7 @@ class Lane:
         self._note_leaves([(name, one) for name, one in named if one.is_leaf and name_of(one) is None])
         if act is Act.CUT:
             self.log.add("param", named)
-            self._ended(self, "backward")
+            self._row_ended(self, "backward")
 
     def _derived(self, result: Any, primals: object) -> None:
         """Forward-mode derivatives: the value is the loss, the tangents are the gradients."""
@@ -226,7 +211,7 @@ class Lane:
         self.log.add_trees("grad", [(f"jvp{number}", result[1])])
         if act is Act.CUT:
             self.log.add_trees("param", [(f"jvp{number}.primal", primals)])
-            self._ended(self, "backward")
+            self._row_ended(self, "backward")
 
     def _note_leaves(self, named: list[Named]) -> None:
         """These are trained by hand from now on, under their names."""
@@ -251,17 +236,14 @@ class Lane:
 
     def _step_begins(self, optimizer: torch.optim.Optimizer, has_closure: bool) -> None:
         if self.ops is not None:
-            self.ops.places.optimizer_called()
+            self.ops.places.is_stepping = True
         act = self.machine(Event.STEP_BEGINS, has_closure or not self._only_fills_in(optimizer))
         # A closure calls the model, which names the parameters, and backward: what is there now is of before.
         if act is Act.KEEP and not has_closure:
             self._note_before(optimizer)
 
     def _only_fills_in(self, optimizer: torch.optim.Optimizer) -> bool:
-        """Whether a step trains nothing, and only makes state that can be loaded into.
-
-        So does `torch.distributed.checkpoint`: nothing was computed for it, and rates and gradients are all zero.
-        """
+        """Whether a step only makes state to load into, as `torch.distributed.checkpoint` does: with rates of zero."""
         groups = optimizer.param_groups
         if self.log.has("loss") or self.log.has("grad") or any(not _is_zero(one.get("lr", 1)) for one in groups):
             return False
@@ -276,7 +258,7 @@ class Lane:
 
     def _step_ends(self, optimizer: torch.optim.Optimizer) -> None:
         if self.ops is not None:
-            self.ops.places.optimizer_returned()
+            self.ops.places.is_stepping = False
         if self.machine(Event.STEP_ENDS) is Act.DROP:
             return
         held, log = self.optimizers.meet(optimizer), self.log
@@ -289,9 +271,9 @@ class Lane:
         if not held.has_stepped:
             held.has_stepped = True
             note_shared(log.journal, held.tensors)
-        if log.spec.resume is not None or log.step < STATE_FIRST_STEPS or log.step % STATE_EVERY == 0:
+        if log.spec.resume is not None or log.step < _STATE_FIRST_STEPS or log.step % _STATE_EVERY == 0:
             log.add_trees("optimizer", held.tree())
-        self._ended(self, "optimizer")
+        self._row_ended(self, "optimizer")
 
     def _replayed(self, optimizers: list[torch.optim.Optimizer]) -> None:
         """A CUDA graph ran, and the steps of these optimizers with it."""
@@ -300,7 +282,7 @@ class Lane:
             self.log.add("param", self._note_before(optimizer))
         if optimizers:
             self.machine(Event.REPLAYED)
-            self._ended(self, "optimizer")
+            self._row_ended(self, "optimizer")
 
     # ---- data, and what is saved
 
@@ -315,13 +297,12 @@ class Lane:
         """Tensors are the state of a training; what else is saved may be a time, and only says more."""
         log = self.log
         number = log.count("artifact")
-        found = list(content(thing, f"{number}"))
+        found = list(saved(thing, f"{number}"))
         log.add("artifact", [(path, unwrapped(leaf)) for path, leaf in found if torch.is_tensor(leaf)])
         others = [(path, leaf) for path, leaf in found if not torch.is_tensor(leaf)]
         log.add("saved", [(path, tensor) for path, leaf in others if (tensor := as_tensor(leaf)) is not None])
         plain = [(path, digest) for path, leaf in others if (digest := plain_digest(leaf)) is not None]
-        if plain:
-            log.add_digests("saved", [path for path, _ in plain], [digest for _, digest in plain])
+        log.add_digests("saved", [path for path, _ in plain], [digest for _, digest in plain])
         # Of modules, what was written to since the last step digested it: it may be what is saved.
         held = self.optimizers.all()
         versions = {id(p): version for one in held for p, version in zip(one.tensors, one.versions, strict=False)}
@@ -366,7 +347,7 @@ class Lane:
         if log.has_anything:
             self.models.look_again()
             look_at_the_dead()
-            left: list[Holder | HeldOptimizer] = [*self.models.holders(), *self.optimizers.all()]
+            left: list[Last] = [*self.models.holders(), *self.optimizers.all()]
             for thing in left:
                 self.look_at_last(thing)
             log.add_end("end", (_OF_LEAVES,), self._last_leaves())
@@ -379,7 +360,7 @@ class Lane:
         for holder in self.models.new_copies():
             holder.at_first = _digests_of(holder.state())
 
-    def look_at_last(self, thing: Holder | HeldOptimizer) -> None:
+    def look_at_last(self, thing: Last) -> None:
         """Digest the last state of a module or an optimizer."""
         if isinstance(thing, HeldOptimizer):
             if thing.number is not None:
@@ -394,7 +375,7 @@ class Lane:
             self.log.add_end("end", (_OF_HOLDER, thing.order), state)
 
 
-def is_child() -> bool:
+def _is_child() -> bool:
     """Whether multiprocessing, or a library that does as it does, has made this process."""
     return multiprocessing.parent_process() is not None or multiprocessing.current_process().name != "MainProcess"
 
@@ -405,9 +386,8 @@ def _serves_jobs() -> bool:
     worker: object = multiprocessing.current_process() if thread is threading.main_thread() else thread
     target = getattr(worker, "_target", None)
     code = getattr(target, "__code__", None)
-    if code is None:
-        return False
-    return not is_user_file(code.co_filename) and not str(target.__module__).startswith("torch.")
+    is_librarys = code is not None and not is_user_file(code.co_filename)
+    return is_librarys and not str(target.__module__).startswith("torch.")
 
 
 def _listed(tensors: object) -> list[object]:

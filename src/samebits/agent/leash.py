@@ -33,11 +33,7 @@ _BYTES_AT_ONCE = 4096
 
 
 class Leash:
-    """The end of one process's run.
-
-    Args:
-        folder: of the run.
-    """
+    """The end of one process's run."""
 
     def __init__(self, folder: Path, spec: RunSpec) -> None:
         self._marker, self._spec = folder / MARKER, spec
@@ -52,11 +48,7 @@ class Leash:
         self._first_ended: float | None = None
         self._last: int | None = None
         # Steps that were done when something was saved.
-        self._saves: list[int] = []
-
-    def saved(self, steps: int) -> None:
-        """Something was saved when so many steps were done."""
-        self._saves.append(steps)
+        self.saves: list[int] = []
 
     def wrote(self, path: Path, root: bytes) -> None:
         """The row of the next step was written to the recording `path`: compare its root with those of other runs."""
@@ -92,23 +84,21 @@ class Leash:
 
     def _is_enough(self, step: int) -> bool:
         """Whether a first look has seen what it was to see; what comes before the first step is not counted."""
-        if self._spec.look_seconds is None:
-            return False
-        if self._first_ended is None:
-            self._first_ended = time.perf_counter()
-        seconds = time.perf_counter() - self._first_ended
-        return step + 1 >= self._spec.look_steps and seconds >= self._spec.look_seconds and self._has_saved(step + 1)
+        now, spec = time.perf_counter(), self._spec
+        self._first_ended = self._first_ended or now
+        is_over = spec.look_seconds is not None and now - self._first_ended >= spec.look_seconds
+        return is_over and step + 1 >= spec.look_steps and self._has_saved(step + 1)
 
     def _has_saved(self, done: int) -> bool:
         """Whether a look at checkpoints has seen them: the first, some steps more, and the second if one comes."""
         more = None if self._spec.resume is None else self._spec.resume.end_after_save
         if more is None:
             return True
-        first = next((steps for steps in self._saves if steps > 0), None)
+        first = next((steps for steps in self.saves if steps > 0), None)
         if first is None or done < first + more:
             return False
         # What is saved when s steps are done belongs to the row of the step after that.
-        return any(first < steps < done for steps in self._saves) or done >= 2 * first + more
+        return any(first < steps < done for steps in self.saves) or done >= 2 * first + more
 
     def _write(self, last: int) -> None:
         """The first one counts: a name is given to a file that is complete."""
@@ -129,10 +119,9 @@ class Leash:
 class OtherRun:
     """A run that is read along, as far as it has come.
 
-    Args:
-        is_growing: it is made at the same time, may not have begun, and writes its roots to a plain file: whoever reads
-            a recording that grows may keep its writer waiting. Else it has ended, and its recording is read, where that
-            was made by the same definition.
+    One that `is_growing` is made at the same time, may not have begun, and writes its roots to a plain file: whoever
+    reads a recording that grows may keep its writer waiting. Else it has ended, and its recording is read, where that
+    was made by the same definition.
     """
 
     def __init__(self, folder: Path, is_growing: bool) -> None:

@@ -41,10 +41,11 @@ class _Row:
     kind: str = "step"
     streams: dict[str, tuple[list[str], list[Part]]] = field(default_factory=dict)
 
-    def add(self, stream: str, names: Iterable[str], part: Part) -> None:
-        known, parts = self.streams.setdefault(stream, ([], []))
-        known.extend(names)
-        parts.append(part)
+    def add(self, stream: str, names: Collection[str], part: Part) -> None:
+        if names:
+            known, parts = self.streams.setdefault(stream, ([], []))
+            known.extend(names)
+            parts.append(part)
 
     def columns(self) -> dict[str, Column]:
         """What it holds; nothing may wait any more."""
@@ -63,23 +64,20 @@ class _Row:
 
 
 class Log:
-    """Takes what a step holds, stream by stream, and writes a row at its end.
-
-    Args:
-        lane_id: which process, thread and training it is of; of this thread where it is not given.
-        at_end: what to do when a child of multiprocessing ends.
-
-    Attributes:
-        step: the one in the making; counts from 0.
-        counts: stream → how many came so far in this step.
-        broken: nothing can be written any more, or everything has been.
-    """
+    """Takes what a step holds, stream by stream, and writes a row at its end; without a `lane_id` of this thread."""
 
     def __init__(
-        self, folder: Path, spec: RunSpec, journal: Journal, lane_id: LaneId | None, at_end: Callable[[], None]
+        self,
+        folder: Path,
+        spec: RunSpec,
+        journal: Journal,
+        lane_id: LaneId | None,
+        at_end: Callable[[], None],  # of a child of multiprocessing
     ) -> None:
         self.folder, self.spec, self.journal = folder, spec, journal
-        self.step, self.broken = 0, False
+        self.step = 0  # the one in the making
+        self.broken = False  # nothing can be written any more, or everything has been
+        # Stream → how many came so far in this step.
         self.counts: Counter[str] = Counter()
         self.writer: Writer | None = None
         # Of several trainings of a process only the last step that was asked for counts.
@@ -110,15 +108,14 @@ class Log:
     def has(self, stream: str) -> bool:
         return stream in self._row.streams
 
-    def add(self, stream: str, named: Iterable[Named]) -> None:
+    def add(self, stream: str, named: Sequence[Named]) -> None:
         """Digest tensors as they are now."""
-        held, part = _evidence(list(named))
-        if held:
-            self._row.add(stream, [name for name, _ in held], part)
-            if self.step == self.spec.keep_step:
-                self._keep(stream, held)
+        held, part = _evidence(named)
+        self._row.add(stream, [name for name, _ in held], part)
+        if self.step == self.spec.keep_step:
+            self._keep(stream, held)
 
-    def add_digests(self, stream: str, names: Iterable[str], part: Part) -> None:
+    def add_digests(self, stream: str, names: Collection[str], part: Part) -> None:
         """Take up what was digested before."""
         self._row.add(stream, names, part)
 
@@ -141,16 +138,14 @@ class Log:
     def add_numbers(self, named: Iterable[Named]) -> None:
         """Losses as numbers, besides their digests: they show how a difference grows, and are not compared."""
         held = [(name, t) for name, t in named if is_evidence(t) and t.numel() == 1 and t.is_floating_point()]
-        if held:
-            names = [f"{name} {str(tensor.dtype).removeprefix('torch.')}" for name, tensor in held]
-            self._row.add("number", names, numbers([tensor for _, tensor in held]))
+        names = [f"{name} {str(tensor.dtype).removeprefix('torch.')}" for name, tensor in held]
+        self._row.add("number", names, numbers([tensor for _, tensor in held]))
 
     def add_trees(self, stream: str, trees: Iterable[tuple[str, object]]) -> Collection[str]:
         """Digest whatever can be digested in containers, under their names; gives the kinds of what cannot."""
         tensors, plain, closed = _content(trees)
         self.add(stream, tensors)
-        if plain[0]:
-            self._row.add(stream, *plain)
+        self._row.add(stream, *plain)
         return closed
 
     # ---- the end of a row, and of all
@@ -241,8 +236,8 @@ class Log:
         if complete and self.has_anything:
             for _, stream, names, part in sorted(self._ends, key=lambda end: end[0]):
                 self._row.add(stream, names, part)
-        if complete and self._row.streams:
-            self._queue_row("end")
+            if self._row.streams:
+                self._queue_row("end")
         self.flush()
         if self.writer is not None:
             self.writer.close(complete=complete)

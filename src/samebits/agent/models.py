@@ -79,11 +79,7 @@ class Holder:
 
 
 class Models:
-    """Every module that was met.
-
-    Args:
-        last_look: called with a holder whose module has died.
-    """
+    """Every module that was met; `last_look` is called with a holder whose module has died."""
 
     def __init__(self, last_look: Callable[[Holder], None]) -> None:
         # Modules that were called by the program itself, and what their paths begin with.
@@ -266,12 +262,7 @@ class HeldOptimizer:
 
 
 class Optimizers:
-    """Every optimizer that was met.
-
-    Args:
-        models: knows the names of parameters that modules have.
-        last_look: called with what is held of an optimizer that has died.
-    """
+    """Every optimizer that was met; `last_look` is called with what is held of one that has died."""
 
     def __init__(self, models: Models, last_look: Callable[[HeldOptimizer], None]) -> None:
         self.models = models

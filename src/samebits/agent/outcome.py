@@ -31,11 +31,12 @@ def digests_of_reach(function: Callable[..., object], args: Sequence[object], kw
 
     Numbers are left out: a counter of calls is no result.
     """
-    owned = getattr(function, "__self__", None)
-    reach = [(f"argument {number}", value) for number, value in enumerate(args)]
-    reach += [(f"argument {name}", value) for name, value in kwargs.items()]
-    reach += [(f"self.{name}", value) for name, value in getattr(owned, "__dict__", {}).items() if _holds_bits(value)]
-    reach += [(name, value) for name, value in _outer_variables(function) if _holds_bits(value)]
+    own = getattr(getattr(function, "__self__", None), "__dict__", {})
+    outer = [*((f"self.{name}", value) for name, value in own.items()), *_outer_variables(function)]
+    reach = [(f"argument {name}", value) for name, value in (*enumerate(args), *kwargs.items())]
+    reach += [
+        (name, value) for name, value in outer if isinstance(value, torch.nn.Module) or as_tensor(value) is not None
+    ]
     found = [(path, leaf) for name, value in reach for path, leaf in leaves(value, name)]
     return _digested((path, leaf) for path, leaf in found if as_tensor(leaf) is not None)
 
@@ -84,10 +85,6 @@ def _outer_variables(function: Callable[..., object]) -> list[Named]:
     except (TypeError, ValueError):
         return []
     return sorted([*variables.nonlocals.items(), *variables.globals.items()])
-
-
-def _holds_bits(value: object) -> bool:
-    return isinstance(value, torch.nn.Module) or as_tensor(value) is not None
 
 
 def _opened(tree: object, path: str) -> Iterator[Named]:

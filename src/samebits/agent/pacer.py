@@ -9,7 +9,6 @@ import statistics
 import sys
 import time
 from itertools import pairwise
-from pathlib import Path
 from typing import IO, Any
 
 import torch
@@ -24,28 +23,19 @@ from samebits.runfolder.spec import DONE, GO
 
 
 class Pacer:
-    """Paces the process it is in.
+    """Paces its process: recording ends with the steps of the warm-up, so that what is timed is the program alone."""
 
-    Args:
-        folder: the run folder.
-        warm_up: how many steps are recorded, and not timed.
-        recorder: it ends with the warm-up, so that what is timed is the program alone.
-    """
-
-    def __init__(self, folder: Path, warm_up: int, recorder: Recorder) -> None:
-        self.folder, self.warm_up, self.recorder = folder, warm_up, recorder
+    def __init__(self, warm_up: int, recorder: Recorder) -> None:
+        self.warm_up, self.recorder = warm_up, recorder
         self.steps = self.left = self.block = 0
         self.first_called: float | None = None
         self.first_seconds = self.half_way = self.block_began = 0.0
         self.ends: list[float] = []
         self.shapes: set[str] = set()
         self._pipes: tuple[IO[str], IO[str]] | None = None
-
-    def install(self) -> None:
-        """Be called when the program calls a model, and after every step."""
         # After the recorder's own hook, which writes the step.
         register_optimizer_step_post_hook(self._after_step)
-        self.recorder.on(Event.CALLED, self._called)
+        recorder.on(Event.CALLED, self._called)
 
     def _called(self, module: object, args: Any) -> None:
         if self._pipes is not None:
@@ -87,7 +77,8 @@ class Pacer:
             plan_of.cache_clear()
             devices.forget_peak()
         # The other end of both pipes is open already.
-        self._pipes = (self.folder / GO).open(encoding="utf-8"), (self.folder / DONE).open("w", encoding="utf-8")
+        folder = self.recorder.folder
+        self._pipes = (folder / GO).open(encoding="utf-8"), (folder / DONE).open("w", encoding="utf-8")
         self._next_block(
             first_seconds=self.first_seconds,
             step_seconds=step_seconds,

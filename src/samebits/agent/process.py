@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType, ModuleType
-from typing import Any
 
+from samebits.agent.taps.files import FilesWatched
 from samebits.agent.used import compiled_regions, what_was_used
 from samebits.base.processes import stack_of
 from samebits.base.ranks import current_rank, rank_path
@@ -54,32 +54,31 @@ def start(plan_path: str) -> None:
     """Called by sitecustomize, before any line of the user's."""
     plan = read_spec(plan_path)
     journal = Journal(Path(plan_path).parent)
-    place = read_place(journal.folder)
-    if place is not None and place.copy:
+    place = read_place(journal.folder) or Place("", "")
+    if place.copy:
         _move_into(place)
     python = platform.python_version()
     journal.note(Started(sys.executable, python, tuple(sys.orig_argv), os.getpid(), stack_of()))
     path = rank_path() if plan.per_rank else ()
 
-    def report(witness: Witness) -> None:
+    def witnessed(witness: Witness) -> None:
         journal.note(Witnessed(witness.factor, witness.site, witness.what, witness.within, witness.fix))
 
-    def report_seed(call: SeedCall) -> None:
+    def seeded(call: SeedCall) -> None:
         journal.note(Seeded(call.what, call.value, call.site, ".".join(map(str, Lineage.of_process().path))))
 
-    witnessing = report if plan.witness else None
-    treatment = treat(plan.settings, plan.seed, path, witnessing, lambda begins: journal.note(HandedOut(begins)))
+    witness = witnessed if plan.witness else None
+    treatment = treat(plan.settings, plan.seed, path, witness, lambda begins: journal.note(HandedOut(begins)))
     adopt(treatment)
     if plan.witness:
         # Last, so that a seed is noted as it was given, before any factor has a say in it.
-        witness_seeds(report_seed)
-    agent = _Agent(plan, journal, treatment)
-    if place is not None and place.home and plan.record:
-        from samebits.agent.taps.files import FilesWatched
-
-        agent.files = FilesWatched(journal, place, plan.begins == "left")
-        agent.files.install()
-        _watch_variables(journal)
+        witness_seeds(seeded)
+    files = FilesWatched(journal, place, plan.begins == "left") if plan.record else None
+    if files is not None:
+        files.install()
+        if place.home:
+            _watch_variables(journal)
+    agent = _Agent(plan, journal, treatment, files)
     atexit.register(agent.safely(agent.at_end))
     when_loaded("torch", agent.safely(agent.meet_torch))
 
@@ -146,11 +145,10 @@ def _unusable(torch: ModuleType) -> tuple[str, str]:
 class _Agent:
     """samebits in one process of somebody else's program."""
 
-    def __init__(self, plan: RunSpec, journal: Journal, treatment: Treatment) -> None:
-        self.plan, self.journal, self.treatment = plan, journal, treatment
+    def __init__(self, plan: RunSpec, journal: Journal, treatment: Treatment, files: FilesWatched | None) -> None:
+        self.plan, self.journal, self.treatment, self.files = plan, journal, treatment, files
         self.pid = os.getpid()
         self.has_met_torch = False
-        self.files: Any = None
 
     def safely(self, action: Callable[..., None]) -> Callable[..., None]:
         """A mistake of ours must not reach the program: it is noted, and the program goes on."""
@@ -178,25 +176,24 @@ class _Agent:
         versions["numpy"] = getattr(numpy, "__version__", None)
         factors = {one.name: InEffect(one.mode, one.observation.value) for one in status()}
         self.journal.note(Observed(versions, factors, current_rank(), user_script()))
-        if self.plan.record:
-            from samebits.agent.recorder import Recorder
-            from samebits.agent.taps.files import FilesWatched
+        if self.files is not None:
+            self._begin_recording(self.files)
 
-            recorder = Recorder(self.journal.folder, self.plan, self.journal)
-            if self.plan.resume is not None:
-                from samebits.agent.interruption import Interruption
+    def _begin_recording(self, files: FilesWatched) -> None:
+        from samebits.agent.recorder import Recorder
 
-                Interruption(recorder, self.plan.resume)
-            recorder.install()
-            recorder.stay_to_the_end()
-            if self.files is None:
-                self.files = FilesWatched(self.journal, Place("", ""))
-                self.files.install()
-            self.files.begin_recording(lambda: recorder.main.log.step)
-            if self.plan.paced_from is not None and current_rank() in (None, 0):
-                from samebits.agent.pacer import Pacer
+        recorder = Recorder(self.journal.folder, self.plan, self.journal)
+        if self.plan.resume is not None:
+            from samebits.agent.interruption import Interruption
 
-                Pacer(self.journal.folder, self.plan.paced_from, recorder).install()
+            Interruption(recorder, self.plan.resume)
+        recorder.install()
+        recorder.stay_to_the_end()
+        files.begin_recording(lambda: recorder.main.log.step)
+        if self.plan.paced_from is not None and current_rank() in (None, 0):
+            from samebits.agent.pacer import Pacer
+
+            Pacer(self.plan.paced_from, recorder)
 
     def at_end(self) -> None:
         """Note what can only be known now. A forked child has nothing to say here that its parent does not."""
@@ -221,7 +218,7 @@ class _Agent:
             if graphs := compiled_regions():
                 regions = f"{graphs} compiled region{'s' if graphs > 1 else ''}"
                 yield Unseen(f"{regions} (what happens inside is one step to us)")
-            if names := [] if self.files is None else self.files.unseen():
+            if self.files is not None and (names := self.files.unseen()):
                 yield Unseen.written(names)
             yield Used(tuple(what_was_used()))
         elif "torch" in sys.modules and not _unusable(sys.modules["torch"])[0]:

@@ -21,10 +21,9 @@ import torch
 from torch.utils.data import get_worker_info
 
 from samebits.agent.events import Event
-from samebits.agent.lanes import Lane
+from samebits.agent.lanes import Lane, Last
 from samebits.agent.leash import Leash
 from samebits.agent.log import Log
-from samebits.agent.models import HeldOptimizer, Holder
 from samebits.agent.taps import autograd, loaders, optimizers
 from samebits.agent.taps.graphs import Graphs, is_tracing
 from samebits.agent.taps.listening import listen
@@ -39,10 +38,6 @@ from samebits.runfolder.spec import OpWindow, RunSpec
 
 # A process that leaves by `os._exit` waits no longer for what is still to be written.
 SECONDS_TO_FINISH = 30.0
-# They say nothing of a training, and begin none.
-_OF_NO_TRAINING = frozenset(
-    (Event.ITERATES, Event.ITERATED, Event.DRAWS, Event.DRAWN, Event.FETCHES, Event.PASSED, Event.THREAD_ENDS)
-)
 
 
 class _Thread(Inside):
@@ -52,13 +47,7 @@ class _Thread(Inside):
 
 
 class Recorder:
-    """Records this process. One per process; a forked child begins a new one when it trains itself.
-
-    Attributes:
-        main: what the thread it was made for is recorded in.
-        lanes: those of other threads, as they came.
-        has_loaders: a DataLoader gave a batch.
-    """
+    """Records this process. One per process; a forked child begins a new one when it trains itself."""
 
     def __init__(self, folder: Path, spec: RunSpec, journal: Journal, thread: threading.Thread | None = None) -> None:
         self.folder, self.spec, self.journal = folder, spec, journal
@@ -69,9 +58,10 @@ class Recorder:
         for event in (Event.CALLED, Event.COPIED, Event.LOADED, Event.OPTIMIZER_MADE):
             self.on(event, self._begin_if_over, first=True)
         self.on(Event.THREAD_ENDS, self._thread_ends)
+        # A DataLoader gave a batch.
         self.has_loaders = False
         # What has died, and was not looked at yet.
-        self._dead: deque[tuple[Lane, Holder | HeldOptimizer]] = deque()
+        self._dead: deque[tuple[Lane, Last]] = deque()
         # Of the process that this one was forked from.
         self._inherited: list[Lane] = []
         self._begin((thread or threading.main_thread()).ident or 0)
@@ -84,6 +74,7 @@ class Recorder:
         self._dead.clear()
         self._noted: set[str] = set()
         self._here = _Thread()
+        # Of the thread it was made for; and of others, as they came.
         self.main = self._new_lane()
         self.lanes: list[Lane] = []
 
@@ -181,7 +172,8 @@ class Recorder:
         with self.lock, self._in_hooks():
             for heard in self._first[event]:
                 heard(*facts)
-            lane = None if event in _OF_NO_TRAINING else self.active_lane()
+            # What says nothing of a training begins none.
+            lane = self.active_lane() if event in self.main.hears else None
             if lane is not None:
                 lane.hears[event](*facts)
                 self.has_loaders |= event is Event.FETCHED
@@ -242,7 +234,7 @@ class Recorder:
         """A worker whose training has stepped, and that makes an optimizer or meets a new model, has another job."""
         lane = self.lane
         if lane.is_over and (isinstance(thing, torch.optim.Optimizer) or lane.models.is_new(thing)):
-            self._finish_active()
+            self._finish_lane(lane)
             following = self._new_lane(lane.number + 1, lane.is_own_thread)
             if lane.is_own_thread:
                 self.lanes[self.lanes.index(lane)] = self._here.lane = following
@@ -254,18 +246,17 @@ class Recorder:
     def _thread_ends(self) -> None:
         lane = self._here.lane
         if lane is not None:
-            self._finish_active()
+            self._finish_lane(lane)
             self.lanes.remove(lane)
             self._here.lane = None
 
-    def _finish_active(self) -> None:
-        lane = self.active_lane()
-        if lane is not None:
+    def _finish_lane(self, lane: Lane) -> None:
+        if not lane.log.broken:
             lane.finish(self._look_at_the_dead)
 
     # ---- last looks
 
-    def _died(self, lane: Lane, thing: Holder | HeldOptimizer) -> None:
+    def _died(self, lane: Lane, thing: Last) -> None:
         """Called in whatever thread and place a module or an optimizer dies, also by the garbage collector."""
         if lane.log.broken or sys.is_finalizing() or self.pid != os.getpid():
             return
@@ -313,6 +304,5 @@ class Recorder:
         for failure in imports.failures:
             self.note_once(f"something, because of {failure}")
         for lane in (self.main, *self.lanes):
-            if not lane.log.broken:
-                with self.lock, self._in_hooks():
-                    lane.finish(self._look_at_the_dead)
+            with self.lock, self._in_hooks():
+                self._finish_lane(lane)

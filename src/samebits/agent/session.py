@@ -87,11 +87,7 @@ class record(ContextDecorator):
 
 
 def path_given(name: str, value: object) -> Path:
-    """The path that somebody gave for the argument of this name.
-
-    Raises:
-        UsageError: it is none.
-    """
+    """The path that somebody gave for the argument of this name; UsageError where it is none."""
     if not isinstance(value, str | os.PathLike):
         raise UsageError(f"{name} takes the path of a run folder, got {value!r}", "for example 'runs/one'")
     return Path(value)
@@ -100,10 +96,9 @@ def path_given(name: str, value: object) -> Path:
 def _made(path: Path) -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True)
-        if any(path.iterdir()):
-            raise StorageError(f"{path} is not empty", "give a folder that does not exist yet, or an empty one")
-    except StorageError:
-        raise
+        is_empty = not any(path.iterdir())
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror}", "choose another place") from error
+    if not is_empty:
+        raise StorageError(f"{path} is not empty", "give a folder that does not exist yet, or an empty one")
     return path.resolve()

@@ -7,10 +7,11 @@ import math
 import random
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 from functools import partial
+from traceback import walk_stack
 from types import FrameType, FunctionType, WrapperDescriptorType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -49,29 +50,20 @@ def slots_of(recorder: Recorder, innermost: FrameType | None) -> dict[str, Slot]
     for name, generator in process_generators().items():
         handle = handle_of(generator)
         walk.found[name] = Slot(name, "generators", handle.state(), handle.restore)
-    for module in [sys.modules["__main__"], *list(sys.modules.values())]:
+    main = sys.modules["__main__"]
+    for module in [main, *list(sys.modules.values())]:
         own = getattr(module, "__dict__", {})
-        if module is sys.modules["__main__"] or is_user_file(str(own.get("__file__") or "<none>")):
-            prefix = "" if module is sys.modules["__main__"] else f"{module.__name__}."
+        if module is main or is_user_file(str(own.get("__file__") or "<none>")):
+            prefix = "" if module is main else f"{module.__name__}."
             for name, value in list(own.items()):
                 if not name.startswith("__"):
                     walk.visit(f"{prefix}{name}", value, "", _into(own, name), 0)
-    for frame in user_frames(innermost):
-        if frame.f_locals is not frame.f_globals:
+    for frame, _ in list(walk_stack(innermost) if innermost else ())[::-1]:
+        if is_user_file(frame.f_code.co_filename) and frame.f_locals is not frame.f_globals:
             for name, value in list(frame.f_locals.items()):
                 walk.visit(f"{frame.f_code.co_name}.{name}", value, "", _into_frame(frame, name), 0)
     walk.rest_of_optimizers()
     return walk.found
-
-
-def user_frames(innermost: FrameType | None) -> list[FrameType]:
-    """The user's functions that are under way, the outermost first."""
-    found, frame = [], innermost
-    while frame is not None:
-        if is_user_file(frame.f_code.co_filename):
-            found.append(frame)
-        frame = frame.f_back
-    return found[::-1]
 
 
 class _Walk:
@@ -179,18 +171,25 @@ class _Walk:
                 self._optimizer(f"optimizer{number}", held.state, held.groups)
 
     def _collection(self, path: str, value: Any, within: str, depth: int) -> None:
-        items = list(value.values() if isinstance(value, dict) else value)
-        if not any(id(one) in self.trained for one in items) and is_plain(value):
+        put: Put | None
+        pairs = list(value.items() if isinstance(value, dict) else enumerate(value))
+        items = [one for _, one in pairs]
+        if not any(id(one) in self.trained for one in items) and _is_plain(value):
             if within != "data":
-                shapes = [tuple(one.shape) for one in items if torch.is_tensor(one)]
-                is_copy = bool(shapes) and all(shape in self.shapes for shape in shapes) and len(shapes) == len(items)
-                state = "averaged" if is_copy and len(shapes) >= len(self.shapes) > 0 else _of_values(items)
-                self.add(path, within or state, value, None if isinstance(value, tuple) else partial(refill, value))
+                put = None if isinstance(value, tuple) else partial(_refill, value)
+                self.add(path, within or self._state_of(items), value, put)
             return
-        for number, (key, one) in enumerate(_items(value)):
+        for number, (key, one) in enumerate(pairs):
             name = f".{key}" if isinstance(key, str) else f"[{key if isinstance(key, int) else number}]"
-            put = _into(value, key) if isinstance(value, MutableMapping | list | deque) else None
+            put = _into(value, key) if isinstance(value, dict | list | deque) else None
             self.visit(f"{path}{name}", one, within, put, depth + 1)
+
+    def _state_of(self, items: list[Any]) -> str:
+        """What a collection may be by its values: as many tensors as are trained, of their shapes, are an average."""
+        are_as_many = len(items) >= len(self.shapes) > 0
+        if are_as_many and all(torch.is_tensor(one) and tuple(one.shape) in self.shapes for one in items):
+            return "averaged"
+        return "carried" if any(as_tensor(one) is not None for one in items) else "counter"
 
 
 def _is_iterated_by_c(value: object) -> bool:
@@ -198,7 +197,7 @@ def _is_iterated_by_c(value: object) -> bool:
     return isinstance(getattr(type(value), "__iter__", None), WrapperDescriptorType)
 
 
-def is_plain(value: object) -> bool:
+def _is_plain(value: object) -> bool:
     """Whether it is plain data throughout."""
     try:
         pack(value)
@@ -207,24 +206,16 @@ def is_plain(value: object) -> bool:
     return True
 
 
-def _of_values(items: list[Any]) -> str:
-    return "carried" if any(as_tensor(one) is not None for one in items) else "counter"
-
-
-def _items(value: Any) -> Iterator[tuple[Any, Any]]:
-    yield from list(value.items()) if isinstance(value, Mapping) else enumerate(list(value))
-
-
 def _is_generator(value: object) -> bool:
     numpy: Any = sys.modules.get("numpy.random")
     kinds = () if numpy is None else (numpy.Generator, numpy.RandomState, numpy.BitGenerator)
     return isinstance(value, (random.Random, torch.Generator, *kinds))
 
 
-def refill(value: Any, new: Any) -> None:
-    """The same collection with other things in it; what is a named tuple there stays one."""
+def _refill(value: Any, new: Any) -> None:
+    """The same collection with other things in it."""
     value.clear()
-    value.update(new) if isinstance(value, MutableMapping | set) else value.extend(new)
+    value.update(new) if isinstance(value, dict | set) else value.extend(new)
 
 
 def _fill(value: Any, new: Any, put: Put | None) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import enum
 import hashlib
+import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import BuiltinFunctionType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import torch
 
 from samebits.base.modules import inner_modules
+from samebits.base.versions import without_version
 
 MAX_DEPTH = 32
 _PLAIN = (bool, int, float, complex, str, bytes, enum.Enum, torch.dtype, torch.device)
@@ -22,6 +25,9 @@ _CLOSED = (*_PLAIN, *BY_NAME, torch.Tensor)
 _NOT_DATA = (torch.nn.Module, torch.optim.Optimizer, torch.utils.data.DataLoader, torch.utils.data.Dataset)
 # What every module has of torch's own.
 _OF_MODULES = frozenset(vars(torch.nn.Module()))
+# A key that begins with a separator: `.best./home/me/logs/version_3/epoch=1.ckpt`.
+_FOLDER = re.compile(r"\./(?:[^/]+/)*")
+_DECIDING = ("__getstate__", "__reduce__", "__reduce_ex__")
 Attributes = Callable[[object], Mapping[str, object]]
 
 
@@ -29,13 +35,7 @@ def leaves(tree: object, path: str = "", inside: Attributes = lambda _: {}) -> I
     """Pairs of path and leaf, in the order of the containers; modules count by their parameters and buffers.
 
     Nothing of the user's is called: a `state_dict` may be a collective, and a `__getattr__` may make what it is asked
-    for.
-
-    Args:
-        tree: a container, or anything.
-        path: of the tree itself.
-        inside: what is to be seen of an object that is no container, and of a module besides its tensors; each object
-            is looked into once.
+    for. What is `inside` an object that is no container, and in a module besides its tensors, is looked into once.
 
     >>> list(leaves({"x": [1, 2], "y": 3}))
     [('.x[0]', 1), ('.x[1]', 2), ('.y', 3)]
@@ -111,6 +111,25 @@ def data_inside(thing: object) -> dict[str, object]:
     if isinstance(thing, _NOT_DATA):
         return {}
     return {name: value for name, value in attributes_of(thing).items() if not isinstance(value, _NOT_DATA)}
+
+
+def saved(thing: object, prefix: str) -> Iterator[tuple[str, object]]:
+    """The leaves of what a program saves.
+
+    Where a key is the path of a file, its folder and the number of its version are those of one run, and left out.
+    """
+    for own, leaf in leaves(thing, prefix, _pickled):
+        yield without_version(_FOLDER.sub(".", own)) if os.sep in own else own, leaf
+
+
+def _pickled(thing: object) -> dict[str, object]:
+    """What pickle takes of an object; nothing where its class decides for itself."""
+    attributes = attributes_of(thing)
+    if isinstance(thing, torch.optim.Optimizer):
+        return {name: attributes[name] for name in ("state", "param_groups") if name in attributes}
+    kind, usual = type(thing), torch.nn.Module if isinstance(thing, torch.nn.Module) else object
+    decides = any(getattr(kind, name, None) is not getattr(usual, name, None) for name in _DECIDING)
+    return {} if decides else attributes
 
 
 def plain_digest(value: object) -> int | None:

@@ -18,32 +18,24 @@ _WORD, _DOUBLE = struct.Struct("<Q"), struct.Struct("<d")
 
 
 class CallForm:
-    """What calls of one operation that look alike have in common: dtypes, shapes, and all values but floats.
-
-    Attributes:
-        names: of the tensors, in the order of the call: `self`, `tensors[0]`.
-        reads: which of them hold something before the call that it may use.
-        writes, written: which of them it changes, and their names.
-        words: `(self=float32[2, 3], 1)`.
-        kinds: ids of its kinds, by place and names of the evidence.
-    """
-
-    __slots__ = ("kinds", "names", "reads", "schema", "words", "writes", "written")
+    """What calls of one operation that look alike have in common: dtypes, shapes, and all values but floats."""
 
     def __init__(self, schema: OpSchema, args: Any, kwargs: Any) -> None:
         self.schema = schema
         given = [*zip(schema.arguments, args, strict=False), *kwargs.items()]
+        # Of the tensors, in the order of the call: `self`, `tensors[0]`.
         self.names = tuple(name for argument, value in given for name in _names_in(argument, value))
         arguments = [name.partition("[")[0] for name in self.names]
         # What a custom operation writes without reading, its schema need not say.
         unread = schema.write_only if schema.is_builtin else schema.write_only - schema.writes
-        if schema.is_view or schema.is_uninitialized:
-            self.reads: tuple[int, ...] = ()
-        else:
-            self.reads = tuple(at for at, argument in enumerate(arguments) if argument not in unread)
+        reads = not (schema.is_view or schema.is_uninitialized)
+        # Which tensors hold something before the call that it may use; and which it changes.
+        self.reads = tuple(at for at, argument in enumerate(arguments) if reads and argument not in unread)
         self.writes = tuple(at for at, argument in enumerate(arguments) if argument in schema.writes)
         self.written = tuple(self.names[at] for at in self.writes)
+        # `(self=float32[2, 3], 1)`
         self.words = f"({', '.join(f'{name}={_value(value)}' for name, value in given)})"
+        # Ids of its kinds, by place and names of the evidence.
         self.kinds: dict[object, int] = {}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,7 @@ Place = tuple[int, int]
 
 
 class Follower:
-    """Reads along in another run's operations, one by one.
-
-    Args:
-        folder: the other run's.
-    """
+    """Reads along in the operations of another run, one by one."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -38,31 +35,15 @@ class Follower:
     def agrees(self, row: OpRow, rank: int) -> bool:
         """Whether the other run's next operation is this one, with the same evidence."""
         if rank != self._rank:
-            self._turn_to(rank)
+            # The rank may become known only after some operations; by then all ranks have done the same ones.
+            self._rank = rank
+            self._rows = islice(Ops(Recording(self.folder / file_name(rank, 0))).rows(), self._followed, None)
         self._followed += 1
-        other = next(self._rows, None)
-        return other is not None and (other.step, other.index, other.evidence, other.kind) == (
-            row.step,
-            row.index,
-            row.evidence,
-            row.kind,
-        )
-
-    def _turn_to(self, rank: int) -> None:
-        # The rank may become known only after some operations; by then all ranks have done the same ones.
-        self._rank = rank
-        self._rows = Ops(Recording(self.folder / file_name(rank, 0))).rows()
-        for _ in range(self._followed):
-            next(self._rows, None)
+        return next(self._rows, None) == row
 
 
 class OpCapture:
-    """Follows another run, keeps operands and puts grafts in, as the OpWindow says.
-
-    Args:
-        log: of this process.
-        spec: what is to be done where.
-    """
+    """Follows another run, keeps operands and puts grafts in, as the OpWindow says."""
 
     def __init__(self, log: Log, spec: OpWindow) -> None:
         self._log = log
@@ -108,10 +89,9 @@ class OpCapture:
 
     def graft_inputs(self, place: Place, call: Call) -> None:
         """Where this operation is grafted: what came in from outside becomes what the other run had."""
-        path = self._path(place)
-        if path is None:
+        kept = self._grafted(place)
+        if kept is None:
             return
-        kept = read_kept_tensors(path)
         given = {id(tensor): (name, tensor) for name, tensor in call.named}.values()
         with unobserved():
             for number, (name, tensor) in enumerate(given):
@@ -125,17 +105,16 @@ class OpCapture:
 
     def graft_results(self, place: Place, made: list[torch.Tensor]) -> None:
         """The results become the other run's."""
-        path = self._path(place)
-        if path is None:
-            return
-        kept = read_kept_tensors(path)
-        with unobserved():
-            for number, tensor in enumerate(made):
-                if f"out.{number}" in kept:
-                    _become(tensor, kept[f"out.{number}"])
+        kept = self._grafted(place)
+        if kept is not None:
+            with unobserved():
+                for number, tensor in enumerate(made):
+                    if f"out.{number}" in kept:
+                        _become(tensor, kept[f"out.{number}"])
 
-    def _path(self, place: Place) -> Path | None:
-        return self._grafts.get((self._log.rank, *place)) if self._grafts else None
+    def _grafted(self, place: Place) -> dict[str, object] | None:
+        path = self._grafts.get((self._log.rank, *place)) if self._grafts else None
+        return None if path is None else read_kept_tensors(path)
 
 
 def _become(tensor: torch.Tensor, other: Any) -> None:

@@ -50,13 +50,7 @@ _GENERATOR = "torch._inductor.codecache"
 
 
 class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Records the operations of this process.
-
-    Args:
-        log: where rows of this process go.
-        spec: which operations.
-        unseen: called with what is not seen.
-    """
+    """Records the operations of this process; `unseen` is called with what is not seen."""
 
     def __init__(self, log: Log, spec: OpWindow, unseen: Callable[[str], None]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -154,10 +148,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._handles.pop().remove()
 
     def close(self, writes: bool = True) -> None:
-        """No more operations; those of a step that was not finished are written too.
-
-        A forked child writes nothing: it leaves the parent what is the parent's.
-        """
+        """No more operations; those of a step that was not finished are written too, but not by a forked child."""
         if self.is_on:
             self._switch_off()
             if writes and not self.log.broken:
@@ -372,7 +363,7 @@ def _is_compiled(frame: FrameType | None) -> bool:
         return False
     for _ in range(_FRAMES_BETWEEN):
         if frame is None:
-            return False
+            break
         code = frame.f_code
         met = _compiled.get(id(code))
         if met is None or met[0] is not code:

@@ -50,7 +50,7 @@ class Places:
 
     def __init__(self) -> None:
         # A step of an optimizer is under way.
-        self._is_stepping = False
+        self.is_stepping = False
         # Modules whose forward is under way: id and path.
         self._stack: list[tuple[int, str]] = []
         # What modules and parameters are called.
@@ -62,13 +62,7 @@ class Places:
         self._before: dict[int, _Forward | None] = {}
         self._backward_line: Line = NOWHERE
 
-    # ---- optimizers and modules
-
-    def optimizer_called(self) -> None:
-        self._is_stepping = True
-
-    def optimizer_returned(self) -> None:
-        self._is_stepping = False
+    # ---- modules
 
     def module_called(self, module: object) -> None:
         self._stack.append((id(module), self._name_of(module)))
@@ -130,7 +124,7 @@ class Places:
         line = _line(caller, None) or NOWHERE
         module = self._stack[-1][1] if self._stack else ""
         makes_node = self._note_nodes(short, module, line, writes)
-        if self._is_stepping and not self._stack and not makes_node:
+        if self.is_stepping and not self._stack and not makes_node:
             return OpPlace("optimizer", module, line, "")
         return OpPlace("forward" if module or makes_node else "none", module, line, "")
 

@@ -4,7 +4,7 @@ A path that was asked for and is written later is noted with both lines: the nex
 is written outside the working folder, and ports, are noted, since no copy keeps them from other runs. Before a large
 file that the copy only links to is written to, the link is replaced by a copy of it: the user's own is never reached.
 
-Heard of are Python's audit events, and what torch, safetensors and HDF5 open in C (`agent.saves`).
+Heard of are Python's audit events, and what torch, safetensors (`agent.taps.saving`) and HDF5 open in C.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -43,16 +44,12 @@ _watching: list[FilesWatched] = []
 
 
 class _Here(threading.local):
-    """What a thread is doing.
+    """What a thread is doing."""
 
-    Attributes:
-        is_busy: it notes what it saw, and opens files of samebits' own.
-        calls: of functions that save or load, each with whether its content is looked into, and what is told of it.
-    """
-
-    is_busy = False
+    is_busy = False  # it notes what it saw, and opens files of samebits' own
 
     def __init__(self) -> None:
+        # Of functions that save or load: whether the content is looked into, and what is told of it.
         self.calls: list[tuple[bool, Any]] = []
 
     @property
@@ -67,13 +64,12 @@ here = _Here()
 def look_into(path: str, is_opened: bool) -> bool:
     """A library is about to write a file whose content is looked into, past Python where it opens it itself.
 
-    Returns:
-        Whether it is made before the first step after something was not there. A run that finds it makes none: what it
-        holds is what the script is going to work with, and no product of the training.
+    True where it is made before the first step after something was not there: a run that finds it makes none, so it is
+    what the script is going to work with, and no product of the training.
     """
     if not path:
         return False
-    is_preparation = any(watched.is_preparing() for watched in _watching)
+    is_preparation = any(watched.misses_something and not watched.steps() for watched in _watching)
     looked_into.add(path)
     for watched in _watching if not is_opened else ():
         watched.heard("samebits.writes", (path,))
@@ -83,13 +79,11 @@ def look_into(path: str, is_opened: bool) -> bool:
 class FilesWatched:
     """Watches what this process does with files, from now on until it ends.
 
-    Args:
-        journal: of the process.
-        place: of the run; without a home no other run looks, and only files count that nobody looks into.
-        is_later: it begins in what an earlier run has left, so whatever it reads is noted.
+    Of a run without a home no other run looks, and only files count that nobody looks into. A run that `is_later`
+    begins in what an earlier one has left, so whatever it reads is noted.
     """
 
-    def __init__(self, journal: Journal, place: Place, is_later: bool = False) -> None:
+    def __init__(self, journal: Journal, place: Place, is_later: bool) -> None:
         self._journal, self._place, self._is_later = journal, place, is_later
         # A run may do there as it likes: no other run looks.
         own = (place.seen_home or place.home, place.temporary, place.files)
@@ -97,33 +91,34 @@ class FilesWatched:
         self._exists = os.path.lexists
         # How many steps were done; 0 before anybody counts them.
         self.steps: Callable[[], int] = lambda: 0
+        self.misses_something = False
         # Files that the program's own lines opened to write to since somebody counts.
         self._opened_to_write: dict[str, None] | None = None
         self._unnamed = (str(journal.folder) + os.sep, "/dev/", "/proc/")
         self._asked: dict[str, tuple[str, Site | None, int]] = {}
         # Path → the line that wrote there first; and those whose content is all this run's own.
         self._written: dict[str, Site | None] = {}
-        self._missed, self._anew, self._noted = set[str](), set[str](), set[str]()
+        self._anew, self._noted = set[str](), set[str]()
         self._texts: dict[str, None] = {}
-        self._acts: dict[str, Callable[..., None]] = {"open": self._opens_to_write}
-        if place.home:
-            removes, touches = self._on((self._removes, 0, 1)), self._on((self._touches, 0, None))
-            self._acts = {
-                "open": self._opened,
-                "os.listdir": self._lists,
-                "os.scandir": self._lists,
-                "os.mkdir": self._on((self._makes_folder, 0, 2)),
-                "os.rename": self._on((self._touches, 0, 2), (self._change, 1, 3)),
-                "os.remove": removes,
-                "os.rmdir": removes,
-                "os.link": self._on((self._touches, 0, None), (self._makes, 1, None)),
-                "os.symlink": self._on((self._makes, 1, None)),
-                "sqlite3.connect": self._connects,
-                "samebits.writes": self._on((self._change, 0, None)),
-                "socket.bind": self._binds,
-                "mmap.__new__": self._maps,
-                **dict.fromkeys(("os.truncate", "os.chmod", "os.utime", "os.chown", "os.setxattr"), touches),
-            }
+        self._acts = self._all_acts() if place.home else {"open": self._opens_to_write}
+
+    def _all_acts(self) -> dict[str, Callable[..., None]]:
+        """What each audit event does; `samebits.writes` is our own."""
+        removes, touches = self._on((self._removes, 0, 1)), self._on((self._touches, 0, None))
+        return {
+            "open": self._opened,
+            **dict.fromkeys(("os.listdir", "os.scandir"), self._lists),
+            "os.mkdir": self._on((self._makes_folder, 0, 2)),
+            "os.rename": self._on((self._touches, 0, 2), (self._change, 1, 3)),
+            **dict.fromkeys(("os.remove", "os.rmdir"), removes),
+            "os.link": self._on((self._touches, 0, None), (self._makes, 1, None)),
+            "os.symlink": self._on((self._makes, 1, None)),
+            **dict.fromkeys(("os.truncate", "os.chmod", "os.utime", "os.chown", "os.setxattr"), touches),
+            "sqlite3.connect": self._connects,
+            "samebits.writes": self._on((self._change, 0, None)),
+            "socket.bind": self._binds,
+            "mmap.__new__": self._maps,
+        }
 
     def _on(self, *acts: tuple[Callable[[str], None], int, int | None]) -> Callable[..., None]:
         """What acts on paths that concern us: each with the places of the path and its folder among the arguments."""
@@ -147,10 +142,6 @@ class FilesWatched:
         for name in ("stat", "lstat"):
             self._watch_questions(name)
 
-    def is_preparing(self) -> bool:
-        """Whether something was asked for and not there, and no step is done."""
-        return bool(self._missed) and self.steps() == 0
-
     def begin_recording(self, steps: Callable[[], int]) -> None:
         """From now on steps are counted, and files count that nobody looks into."""
         self.steps, self._opened_to_write = steps, {}
@@ -166,11 +157,7 @@ class FilesWatched:
         return [self._place.home_of(path) for path in found if os.path.isfile(path) and _is_text(path)]
 
     def heard(self, event: str, arguments: tuple[object, ...]) -> None:
-        """Whatever Python says it is about to do.
-
-        Raises:
-            OSError: it would write to the user's own file, and there is no room for a copy of it.
-        """
+        """Whatever Python says it is about to do; OSError where it is the user's own file, and no room for a copy."""
         act = self._acts.get(event)
         if act is not None:
             self._quietly(act, *arguments)
@@ -182,7 +169,7 @@ class FilesWatched:
         try:
             act(*arguments)
         except _NoRoomError as error:
-            raise error.why from None
+            raise error.args[0] from None
         except Exception:  # what we cannot make sense of is the program's business, and goes on
             return
         finally:
@@ -294,7 +281,7 @@ class FilesWatched:
         elif how == "read" and self._is_later:
             self._note(full, None)
         if how != "made" and not self._exists(full):
-            self._missed.add(full)
+            self.misses_something = True
             # Others may write it, unseen: programs that it starts, libraries in C.
             self._note(full, None)
 
@@ -389,18 +376,16 @@ class FilesWatched:
         }
         for name, flags in ways.items():
             original = getattr(module, name)
-            opening = self._opening(original, flags)
+            opening = partial(self._opens_hdf5, original, flags)
             setattr(module, name, PatchedFunction(module.__name__, name, original, opening))
 
-    def _opening(self, original: Callable[..., object], flags: dict[int, int]) -> Callable[..., object]:
-        *_, usual = flags.values()
-
-        def opening(path: object, *args: Any, **kwargs: Any) -> object:
-            asked: Any = args[0] if args else kwargs.get("flags")
-            self.heard("open", (path, None, flags.get(asked, usual)))
-            return original(path, *args, **kwargs)
-
-        return opening
+    def _opens_hdf5(
+        self, original: Callable[..., object], ways: dict[int, int], path: object, *args: Any, **kwargs: Any
+    ) -> object:
+        *_, usual = ways.values()
+        asked: Any = args[0] if args else kwargs.get("flags")
+        self.heard("open", (path, None, ways.get(asked, usual)))
+        return original(path, *args, **kwargs)
 
 
 def _is_text(path: str) -> bool:
@@ -411,16 +396,17 @@ def _is_text(path: str) -> bool:
 
 
 class _NoRoomError(Exception):
-    """A copy of what is to be written to could not be made."""
-
-    def __init__(self, why: OSError) -> None:
-        super().__init__(str(why))
-        self.why = why
+    """A copy of what is to be written to could not be made; its argument says why."""
 
 
 def _is_made_by_tempfile() -> bool:
     """Whether `tempfile` makes up a name right now, which no other run comes upon."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and is_own_file(frame.f_code.co_filename):
+    return foreign_frame().f_globals.get("__name__") == "tempfile"
+
+
+def foreign_frame() -> FrameType:
+    """The nearest frame that is not ours; there is one around whatever we are called by."""
+    frame = sys._getframe(1)
+    while is_own_file(frame.f_code.co_filename) and frame.f_back is not None:
         frame = frame.f_back
-    return frame is not None and frame.f_globals.get("__name__") == "tempfile"
+    return frame

@@ -28,22 +28,21 @@ class Graphs:
         self._under_way: list[object] = []
         self._optimizers: WeakKeyDictionary[object, list[Any]] = WeakKeyDictionary()
 
-    def install(self, installed: ExitStack, replayed: Callable[[list[object]], None]) -> None:
-        """Listen to captures and replays.
-
-        Args:
-            installed: undoes it.
-            replayed: called after each replay with the optimizers whose steps were captured in that graph.
-        """
+    def install(self, stack: ExitStack, replayed: Callable[[list[object]], None]) -> None:
+        """Listen to captures and replays; `replayed` is called with the optimizers whose steps are in a graph."""
         graph: object = getattr(torch.cuda, "CUDAGraph", None)
         if not hasattr(graph, "replay"):
             return
-        for name, before, after, failed in (
-            ("capture_begin", self._begins, None, self._ended),
-            ("capture_end", None, lambda _, graph, *__, **___: self._ended(graph), self._ended),
-            ("replay", None, lambda _, graph, *__, **___: replayed(self._optimizers_of(graph)), None),
-        ):
-            installed.callback(listen(graph, name, before=before, after=after, failed=failed))
+
+        def captured(_: object, graph: torch.cuda.CUDAGraph, *__: object, **___: object) -> None:
+            self._ended(graph)
+
+        def ran(_: object, graph: torch.cuda.CUDAGraph, *__: object, **___: object) -> None:
+            replayed([optimizer for one in self._optimizers.get(graph, ()) if (optimizer := one()) is not None])
+
+        stack.callback(listen(graph, "capture_begin", before=self._begins, failed=self._ended))
+        stack.callback(listen(graph, "capture_end", after=captured, failed=self._ended))
+        stack.callback(listen(graph, "replay", after=ran))
 
     def is_capturing(self) -> bool:
         """Whether any thread captures a graph right now: what another one may do meanwhile is limited, too."""
@@ -61,10 +60,6 @@ class Graphs:
 
     def _ended(self, graph: torch.cuda.CUDAGraph, *_: object, **__: object) -> None:
         self._under_way = [one for one in self._under_way if one is not graph]
-
-    def _optimizers_of(self, graph: torch.cuda.CUDAGraph) -> list[object]:
-        known = self._optimizers.get(graph, ())
-        return [optimizer for one in known if (optimizer := one()) is not None]
 
 
 def is_captured() -> bool:

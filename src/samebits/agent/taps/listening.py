@@ -17,13 +17,10 @@ def listen(
     after: Callable[..., None] | None = None,
     failed: Callable[..., None] | None = None,
 ) -> Callable[[], None]:
-    """Put a listener around a function; nothing is heard of what compilers trace.
+    """Put a listener around a function, and give what takes it away again, unless it is no longer the outermost.
 
     `before` is called with the arguments, `after` with the result and the arguments, and `failed` with the positional
-    ones when it raises.
-
-    Returns:
-        What takes it away again, unless something else has been put around it since.
+    ones when it raises. Nothing is heard of what compilers trace.
     """
     original = getattr(owner, name)
 

@@ -7,7 +7,8 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
-from types import FrameType
+from itertools import islice
+from traceback import walk_stack
 from typing import Any
 
 import torch
@@ -23,24 +24,15 @@ def _nothing() -> None:
 
 
 class Inside(threading.local):
-    """Where a thread is.
+    """Where a thread is."""
 
-    Attributes:
-        depth: calls of modules around this place
-        loading: a DataLoader makes a batch
-    """
-
-    depth = 0
+    depth = 0  # of calls of modules
     outermost: Callable[[], object] = _nothing  # the module whose call is the outermost
-    loading = False
+    loading = False  # a DataLoader makes a batch
 
 
 class ModuleTap:
-    """Tells of the outermost calls, of copies and of loads.
-
-    Args:
-        other_hooks: ids of hooks that are samebits' own, too.
-    """
+    """Tells of the outermost calls, of copies and of loads; `other_hooks` are ids of those that are ours, too."""
 
     def __init__(self, tell: Tell, inside: Inside, other_hooks: Callable[[], set[int]]) -> None:
         self._tell, self._inside, self._other_hooks = tell, inside, other_hooks
@@ -106,9 +98,6 @@ def _is_called_again() -> bool:
 
     Otherwise no call is around this one: what is no Exception leaves modules without calling any hook.
     """
-    frame: FrameType | None = sys._getframe(2)
-    calls = 0
-    while frame is not None and calls < 2:
-        calls += frame.f_code is torch.nn.Module._call_impl.__code__
-        frame = frame.f_back
-    return calls == 2
+    code = torch.nn.Module._call_impl.__code__
+    calls = (frame for frame, _ in walk_stack(sys._getframe(2)) if frame.f_code is code)
+    return len(list(islice(calls, 2))) == 2

@@ -6,7 +6,7 @@ import gc
 import sys
 import threading
 from contextlib import ExitStack
-from types import FrameType
+from traceback import walk_stack
 from typing import Any
 
 import torch
@@ -61,14 +61,7 @@ def remove_left_over() -> None:
     finally:
         if is_collecting:
             gc.enable()
-    if not any(_is_stepping(frame) for thread, frame in frames.items() if thread != here):
+    walked = (frame for thread, innermost in frames.items() if thread != here for frame, _ in walk_stack(innermost))
+    if not any(frame.f_code.co_filename == _OPTIMIZERS for frame in walked):
         while _left_over:
             _left_over.pop().remove()
-
-
-def _is_stepping(frame: FrameType | None) -> bool:
-    while frame is not None:
-        if frame.f_code.co_filename == _OPTIMIZERS:
-            return True
-        frame = frame.f_back
-    return False

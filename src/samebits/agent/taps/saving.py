@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Literal, NamedTuple
 
 from samebits.agent.events import Event, Tell
-from samebits.agent.taps.files import here, look_into
+from samebits.agent.taps.files import foreign_frame, here, look_into
 from samebits.agent.taps.listening import listen
-from samebits.base.sites import Site, is_own_file, is_user_file, user_site
+from samebits.base.sites import Site, is_user_file, user_site
 from samebits.factors.imports import forget, when_loaded
 
 Direction = Literal["saved", "loaded"]
@@ -23,7 +22,7 @@ class _Function(NamedTuple):
     """A function that saves or loads."""
 
     name: str
-    file: Argument  # where to, or from
+    file: Argument
     thing: Argument | None = None  # what is saved; None where nothing of it is looked into
     direction: Direction | None = "saved"  # what is noted where checkpoints are watched; None for what saves none
 
@@ -63,11 +62,7 @@ _FUNCTIONS: dict[str, tuple[_Function, ...]] = {
 
 
 class SavingTap:
-    """Tells of what is saved and loaded: np.savez calls np.save, and the outermost counts.
-
-    Args:
-        with_passages: tell of every save and load when it is through: checkpoints are watched.
-    """
+    """Tells of what is saved: np.savez calls np.save, and the outermost counts; `with_passages` also of every load."""
 
     def __init__(self, tell: Tell, with_passages: bool) -> None:
         self._tell, self._with_passages = tell, with_passages
@@ -129,10 +124,7 @@ def _saved_by(what: str, thing: Argument, args: tuple[object, ...], kwargs: Mapp
 
 def _is_called_by_user() -> bool:
     """Libraries pickle for themselves, to caches and to other processes; a program's own line saves."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and is_own_file(frame.f_code.co_filename):
-        frame = frame.f_back
-    return is_user_file(frame.f_code.co_filename)
+    return is_user_file(foreign_frame().f_code.co_filename)
 
 
 def path_of(file: object) -> str:
