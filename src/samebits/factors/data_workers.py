@@ -32,7 +32,6 @@ class DataWorkers(CallFactor):
     summary = "another num_workers gives augmentation other random numbers, so the batches change"
     explanation = "{what} fetches with another number of workers"
     fix = "use samebits.data.DataLoader(..., seed=0) at {place}, which keys each sample by its index"
-    fix_unplaced = "use samebits.data.DataLoader(..., seed=0), which keys each sample by its index"
     pinned_by_default = False
     varies_between_runs = False
     priced = ("pinned",)
