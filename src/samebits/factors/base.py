@@ -139,7 +139,10 @@ class Factor(ABC):
         return ""
 
     def kernel_settings(self, torch: ModuleType) -> dict[str, object]:
-        """What is in effect and chooses kernels, for a replay of one operation; see `factors.switches`."""
+        """What is in effect and chooses kernels, for a replay of one operation: place below `torch` → value.
+
+        The value is what the attribute holds; of a function, its arguments as a list or as a dictionary of keywords.
+        """
         return {}
 
     def find_lines(self, files: Sequence[str]) -> list[Finding]:
