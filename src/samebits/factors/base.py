@@ -13,7 +13,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from samebits.base.errors import UsageError
 from samebits.base.sites import Site, shown_path
@@ -55,15 +55,14 @@ class Factor(ABC):
         too_late: since when it cannot be pinned from inside.
         seeded_by: what the program seeds it with, as it is witnessed.
         fix: what to change in the code at `{place}`, the guilty line as `file:line`.
-        fix_unplaced: the same where no line is known.
+        fix_unplaced: the same where no line is known; by default without the place.
+        fixes: what to change instead where what was called there contains a word.
         choices: the values that it can be pinned to.
         fixed_once: one change in the script fixes all lines at which it enters.
         pinned_by_default / varied_by_default: part of `samebits run` / of `samebits check`.
-        varies_between_runs: left alone, it differs between two runs on one machine (a clock does, a thread count does
-            not).
+        varies_between_runs: left alone, it differs between two runs on one machine, as a clock does.
         is_random: its values are as good as drawn, so a choice between two falls alike in one run of two.
-        selects_algorithm: its settings choose between algorithms, each with bits of its own, so a released run is
-            compared with another released run, not with a pinned one.
+        selects_algorithm: each of its algorithms has bits of its own, so released runs are compared with one another.
         has_sites: it enters through calls that can be witnessed.
         may_raise: pinned, it makes operations raise that cannot repeat.
         found_statically: it leaves no call to witness, and its lines are found by reading the user's code.
@@ -73,8 +72,7 @@ class Factor(ABC):
         by_folder: it is treated by what the folder holds in which a run begins, and by no setting.
         priced: the modes in which it may make steps slower or quicker.
         kernel_variables: environment variables that choose kernels; a replay of one operation sets them again.
-        fresh_folders: environment variables that name a folder (a cache); a run in which the factor is treated gets an
-            empty one of its own.
+        fresh_folders: variables that name a cache folder; a run in which it is treated gets an empty one.
     """
 
     name: str
@@ -85,6 +83,7 @@ class Factor(ABC):
     seeded_by: tuple[str, ...] = ()
     fix: str
     fix_unplaced: str = ""
+    fixes: ClassVar[Mapping[str, str]] = {}
     choices: tuple[str, ...] = ()
     fixed_once: bool = False
     pinned_by_default: bool = True
@@ -128,7 +127,7 @@ class Factor(ABC):
 
     @abstractmethod
     def observe(self, context: FactorContext | None = None) -> Observation:
-        """What is in effect; `scene` is where it was pinned, if it was."""
+        """What is in effect; `context` is where it is treated, if it is."""
 
     def verify(self, context: FactorContext) -> str:
         """Empty when the pin took; else what was done too early, as a clause."""
@@ -140,7 +139,10 @@ class Factor(ABC):
         return ""
 
     def kernel_settings(self, torch: ModuleType) -> dict[str, object]:
-        """What is in effect and chooses kernels, for a replay of one operation; see `factors.switches`."""
+        """What is in effect and chooses kernels, for a replay of one operation: place below `torch` → value.
+
+        The value is what the attribute holds; of a function, its arguments as a list or as a dictionary of keywords.
+        """
         return {}
 
     def find_lines(self, files: Sequence[str]) -> list[Finding]:
@@ -152,14 +154,11 @@ class Factor(ABC):
         return [one for one in find_hash_order(files) if self.name in one.depends_on]
 
     def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
-        """What to change in the code, as a sentence without its full stop.
-
-        Args:
-            site: the line where the factor entered; None where that is not known.
-            script: path of the script that is run; empty where that is not known.
-            what: what was called there, as it was witnessed.
-        """
-        return self.fix_unplaced or self.fix if site is None else self.fix.format(place=site.place)
+        """What to change in the code, as a sentence without its full stop; what is not known is None or empty."""
+        if site is None:
+            return self.fix_unplaced or self.fix.replace(" at {place}", "")
+        fix = next((own for word, own in self.fixes.items() if word in what), self.fix)
+        return fix.format(place=site.place, what=what)
 
     def apply(self, context: FactorContext) -> None:
         """Do what the context asks for; do nothing at all where nothing is asked."""
@@ -174,9 +173,7 @@ class Factor(ABC):
 class Seeding:
     """Whether a program has seeded a generator, so that only the draws before it are witnessed.
 
-    Going back to a state from before the first seeding undoes the seeding.
-
-    `with numpy_seed(0): …` of many libraries is that: it saves the state, seeds, and puts the state back.
+    Going back to a state from before the first seeding undoes it, as `with numpy_seed(0): …` of many libraries does.
     """
 
     def __init__(self) -> None:
@@ -268,6 +265,6 @@ class CallFactor(Factor):
 
     def observe(self, context: FactorContext | None = None) -> Observation:
         natural, pinned, varied = self.effects
-        if context is None or context.mode == "natural":
+        if context is None:
             return Observation(natural, False)
         return Observation(pinned if context.mode == "pinned" else varied, True)

@@ -9,16 +9,14 @@ from itertools import count
 # The clock may be treated as well: this is the real one.
 from time import monotonic
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
-from samebits.base.sites import Site
 from samebits.factors.base import CallFactor
 from samebits.factors.context import FactorContext
 
 # A result whose turn it is only because the order is varied is not waited for any longer: others may wait for ours.
 PATIENCE_SECONDS = 1.0
 NUMBER = "_samebits_number"
-ORDERED = {"Pool.imap_unordered": "call imap instead of imap_unordered at {place}"}
 
 
 class CompletionOrder(CallFactor):
@@ -36,6 +34,7 @@ class CompletionOrder(CallFactor):
     explanation = "{what} gives results as they are completed"
     fix = "take the results in the order of their tasks at {place}: iterate over the tasks themselves"
     fix_unplaced = "take results in the order of their tasks"
+    fixes: ClassVar = {"Pool.imap_unordered": "call imap instead of imap_unordered at {place}"}
     varied_by_default = True
     effects = ("as they are completed", "in the order of the tasks", "in another order")
 
@@ -43,10 +42,6 @@ class CompletionOrder(CallFactor):
         context.when_loaded("concurrent.futures", lambda module: _futures(module, context))
         context.when_loaded("asyncio", lambda module: _coroutines(module, context))
         context.when_loaded("multiprocessing.pool", lambda module: _pool(module, context))
-
-    def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
-        ordered = ORDERED.get(what) if site is not None else None
-        return ordered.format(place=site.place) if ordered and site else super().fix_for(site, script, what)
 
 
 def _arranged(tasks: list[Any], mode: str, variant: int) -> list[Any]:

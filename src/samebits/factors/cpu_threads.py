@@ -62,7 +62,7 @@ class CpuThreads(Factor):
         if torch is None:
             return Observation("torch is not loaded", True if context else None)
         threads = torch.get_num_threads()
-        if context is None or context.mode == "natural":
+        if context is None:
             return Observation(f"{threads}", False)
         wanted = int(context.setting.value) if context.setting.value else threads
         reason = "" if wanted == threads else f"{threads} threads are in use instead of {wanted}"

@@ -18,7 +18,6 @@ class CudnnAutotune(TorchFlag):
     summary = "cuDNN's autotuner keeps the algorithm that was quickest this time, which may not be next time's"
     explanation = "the autotuner chose another algorithm"
     fix = "set torch.backends.cudnn.benchmark = False at {place}"
-    fix_unplaced = "set torch.backends.cudnn.benchmark = False"
     selects_algorithm = True
     needs = ("cuda",)
     priced = ("pinned", "varied")
@@ -39,7 +38,6 @@ class CudnnAlgorithms(TorchFlag):
     summary = "some cuDNN convolutions add gradients in whatever order their threads arrive"
     explanation = "a convolution whose result depends on timing"
     fix = "set torch.backends.cudnn.deterministic = True at {place}"
-    fix_unplaced = "set torch.backends.cudnn.deterministic = True"
     selects_algorithm = True
     needs = ("cuda",)
     priced = ("pinned",)

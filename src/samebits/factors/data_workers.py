@@ -32,7 +32,6 @@ class DataWorkers(CallFactor):
     summary = "another num_workers gives augmentation other random numbers, so the batches change"
     explanation = "{what} fetches with another number of workers"
     fix = "use samebits.data.DataLoader(..., seed=0) at {place}, which keys each sample by its index"
-    fix_unplaced = "use samebits.data.DataLoader(..., seed=0), which keys each sample by its index"
     pinned_by_default = False
     varies_between_runs = False
     priced = ("pinned",)
@@ -105,13 +104,9 @@ class _Loaders:
     def _seen(self, made_at: SiteKey, site: Site, changed: str | None) -> None:
         if self.context.report is None:
             return
-        if changed is None:
-            witness = Witness(self.context.factor, "drawn for a sample", site, within=made_at)
-        else:
-            what = f"{changed} changed from sample to sample"
-            fix = f"let no sample depend on {changed}"
-            witness = Witness(self.context.factor, what, site, within=made_at, fix=fix)
-        self.context.report(witness)
+        what = "drawn for a sample" if changed is None else f"{changed} changed from sample to sample"
+        fix = "" if changed is None else f"let no sample depend on {changed}"
+        self.context.report(Witness(self.context.factor, what, site, within=made_at, fix=fix))
 
 
 class _Pinned:
@@ -123,7 +118,7 @@ class _Pinned:
 
     def __reduce__(self) -> Any:
         # In another process a loader is a plain one.
-        return _nothing, ()
+        return type(None), ()
 
     def __deepcopy__(self, _: object) -> _Pinned:
         # A copy is another loader, with an order of its own.
@@ -135,13 +130,9 @@ class _Pinned:
             generator = loader.generator
             root = sys.modules["torch"].initial_seed() if generator is None else generator.initial_seed()
             seed = derive(root, "loader", self.number) >> 1
-            label = self.site and self.site.key
-            self.epochs = _data("epochs").Epochs(loader.dataset, seed, _tail(loader), label=label)
+            tail, label = "drop" if loader.drop_last else "keep", self.site and self.site.key
+            self.epochs = _data("epochs").Epochs(loader.dataset, seed, tail, label=label)
         return self.epochs
-
-
-def _nothing() -> None:
-    return None
 
 
 def _data(module: str) -> Any:
@@ -153,10 +144,6 @@ def _is(module: str, name: str, args: tuple[object, ...]) -> bool:
     """Whether the loader that is being made is one of ours."""
     loaded = sys.modules.get(f"samebits.data.{module}")
     return bool(args) and loaded is not None and isinstance(args[0], getattr(loaded, name))
-
-
-def _tail(loader: Any) -> str:
-    return "drop" if loader.drop_last else "keep"
 
 
 # Without workers torch refuses the options that only workers can have.

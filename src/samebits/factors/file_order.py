@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
-from samebits.base.sites import Site
 from samebits.factors.base import CallFactor
 from samebits.factors.context import FactorContext
 
@@ -27,6 +26,10 @@ class FileOrder(CallFactor):
     explanation = "{what}() lists in file-system order"
     fix = "sort the listing at {place}: sorted(...)"
     fix_unplaced = "sort listings of folders: sorted(...)"
+    fixes: ClassVar = {
+        "os.walk": "sort what os.walk lists at {place}, in its loop: folders.sort() and files.sort()",
+        "os.scandir": "sort the listing at {place}: sorted(os.scandir(...), key=lambda entry: entry.name)",
+    }
     varied_by_default = True
     varies_between_runs = False
     effects = ("as the file system gives it", "sorted", "reversed")
@@ -39,13 +42,6 @@ class FileOrder(CallFactor):
                 keeper = getattr(sys.modules.get(module), keeper_name, None)
                 if getattr(keeper, name, None) is original:
                     context.set(keeper, name, staticmethod(patched))
-
-    def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
-        if site is not None and what == "os.walk":
-            return f"sort what os.walk lists at {site.place}, in its loop: folders.sort() and files.sort()"
-        if site is not None and what == "os.scandir":
-            return f"sort the listing at {site.place}: sorted(os.scandir(...), key=lambda entry: entry.name)"
-        return super().fix_for(site, script, what)
 
 
 def _arranged(entries: list[object], mode: str, variant: int, key: Callable[[Any], Any] | None = None) -> list[Any]:
@@ -73,14 +69,11 @@ def _scandir(context: FactorContext, original: Callable[..., Any]) -> Callable[.
     return scandir
 
 
-class _Listing:
+class _Listing(Iterator[object]):
     """What os.scandir returns: an iterator that is also a context manager."""
 
     def __init__(self, entries: list[object]) -> None:
         self._entries = iter(entries)
-
-    def __iter__(self) -> Iterator[object]:
-        return self
 
     def __next__(self) -> object:
         return next(self._entries)

@@ -22,7 +22,7 @@ class FilesLeftBehind(Factor):
     summary = "runs share the working folder: what one leaves there, the next one finds"
     explanation = "{what}"
     too_late = "the start of the script"
-    fix = fix_unplaced = "start every training in a folder of its own, or let it not pick up what an earlier one left"
+    fix = "start every training in a folder of its own, or let it not pick up what an earlier one left"
     pinned_by_default = False
     has_sites = True
     by_folder = True

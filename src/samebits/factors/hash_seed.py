@@ -6,10 +6,10 @@ import ctypes
 import os
 import sys
 from collections.abc import Mapping
+from typing import ClassVar
 
 from samebits.base.errors import UsageError
 from samebits.base.seeds import derive
-from samebits.base.sites import Site
 from samebits.factors.base import Factor, Observation
 from samebits.factors.context import FactorContext, Setting
 
@@ -31,6 +31,9 @@ class HashSeed(Factor):
     seeded_by = (VARIABLE,)
     fix = "sort before ordering: sorted(set(...), key=str) at {place}, or use dict.fromkeys(...)"
     fix_unplaced = "sort sets of strings before their order counts: sorted(set(...), key=str)"
+    fixes: ClassVar = {
+        "hash()": "replace hash() at {place} by what is the same in every run, such as zlib.crc32(text.encode())"
+    }
     varied_by_default = True
     found_statically = True
 
@@ -46,18 +49,12 @@ class HashSeed(Factor):
         if not _is_valid(value):
             raise UsageError(f"hash-seed takes a number from 0 to 4294967295, got {value!r}")
 
-    def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
-        if site is not None and "hash()" in what:
-            return f"replace hash() at {site.place} by what is the same in every run, such as zlib.crc32(text.encode())"
-        return super().fix_for(site, script, what)
-
     def observe(self, context: FactorContext | None = None) -> Observation:
         seed = _seed_in_effect()
         if seed is None:
             reason = f"{VARIABLE} is read when the interpreter starts, and it was not set then"
             return Observation("another one in every run", False, can_pin=False, reason=reason)
-        wanted = context.setting.value if context is not None and context.mode == "pinned" else None
-        if wanted is not None and int(wanted) != seed:
+        if context and context.setting.value and int(context.setting.value) != seed:
             reason = f"{VARIABLE} is read when the interpreter starts, and it was {seed} then"
             return Observation(f"fixed: {seed}", False, can_pin=False, reason=reason)
         return Observation(f"fixed: {seed}", True)

@@ -5,37 +5,34 @@ from __future__ import annotations
 import os
 import sys
 from functools import cache
-from typing import Any
+
+Words = tuple[str | int, ...]
 
 
 class Lineage:
     """Which process of the program this is: every rank, worker and forked child goes on with streams of its own."""
 
     def __init__(self) -> None:
-        self._path: tuple[str | int, ...] = ("rank", os.environ["RANK"]) if "RANK" in os.environ else ()
+        self._path: Words = ("rank", os.environ["RANK"]) if "RANK" in os.environ else ()
         self._forks = 0
-        self._here: tuple[str | int, ...] = ()
-        self._before_fork: tuple[str | int, ...] | None = None
+        self._here: Words = ()
+        self._before_fork: Words | None = None
         self._parent_pid = os.getppid()
 
     @property
-    def parent_path(self) -> tuple[str | int, ...] | None:
+    def parent_path(self) -> Words | None:
         """The words of the process that started this one; None for one that the program did not start, or has lost."""
         if os.getppid() != self._parent_pid:
             return None
         if self._before_fork is not None:
             return self._before_fork
-        identity = getattr(
-            getattr(sys.modules.get("multiprocessing.process"), "_current_process", None), "_identity", ()
-        )
-        return (*self._path, *identity[:-1]) if identity else None
+        numbers = _numbers()
+        return (*self._path, *numbers[:-1]) if numbers else None
 
     @property
-    def path(self) -> tuple[str | int, ...]:
-        """Words for this process; multiprocessing numbers its own, also those that it spawns."""
-        # While that module is being imported it asks for entropy itself, before it knows of any process.
-        process: Any = getattr(sys.modules.get("multiprocessing.process"), "_current_process", None)
-        return self._path if process is None else (*self._path, *process._identity)
+    def path(self) -> Words:
+        """Words for this process."""
+        return (*self._path, *_numbers())
 
     def _count(self) -> None:
         self._forks += 1
@@ -53,3 +50,10 @@ class Lineage:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(before=lineage._count, after_in_child=lineage._descend)
         return lineage
+
+
+def _numbers() -> tuple[int, ...]:
+    """How multiprocessing numbers its processes, spawned ones too; none in the first, and while it is imported."""
+    process = getattr(sys.modules.get("multiprocessing.process"), "_current_process", None)
+    numbers: tuple[int, ...] = getattr(process, "_identity", ())
+    return numbers

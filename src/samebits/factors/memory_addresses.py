@@ -9,9 +9,8 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
-from samebits.base.sites import Site
 from samebits.factors.base import Factor, Observation
 from samebits.factors.context import FactorContext, Setting
 
@@ -40,19 +39,14 @@ class MemoryAddresses(Factor):
     too_late = "the import of torch, for sets of tensors and modules; the interpreter's start, for id()"
     fix = "make the set whose order counts at {place} with dict.fromkeys(...), which keeps one, or use a list"
     fix_unplaced = "keep parameters and modules in a list, or in dict.fromkeys(...), where their order counts"
+    fixes: ClassVar = {
+        "id()": "order by what is the same in every run, such as a name or a position, instead of id() at {place}",
+        "hash()": "replace hash() at {place} by what is the same in every run, such as a position in a list",
+    }
     varied_by_default = True
     found_statically = True
     held_in_part = True
     priced = ("pinned",)
-
-    def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
-        if site is not None and "id()" in what:
-            return (
-                f"order by what is the same in every run, such as a name or a position, instead of id() at {site.place}"
-            )
-        if site is not None and "hash()" in what:
-            return f"replace hash() at {site.place} by what is the same in every run, such as a position in a list"
-        return super().fix_for(site, script, what)
 
     def starting(self, setting: Setting) -> AbstractContextManager[None]:
         return _addresses_fixed() if setting.mode == "pinned" else nullcontext()
@@ -66,7 +60,7 @@ class MemoryAddresses(Factor):
 
     def observe(self, context: FactorContext | None = None) -> Observation:
         where = _where_objects_lie(is_pinned_here=context is not None and context.mode == "pinned")
-        if context is None or context.mode == "natural":
+        if context is None:
             return Observation(where, False)
         torch = sys.modules.get("torch")
         if torch is not None and not _is_ours(torch.Tensor.__hash__):

@@ -21,14 +21,6 @@ from samebits.factors.random_devices import watch_devices
 
 NUMPYS = "NumPy's generator"
 
-# What takes no seed, and what is called instead of it.
-SEEDED_INSTEAD = {
-    "torch.seed()": "torch.manual_seed(0)",
-    "torch.Generator.seed()": "manual_seed(0)",
-}
-# The same of any device's module.
-_DEVICES_SEED = re.compile(r"torch\.\w+\.(seed|seed_all)\(\)")
-
 # Modules of the standard library whose functions hand out what cannot be predicted: there is nothing to seed.
 UNPREDICTABLE = ("os", "random", "secrets", "tempfile", "uuid")
 
@@ -68,11 +60,9 @@ class OsEntropy(CallFactor):
 
     def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
         if site is None:
-            return self.fix_unplaced
-        by_number = SEEDED_INSTEAD.get(what) or (
-            what.replace(".seed", ".manual_seed").replace("()", "(0)") if _DEVICES_SEED.fullmatch(what) else None
-        )
-        if by_number is not None:
+            return super().fix_for()
+        if re.fullmatch(r"torch(\.\w+)?\.seed(_all)?\(\)", what):
+            by_number = what.replace(".seed", ".manual_seed").replace("()", "(0)").removeprefix("torch.Generator.")
             return f"call {by_number} instead of {what} at {site.place}"
         if what.startswith("/dev/"):
             return f"do not let bytes of {what} at {site.place} into seeds or data: derive them from a seed"

@@ -65,7 +65,7 @@ class ProcessId(CallFactor):
         context.when_loaded("psutil", ids.install_psutil)
 
     def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
-        return self.fix_unplaced if site is None else self.fix.format(place=site.place, what=what or "a process id")
+        return super().fix_for(site, script, what or "a process id")
 
 
 class _Ids:

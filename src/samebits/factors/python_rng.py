@@ -9,8 +9,6 @@ from typing import Any
 from samebits.factors.base import GeneratorFactor, Seeding
 from samebits.factors.context import FactorContext
 
-STATE = ("seed", "getstate", "setstate")
-
 
 class PythonRng(GeneratorFactor):
     """The generator behind `random.random()`, `random.shuffle()` and the rest of the module's functions.
@@ -28,50 +26,25 @@ class PythonRng(GeneratorFactor):
     seeded_by = ("random.seed",)
 
     def watch(self, module: Any, context: FactorContext) -> None:
-        watch = _PythonWatch(context)
+        seeding, other = Seeding(), random.Random(context.other("site"))
+
+        def watched(name: str, original: Callable[..., object]) -> Callable[..., object]:
+            def call(*args: object, **kwargs: object) -> object:
+                # The global stream advances as it always does; a released call then answers from another stream, so
+                # that the calls after it are not blamed for what this one did.
+                result = original(*args, **kwargs)
+                if name == "seed":
+                    seeding.is_done = True
+                elif name == "getstate":
+                    seeding.saved(result)
+                elif name == "setstate":
+                    seeding.restored(module._inst.getstate())
+                elif not seeding.is_done and context.enter(f"random.{name}") == "varied":
+                    return getattr(other, name)(*args, **kwargs)
+                return result
+
+            return call
+
         for name, value in list(vars(module).items()):
             if getattr(value, "__self__", None) is module._inst:
-                watched = getattr(watch, name)(value) if name in STATE else watch.draw(name, value)
-                context.replace(module, name, watched)
-
-
-class _PythonWatch:
-    """Tells draws before the first seeding from those after it, and replaces the released ones."""
-
-    def __init__(self, context: FactorContext) -> None:
-        self.context = context
-        self.seeding = Seeding()
-        self.other = random.Random(context.other("site"))
-
-    def draw(self, name: str, original: Callable[..., object]) -> Callable[..., object]:
-        def draw(*args: object, **kwargs: object) -> object:
-            # The global stream advances as it always does; a released call then answers from another stream, so that
-            # the calls after it are not blamed for what this one did.
-            result = original(*args, **kwargs)
-            if self.seeding.is_done or self.context.enter(f"random.{name}") != "varied":
-                return result
-            return getattr(self.other, name)(*args, **kwargs)
-
-        return draw
-
-    def seed(self, original: Callable[..., None]) -> Callable[..., None]:
-        def seed(*args: object, **kwargs: object) -> None:
-            original(*args, **kwargs)
-            self.seeding.is_done = True
-
-        return seed
-
-    def getstate(self, original: Callable[[], object]) -> Callable[[], object]:
-        def getstate() -> object:
-            state = original()
-            self.seeding.saved(state)
-            return state
-
-        return getstate
-
-    def setstate(self, original: Callable[[object], None]) -> Callable[[object], None]:
-        def setstate(state: Any) -> None:
-            original(state)
-            self.seeding.restored(tuple(state))
-
-        return setstate
+                context.replace(module, name, watched(name, value))

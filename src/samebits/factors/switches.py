@@ -27,8 +27,7 @@ class TorchSetting(Factor):
     def pin(self, context: FactorContext) -> None:
         context.when_loaded("torch", lambda torch: self.set(torch, context))
 
-    def vary(self, context: FactorContext) -> None:
-        self.pin(context)
+    vary = pin
 
     def observe(self, context: FactorContext | None = None) -> Observation:
         torch = sys.modules.get("torch")
@@ -82,11 +81,6 @@ def change(context: FactorContext, owner: object, name: str, value: object) -> N
     """Set an attribute that may be computed, as torch's are; what it gives now comes back when the context ends."""
     context.undo.callback(setattr, owner, name, getattr(owner, name))
     setattr(owner, name, value)
-
-
-# Settings that choose kernels are read where this version of torch has them: a replay of one operation needs them
-# again. A setting is known by its place below `torch`. Its value is what the attribute holds; of a function it is what
-# it was called with, as a list of arguments or as a dictionary of keywords.
 
 
 def attributes(torch: ModuleType, *places: str) -> dict[str, object]:

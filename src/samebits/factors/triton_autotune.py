@@ -36,7 +36,7 @@ class TritonAutotune(CallFactor):
 
     def observe(self, context: FactorContext | None = None) -> Observation:
         if HOME not in sys.modules:
-            return Observation("Triton is not loaded", True if context and context.mode != "natural" else None)
+            return Observation("Triton is not loaded", True if context else None)
         return super().observe(context)
 
 

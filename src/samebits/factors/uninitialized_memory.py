@@ -44,51 +44,56 @@ class UninitializedMemory(CallFactor):
         return fix.replace("tensor", "array").replace("torch.zeros", "np.zeros") if what.startswith("numpy.") else fix
 
 
-def _install_torch(torch: ModuleType, context: FactorContext) -> None:
-    is_compiling = torch.compiler.is_compiling
+def _filling(
+    context: FactorContext,
+    what: str,
+    original: Callable[..., object],
+    is_filled: Callable[[Any], bool],
+    fill: Callable[[Any, int], object],
+) -> Callable[..., object]:
+    @wraps(original)
+    def empty(*args: object, **kwargs: object) -> object:
+        memory = original(*args, **kwargs)
+        mode = context.enter(what) if is_filled(memory) else "natural"
+        if mode != "natural":
+            fill(memory, _pattern(context, mode))
+        return memory
 
-    def filling(what: str, original: Callable[..., object]) -> Callable[..., object]:
-        @wraps(original)
-        def empty(*args: object, **kwargs: object) -> object:
-            memory = original(*args, **kwargs)
-            # Inside a compiled region the compiler decides what memory holds; touching it there would change the graph.
-            if not is_compiling() and _has_memory(torch, memory):
-                mode = context.enter(what)
-                if mode != "natural":
-                    _fill(torch, memory, _pattern(context, mode))
-            return memory
-
-        return empty
-
-    for name in FUNCTIONS:
-        original = getattr(torch, name)
-        patched = context.replace(torch, name, filling(f"torch.{name}", original))
-        _leave_torchscript(torch, context, original, patched)
-    for name in METHODS:
-        # Plain functions here: a method has to bind.
-        context.set(torch.Tensor, name, filling(f"Tensor.{name}", getattr(torch.Tensor, name)))
-
-
-def _has_memory(torch: ModuleType, result: object) -> bool:
-    if not isinstance(result, torch.Tensor) or result.layout is not torch.strided:
-        return False
-    return not (result.is_quantized or result.is_nested or result.device.type == "meta")
-
-
-def _fill(torch: ModuleType, memory: Any, value: int) -> None:
-    # Not an operation of the program: its recording must not see it. Other classes need their own dispatch.
-    unseen = torch._C._DisableTorchDispatch() if type(memory) is torch.Tensor else nullcontext()
-    with torch.no_grad(), unseen:
-        try:
-            memory.fill_(value)
-        except RuntimeError:
-            # The types below one byte know no numbers.
-            memory.view(torch.uint8).fill_(value)
+    return empty
 
 
 def _pattern(context: FactorContext, mode: str) -> int:
     # Small enough for int8 and float8, large enough to be noticed.
     return 0 if mode == "pinned" else 78 + (context.setting.variant - 1) % 50
+
+
+def _install_torch(torch: ModuleType, context: FactorContext) -> None:
+    is_compiling = torch.compiler.is_compiling
+
+    def is_filled(memory: Any) -> bool:
+        # Inside a compiled region the compiler decides what memory holds; touching it there would change the graph.
+        if is_compiling() or not isinstance(memory, torch.Tensor) or memory.layout is not torch.strided:
+            return False
+        return not (memory.is_quantized or memory.is_nested or memory.device.type == "meta")
+
+    def fill(memory: Any, value: int) -> None:
+        # Not an operation of the program: its recording must not see it. Other classes need their own dispatch.
+        unseen = torch._C._DisableTorchDispatch() if type(memory) is torch.Tensor else nullcontext()
+        with torch.no_grad(), unseen:
+            try:
+                memory.fill_(value)
+            except RuntimeError:
+                # The types below one byte know no numbers.
+                memory.view(torch.uint8).fill_(value)
+
+    for name in FUNCTIONS:
+        original = getattr(torch, name)
+        patched = context.replace(torch, name, _filling(context, f"torch.{name}", original, is_filled, fill))
+        _leave_torchscript(torch, context, original, patched)
+    for name in METHODS:
+        # Plain functions here: a method has to bind.
+        original = getattr(torch.Tensor, name)
+        context.set(torch.Tensor, name, _filling(context, f"Tensor.{name}", original, is_filled, fill))
 
 
 def _leave_torchscript(torch: ModuleType, context: FactorContext, original: object, patched: object) -> None:
@@ -100,16 +105,10 @@ def _leave_torchscript(torch: ModuleType, context: FactorContext, original: obje
 
 
 def _install_numpy(numpy: ModuleType, context: FactorContext) -> None:
-    def filling(what: str, original: Callable[..., object]) -> Callable[..., object]:
-        def empty(*args: object, **kwargs: object) -> object:
-            memory = original(*args, **kwargs)
-            if isinstance(memory, numpy.ndarray) and memory.dtype.kind in "biufc":
-                mode = context.enter(what)
-                if mode != "natural":
-                    memory.fill(_pattern(context, mode))
-            return memory
-
-        return empty
+    def is_filled(memory: Any) -> bool:
+        return isinstance(memory, numpy.ndarray) and memory.dtype.kind in "biufc"
 
     for name in ("empty", "empty_like"):
-        context.replace(numpy, name, filling(f"numpy.{name}", getattr(numpy, name)))
+        original = getattr(numpy, name)
+        filling = _filling(context, f"numpy.{name}", original, is_filled, numpy.ndarray.fill)
+        context.replace(numpy, name, filling)

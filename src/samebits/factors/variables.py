@@ -118,7 +118,7 @@ class CublasWorkspace(VariablesFactor):
 
     def observe(self, context: FactorContext | None = None) -> Observation:
         value, late = os.environ.get(VARIABLE, ""), self.is_late()
-        asked = context.setting.value if context is not None and context.mode == "pinned" else None
+        asked = context.setting.value if context else None
         held = value == asked if asked else value in VALID
         reason = "CUDA was used before it was set" if late and not held else ""
         return Observation(value or "not set", held, can_pin=not late, reason=reason)
