@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.checking.pool import Patience
+from samebits.checking.pool import patient
 from samebits.launch.process import Outcome
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.spec import RunSpec
@@ -19,12 +19,12 @@ def test_a_first_run_without_a_step_is_spoken_of_once(number: int, has_stepped: 
     """Later runs have a limit of their own, and a recording begins with a step."""
     said: list[str] = []
     seen: list[int] = []
-    patience = Patience(said.append, lambda number, *_: seen.append(number), seconds=0.0)
+    watch = patient(said.append, lambda number, *_: seen.append(number), seconds=0.0)
     if has_stepped:
         Writer(tmp_path, 0).close()
 
     for _ in range(3):
-        patience.watch(number, PLAN, None, tmp_path)
+        watch(number, PLAN, None, tmp_path)
 
     assert seen == [number] * 3
     assert len(said) == (number == 1 and not has_stepped)
@@ -33,9 +33,9 @@ def test_a_first_run_without_a_step_is_spoken_of_once(number: int, has_stepped: 
 
 def test_a_run_that_is_over_in_time_is_no_news(tmp_path: Path) -> None:
     said: list[str] = []
-    patience = Patience(said.append, seconds=60.0)
+    watch = patient(said.append, seconds=60.0)
 
-    patience.watch(1, PLAN, None, tmp_path)
-    patience.watch(1, PLAN, Outcome(RunFolder(tmp_path), PLAN, 0, 1.0), tmp_path)
+    watch(1, PLAN, None, tmp_path)
+    watch(1, PLAN, Outcome(RunFolder(tmp_path), PLAN, 0, 1.0), tmp_path)
 
     assert said == []

@@ -48,14 +48,7 @@ Sides = dict[SideName, Setup]
 
 
 def sides_of(request: CheckRequest, given: str) -> Sides:
-    """The interpreter of the command, and the other one.
-
-    Raises:
-        UsageError: the command is started by something else than Python, or what was given is no Python.
-        CommandNotFoundError: there is no such interpreter.
-        InjectionError: it is too old.
-        NoTorchError: one of the two has no torch.
-    """
+    """The interpreter of the command, and the other one."""
     argv = request.command.argv
     if not (argv[0].endswith(".py") or is_python(argv[0])):
         raise UsageError(

@@ -83,14 +83,7 @@ class Package:
 
 
 def find_interpreter(given: str) -> Interpreter:
-    """The interpreter at a path, or of that name in PATH; the folder of a virtual environment will do.
-
-    Raises:
-        CommandNotFoundError: there is none.
-        UsageError: it is no Python.
-        InjectionError: it is too old for samebits.
-        NoTorchError: it has no torch.
-    """
+    """The interpreter at a path, or of that name in PATH, with torch; the folder of a virtual environment will do."""
     path = _path_of(given)
     answer = _asked(path, given)
     python = ".".join(map(str, answer["version"]))
@@ -146,14 +139,7 @@ def _name_of(requirement: str) -> str:
 def differing_packages(
     here: Interpreter, there: Interpreter, owners: Collection[str] = (), imported: Iterable[str] = ()
 ) -> tuple[Package, ...]:
-    """What is not the same in both: first the owners of the operation, then what the script imports.
-
-    Args:
-        here: one interpreter.
-        there: the other.
-        owners: names of packages that the operation belongs to.
-        imported: names of modules that the user's files import.
-    """
+    """What is not the same in both: first the packages that own the operation, then those of imported modules."""
     both = here, there
     used = {name for module in imported for side in both for name in side.imports.get(module, ())}
     needed = {name for owner in owners for side in both for name in side.requires.get(owner, ())}

@@ -17,7 +17,7 @@ from samebits.checking.inquiry import Inquiry, answered
 from samebits.checking.leftovers import described, outside
 from samebits.checking.origin import MAX_PAIRS, RecordingEndedError, find_origins
 from samebits.checking.plan import VARIED, CheckRequest
-from samebits.checking.pool import BudgetSpentError, Patience, RunPool, Watch
+from samebits.checking.pool import BudgetSpentError, RunPool, Watch, patient
 from samebits.checking.search import Found, look
 from samebits.checking.verdict import (
     Cause,
@@ -62,14 +62,11 @@ def pool_in(
 ) -> Iterator[RunPool]:
     """What makes the runs of a command in a folder; afterwards only their recordings are left there.
 
-    Args:
-        home: the folder.
-        request: what to run.
-        announce: called with a note where much is going to be copied, or a run does not come to a step for long.
-        watching: what shows how far the runs are.
+    Notes are announced where much is going to be copied, or a run does not come to a step for long; `watching` is what
+    shows how far the runs are.
     """
     with working_in(home), watching or nullcontext() as drawing:
-        pool = RunPool(request, home, Patience(announce, drawing).watch)
+        pool = RunPool(request, home, patient(announce, drawing))
         try:
             survey = pool.workspace.survey
             if survey.bytes > LARGE_BYTES or len(survey.linked) > MOST_ENTRIES:
@@ -85,27 +82,20 @@ def check_in(
     request: CheckRequest,
     announce: Callable[[str], None],
     watching: AbstractContextManager[Watch | None] | None = None,
-    so_far: Callable[[CheckVerdict], None] | None = None,
+    so_far: Callable[[CheckVerdict], None] = lambda _: None,
 ) -> CheckVerdict:
     """Make the runs in a folder, and say what they show; `so_far` is called with what is known, whenever more is."""
     with pool_in(home, request, announce, watching) as pool:
-        return run_check(request, pool, so_far)
-
-
-def run_check(
-    request: CheckRequest, pool: RunPool, so_far: Callable[[CheckVerdict], None] | None = None
-) -> CheckVerdict:
-    """Run experiments until the verdict stands or the bounds are met; `so_far` is called as more becomes known."""
-    pool.reads_products = True
-    inquiry, found = Inquiry(request, pool), Found()
-    try:
-        answered(look(inquiry, found), _running(inquiry, found, so_far or (lambda _: None)))
-        if found.signal is not None and found.divergent is None:
-            # Of runs side by side some were complete already, and were not looked at yet.
-            found.divergent = earliest([run for run in pool.runs if run.succeeded], pool.compare)
-        return _concluded(inquiry, found)
-    finally:
-        pool.drop_values()
+        pool.reads_products = True
+        inquiry, found = Inquiry(request, pool), Found()
+        try:
+            answered(look(inquiry, found), _running(inquiry, found, so_far))
+            if found.signal is not None and found.divergent is None:
+                # Of runs side by side some were complete already, and were not looked at yet.
+                found.divergent = earliest([run for run in pool.runs if run.succeeded], pool.compare)
+            return _concluded(inquiry, found)
+        finally:
+            pool.drop_values()
 
 
 def _running(
@@ -136,40 +126,26 @@ def _running(
 
 def _concluded(inquiry: Inquiry, found: Found) -> CheckVerdict:
     """The verdict on what was found; where runs diverge, the operation is looked for, too."""
-    pool, made = inquiry.pool, found.made
-    common: dict[str, Any] = {"left_out": tuple(inquiry.left_out)}
+    pool = inquiry.pool
     untested = [*found.untested, *_outside(inquiry, found), *_stopped(inquiry, found)]
-    if found.signal is not None:
-        common |= _interrupted(pool, found.signal)
     if found.error is not None:
-        return _verdict(inquiry, "undecided", **common | {"error": found.error}, untested=tuple(untested))
-    if found.divergent is None or (found.divergent is made.at and not any(one.confirmed for one in found.causes)):
-        # What agrees is what was recorded; a process that was not recorded may have done anything.
-        agreed = not found.stopped and any(unentered(run.outcome.folder) for run in pool.runs)
-        notes = _about_the_same(inquiry, found)
-        if found.divergent is not None:
-            common["divergent"], agreed = _measured(pool, found.divergent), True
-            notes += [f"not confirmed: {one.factor}" for one in found.causes]
-        elif found.stopped:
-            # Also runs that a signal ended have been compared.
-            steps = pool.steps_in_common()
-            notes = [f"no two runs differ in the first {steps} steps, as far as they got"] if steps > 1 else []
-        kind: VerdictKind = "undecided" if found.stopped or agreed else "same"
-        return _verdict(inquiry, kind, notes=tuple(notes), agreed=agreed, untested=tuple(untested), **common)
+        return _verdict(inquiry, "undecided", error=found.error, untested=tuple(untested))
+    signal = found.signal
+    if found.divergent is None or (found.divergent is found.made.at and not any(one.confirmed for one in found.causes)):
+        return _agreeing(inquiry, found, untested=tuple(untested), **_interrupted(pool, signal))
     origins, notes = list[Origin](), list[str]()
     try:
         _locate(inquiry, found, origins, notes)
     except BudgetSpentError as spent:
-        if spent.signal is not None:
-            common |= _interrupted(pool, spent.signal)
+        signal = spent.signal or signal
         untested.append(_at_the_bound(inquiry) if spent.signal is None else _cut_short(pool))
     except KeyboardInterrupt as interrupt:
-        # While the operation was called again, in no run at all.
-        common |= _interrupted(pool, interrupt.args[0] if interrupt.args else SIGINT)
+        signal = interrupt.args[0] if interrupt.args else SIGINT
         untested.append("interrupted while the operation was called again")
     causes, remedy, fixes = _with_fixes(found)
     alike, trained = _training(pool, found)
     script = next((run.facts.script for run in pool.runs if run.facts.script), "")
+    notes += _about_the_same(inquiry, found, [*_about_the_remedy(inquiry, found, remedy), *_seed_notes(pool, found)])
     return _verdict(
         inquiry,
         "same" if alike and not inquiry.request.strict else "different",
@@ -180,18 +156,30 @@ def _concluded(inquiry: Inquiry, found: Found) -> CheckVerdict:
         unknown=None if fixes else _unknown(pool, found),
         origins=tuple(origins),
         remedy=None if remedy is None else replace(remedy, code=(*fixes, *_code(causes, script))),
-        notes=(
-            *notes,
-            *_about_the_same(inquiry, found, [*_about_the_remedy(inquiry, found, remedy), *_seed_notes(pool, found)]),
-        ),
+        notes=tuple(notes),
         untested=tuple(untested),
-        **common,
+        **_interrupted(pool, signal),
     )
+
+
+def _agreeing(inquiry: Inquiry, found: Found, **more: Any) -> CheckVerdict:
+    """The verdict where all that was recorded agrees, as far as it was looked at."""
+    # A process that was not recorded may have done anything.
+    agreed = not found.stopped and any(unentered(run.outcome.folder) for run in inquiry.pool.runs)
+    notes = _about_the_same(inquiry, found)
+    if found.divergent is not None:
+        more["divergent"], agreed = _measured(inquiry.pool, found.divergent), True
+        notes += [f"not confirmed: {one.factor}" for one in found.causes]
+    elif found.stopped:
+        # Also runs that a signal ended have been compared.
+        steps = inquiry.pool.steps_in_common()
+        notes = [f"no two runs differ in the first {steps} steps, as far as they got"] if steps > 1 else []
+    kind: VerdictKind = "undecided" if found.stopped or agreed else "same"
+    return _verdict(inquiry, kind, notes=tuple(notes), agreed=agreed, **more)
 
 
 def _verdict(inquiry: Inquiry, kind: VerdictKind, **more: Any) -> CheckVerdict:
     request, pool = inquiry.request, inquiry.pool
-    left_out = {(one.factor, one.mode) for one in more.get("left_out", ())}
     alike = more.get("alike", ())
     whole = [run for run in pool.runs if run.id in alike] or whole_runs(pool.runs)
     streams = streams_of(run.outcome.folder.recordings() for run in whole)
@@ -203,8 +191,9 @@ def _verdict(inquiry: Inquiry, kind: VerdictKind, **more: Any) -> CheckVerdict:
         str(request.command),
         pool.home,
         tuple(run.record for run in pool.runs),
-        tuple(name for name in request.varied if (name, "varied") not in left_out and name not in kept),
+        tuple(name for name in request.varied if not inquiry.is_left_out(name, "varied") and name not in kept),
         tuple(in_order(request.pins)),
+        left_out=tuple(inquiry.left_out),
         streams=streams,
         not_observed=not_seen(
             (run.path for run in pool.runs),
@@ -419,7 +408,9 @@ def _cut_short(pool: RunPool) -> str:
     return f"interrupted in {runs}, and nothing was run after that" if runs else "interrupted between two runs"
 
 
-def _interrupted(pool: RunPool, signal: int) -> dict[str, Any]:
+def _interrupted(pool: RunPool, signal: int | None) -> dict[str, Any]:
+    if signal is None:
+        return {}
     roles = tuple((number, plan.role) for number, plan in pool.cut_short)
     return {"signal": signal, "cut_short": roles, "error": InterruptError.by(signal, pool.home)}
 

@@ -70,24 +70,19 @@ class Shown:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a run noted.
+    """What a run noted, in the order of time.
 
     Attributes:
-        entries: factor → the lines at which it entered, in the order of time.
+        entries: factor → the lines at which it entered.
         in_libraries: factors that entered on no line of the user's.
         shown: factor and line → the lines that show how it enters there.
-        refusal: why a pin stopped the program, as a clause; empty when none did.
-        stderr_tail: the last lines on stderr.
-        interpreter: the Python that ran.
+        refusal: why a pin stopped the program, as a clause.
         used: what the program used of what some factors need; None where it ended before that could be noted.
-        read_lines: factor → lines of the user's code at which it may enter, found by reading it.
-        script: path of the script that was run, as far as it is a file.
+        read_lines: factor → lines at which it may enter, found by reading the user's code.
         files: the user's own ones that were imported.
-        seeds: calls that seeded a generator, in the order of time; only the first ones of many.
         late_seeds: factor → where a generator was seeded that had been drawn from already, in the same process.
-        carried: what it asked for and wrote later, in the order of time: the next run may find it.
+        carried: what it asked for and wrote later: the next run may find it.
         reached: what it met outside its copy of the folder.
-        commands: of all its processes, in alphabetical order.
         wrote: path → the line that wrote it first.
         stopped_after: the step after which samebits ended it; None where it went to its own end.
         races: lines at which several processes step on parameters that they share.
@@ -120,9 +115,7 @@ class Facts:
 def read_facts(folder: Path, changed: Collection[str] | None = ()) -> Facts:
     """The facts of a run in its folder.
 
-    Args:
-        folder: of the run.
-        changed: the files that it has made or changed; None where all that it asked for is of interest.
+    Of what it asked for, the files count that it has `changed`; all where that is None.
     """
     processes = list(read_processes(folder))
     notes = [note for process in processes for note in process]

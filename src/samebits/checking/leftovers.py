@@ -94,12 +94,7 @@ def outside(run: Run, folder: str) -> list[Carried]:
 
 
 def left_behind(inquiry: Inquiry, base: Sequence[Run]) -> Asking[LeftBehind | None]:
-    """Whether a run does something else in the folder that a whole run has left; None where that need not be asked.
-
-    Args:
-        inquiry: the check.
-        base: runs that agree, treated alike or nearly so; one of them was kept.
-    """
+    """Whether a run does something else where one of these, which agree, was; None if it need not be asked."""
     kept = next((run for run in base if run.id == inquiry.pool.workspace.left_by), None)
     carried = [] if kept is None else inside(kept, inquiry.folder)
     if kept is None or not carried or not inquiry.left:

@@ -29,7 +29,6 @@ from samebits.runfolder.spec import OpWindow, RunSpec
 MAX_PAIRS = 5
 WIDER = 8
 FAR = 100
-
 # How often a run that has diverged is made again to keep its operands: a race may come out alike the next time.
 KEPT_AGAIN = 2
 
@@ -43,19 +42,9 @@ class RecordingEndedError(SamebitsError):
 
 
 def find_origins(pool: RunPool, a: RunSpec, b: RunSpec, step: int, most: int = 1) -> Iterator[Origin]:
-    """The operations at which runs under plan `a` and plan `b` diverge, the first one first.
+    """The operations at which runs under two plans diverge, from `step` on, each as soon as it is known.
 
     To find one more, both runs are given the first run's results at every origin found so far, and go on from there.
-
-    Args:
-        pool: where runs are made.
-        a: one plan.
-        b: the other; the same where a run diverges from itself.
-        step: the first step in which they were seen to diverge.
-        most: how many to look for.
-
-    Yields:
-        One origin after the other, each as soon as it is known.
     """
     window, found = _window(pool, a, b, step)
     grafts: tuple[str, ...] = ()

@@ -25,14 +25,11 @@ class WholePin:
     """What agrees once a factor is held whole.
 
     Attributes:
-        factor: its name.
         limit: below which chance it is guilty.
         divergent: two runs in which it was held in part.
         base: runs in which it was held whole; they agree.
-        classes: runs in which it was held in part, with everything else as in the others; those with the same bits
-            together.
-        lots: which of both was drawn.
-        remedy: to the end, as `samebits run` does it without any option.
+        classes: runs in which it was held in part, those with the same bits together.
+        remedy: runs to the end, as `samebits run` makes them without any option.
     """
 
     factor: str

@@ -31,25 +31,13 @@ MOST_UNASKED = 2
 
 @dataclass(frozen=True)
 class CheckRequest:
-    """One check.
+    """One check; what its fields mean, `samebits.check` says.
 
     Attributes:
-        command: what to run.
-        pins: factors held still in every run.
-        vary: factors to vary besides those varied by default.
-        seed: root of every derived value.
-        runs: how many runs before anything is judged: two controls, the rest varied.
-        max_runs: how many runs altogether; None leaves it to what is found.
-        jobs: how many side by side.
+        max_runs: None leaves it to what is found.
         as_fits: `jobs` is the most; fewer where the first run shows that no more fit.
-        isolation: `copy` begins each run in a copy of the working folder, `none` all in the folder itself.
-        max_steps: look at so many steps only; None looks at all.
-        timeout: seconds for one run; None derives a limit from the first one.
-        level: `op` locates the operation wherever runs diverge; `step` only where the operation alone is to blame.
-        all_origins: go on after the first such operation and name the others too.
-        share: paths that copies of the working folder show as they are.
-        quick: the first look is all.
-        strict: what else happened counts as much as what was trained.
+        timeout: None derives a limit from the first run.
+        level: `step` locates the operation only where it alone is to blame.
     """
 
     command: Command
@@ -70,13 +58,9 @@ class CheckRequest:
     strict: bool = False
 
     def __post_init__(self) -> None:
-        for name, value, least in (
-            ("--runs", self.runs, 2),
-            ("--max-runs", 2 if self.max_runs is None else self.max_runs, 2),
-            ("--jobs", self.jobs, 1),
-            ("--max-steps", 1 if self.max_steps is None else self.max_steps, 1),
-        ):
-            if value < least:
+        given = ("--runs", self.runs, 2), ("--max-runs", self.max_runs, 2), ("--jobs", self.jobs, 1)
+        for name, value, least in (*given, ("--max-steps", self.max_steps, 1)):
+            if value is not None and value < least:
                 raise UsageError(f"{name} must be at least {least}, got {value}")
         if self.max_runs is not None and self.max_runs < self.runs:
             raise UsageError(
@@ -87,11 +71,9 @@ class CheckRequest:
             raise UsageError(f"--level takes step or op, got {self.level!r}")
         if self.timeout is not None and self.timeout <= 0:
             raise UsageError(f"--timeout must be more than 0 seconds, got {self.timeout:g}")
-        both = [name for name in self.vary if name in self.pins]
-        if both:
-            raise UsageError(
-                f"{both[0]} cannot be both pinned and varied", f"leave out --pin {both[0]} or --vary {both[0]}"
-            )
+        for name in self.vary:
+            if name in self.pins:
+                raise UsageError(f"{name} cannot be both pinned and varied", f"leave out --pin {name} or --vary {name}")
 
     def most_runs(self, causes: int = 0) -> int:
         """How many runs may be made altogether, where so many causes were found."""
@@ -124,21 +106,15 @@ class CheckRequest:
 def check_request(words: Sequence[str], config: Config, **options: Any) -> CheckRequest:
     """The check of a command; what is left open, None or empty, is taken from `[tool.samebits]`, then from samebits.
 
-    Args:
-        words: the command.
-        config: what is configured.
-        options: as in `CheckRequest`; but `pins` each `NAME` or `NAME=VALUE`, and `jobs` also `auto`, as many as fit.
-
-    Raises:
-        UsageError: what was asked for makes no sense together.
+    Of the options, `pins` are each `NAME` or `NAME=VALUE`, and `jobs` may be `auto`: as many as fit.
     """
     own = config.filling(options)
     jobs = own.pop("jobs", None)
-    most = cores() if jobs == "auto" else min(cores(), MOST_UNASKED)
-    own |= {"command": parse_command(words), "pins": settings_from(own.get("pins", ()))}
-    own |= {"vary": tuple(in_order([find(name).name for name in own.get("vary", ())]))}
-    is_given = isinstance(jobs, int)
-    request = CheckRequest(**own, jobs=jobs if is_given else most, as_fits=not is_given)
+    as_fits = not isinstance(jobs, int)
+    if as_fits:
+        jobs = cores() if jobs == "auto" else min(cores(), MOST_UNASKED)
+    pins, vary = settings_from(own.pop("pins", ())), in_order([find(name).name for name in own.pop("vary", ())])
+    request = CheckRequest(parse_command(words), pins, tuple(vary), jobs=jobs, as_fits=as_fits, **own)
     if request.all_origins and request.level != "op":
         raise UsageError("--all names operations", "add --level op")
     return request
@@ -147,9 +123,6 @@ def check_request(words: Sequence[str], config: Config, **options: Any) -> Check
 def moving_factors() -> list[str]:
     """The factors that move by themselves from run to run."""
     return [factor.name for factor in CATALOG if factor.varies_between_runs and not factor.by_folder]
-
-
-# ---- the runs of a check
 
 
 def look_run(request: CheckRequest) -> RunSpec:
@@ -215,9 +188,6 @@ def remedy_varied_run(request: CheckRequest, pins: Iterable[str], last: int | No
 
 def _pinned(names: Iterable[str]) -> dict[str, Setting]:
     return {name: Setting("pinned") for name in names}
-
-
-# ---- what is changed of any run
 
 
 def stopping_after(plan: RunSpec, step: int | None) -> RunSpec:

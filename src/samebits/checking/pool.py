@@ -45,12 +45,7 @@ AtEnd = Callable[[Outcome, Place], None]
 
 
 class BudgetSpentError(Exception):
-    """No further run will be made; raised where a decision waits for its runs.
-
-    Args:
-        signal: that ended the check; None where no run is left of `--max-runs`.
-        trouble: why what the last runs recorded is no evidence, which is our failure.
-    """
+    """No further run will be made: none is left, or a signal came, or a recording failed, which is our `trouble`."""
 
     def __init__(self, signal: int | None = None, trouble: SamebitsError | None = None) -> None:
         super().__init__(signal)
@@ -65,19 +60,15 @@ class _Job(NamedTuple):
 
 
 class RunPool:
-    """Runs one command again and again.
-
-    Args:
-        home: folder of the check; every run gets a folder inside.
-        watch: called when a run starts, about ten times a second meanwhile, and when it ended.
+    """Runs one command again and again, each time in a folder of its own in `home`.
 
     Attributes:
+        watch: called when a run starts, about ten times a second meanwhile, and when it ended.
         runs: those that are complete, by their numbers.
         cut_short: number and spec of those that a signal ended.
         causes: found so far: each allows for more runs.
         seconds: from the start of the first run to the end of the last one that is complete.
         reads_products: what runs have made is kept with them.
-        remarks: what was made again because of another run, as sentences without an end.
     """
 
     def __init__(self, request: CheckRequest, home: Path, watch: Watch | None = None) -> None:
@@ -107,13 +98,7 @@ class RunPool:
         return self._fitting.room
 
     def run(self, plan: RunSpec, at_end: AtEnd | None = None, command: Command | None = None) -> Run:
-        """One run; BudgetSpentError when none is left.
-
-        Args:
-            plan: what it is asked.
-            at_end: called as long as its place is there.
-            command: another one.
-        """
+        """One run, maybe of another command; `at_end` is called as long as its place is there."""
         return self._all([_Job(self._started + 1, plan, at_end, command)])[0]
 
     def run_all(self, plans: Sequence[RunSpec]) -> list[Run]:
@@ -122,14 +107,14 @@ class RunPool:
         Raises:
             BudgetSpentError: no run is left, or a signal ended them. Those that were complete by then are in `runs`.
         """
-        jobs = [_Job(number, plan) for number, plan in enumerate(plans, self._started + 1)]
-        # Runs that are to follow the others that they are made with know where to find them.
-        paths = {job.number: str(self.path_of(*job[:2])) for job in jobs if job.plan.along is not None}
-        for at, (number, plan, *_) in enumerate(jobs):
-            if plan.along is not None:
-                others = (path for other, path in paths.items() if other != number)
-                jobs[at] = _Job(number, replace(plan, along=(*plan.along, *others)))
-        return self._all(jobs)
+        numbered = list(enumerate(plans, self._started + 1))
+        paths = {number: str(self.path_of(number, plan)) for number, plan in numbered if plan.along is not None}
+
+        def reading_along(number: int, plan: RunSpec) -> RunSpec:
+            others = (path for other, path in paths.items() if other != number)
+            return plan if plan.along is None else replace(plan, along=(*plan.along, *others))
+
+        return self._all([_Job(number, reading_along(number, plan)) for number, plan in numbered])
 
     def _all(self, jobs: list[_Job]) -> list[Run]:
         if len(jobs) > self.left:
@@ -148,7 +133,7 @@ class RunPool:
         return made
 
     def compare(self, a: Run, b: Run, *, in_trained: bool = False) -> Divergence | None:
-        """Where two runs first differ, or first in what was trained; each pair is looked at once."""
+        """Where two runs first differ; each pair is looked at once."""
         key = a.id, b.id, in_trained
         if key not in self._compared:
             self._compared[key] = divergence_of(a, b, in_trained=in_trained)
@@ -351,31 +336,23 @@ def _steps_of(recordings: Sequence[Recording]) -> int:
     return min(last.values(), default=0)
 
 
-class Patience:
-    """Says once that a first run has not come to a training step for long; all else it passes on.
+def patient(announce: Callable[[str], None], watch: Watch | None = None, seconds: float = 60.0) -> Watch:
+    """The same watch, which also announces once that the first run has not come to a training step for so long."""
+    until, is_over = math.inf, False
 
-    Args:
-        announce: called with the note.
-        watch: called whenever this is.
-    """
-
-    def __init__(self, announce: Callable[[str], None], watch: Watch | None = None, seconds: float = 60.0) -> None:
-        self._announce, self._watch, self._seconds = announce, watch, seconds
-        self._began: float | None = None
-        self._is_over = False
-
-    def watch(self, number: int, plan: RunSpec, outcome: Outcome | None, path: Path) -> None:
-        if self._watch is not None:
-            self._watch(number, plan, outcome, path)
-        if self._is_over:
-            return
+    def patiently(number: int, plan: RunSpec, outcome: Outcome | None, path: Path) -> None:
+        nonlocal until, is_over
+        if watch is not None:
+            watch(number, plan, outcome, path)
         now = time.monotonic()
-        self._began = now if self._began is None else self._began
+        until = min(until, now + seconds)
         # A recording is begun with the first step.
-        self._is_over = number > 1 or outcome is not None or RunFolder(path).is_recorded
-        if not self._is_over and now - self._began >= self._seconds:
-            self._is_over = True
-            self._announce(
-                f"note: no training step after {self._seconds:.0f} s; the check waits for it, --timeout S ends a run "
+        is_over = is_over or number > 1 or outcome is not None or RunFolder(path).is_recorded
+        if not is_over and now >= until:
+            is_over = True
+            announce(
+                f"note: no training step after {seconds:.0f} s; the check waits for it, --timeout S ends a run "
                 "after S seconds, and Ctrl-C ends the check"
             )
+
+    return patiently

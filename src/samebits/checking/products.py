@@ -59,13 +59,7 @@ class ProductComparison:
 
 
 def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str] = ()) -> Asking[ProductComparison]:
-    """Whether runs that agree in all that was recorded have made the same.
-
-    Args:
-        inquiry: the check.
-        runs: they agree as far as they went; those that are left alone come first.
-        pins: held in all of them.
-    """
+    """Whether runs that agree in all that was recorded, those left alone first, have made the same."""
     # The first run may have been a look that was ended in the middle.
     own = max(([run for run in runs if inquiry.may_compare(one, run)] for one in runs), key=len, default=[])
     found = [(a, b, apart) for a, b in combinations(own, 2) if (apart := inquiry.pool.unlike(a, b))]

@@ -33,14 +33,11 @@ class RemedyTrial:
     """A remedy, as far as it was tried.
 
     Attributes:
-        pins: it consists of.
         last_step: of runs that went to the end.
-        alike: runs with it and nothing else.
-        varied: those in which the rest was varied.
+        alike: runs with it and nothing else; in those that are `varied`, the rest was varied.
         is_base: its runs have the bits of the baseline, so they count as such.
         holds: it cures the divergence it was tried for; None while that is not known.
         later: where its runs diverge all the same.
-        failure: which run failed with it.
     """
 
     pins: tuple[str, ...]
@@ -64,17 +61,10 @@ class RemedyTrial:
 
 
 class Round:
-    """Experiments around one baseline, until a remedy is shown to hold.
-
-    Args:
-        inquiry: the check.
-        at: where the runs diverge that are to be explained.
-        suspects: factors that can be guilty, the likeliest group first.
-        before: the round whose remedy does not hold there.
+    """Experiments around one baseline, until a remedy is shown to hold where those of the round before do not.
 
     Attributes:
-        baseline: runs with everything pinned.
-        lineup: of the suspects.
+        at: where the runs diverge that are to be explained.
         accused: those that stood so far.
         trials: remedies, the last one the best.
         failure: why nothing could be tried, as a sentence.

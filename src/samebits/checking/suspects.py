@@ -40,10 +40,6 @@ class Baseline:
 
     Runs of earlier rounds that were treated so, and went as far, are among them.
 
-    Args:
-        inquiry: the check.
-        at: where those runs diverge.
-
     Attributes:
         step: after which nothing is compared; None where runs go to their end.
         plan: of the first one, which keeps the tensors that differ, to say by how much.
@@ -166,13 +162,7 @@ def _classes(runs: Sequence[Run], differ: Callable[[Run, Run], Divergence | None
 
 @dataclass(frozen=True)
 class Release:
-    """Factors that are let go together.
-
-    Attributes:
-        names: of the factors.
-        variant: the other value that they get; 0 leaves them alone.
-        count: how many runs that takes.
-    """
+    """Factors that are let go together, in so many runs: each gets another value, or is left alone (variant 0)."""
 
     names: tuple[str, ...]
     variant: int = plans.RELEASED
@@ -181,7 +171,7 @@ class Release:
     @property
     def halves(self) -> list[Release]:
         middle = len(self.names) // 2
-        return [replace(self, names=self.names[:middle]), replace(self, names=self.names[middle:])]
+        return [replace(self, names=half) for half in (self.names[:middle], self.names[middle:])]
 
 
 @dataclass
@@ -189,12 +179,8 @@ class Suspect:
     """A factor whose release made runs diverge, and the runs that speak about it.
 
     Attributes:
-        name: the factor.
         ways: in which it is released, with the plans of such runs.
-        runs: those made so far.
-        divergent: two runs that show it: the first of them and one of the baseline; of a factor left alone, two of
-            its own.
-        baseline: the runs that its own are compared with.
+        divergent: two runs that show it; of a factor left alone, two of its own.
         proven: the chance that it is innocent, and the limit below which that had to be; None where it may be.
     """
 
@@ -224,10 +210,8 @@ class Suspect:
     @property
     def showing(self) -> int:
         """The other value that it had in a run which is not as the baseline: another one may come out alike."""
-        shown = next(
-            (run for run in self.runs if self.baseline.differ(self.baseline.base, run) is not None), self.runs[0]
-        )
-        return self._way(shown)[1] or plans.RELEASED
+        shown = (run for run in self.runs if self.baseline.differ(self.baseline.base, run) is not None)
+        return self._way(next(shown, self.runs[0]))[1] or plans.RELEASED
 
     def add(self, run: Run) -> None:
         """One more run with it released: changed in the same way as an earlier one, it has the same bits.
@@ -260,12 +244,7 @@ class Suspect:
 
 
 class Lineup:
-    """The suspects of one round, and those found guilty of nothing yet.
-
-    Args:
-        baseline: the runs with everything pinned.
-        names: factors that can be guilty, the likeliest group first.
-        pins: causes known already.
+    """The suspects of one round, the likeliest group first, without the causes that are known already (`pins`).
 
     Attributes:
         queue: still to be let go, in this order.
@@ -301,9 +280,7 @@ class Lineup:
     def next(self, accused: Collection[str], *, likely_only: bool = False) -> Asking[Suspect | None]:
         """The next factor that makes runs diverge when released; None when none is left, or the base is unsteady.
 
-        Args:
-            accused: those that were found.
-            likely_only: leave those that are let go in company for later.
+        With `likely_only`, those that are let go in company are left for later.
         """
         while not self._baseline.is_hopeless:
             if self.found:

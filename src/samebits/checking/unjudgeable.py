@@ -28,10 +28,7 @@ _KINDS = {"storage": StorageError, "not_injected": InjectionError, "no_torch": N
 def why_unjudgeable(runs: Sequence[Run], final: bool = True) -> SamebitsError | None:
     """Why these runs cannot be judged; None when they can.
 
-    Args:
-        runs: at least one.
-        final: no further run will be made. A command that failed once gets a second chance before: if it then succeeds,
-            the difference in outcome is itself an answer.
+    Unless it is `final`, a command that failed once gets a second chance: if it then succeeds, that is an answer.
     """
     broken = next((run.trouble for run in runs if run.trouble is not None), None)
     if broken is not None:

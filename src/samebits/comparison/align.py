@@ -50,12 +50,7 @@ def align(a: Sequence[Recording], b: Sequence[Recording], until: int | None = No
 
     Processes that have no rank, threads, and the trainings of a worker come in any order, so within a rank those that
     agree are pairs, in whatever order they arrived. Of the rest those are that agree longest, then those with the same
-    beginnings, the same name, and the same place in the order of creation.
-
-    Args:
-        a: one run's recordings.
-        b: the other's.
-        until: look at steps up to this one only.
+    beginnings, the same name, and the same place in the order of creation. Steps after `until` are not looked at.
     """
     ranks = sorted({recording.rank for recording in (*a, *b)})
     return [pair for rank in ranks for pair in _of_rank(rank, _own(a, rank), _own(b, rank), until)]

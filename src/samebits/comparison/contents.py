@@ -44,15 +44,7 @@ Words = Callable[[str], str]
 
 
 def content_of(path: Path, said: Words = str) -> Content:
-    """The leaves of a file, each as text.
-
-    Args:
-        path: of the file.
-        said: what is compared of a text: the run's own folder may be called otherwise in it.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """The leaves of a file, each as text, as it is `said`: a run's own folder may be called otherwise in it."""
     if os.path.getsize(path) > MOST_BYTES:
         with path.open("rb") as file:
             return {"": _bytes(digest_of_blocks(iter(lambda: file.read(_BLOCK), b"")))}

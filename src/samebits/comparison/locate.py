@@ -94,11 +94,7 @@ def first_divergence(
 
 
 def agreeing(runs: Mapping[int, Sequence[Recording]]) -> dict[int, list[int]]:
-    """For each run, those that have the same bits as far as both went.
-
-    Args:
-        runs: the recordings of each, by its number; a run that took no step agrees with none.
-    """
+    """For each run, by its number, those that have the same bits as far as both went; one without a step has none."""
     steps = {number: max((one.steps for one in own), default=0) for number, own in runs.items()}
     found: dict[int, list[int]] = {number: [] for number in runs}
     for a, b in combinations(runs, 2):

@@ -78,15 +78,7 @@ class _Reader(pickle.Unpickler):
 
 
 def read_pickle(raw: bytes, persistent: Callable[[object], object] | None = None) -> object:
-    """What a pickle holds.
-
-    Args:
-        raw: one pickle, and nothing after it.
-        persistent: what a persistent id stands for.
-
-    Raises:
-        ValueError: it is no pickle that can be read so.
-    """
+    """What one pickle holds, with what persistent ids stand for; ValueError where it cannot be read so."""
     file = BytesIO(raw)
     found = read_next(file, persistent)
     if file.tell() != len(raw):
@@ -105,10 +97,7 @@ def read_next(file: BytesIO, persistent: Callable[[object], object] | None = Non
 def leaves(tree: object, path: str = "", whole: Callable[[Unpickled], object] = lambda _: None) -> Iterator[Leaf]:
     """Pairs of path and leaf, and the order of the keys; each object once, where it is met first.
 
-    Args:
-        tree: what was read.
-        path: of the tree itself.
-        whole: what stands for an object; None where it is to be looked into.
+    `whole` says what stands for an object, None where it is to be looked into.
 
     >>> list(leaves({"x": [1, 2]}))
     [('x[0]', 1), ('x[1]', 2)]

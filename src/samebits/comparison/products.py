@@ -61,15 +61,7 @@ class Unlike:
 
 
 def read_products(files: Mapping[str, Path], printed: Path, said: Words, is_cut: bool, ids: frozenset[str]) -> Products:
-    """What a run has made.
-
-    Args:
-        files: what the user calls them → where they lie.
-        printed: what it printed.
-        said: what is compared of a text.
-        is_cut: as in `Products`.
-        ids: as there.
-    """
+    """What a run has made: of its files, by what the user calls them, and of its output, what is `said`."""
     found: dict[str, Content] = {}
     for path, own in sorted(files.items()):
         if own.is_file():

@@ -137,23 +137,17 @@ def compare_runs(a: RunFolder, b: RunFolder) -> RunComparison:
     if not found.streams and not found.compares_ops:
         raise RecordingError(f"{a.path} and {b.path} hold nothing that could be compared", "no stream was recorded")
     saved = sorted(name.strip(".") or "a number" for name, agrees in saved_beside(left, right).items() if not agrees)
-    more = f" and {len(saved) - 1} more" if len(saved) > 1 else ""
-    beside = (
-        [f"whether it matters that {saved[0]}{more} was saved with another value: it may be a time"] if saved else []
-    )
+    beside = []
+    if saved:
+        more = f" and {len(saved) - 1} more" if len(saved) > 1 else ""
+        beside = [f"whether it matters that {saved[0]}{more} was saved with another value: it may be a time"]
     return replace(found, not_seen=(*beside, *not_seen((a.path, b.path), found.streams, found.steps)))
 
 
 def compare_recordings(
     left: Sequence[Recording], right: Sequence[Recording], until: int | None = None
 ) -> RunComparison:
-    """The first places at which what two runs recorded differs.
-
-    Args:
-        left: one run's recordings.
-        right: the other's.
-        until: look at steps up to this one only.
-    """
+    """The first places at which what two runs recorded differs, in steps up to `until`."""
     pairs = [pair.both for pair in align(left, right) if pair.both is not None and _comparable_ops(*pair.both)]
     ops = [op for pair in pairs if (op := _op_in(*pair, until)) is not None]
     return RunComparison(

@@ -36,14 +36,7 @@ def not_seen(
     steps: int,
     beside: Callable[[Unseen], Unseen | None] = lambda note: note,
 ) -> tuple[str, ...]:
-    """What recordings do not hold, in words.
-
-    Args:
-        folders: of the runs.
-        streams: that all of them have.
-        steps: that were compared.
-        beside: takes out of a note what was compared in another way.
-    """
+    """What the recordings of runs do not hold, in words; `beside` takes out of a note what was compared otherwise."""
     folders = [*folders]
     notes = [[note for one in read_notes(folder, Unseen) if (note := beside(one))] for folder in folders]
     cuts = {note.cut for folder in folders for note in read_notes(folder, Cut)}

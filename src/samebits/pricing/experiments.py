@@ -50,13 +50,7 @@ Announce = Callable[[str], None]
 
 
 def run_cost(request: CostRequest, home: Path, announce: Announce = lambda _: None) -> Costs:
-    """Measure.
-
-    Args:
-        request: what.
-        home: folder for the runs.
-        announce: called with what is going on, about ten times a second.
-    """
+    """Measure, with runs in `home`; what is going on is announced about ten times a second."""
     try:
         measuring = _Measuring(request, home, announce)
         return measuring.costs()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from samebits.base.errors import UsageError
 from samebits.base.records import published
@@ -72,10 +72,8 @@ class Candidate:
 
     def plan(self, request: CostRequest, *, paced: bool) -> RunSpec:
         """A run of it: timed in turns, or only its recorded beginning once more."""
-        warm_up = request.warm_up
-        pace = warm_up if paced else None
-        stop = None if paced else warm_up - 1
-        return RunSpec(self.label, self.settings, request.seed, stop_after=stop, paced_from=pace)
+        spec = RunSpec(self.label, self.settings, request.seed)
+        return replace(spec, paced_from=request.warm_up) if paced else replace(spec, stop_after=request.warm_up - 1)
 
 
 NATURAL = Candidate(NOTHING)
@@ -84,10 +82,9 @@ NATURAL = Candidate(NOTHING)
 def default_set(leave: Iterable[str] = ()) -> Candidate:
     """Everything that `samebits run` pins, but for some."""
     left = set(leave)
-    pins = {factor.name: Setting("pinned") for factor in CATALOG if factor.pinned_by_default}
-    kept = {name: setting for name, setting in pins.items() if name not in left}
+    pins = [factor.name for factor in CATALOG if factor.pinned_by_default and factor.name not in left]
     label = f"all but {', '.join(sorted(left))}" if left else DEFAULT_SET
-    return Candidate(label, kept)
+    return Candidate(label, {name: Setting("pinned") for name in pins})
 
 
 def candidates(request: CostRequest, used: Collection[str]) -> tuple[list[Candidate], list[tuple[str, str]]]:

@@ -77,14 +77,7 @@ def interval_of_median(values: Sequence[float]) -> tuple[float, float]:
 
 
 def why_unmeasured(own: Sequence[float], plain: Sequence[float], ending: Ending, budget: float) -> str:
-    """Why these pairs are no price, and what to do; empty when they are one.
-
-    Args:
-        own: seconds for each step, block by block.
-        plain: of the blocks beside them, with nothing pinned.
-        ending: what ended the timing.
-        budget: that was given, in seconds.
-    """
+    """Why these pairs of blocks, in seconds per step, are no price, and what to do; empty when they are one."""
     if not all(math.isfinite(seconds) and seconds > 0 for seconds in (*own, *plain)):
         return "a clock that stood still or ran backwards: a block took no time"
     more = f"give --budget {math.ceil(2 * budget)} or more"

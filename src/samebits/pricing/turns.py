@@ -26,7 +26,7 @@ class Arm:
 
     Attributes:
         ready: what it said when it had taken its first steps; None until then, or if it never did.
-        seconds: of the blocks it has taken, per step.
+        seconds: per step, block by block.
         has_more: its script has not ended yet, and answers.
         has_ended: its script ended by itself when it had its turn.
     """
