@@ -143,7 +143,7 @@ def test_environments_without_entries_go(path: Path) -> None:
     """And those with entries stay."""
     entry = lockfile().entry("train")
     kept = {home: one for home, one in entry.on.items() if home == HERE.name}
-    after = update(path, lambda now: now.with_entry("train", replace(entry, on=kept)))
+    after = update(path, lambda now: replace(now, runs={**now.runs, "train": replace(entry, on=kept)}))
 
     assert set(after.environments) == {HERE.name}
     assert Lockfile.load(path) == after

@@ -1,7 +1,6 @@
 """The code of a run: which content its files had when it was locked, and what has changed in them since.
 
-A file is known by the name that git gives to its content. So what was locked before it was committed, as it is when a
-change and its new lock are committed together, can be found again once it has been.
+A file is known by git's name of its content: what was locked before it was committed is found again once it has been.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import difflib
 import hashlib
 import os
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -55,18 +54,16 @@ class CodeChange:
 
 
 def code_of(paths: Iterable[str], folder: Path) -> Code:
-    """The code in these files, as it lies there now.
+    """The code in these files (absolute), as it lies there now, relative to the current folder.
 
-    Args:
-        paths: absolute; those outside of the project are left out, because their place differs from machine to machine.
-        folder: the current one.
+    Files outside of the project are left out, because their place differs from machine to machine.
     """
     root = Path(_git(folder, "rev-parse", "--show-toplevel").strip() or folder).resolve()
     own = sorted({os.path.relpath(path, folder) for path in paths if Path(path).resolve().is_relative_to(root)})
     names = {path: found for path in own if (found := _name_of(folder / path))}
     commit = _git(folder, "rev-parse", "HEAD").strip()
-    changed = _uncommitted(folder, list(names)) if commit else ()
-    return Code(_few(names), commit, tuple(path for path in changed if path in names)[:MOST_NAMED])
+    uncommitted = _uncommitted(folder, root, names) if commit and names else []
+    return Code(_few(names), commit, tuple(uncommitted[:MOST_NAMED]))
 
 
 def files_in(command: Iterable[str]) -> list[str]:
@@ -76,13 +73,7 @@ def files_in(command: Iterable[str]) -> list[str]:
 
 
 def changes_since(before: Mapping[str, str], now: Mapping[str, str], folder: Path) -> tuple[CodeChange, ...]:
-    """What has changed in the code, what is known in lines first.
-
-    Args:
-        before: path → name of its content, as `Code.files` has it.
-        now: the same now.
-        folder: the current one.
-    """
+    """What has changed between two `Code.files`, what is known in lines first."""
     changes = [_changed(path, before[path], folder) for path in before if now.get(path, before[path]) != before[path]]
     changes += [CodeChange(path, "removed") for path in before if path not in now]
     changes += [CodeChange(path, "added") for path in now if path not in before]
@@ -106,8 +97,8 @@ def _changed(path: str, name: str, folder: Path) -> CodeChange:
 
 def _few(names: Mapping[str, str]) -> dict[str, str]:
     """So few that they can be listed: of many, the rest has one name together."""
-    kept = dict(sorted(names.items())[:MOST_NAMED])
-    rest = sorted(names.items())[MOST_NAMED:]
+    items = sorted(names.items())
+    kept, rest = dict(items[:MOST_NAMED]), items[MOST_NAMED:]
     if rest:
         together = hashlib.sha1("".join(f"{path} {name}\n" for path, name in rest).encode(errors="replace"))
         kept[f"({len(rest)} more files)"] = together.hexdigest()[:_DIGITS]
@@ -123,13 +114,10 @@ def _name_of(path: Path) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()[:_DIGITS]
 
 
-def _uncommitted(folder: Path, paths: Sequence[str]) -> tuple[str, ...]:
-    if not paths:
-        return ()
+def _uncommitted(folder: Path, root: Path, paths: Collection[str]) -> list[str]:
     said = _git(folder, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", *paths)
-    root = _git(folder, "rev-parse", "--show-toplevel").strip()
-    found = (os.path.join(root, entry[3:]) for entry in said.split("\0") if entry)
-    return tuple(sorted(os.path.relpath(path, os.path.realpath(folder)) for path in found))
+    found = (os.path.relpath(root / entry[3:], os.path.realpath(folder)) for entry in said.split("\0") if entry)
+    return sorted(path for path in found if path in paths)
 
 
 def _git(folder: Path, *words: str) -> str:

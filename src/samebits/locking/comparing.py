@@ -38,10 +38,6 @@ def held_against(locked: Locked, recordings: Sequence[Recording], is_whole: bool
         recordings: of the run, at least one.
         is_whole: it ended by itself, or where it was to end; otherwise what it lacks says nothing.
         most_steps: so many were locked, and no end; 0 where all were.
-
-    Raises:
-        DigestError: tensors were digested by another definition.
-        RecordingError: a recording is damaged.
     """
     own = Digested(recordings, most_steps)
     if own.definition != locked.digest:
@@ -111,13 +107,7 @@ def _with_streams(place: LockDivergence, own: Digested, row: Row | None, here: R
 def differing_files(
     locked: Mapping[str, str], here: Mapping[str, str | None], what: Literal["artifact", "data"]
 ) -> tuple[LockDivergence, ...]:
-    """Of files whose digests are locked, those that have another one now, or are gone.
-
-    Args:
-        locked: path → digest.
-        here: path → digest, None for what is not there; paths that are left out were not looked at.
-        what: which sort of files they are.
-    """
+    """Of files whose digests are locked, those that have another one here, or none; the others were not looked at."""
     gone = "the run did not write it" if what == "artifact" else "it is not there"
     odd = ((path, now) for path, now in here.items() if locked.get(path) != now)
     return tuple(LockDivergence(what, path=path, why=gone if now is None else "") for path, now in odd)
@@ -159,12 +149,7 @@ def differences(locked: Environment, here: Environment) -> tuple[EnvironmentDiff
 
 
 def nearest(known: Mapping[str, Environment], here: Environment) -> str:
-    """The name of the environment that is most like this one: it differs in the fewest things that matter.
-
-    Args:
-        known: name → environment; at least one.
-        here: this one.
-    """
+    """The name of the environment that is most like this one: it differs in the fewest things that matter."""
     order = list(_EFFECTS)
 
     def distance(name: str) -> tuple[int, list[int], str]:

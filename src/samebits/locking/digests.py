@@ -22,12 +22,7 @@ TRACE_DIGITS = 4
 
 
 class Digested:
-    """The recordings of one run, asked for what a lockfile holds.
-
-    Args:
-        recordings: at least one.
-        most_steps: look at so many steps only, and not at the end; 0 looks at all.
-    """
+    """The recordings of one run, asked for what a lockfile holds of so many steps; 0 is all, and the end."""
 
     def __init__(self, recordings: Sequence[Recording], most_steps: int = 0) -> None:
         self.recordings, self.most_steps = recordings, most_steps
@@ -64,8 +59,8 @@ class Digested:
 
     def lines(self) -> tuple[str, ...]:
         """Rank, rows and last root of each."""
-        lengths = [(one, self._rows(one)) for one in self.recordings]
-        parts = sorted((one.rank, rows, (one.root(rows - 1) or b"").hex()) for one, rows in lengths)
+        counted = [(one, self._rows(one)) for one in self.recordings]
+        parts = sorted((one.rank, rows, (one.root(rows - 1) or b"").hex()) for one, rows in counted)
         return tuple(f"{rank} {rows} {root}" for rank, rows, root in parts)
 
     def assert_sound(self, row: Row) -> None:
@@ -89,27 +84,20 @@ class Digested:
 
     def _losses(self, here: Sequence[tuple[Recording, dict[str, Column]]]) -> tuple[str, ...]:
         column = next((columns["number"] for _, columns in here if "number" in columns), None)
-        if column is None:
-            return ()
-        return tuple(_number(bits).hex() for bits in column.digests[:MOST_LOSSES])
+        bits = () if column is None else column.digests[:MOST_LOSSES]
+        return tuple(float.hex(struct.unpack("<d", struct.pack("<Q", one))[0]) for one in bits)
 
 
 def expected_of(recordings: Sequence[Recording], most_steps: int = 0) -> Locked:
-    """What is locked of a run.
-
-    Args:
-        recordings: of the whole run, at least one.
-        most_steps: only so many steps; 0 is all.
-    """
+    """What is locked of a whole run: so many steps of it; 0 is all."""
     own = Digested(recordings, most_steps)
-    end = own.end()
-    rows = [own.row(step) for step in kept_steps(own.steps)]
+    rows = (*map(own.row, kept_steps(own.steps)), own.end())
     lines, stride = own.lines(), max(1, -(-own.steps // MOST_TRACED))
     return Locked(
         own.definition,
         own.steps,
         own.root,
-        tuple(rows if end is None else [*rows, end]),
+        tuple(row for row in rows if row is not None),
         own.streams(),
         lines if len(lines) <= MOST_RECORDINGS else (),
         stride,
@@ -125,10 +113,6 @@ def kept_steps(count: int) -> list[int]:
     """
     doubled = [0, *(2**power for power in range(count.bit_length()) if 2**power < count)]
     return sorted({*doubled, count - 1}) if count else []
-
-
-def _number(bits: int) -> float:
-    return float(struct.unpack("<d", bits.to_bytes(8, "little"))[0])
 
 
 def _digest_of(column: Column) -> bytes:

@@ -39,11 +39,9 @@ def digest_at(path: Path) -> str | None:
 
 
 def is_written(path: Path, since: float) -> bool:
-    """Whether there is something, and all of it was written later.
+    """Whether there is a file, or a folder of files, that was wholly written since (seconds, as `time.time`).
 
-    Args:
-        path: a file, or a folder of files.
-        since: seconds, as `time.time`. Nobody sets the time of a change of state (stat(3type)).
+    Nobody sets the time of a change of state (stat(3type)).
     """
     try:
         times = [one.stat().st_ctime for one in (_files_in(path) if path.is_dir() else (path,))]

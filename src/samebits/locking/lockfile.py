@@ -60,12 +60,7 @@ class Lockfile:
 
     @classmethod
     def load(cls, path: Path) -> Lockfile:
-        """The lockfile at a path.
-
-        Raises:
-            LockfileError: there is none, or it cannot be used; the message says why.
-            NewerLockfileError: a newer samebits wrote it.
-        """
+        """The lockfile at a path; LockfileError where there is none, or it cannot be used."""
         try:
             raw = path.read_bytes()
         except FileNotFoundError as error:
@@ -81,11 +76,7 @@ class Lockfile:
             raise type(error)(f"{path} {error.message}", error.hint or restore) from error
 
     def entry(self, name: str) -> RunEntry:
-        """The run of that name.
-
-        Raises:
-            LockfileError: there is none.
-        """
+        """The run of that name; LockfileError where there is none."""
         if name not in self.runs:
             known = ", ".join(sorted(self.runs))
             raise LockfileError(
@@ -105,21 +96,15 @@ class Lockfile:
         home = self.home_of(environment, on)
         return None if home is None else on[home]
 
-    def with_entry(self, name: str, entry: RunEntry) -> Lockfile:
-        """With that run, in the place of one of the same name."""
-        return replace(self, runs={**self.runs, name: entry})
-
     def with_run(self, name: str, entry: RunEntry, environment: Environment, locked: Locked) -> Lockfile:
         """With what a command gave in an environment, besides what `entry` holds of others."""
-        others = self._others(entry.on, environment)
-        own = replace(entry, on={**others, environment.name: locked})
-        return self._with_environment(environment).with_entry(name, own)
+        own = replace(entry, on=self._with(entry.on, environment, locked))
+        return replace(self, runs={**self.runs, name: own}, environments=self._known(environment))
 
     def with_tensors(self, test: str, environment: Environment, locked: LockedTensors) -> Lockfile:
         """With the tensors of a test in an environment, in the place of those that were locked there."""
-        others = self._others(self.tests.get(test, TestEntry()).on, environment)
-        own = TestEntry({**others, environment.name: locked})
-        return replace(self._with_environment(environment), tests={**self.tests, test: own})
+        own = TestEntry(self._with(self.tests.get(test, TestEntry()).on, environment, locked))
+        return replace(self, tests={**self.tests, test: own}, environments=self._known(environment))
 
     def without_test(self, test: str) -> Lockfile:
         """Without that test, in every environment."""
@@ -138,19 +123,18 @@ class Lockfile:
         # Its name is that of its table.
         return found | {"environment": {name: dict(vars(one)) for name, one in self.environments.items()}}
 
-    def _with_environment(self, environment: Environment) -> Lockfile:
+    def _known(self, environment: Environment) -> dict[str, Environment]:
         # One of the same name stays as it was written: what changes no bits must not change the file.
-        return replace(self, environments={environment.name: environment, **self.environments})
+        return {environment.name: environment, **self.environments}
 
-    def _others(self, on: Mapping[str, T], environment: Environment) -> dict[str, T]:
-        """What is locked of other environments; those that are like this one are replaced."""
-        return {home: one for home, one in on.items() if not self.environments[home].is_like(environment)}
+    def _with(self, on: Mapping[str, T], environment: Environment, locked: T) -> dict[str, T]:
+        """What is locked of other environments, and this; those that are like this one are replaced."""
+        others = {home: one for home, one in on.items() if not self.environments[home].is_like(environment)}
+        return {**others, environment.name: locked}
 
     def by_environment(self) -> list[tuple[str, Mapping[str, object]]]:
         """Name of every run and test, and what it gave in which environment."""
-        return [(name, run.on) for name, run in self.runs.items()] + [
-            (name, one.on) for name, one in self.tests.items()
-        ]
+        return [(name, entry.on) for entries in (self.runs, self.tests) for name, entry in entries.items()]
 
     def _without_unused(self) -> Lockfile:
         used = {home for _, on in self.by_environment() for home in on}
@@ -158,16 +142,12 @@ class Lockfile:
 
 
 def update(path: Path, change: Callable[[Lockfile], Lockfile]) -> Lockfile:
-    """Change a lockfile: what is in it now is read, changed and written while no other process does so.
+    """Read, change and write a lockfile while no other process does so; what is in it now.
 
         update(path, lambda now: now.with_tensors(test, environment, tensors))
 
-    Args:
-        path: of the file; where there is none, `change` gets an empty lockfile.
-        change: from what is there to what is to be there. Environments to which nothing refers are left out.
-
-    Returns:
-        What is in the file now. It is not touched where nothing changes.
+    Where there is none, `change` gets an empty one. Environments to which nothing refers are left out, and a file in
+    which nothing changes is not touched.
 
     Raises:
         LockfileError: what is there cannot be used; it is left as it is.

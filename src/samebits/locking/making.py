@@ -32,13 +32,10 @@ _CONTROLS = ("control", "control again")
 
 @dataclass(frozen=True)
 class LockRequest(RunOptions):
-    """What is to be locked.
+    """The command to lock, as it was typed.
 
     Attributes:
-        words: the command, as it was typed.
-        lockfile: where.
         name: of the entry; empty for the name of the script.
-        pins, seed, max_steps: as in `checking.plan.CheckRequest`.
         data: paths that have to be as they are.
         artifacts: paths of files that the run makes.
         quick, no_check: whether it repeats is made sure by a quick check, or not at all.
@@ -76,14 +73,7 @@ def need_to_write(environ: Mapping[str, str], told: bool) -> None:
 
 
 def lock(request: LockRequest, around: Around) -> EntryLocked:
-    """Check a command, run it, and write down what it gave; what cannot be written is found out before.
-
-    Raises:
-        LockfileError: the lockfile cannot be used, or the name stands for something else; data are not there.
-        UsageError: what was asked for makes no sense together.
-        CommandNotFoundError: there is no such script or program.
-        StorageError: the lockfile cannot be written.
-    """
+    """Check a command, run it, and write down what it gave; what cannot be written is found out before."""
     command = parse_command(request.words)
     name = request.name or _name_of(command)
     entry = RunEntry(
@@ -131,11 +121,9 @@ def lock_entry(
         check = check_in(around.home, asked_first, around.announce, watching=around.watching())
         found = replace(found, check=check, not_observed=check.not_observed)
         if check.kind != "same":
-            unseen = f"whether the command repeats cannot be decided: {'; '.join(check.not_observed)}"
-            undecided = LockfileError(unseen, "--no-check locks it all the same")
-            return replace(
-                found, kind=check.kind, error=check.error or (undecided if check.kind == "undecided" else None)
-            )
+            why = f"whether the command repeats cannot be decided: {'; '.join(check.not_observed)}"
+            undecided = LockfileError(why, "--no-check locks it all the same") if check.kind == "undecided" else None
+            return replace(found, kind=check.kind, error=check.error or undecided)
         # In which nothing was treated but what is pinned, and that went as far as is locked.
         alone = [run for run in check.whole if run.role in _CONTROLS]
         if repeats == "checked" and alone and not entry.artifacts:

@@ -36,16 +36,12 @@ class Ran:
     """A run, as far as it is locked or held against a lock.
 
     Attributes:
-        folder: of the run.
-        recordings: of its processes.
-        environment: it computed in.
         artifacts: path as it was given → digest; None where there is no such file. What was not looked at is not there.
         files: the user's, that were imported, or read as text before the first step; absolute.
         variables: of the environment that the user's lines asked for: name → digest of the value.
         is_whole: it ended by itself, or after the step that it was to end after.
         trouble: why it cannot be judged.
         unentered: processes that could not be entered, in words.
-        not_observed: what the recording cannot see.
     """
 
     folder: RunFolder
@@ -62,12 +58,7 @@ class Ran:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """How the runs of entries are made.
-
-    Attributes:
-        timeout: seconds for one run; None derives a limit from the first one.
-        share, isolation: as in `checking.plan.CheckRequest`.
-    """
+    """How the runs of entries are made, as in `checking.plan.CheckRequest`."""
 
     timeout: float | None = None
     share: tuple[str, ...] = ()
@@ -89,13 +80,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Around:
-    """Where the runs are made, and who is told of them.
-
-    Attributes:
-        home: the folder for them.
-        announce: called with notes.
-        watching: makes what shows how far runs are.
-    """
+    """The folder in which runs are made, who is told of notes, and what shows how far runs are."""
 
     home: Path
     announce: Callable[[str], None] = field(default=lambda _: None)
@@ -103,14 +88,7 @@ class Around:
 
 
 def run_once(request: CheckRequest, entry: RunEntry, around: Around, role: str, name: str = "") -> Ran:
-    """Run a command as it is locked, or is to be.
-
-    Args:
-        request: the command with its pins.
-        entry: of which the artifacts are digested.
-        around: its folder is for all runs.
-        role: what the run is for.
-        name: with which the folder of this run begins.
+    """Run a command as it is locked, or is to be, in a folder of that name for that role; digest its artifacts.
 
     Raises:
         KeyboardInterrupt: a signal ended it.
@@ -163,9 +141,6 @@ def read_run(
         most_steps: that it was to take; 0 where it was to go to its end.
         artifacts: that it made.
         compared: where they lay, as absolute paths.
-
-    Raises:
-        RecordingError: it is none, or damaged.
     """
     recordings = folder.recordings()
     files = {path for note in read_notes(folder.path, Files) for path in (*note.files, *note.texts)}
@@ -182,9 +157,8 @@ def read_run(
         tuple(sorted(files)),
         {name: digest for name, digest in asked if all(other == digest for own, other in asked if own == name)},
         _is_whole(folder, most_steps),
-        None,
-        tuple(unentered(folder)),
-        not_seen([folder.path], streams, steps, lambda note: note.beside(compared, start)),
+        unentered=tuple(unentered(folder)),
+        not_observed=not_seen([folder.path], streams, steps, lambda note: note.beside(compared, start)),
     )
 
 

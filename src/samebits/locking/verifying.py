@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -22,7 +22,6 @@ from samebits.base.errors import (
 from samebits.base.version import __version__
 from samebits.checking.plan import CheckRequest
 from samebits.comparison.locate import first_divergence
-from samebits.factors.context import Setting
 from samebits.factors.pinning import settings_from
 from samebits.locking.code import changes_since, code_of, files_in
 from samebits.locking.comparing import (
@@ -46,11 +45,9 @@ _NOT_WRITTEN = "not written: the command does not repeat, so it is not locked"
 
 @dataclass(frozen=True)
 class VerifyRequest(RunOptions):
-    """What is to be verified.
+    """The entries to verify; no names are all.
 
     Attributes:
-        lockfile: where.
-        names: of entries; empty for all.
         against: a recording that is there already, instead of runs; None runs the commands.
         update: write what is other here, and what was never locked for this environment.
         update_new_only: write only what was never locked for this environment.
@@ -76,19 +73,14 @@ class VerifyRequest(RunOptions):
 
 
 def verify(request: VerifyRequest, around: Around) -> EntriesVerified:
-    """Hold every entry that was asked for against a run of its command, or against a recording.
-
-    Raises:
-        LockfileError: the lockfile cannot be used, or has no such entry.
-        RecordingError: the recording cannot be used, or is of another command.
-        StorageError: the lockfile is to be written, and cannot be.
-    """
+    """Hold every entry that was asked for against a run of its command, or against a recording."""
     content = Lockfile.load(request.lockfile)
     if not content.runs:
         raise LockfileError(f"no run is locked in {request.lockfile}", "first: samebits lock train.py")
-    if request.against is not None:
-        name = _entry_for(content, request.names, request.against)
-        entry, folder = content.entry(name), request.against
+    folder = request.against
+    if folder is not None:
+        name = _entry_for(content, request.names, folder)
+        entry = content.entry(name)
         _need_the_same_run(name, entry, folder.manifest(), folder.path)
         ran = read_run(folder, entry.max_steps, recorded_artifacts(folder, entry.artifacts))
         return EntriesVerified(request.lockfile, (_judged(content, name, entry, ran),))
@@ -266,9 +258,9 @@ def _need_the_same_run(name: str, entry: RunEntry, manifest: Manifest, path: Pat
             "name the entry that it is a run of",
         )
     plan = manifest.get("plan", {})
-    made = {factor: _mode(setting) for factor, setting in plan.get("settings", {}).items()}
-    wanted = {factor: ("pinned", setting.value) for factor, setting in settings_from(entry.pins).items()}
-    made = {factor: mode for factor, mode in made.items() if mode[0] != "natural"}
+    treated = {name: (one.get("mode", "natural"), one.get("value")) for name, one in plan.get("settings", {}).items()}
+    made = {name: how for name, how in treated.items() if how[0] != "natural"}
+    wanted = {name: (setting.mode, setting.value) for name, setting in settings_from(entry.pins).items()}
     if made != wanted or (wanted and plan.get("seed", 0) != entry.seed):
         pins = " ".join(f"--pin {word}" for word in entry.pins) or "--no-pin"
         seed = f" --seed {entry.seed}" if entry.seed else ""
@@ -276,9 +268,3 @@ def _need_the_same_run(name: str, entry: RunEntry, manifest: Manifest, path: Pat
             f"{path} was made with other pins than {name!r} was locked with",
             f"record it so: samebits run {pins}{seed} --out RUN {shlex.join(entry.command)}",
         )
-
-
-def _mode(setting: Mapping[str, object]) -> tuple[str, str | None]:
-    own = Setting()
-    value = setting.get("value", own.value)
-    return str(setting.get("mode", own.mode)), None if value is None else str(value)

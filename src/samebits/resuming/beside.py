@@ -38,11 +38,9 @@ class Uninterrupted:
 
 @dataclass(frozen=True)
 class Beside:
-    """A resumed run beside the uninterrupted one.
+    """A resumed run beside the uninterrupted one, rank by rank, and the checkpoint that it went on from.
 
     Attributes:
-        sides: of every rank.
-        checkpoint: what it went on from.
         is_loaded: that was seen to be loaded.
         lacks: what it holds otherwise than the killed one.
         is_aside: the checkpoint was saved in another thread.
@@ -59,11 +57,6 @@ class Beside:
         """Where it differs first."""
         first = self.first()
         return None if first is None else position(first)
-
-    @property
-    def has_loader(self) -> bool:
-        """Whether loaders hand its data over."""
-        return bool(self.sides[0].b_fetched)
 
     @property
     def location(self) -> Site | None:
@@ -108,12 +101,7 @@ class Beside:
 def laid_beside(whole: Uninterrupted, killed: Run, stopped: Seen, run: Run, *, is_told: bool) -> Beside | None:
     """A resumed run beside the uninterrupted one; None where it took no step.
 
-    Args:
-        whole: the uninterrupted run.
-        killed: the one whose checkpoint it goes on from.
-        stopped: what that one noted.
-        run: the resumed one.
-        is_told: the user said when it saves.
+    `stopped` is what the killed run noted; `is_told` where the user said when it saves.
     """
     seen, tracks = read_seen(run.path), tracks_of(run.outcome.folder.recordings())
     if not tracks:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,76 +32,53 @@ NEVER_REPEATS = "the script does not repeat even when it is not interrupted"
 
 def run_resume(request: ResumeRequest, pool: RunPool) -> Resumption:
     """Make the runs, and say what they show."""
-    testing = _Testing(request, pool)
+    seed = request.seed if request.kills else None
+    found = begun = Resumption(str(request.command), str(request.again), pool.home, seed=seed)
     try:
-        testing.run()
+        for known in _tested(begun, request, pool):
+            found = known
     except BudgetSpentError as spent:
         signal = spent.signal or 2
-        return testing.found(error=InterruptError.by(signal, pool.home), signal=signal)
+        found = replace(found, error=InterruptError.by(signal, pool.home), signal=signal)
     except SamebitsError as error:
-        return testing.found(error=error)
-    return testing.found()
+        found = replace(found, error=error)
+    noted = (note.what for run in pool.runs for note in read_notes(run.path, Unseen))
+    return replace(found, runs=tuple(run.record for run in pool.runs), not_observed=tuple(dict.fromkeys(noted)))
 
 
-class _Testing:
-    """One test, run by run."""
+def _tested(found: Resumption, request: ResumeRequest, pool: RunPool) -> Iterator[Resumption]:
+    """What is known after the uninterrupted run, and after every trial."""
+    run = pool.run(uninterrupted_run(request))
+    trouble = why_unjudgeable([run])
+    if trouble is not None:
+        raise trouble
+    whole = Uninterrupted(run, read_seen(run.path), tracks_of(run.outcome.folder.recordings()))
+    yield (found := replace(found, steps=whole.steps, is_whole=whole.is_whole))
+    _need_saves(request, whole.seen.steps_saved, whole.steps)
+    for kill in kills(request, whole.seen.saved_in(), whole.steps):
+        trial = _tried(request, pool, whole, kill)
+        yield (found := replace(found, trials=(*found.trials, trial)))
+        if trial.differs and not (request.at or request.kills):
+            break
 
-    def __init__(self, request: ResumeRequest, pool: RunPool) -> None:
-        self.request, self.pool = request, pool
-        self.trials: list[Trial] = []
-        self.whole: Uninterrupted | None = None
 
-    def found(self, error: SamebitsError | None = None, signal: int | None = None) -> Resumption:
-        """What is known by now."""
-        runs = self.pool.runs
-        noted = (note.what for run in runs for note in read_notes(run.path, Unseen))
-        return Resumption(
-            str(self.request.command),
-            str(self.request.again),
-            self.pool.home,
-            tuple(run.record for run in runs),
-            0 if self.whole is None else self.whole.steps,
-            self.whole is not None and self.whole.is_whole,
-            tuple(self.trials),
-            self.request.seed if self.request.kills else None,
-            error,
-            signal,
-            tuple(dict.fromkeys(noted)),
-        )
-
-    def run(self) -> None:
-        """All of it."""
-        run = self.pool.run(uninterrupted_run(self.request))
-        trouble = why_unjudgeable([run])
-        if trouble is not None:
-            raise trouble
-        whole = self.whole = Uninterrupted(run, read_seen(run.path), tracks_of(run.outcome.folder.recordings()))
-        _need_saves(self.request, whole.seen.steps_saved, whole.steps)
-        for kill in kills(self.request, whole.seen.saved_in(), whole.steps):
-            self.trials.append(self._trial(whole, kill))
-            if self.trials[-1].differs and not (self.request.at or self.request.kills):
-                break
-
-    def _trial(self, whole: Uninterrupted, kill: Kill) -> Trial:
-        killed = self.pool.run(killed_run(self.request, kill, str(whole.run.path)))
-        need_repeat(whole, killed)
-        try:
-            return _Resumed(self.request, self.pool, whole, killed, self._stopped(killed, kill)).trial(kill.most)
-        finally:
-            for state in killed.path.glob("kept.*"):
-                remove(state)
-
-    def _stopped(self, killed: Run, kill: Kill) -> Seen:
+def _tried(request: ResumeRequest, pool: RunPool, whole: Uninterrupted, kill: Kill) -> Trial:
+    killed = pool.run(killed_run(request, kill, str(whole.run.path)))
+    need_repeat(whole, killed)
+    try:
         if killed.trouble is not None:
             raise killed.trouble
         seen = read_seen(killed.path)
         if not seen.stops:
-            what = "within a save" if self.request.during_save else f"after step {kill.after}"
+            what = "within a save" if request.during_save else f"after step {kill.after}"
             raise ScriptFailedError(
                 f"the run that was to be stopped {what} {killed.outcome.described} before, after {killed.steps} steps",
                 f"the whole output is in {killed.outcome.folder.stderr}",
             )
-        return seen
+        return _Resumed(request, pool, whole, killed, seen).trial(kill.most)
+    finally:
+        for state in killed.path.glob("kept.*"):
+            remove(state)
 
 
 def _need_saves(request: ResumeRequest, saves: Sequence[int], steps: int) -> None:
@@ -145,7 +122,6 @@ class _Resumed:
     Attributes:
         given: what helped.
         looked: the resumed run with that.
-        runs: numbers of those that were made.
         lacks: what is held otherwise, and was not found to matter.
         refuted: what was given back as it had been, and changed nothing.
     """
@@ -175,10 +151,8 @@ class _Resumed:
         looked = self._beside(run)
         if looked is None:
             # It ended well and trained nothing: for it, the training was over.
-            checkpoint = checkpoint_of(seen, *what_was_loaded(seen, read_seen(run.path)))
-            return _ended_too_early(
-                replace(trial, checkpoint=checkpoint), "takes no step at all", whole.steps - after - 1
-            )
+            trial = replace(trial, checkpoint=checkpoint_of(seen, *what_was_loaded(seen, read_seen(run.path))))
+            return _ended_too_early(trial, "takes no step at all", whole.steps - after - 1)
         self.looked, self.lacks = looked, looked.lacks
         start = looked.sides[0].start
         if start.step > seen.most_done:
@@ -196,7 +170,9 @@ class _Resumed:
             checkpoint=looked.checkpoint,
         )
         if not trial.compared:
-            return replace(trial, error=_none_to_compare(start.step, whole.steps))
+            none = f"it resumed at step {start.step}, and the uninterrupted run took {whole.steps} steps"
+            hint = "give a step further from the end with --at"
+            return replace(trial, error=SamebitsError(f"{none}: there is none to compare", hint))
         if start.is_from_the_start:
             return replace(trial, missing=(self._not_resumed(),))
         return self._judged(trial, run)
@@ -286,7 +262,7 @@ class _Resumed:
                 # They stood as they should then: where they stand later follows from something else.
                 self.refuted.add(one.state)
         groups = likely(self.lacks, first[2].stream)
-        if self.looked.has_loader:
+        if self.looked.sides[0].b_fetched:
             # What a loader draws from is given back when it draws.
             groups.pop("generators", None)
         return self._narrowed(first, groups, said)
@@ -355,13 +331,6 @@ class _Resumed:
 def _ended_too_early(trial: Trial, what: str, left: int) -> Trial:
     evidence = f"{what}, and {left} were left"
     return replace(trial, missing=(Missing("epoch", evidence, location=trial.checkpoint.saved_at),))
-
-
-def _none_to_compare(start: int, steps: int) -> SamebitsError:
-    return SamebitsError(
-        f"it resumed at step {start}, and the uninterrupted run took {steps} steps: there is none to compare",
-        "give a step further from the end with --at",
-    )
 
 
 def _hint_for_failure(run: Run, torn: str, has_with: bool) -> str:

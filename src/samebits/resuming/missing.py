@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 from samebits.comparison.locate import Divergence
-from samebits.resuming.tracks import Digests, Side, Track, count_of
+from samebits.resuming.tracks import Digests, Side, count_of
 from samebits.resuming.verdict import Missing, State
 from samebits.runfolder.notes import BatchFetched, Lacks
 
@@ -25,6 +25,8 @@ _LIKELY: dict[str, tuple[State, ...]] = {
     "optimizer": ("optimizer", "scheduler"),
     "artifact": ("averaged", "scheduler", "scaler", "optimizer", "replay"),
 }
+# A state that recordings show to be missing, and what shows it, as a clause.
+Shown = tuple[State, str]
 # Where several of these differ, some are only told, and it is asked which one matters.
 SEVERAL: frozenset[State] = frozenset(("counter", "carried", "replay"))
 
@@ -76,7 +78,7 @@ def not_resumed(side: Side, loaded: str, torn: str = "", told: int | None = None
     Args:
         side: the first rank.
         loaded: what it loads all the same; empty where that is nothing.
-        torn: the file of which half was left; it then starts from there without a word.
+        torn: the file of which half was left.
         told: steps that are done when it saves, where that was said and not seen.
     """
     what = f"{loaded} is loaded, and yet its" if loaded else "no checkpoint is loaded, and its"
@@ -90,61 +92,47 @@ def not_resumed(side: Side, loaded: str, torn: str = "", told: int | None = None
 
 
 def suspected(side: Side, row: int, difference: Divergence, sides: Mapping[int, Side]) -> list[Missing]:
-    """What the recordings say of a rank that differs there: of its data, its parameters, or those of another rank.
+    """What the recordings say of a rank that differs there: of its data, its parameters, or those of another rank."""
+    return [Missing(state, evidence, side.a.rank) for state, evidence in _shown(side, row, difference.stream, sides)]
 
-    Args:
-        side: the rank.
-        row: of the resumed run.
-        difference: what differs first.
-        sides: all ranks.
-    """
-    rank = side.a.rank
-    swapped = _of_another_rank(side, row, sides)
+
+def _shown(side: Side, row: int, stream: str, sides: Mapping[int, Side]) -> Sequence[Shown]:
+    swapped = next(_of_another_rank(side, row, sides), None)
     if swapped is not None:
         return [swapped]
     if row == 0 and not side.start.has_parameters:
-        return [_parameters(side, rank)]
-    if difference.stream == "batch" and (data := [*_data(side, row)]):
-        return [Missing(state, evidence, rank) for state, evidence in data]
+        return [_parameters(side)]
+    if stream == "batch" and (data := [*_data(side, row)]):
+        return data
     a, b = side.pair(row)
     losses = count_of(a.get("loss", {})), count_of(b.get("loss", {}))
     if losses[0] != losses[1]:
-        evidence = f"{losses[1]} losses before that step, and {losses[0]} in the uninterrupted run"
-        return [Missing("accumulation", evidence, rank)]
-    strangers = _strangers(side, row) if difference.stream in ("grad", "param") else []
-    if strangers:
-        what = f"it steps {_some(strangers, '')}, which no model has that is called: it was made before the model was"
-        return [Missing("optimizer", what, rank)]
+        return [("accumulation", f"{losses[1]} losses before that step, and {losses[0]} in the uninterrupted run")]
+    then, now = (one.get("param", {}).keys() for one in (a, b))
+    if stream in ("grad", "param") and then - now and now - then:
+        strangers = f"{_some(sorted(now - then), '')}, which no model has that is called"
+        return [("optimizer", f"it steps {strangers}: it was made before the model was")]
     wrong = wrong_generators(side, row)
-    if wrong and difference.stream in ("loss", "output"):
-        return [Missing("generators", f"the same data give another loss, and {_GLOBAL} ({', '.join(wrong)})", rank)]
+    if wrong and stream in ("loss", "output"):
+        return [("generators", f"the same data give another loss, and {_GLOBAL} ({', '.join(wrong)})")]
     return []
 
 
-def _strangers(side: Side, row: int) -> list[str]:
-    """What an optimizer steps that it does not step in the uninterrupted run, where it steps something else."""
-    a, b = (one.get("param", {}).keys() for one in side.pair(row))
-    return sorted(b - a) if a - b else []
-
-
-def _parameters(side: Side, rank: int) -> Missing:
+def _parameters(side: Side) -> Shown:
     begun, last = side.b.column(0, "init"), side.a.parameters_after(side.start.step)
     wrong = [name for name, digest in last.items() if name in begun and begun[name] != digest]
     which = _some(wrong) if wrong else "the parameters differ"
-    return Missing(
-        "parameters", f"{which} before the first resumed step, though {side.start.step} steps were saved", rank
-    )
+    return "parameters", f"{which} before the first resumed step, though {side.start.step} steps were saved"
 
 
-def _of_another_rank(side: Side, row: int, sides: Mapping[int, Side]) -> Missing | None:
+def _of_another_rank(side: Side, row: int, sides: Mapping[int, Side]) -> Iterator[Shown]:
     """A rank that goes on as another one did: it was given the state of that one."""
     rank, step = side.a.rank, side.step(row)
     for stream, what in (("batch", "gets the data"), ("rng", "draws the random numbers")):
         own, now = _compared(side, row, stream)
         for other, beside in sides.items() if own and own != now else ():
             if other != rank and _compared(beside, row, stream)[0] == now:
-                return Missing("rank-state", f"rank {rank} {what} that rank {other} should get at step {step}", rank)
-    return None
+                yield "rank-state", f"rank {rank} {what} that rank {other} should get at step {step}"
 
 
 def _compared(side: Side, row: int, stream: str) -> tuple[Digests, Digests]:
@@ -156,7 +144,7 @@ def _compared(side: Side, row: int, stream: str) -> tuple[Digests, Digests]:
 # ---- by the data -----------------------------------------------------------------------------------------------------
 
 
-def _data(side: Side, row: int) -> Iterator[tuple[State, str]]:
+def _data(side: Side, row: int) -> Iterator[Shown]:
     step = side.step(row)
     known = [(x, y) for x, y in zip(*side.fetched(row), strict=False) if x.indices and y.indices]
     other = next(((x, y) for x, y in known if x.indices != y.indices), None)
@@ -168,9 +156,7 @@ def _data(side: Side, row: int) -> Iterator[tuple[State, str]]:
         yield from _indexed(side.a_fetched, step, *other)
 
 
-def _indexed(
-    fetched: Sequence[BatchFetched], step: int, own: BatchFetched, now: BatchFetched
-) -> Iterator[tuple[State, str]]:
+def _indexed(fetched: Sequence[BatchFetched], step: int, own: BatchFetched, now: BatchFetched) -> Iterator[Shown]:
     drawn = "the global RNG state was not restored"
     # Where in the uninterrupted run the batch came that comes now; first of all in the same epoch.
     same = [one for one in fetched if one.indices == now.indices and one.loader == own.loader]
@@ -202,22 +188,19 @@ def _again(elsewhere: int, step: int) -> str:
     return f"those of {which} are skipped"
 
 
-def _unindexed(side: Side, row: int) -> Iterator[tuple[State, str]]:
+def _unindexed(side: Side, row: int) -> Iterator[Shown]:
     """Batches of which no indices are known: of an iterable dataset, or drawn by the script itself."""
     step = side.step(row)
     own, now = _compared(side, row, "batch")
     if any(own[name] == now[name] for name in own):
         return  # The data are right, and something is handed to the model beside them.
-    same = [one for one in range(side.a.steps) if one != step and _has(side.a, one, now)]
+    others = [one for one in range(side.a.steps) if one != step] if now else []
+    same = [one for one in others if set(now.values()) <= set(side.a.column(one, "batch").values())]
     if wrong_generators(side, row) and (not same or any(_generators_as(side, row, one) for one in same)):
         yield "generators", f"the data of step {step} are others, and {_GLOBAL}"
     elif same:
         nearest = min(same, key=lambda one: abs(one - step))
         yield "position", f"gets the data of step {nearest}: {_again(nearest, step)}"
-
-
-def _has(track: Track, row: int, batch: Mapping[str, int]) -> bool:
-    return bool(batch) and set(batch.values()) <= set(track.column(row, "batch").values())
 
 
 def wrong_generators(side: Side, row: int) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from samebits.base.errors import UsageError
@@ -32,7 +32,6 @@ class ResumeRequest(checks.CheckRequest):
         again: what to run after the kill; the same command, or one with further arguments.
         at: kill after these steps; empty chooses a step after a save.
         kills: kill after so many steps chosen at random instead.
-        signal: by which the training is stopped.
         during_save: stop it within a save instead, and leave half of the file.
         saved_at: steps that are done when the script saves, where that is not seen.
     """
@@ -69,10 +68,9 @@ class ResumeRequest(checks.CheckRequest):
 def uninterrupted_run(request: ResumeRequest) -> RunSpec:
     """The first run: it ends when it has shown how it saves, and some steps later."""
     steps = max([LOOK_STEPS, *(step + 1 + STEPS_AFTER_SAVE for step in request.at)])
-    spec = ResumeSpec(end_after_save=STEPS_AFTER_SAVE, saved_at=request.saved_at)
-    return replace(
-        request.pinned, role="uninterrupted", look_seconds=LOOK_SECONDS, look_steps=steps, resume=spec
-    )  # fmt: skip
+    resume = ResumeSpec(end_after_save=STEPS_AFTER_SAVE, saved_at=request.saved_at)
+    looks = replace(request.pinned, look_seconds=LOOK_SECONDS, look_steps=steps)
+    return replace(looks, role="uninterrupted", resume=resume)
 
 
 def again_run(request: ResumeRequest, last: int) -> RunSpec:
@@ -94,8 +92,7 @@ def killed_run(request: ResumeRequest, kill: Kill, follow: str) -> RunSpec:
 
 def resumed_run(request: ResumeRequest, last_row: int | None, restored: Restored, given: str = "") -> RunSpec:
     """The run that goes on up to a row, or to its end, with something given back to it where that is asked."""
-    role = f"resumed, {given} given back" if given else "resumed"
-    spec = ResumeSpec(restored=restored)
+    role, spec = f"resumed, {given} given back" if given else "resumed", ResumeSpec(restored=restored)
     return replace(request.pinned, role=role, stop_after=last_row, resume=spec, begins="left")
 
 
@@ -117,30 +114,19 @@ class Kill:
 
 
 def kills(request: ResumeRequest, saves: Mapping[int, SavedIn], steps: int) -> list[Kill]:
-    """Where to kill, from what the uninterrupted run showed.
-
-    Args:
-        request: what was asked for.
-        saves: steps done at each save, more than 0, and where in its epoch that was.
-        steps: that the run took.
-    """
+    """Where to kill an uninterrupted run of so many steps, from how many were done at each save, and where that was."""
     known = sorted(saves)
     if request.during_save:
         # The first save is whole, so that there is one to go back to.
         torn = known[1] if len(known) > 1 else known[0]
         return [Kill(torn - 1, known[0], torn)]
-    if request.at:
-        return [Kill(step, _last(known, step)) for step in request.at]
-    if request.kills:
-        possible = range(known[0], steps - 1)
-        chosen = random.Random(derive(request.seed, "kills")).sample(possible, min(request.kills, len(possible)))
-        return [Kill(step, _last(known, step)) for step in sorted(chosen)]
-    return _chosen(saves, steps)
-
-
-def _last(saves: Sequence[int], step: int) -> int:
-    """The last save that comes before the end of a step: what is done by then is not saved yet."""
-    return max((one for one in saves if one <= step), default=0)
+    if not (request.at or request.kills):
+        return _chosen(saves, steps)
+    possible = range(known[0], steps - 1)
+    luck = random.Random(derive(request.seed, "kills"))
+    at = request.at or sorted(luck.sample(possible, min(request.kills, len(possible))))
+    # What is done by the end of that step is not saved yet.
+    return [Kill(step, max((one for one in known if one <= step), default=0)) for step in at]
 
 
 def _chosen(saves: Mapping[int, SavedIn], steps: int) -> list[Kill]:

@@ -37,13 +37,7 @@ class SavedIn:
 
 @dataclass(frozen=True)
 class Seen:
-    """The notes of one run, of all ranks.
-
-    Attributes:
-        saves, loads: in the order of time.
-        fetched: every batch.
-        stops: where samebits stopped a process.
-    """
+    """The notes of one run, of all ranks, in the order of time."""
 
     saves: tuple[Saved, ...] = ()
     loads: tuple[Loaded, ...] = ()
@@ -51,7 +45,6 @@ class Seen:
     stops: tuple[Interrupted, ...] = ()
 
     def of_rank(self, rank: int) -> tuple[BatchFetched, ...]:
-        """The batches of one rank."""
         return tuple(one for one in self.fetched if one.rank == rank)
 
     @property
@@ -152,21 +145,18 @@ def loads_of(killed: Seen, resumed: Seen) -> tuple[tuple[str, int], ...]:
 
 def _loaded_before(killed: Seen, resumed: Seen) -> list[tuple[Saved, Loaded]]:
     """What it loaded before its first step, and the save that made it."""
-    before = [(_saved_as(killed.saves, load), load) for load in resumed.loads if load.steps == 0]
-    return [(save, load) for save, load in before if save is not None]
+    before = (load for load in resumed.loads if load.steps == 0)
+    return [(save, load) for load in before if (save := _saved_as(killed.saves, load)) is not None]
 
 
 def _saved_as(saves: Sequence[Saved], load: Loaded) -> Saved | None:
     """The last save of that file: by its path and time, else by its time, else by its path."""
     later = [save for save in saves if save.steps > 0]
     own = [save for save in later if load.path and save.path == load.path]
-    same = [save for save in later if load.file and _time(save) == _time(load)]
+    time = load.file.partition(":")[2]
+    same = [save for save in later if load.file and save.file.partition(":")[2] == time]
     ways = [save for save in own if save in same], same, own
-    return next((same[-1] for same in ways if same), None)
-
-
-def _time(one: Saved | Loaded) -> str:
-    return one.file.partition(":")[2]
+    return next((way[-1] for way in ways if way), None)
 
 
 def what_it_lacks(folder: Path) -> list[Lacks]:

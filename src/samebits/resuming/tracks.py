@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -27,13 +27,7 @@ MOST_TURNS = 64
 
 
 class Track:
-    """What one rank recorded.
-
-    Attributes:
-        rank: whose.
-        steps: it took.
-        is_complete: it came to its own end.
-    """
+    """What one rank recorded; it is complete where the rank came to its own end."""
 
     def __init__(self, recording: Recording) -> None:
         self.rank, self.steps, self.is_complete = recording.rank, recording.steps, recording.complete
@@ -95,13 +89,9 @@ class Start:
 
 
 def start_of(a: Track, b: Track, loaded: int | None, last: int) -> Start:
-    """Where the parameters say that a resumed run goes on; what was loaded decides between several, or if none fits.
+    """Where the parameters say that the resumed run `b` goes on, after `last` steps of the uninterrupted `a` at most.
 
-    Args:
-        a: the uninterrupted run.
-        b: the resumed one.
-        loaded: steps that were done when the checkpoint was saved that it loaded.
-        last: the most steps that can be done by then.
+    The steps after which what was loaded was saved decide between several, or if none fits.
     """
     begun = b.column(0, "init")
     if loaded is not None and _is_renamed(a.parameters_after(loaded), begun):
@@ -129,22 +119,20 @@ def named_as(own: Digests, other: Digests) -> Digests:
     Optimizers are numbered as they are made, and models of one class, too: a script that resumes in the fourth fold has
     made fewer by the fifth.
     """
-    alike = _grouped(own, lambda name: (_end_of(name), own[name]))
-    names = {name: same.pop(0) for name in other if (same := alike.get((_end_of(name), other[name])))}
-    left = own.keys() - names.values()
-    alike = _grouped((name for name in own if name in left), _end_of)
-    names |= {name: same.pop(0) for name in other if name not in names and (same := alike.get(_end_of(name)))}
+    names = dict[str, str]()
+    for is_exact in (True, False):
+        taken, alike = set(names.values()), defaultdict[object, list[str]](list)
+        for name in own:
+            if name not in taken:
+                alike[_end_of(name), own[name] if is_exact else None].append(name)
+        for name in other:
+            same = alike[_end_of(name), other[name] if is_exact else None]
+            if name not in names and same:
+                names[name] = same.pop(0)
     # What had such a name before is something else.
     taken = set(names.values())
     rest = {f"{name} (other)" if name in names else name: one for name, one in own.items() if name not in taken}
     return {name: own[names[name]] for name in other if name in names} | rest
-
-
-def _grouped(names: Iterable[str], key: Callable[[str], object]) -> dict[object, list[str]]:
-    found = defaultdict[object, list[str]](list)
-    for name in names:
-        found[key(name)].append(name)
-    return found
 
 
 def _end_of(name: str) -> str:
@@ -158,13 +146,10 @@ def _same(a: Digests, b: Digests) -> bool:
 
 @dataclass(frozen=True)
 class Side:
-    """One rank of a resumed run beside the uninterrupted one.
+    """One rank of the uninterrupted run `a`, and of the resumed one `b`, each with its batches.
 
     Attributes:
-        a, b: the uninterrupted and the resumed one.
-        start: where it goes on.
         counts: stream → how much of the first step had come when it was saved: that is not repeated.
-        a_fetched, b_fetched: the batches of either.
         steady: what is saved beside tensors, by name, and is the same in the two runs that were not interrupted yet:
             it is no time.
     """
@@ -188,22 +173,19 @@ class Side:
 
     def pair(self, row: int) -> tuple[dict[str, Digests], dict[str, Digests]]:
         """What is compared of one step of either; of the first one what comes after the save."""
-        both = self.a.row(self.step(row)), self.b.row(row)
+        a, b = both = self.a.row(self.step(row)), self.b.row(row)
         for one in both:
             beside = {n: d for n, d in one.pop("saved", {}).items() if n.lstrip("0123456789") in self.steady}
             one["artifact"] = one.get("artifact", {}) | beside
         if row == 0:
-            self._align_first(*both)
-        for stream in _OF_MODELS if self.start.is_renamed else ():
-            if all(stream in one for one in both):
-                both[1][stream] = named_as(both[1][stream], both[0][stream])
+            self._align_first(a, b)
+        if self.start.is_renamed:
+            b |= {stream: named_as(b[stream], a[stream]) for stream in _OF_MODELS if stream in a and stream in b}
         # Copies are met when they are loaded, too: those that one run alone has met say nothing.
-        buffers = [one.get("buffer", {}) for one in both]
-        for name in buffers[0].keys() ^ buffers[1].keys():
+        for name in a.get("buffer", {}).keys() ^ b.get("buffer", {}).keys():
             if name.startswith(AVERAGED):
-                for copies in buffers:
-                    copies.pop(name, None)
-        a, b = both
+                for one in both:
+                    one.get("buffer", {}).pop(name, None)
         return {stream: one for stream, one in a.items() if one}, {stream: one for stream, one in b.items() if one}
 
     def _align_first(self, a: dict[str, Digests], b: dict[str, Digests]) -> None:

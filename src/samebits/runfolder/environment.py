@@ -64,7 +64,7 @@ class Environment:
         return not set(self.differing(other)) & set(DECISIVE)
 
 
-# What can change bits; the rest is told, and decides nothing.
+# What is told, and decides nothing: all else can change bits.
 IDLE = ("cores", "system")
 ALL = tuple(field.name for field in fields(Environment))
 DECISIVE = tuple(name for name in ALL if name not in IDLE)

@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import platform
@@ -41,10 +42,8 @@ class Manifest(TypedDict, total=False):
 
     Attributes:
         command, typed: as it was started, and as the user typed it.
-        plan: how it was treated, as `plan.json` holds it.
         status: `running`, `ended`, `stopped` or `timed out`.
-        versions: of what the program used.
-        environment: what it computed with, as `runfolder.environment.Environment` names it; without what is not known.
+        environment: as `runfolder.environment.Environment` names it; without what is not known.
         observed: factor → its `mode` and `value`, as they were in effect.
     """
 
@@ -103,7 +102,6 @@ class RunFolder:
         write_whole(self.path / "manifest.json", text)
 
     def manifest(self) -> Manifest:
-        """The manifest as plain data."""
         try:
             content = from_data(Manifest, read_json(self.path / "manifest.json", self.path))
             schema = int(content["schema"].partition("/")[2])
@@ -185,18 +183,14 @@ def _given(out: Path) -> Path:
 
 
 def _claimed(home: Path, name: str) -> Path:
-    # Two checks may start in the same second in the same place: the first to make the folder has the name.
-    for attempt in range(1_000):
-        path = home / (f"{name}-{os.getpid()}" + (f"-{attempt}" if attempt else ""))
-        if path.exists():
-            continue
-        # Busy from its first moment on, or another samebits that begins now drops it as done.
-        fresh = home / f".new-{path.name}"
-        fresh.mkdir()
-        mark_busy(fresh)
-        fresh.rename(path)
-        return path
-    raise FileExistsError(17, "too many folders of that name", str(home / name))
+    # One process may make several in one second.
+    names = (f"{name}-{os.getpid()}{f'-{attempt}' if attempt else ''}" for attempt in itertools.count())
+    path = next(home / one for one in names if not (home / one).exists())
+    # Busy from its first moment on, or another samebits that begins now drops it as done.
+    fresh = home / f".new-{path.name}"
+    fresh.mkdir()
+    mark_busy(fresh)
+    return fresh.rename(path)
 
 
 def oldest_in(home: Path, kept: int, older_than_days: float = 0.0) -> list[Path]:
@@ -273,6 +267,6 @@ def _can_be_shown(home: Path) -> bool:
 
 
 def _no_run(path: Path) -> RecordingError:
-    inside = sorted(child for child in path.iterdir() if (child / "manifest.json").exists()) if path.is_dir() else []
+    inside = sorted(found.parent for found in path.glob("*/manifest.json"))
     hint = f"name one of the runs in it, for example {inside[0]}" if inside else _WHERE_RUNS_ARE
     return RecordingError(f"{path} is not a run folder: it holds no manifest.json", hint)

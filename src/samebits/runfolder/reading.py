@@ -14,11 +14,7 @@ MOST_BYTES, MOST_TEXT_BYTES = 1 << 34, 1 << 30
 
 
 def own(path: Path, folder: Path) -> Path:
-    """A path in a folder, whether there is something or not.
-
-    Raises:
-        RecordingError: a link or `..` leads out of it, or it is a pipe or a device.
-    """
+    """A path in a folder; RecordingError where a link or `..` leads out of it, or it is a pipe or a device."""
     if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
         raise RecordingError(f"{path} leads out of {folder}, so it is not read", "who made the folder?")
     if path.exists() and not (path.is_file() or path.is_dir()):
@@ -32,12 +28,7 @@ def own_files(folder: Path, pattern: str) -> Iterator[Path]:
 
 
 def read_bytes(path: Path, folder: Path, most: int = MOST_BYTES) -> bytes:
-    """The content of a file in a folder.
-
-    Raises:
-        RecordingError: it is none of the folder's, or too large.
-        OSError: it cannot be read.
-    """
+    """The content of a file in a folder; RecordingError where it is none of the folder's, or too large."""
     size = own(path, folder).stat().st_size
     if size > most:
         raise RecordingError(f"{path} has {size} bytes, more than samebits reads", "who made the folder?")
