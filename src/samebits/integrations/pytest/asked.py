@@ -40,12 +40,8 @@ class Options(NamedTuple):
         get = config.getoption
         seed, lockfile, folder = (get(f"samebits_{name}") for name in ("seed", "lockfile", "call"))
         path = config.rootpath / "samebits.lock" if lockfile is None else Path(config.invocation_params.dir, lockfile)
-        writes = {
-            "--samebits-update": "all",
-            "--samebits-update-new-only": "new",
-            "--samebits-remove-unused": "nothing",
-        }
-        chosen = next(filter(get, writes), "")
+        writes = {"--samebits-update": "all", "--samebits-update-new-only": "new"}
+        chosen = next(filter(get, (*writes, "--samebits-remove-unused")), "")
         changing, home = (chosen, None) if folder is None else ("", Path(folder))
         return cls(seed or 0, seed is not None, path, writes.get(chosen, "nothing"), changing, home)
 
