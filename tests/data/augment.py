@@ -5,7 +5,7 @@ import hashlib
 import importlib.util
 import pickle
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,19 @@ BATCH = 6
 SEED = 7
 HAS_VISION = importlib.util.find_spec("torchvision") is not None
 HAS_ALBUMENTATIONS = importlib.util.find_spec("albumentations") is not None
+
+
+class Samples(torch.utils.data.Dataset[Any]):
+    """So many of them, each what a function makes of its index."""
+
+    def __init__(self, length: int, sample: Callable[[int], Any]) -> None:
+        self.length, self.sample = length, sample
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: int) -> Any:
+        return self.sample(index)
 
 
 class Images(torch.utils.data.Dataset[Any]):

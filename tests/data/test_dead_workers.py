@@ -6,35 +6,33 @@ import itertools
 import os
 import signal
 import time
+from functools import partial
 
 import pytest
 import torch
 
 from samebits.base.errors import WorkerDiedError
 from samebits.data import DataLoader
+from tests.data.augment import Samples
 
 
-class Deadly(torch.utils.data.Dataset[int]):
+def deadly(number: int, index: int) -> int:
     """One sample kills whoever fetches it."""
+    if index == 13:
+        # What was fetched before is on its way, and must not be held back by the death.
+        time.sleep(0.3)
+        os.kill(os.getpid(), number)
+    return index
 
-    def __init__(self, number: int) -> None:
-        self.number = number
 
-    def __len__(self) -> int:
-        return 40
-
-    def __getitem__(self, index: int) -> int:
-        if index == 13:
-            # What was fetched before is on its way, and must not be held back by the death.
-            time.sleep(0.3)
-            os.kill(os.getpid(), self.number)
-        return index
+def loader_of(number: int) -> DataLoader:
+    return DataLoader(Samples(40, partial(deadly, number)), batch_size=4, num_workers=2, seed=0)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_dead_worker_is_told_with_its_sample(number: int) -> None:
     """Which of several workers it was, and what it fetched; the batches before it come through."""
-    loader = DataLoader(Deadly(number), batch_size=4, num_workers=2, seed=0)
+    loader = loader_of(number)
     iterator = iter(loader)
     taken = [next(iterator).tolist() for _ in range(2)]
 
@@ -53,7 +51,7 @@ def test_no_worker_outlives_a_dead_one() -> None:
         before = set(torch.multiprocessing.active_children())
         start = time.monotonic()
         with contextlib.suppress(WorkerDiedError):
-            list(DataLoader(Deadly(signal.SIGKILL), batch_size=4, num_workers=2, seed=0))
+            list(loader_of(signal.SIGKILL))
         seconds = time.monotonic() - start
 
         assert set(torch.multiprocessing.active_children()) == before
@@ -64,6 +62,4 @@ def test_no_worker_outlives_a_dead_one() -> None:
 
 def test_a_worker_that_stays_alive_is_no_worry() -> None:
     """The nearest legal dataset: the same with a signal that does nothing."""
-    loader = DataLoader(Deadly(0), batch_size=4, num_workers=2, seed=0)
-
-    assert list(itertools.chain(*(batch.tolist() for batch in loader))) == list(range(40))
+    assert list(itertools.chain(*(batch.tolist() for batch in loader_of(0)))) == list(range(40))

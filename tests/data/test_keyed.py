@@ -13,14 +13,9 @@ from samebits.data import DataLoader
 from samebits.data.fetching import as_it_is
 from samebits.data.generators import StepGenerators
 from samebits.data.keys import Key, KeyedDataset, KeyedSampler
+from tests.data.augment import Samples
 
-
-class Drawing(torch.utils.data.Dataset[Any]):
-    def __len__(self) -> int:
-        return 10
-
-    def __getitem__(self, index: int) -> tuple[int, float, float]:
-        return index, random.random(), float(torch.rand(()))
+DRAWING = Samples(10, lambda index: (index, random.random(), float(torch.rand(()))))
 
 
 def as_lists(batches: Any) -> list[Any]:
@@ -31,7 +26,7 @@ def as_lists(batches: Any) -> list[Any]:
 @pytest.mark.parametrize("done", [0, 1, 2])
 def test_a_position_by_number_of_batches(options: dict[str, Any], done: int) -> None:
     """The rest of that epoch, also where batches differ in size; a position that was loaded counts no more."""
-    whole, rest = DataLoader(Drawing(), seed=3, **options), DataLoader(Drawing(), seed=3, **options)
+    whole, rest = DataLoader(DRAWING, seed=3, **options), DataLoader(DRAWING, seed=3, **options)
     epochs = [as_lists(whole), as_lists(whole)]
     rest.load_state_dict(rest.state_dict())
     rest.set_position(1, done)
@@ -50,7 +45,7 @@ def test_a_key_is_an_index_that_travels() -> None:
 
 def loader_of(workers: int, epoch: int) -> Any:
     """As a framework makes one of the parts that it finds."""
-    dataset = KeyedDataset(Drawing(), torch.utils.data.default_collate, 5)
+    dataset = KeyedDataset(DRAWING, torch.utils.data.default_collate, 5)
     sampler = KeyedSampler(torch.utils.data.RandomSampler(dataset.dataset), 5, dataset.dataset)
     sampler.set_epoch(epoch)
     return torch.utils.data.DataLoader(dataset, 3, sampler=sampler, collate_fn=as_it_is, num_workers=workers)
@@ -58,7 +53,7 @@ def loader_of(workers: int, epoch: int) -> Any:
 
 def test_keyed_batches_are_those_of_our_loader() -> None:
     """By a plain loader of torch, with workers or without; another epoch gives another order."""
-    own = DataLoader(Drawing(), 3, shuffle=True, seed=5)
+    own = DataLoader(DRAWING, 3, shuffle=True, seed=5)
     own.set_epoch(1)
     expected = as_lists(own)
 
@@ -68,7 +63,7 @@ def test_keyed_batches_are_those_of_our_loader() -> None:
 
 def test_batches_without_keys_are_refused() -> None:
     """Also where only some indices are keys; and streams, which have none."""
-    dataset = KeyedDataset(Drawing(), torch.utils.data.default_collate, 0)
+    dataset = KeyedDataset(DRAWING, torch.utils.data.default_collate, 0)
     for plain in ([1, 2], [Key(1, 0, 0, 0), 2], []):
         with pytest.raises(UsageError, match="asked for by plain indices"):
             dataset.__getitems__(plain)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -14,11 +14,13 @@ from samebits.base.seeds import KeyDeriver
 from samebits.data import DataLoader, fetch
 from samebits.data.generators import Words
 from samebits.data.order import index_word
+from tests.data.augment import Samples
 
 # What lies outside happens to one test in a million by luck, and the keys are fixed.
 LUCK = 1e-6
 
 
+@settings(max_examples=40)
 @given(st.integers(), st.lists(st.one_of(st.integers(), st.text())), st.integers(0, 2))
 def test_a_stem_derives_as_derive_does(root: int, words: list[str | int], cut: int) -> None:
     """Wherever the path is cut."""
@@ -39,22 +41,10 @@ def test_words_share_no_bit(key: bytes, bit: int) -> None:
     assert changed or bit == 192
 
 
-class Flips:
-    """Two flips, each with a generator of its own that was given the same seed."""
-
-    def __init__(self) -> None:
-        self.a, self.b = np.random.default_rng(1), np.random.default_rng(1)
-
-    def __len__(self) -> int:
-        return 2000
-
-    def __getitem__(self, index: int) -> Any:
-        return bool(self.a.random() < 0.5), bool(self.b.random() < 0.5)
-
-
 def test_flips_of_two_transforms_are_independent() -> None:
     """A shared seed makes them equal, always; keyed by their places they are as independent as they look."""
-    dataset = Flips()
+    dataset: Any = Samples(2000, lambda _: (bool(dataset.a.random() < 0.5), bool(dataset.b.random() < 0.5)))
+    dataset.a, dataset.b = np.random.default_rng(1), np.random.default_rng(1)
     plain = [dataset[index] for index in range(len(dataset))]
     keyed = [pair for batch in DataLoader(dataset, batch_size=50, seed=0) for pair in zip(*batch, strict=True)]
     table = np.zeros((2, 2))
@@ -79,9 +69,6 @@ def test_indices_have_words_of_their_own() -> None:
 
 def test_a_key_is_fixed_for_ever() -> None:
     """What was trained on, and what a state stands for, must not change with samebits."""
-    dataset: Any = type("Drawing", (), {"__getitem__": lambda self, index: (random.random(), torch.rand(1).item())})()
+    dataset = Samples(20, lambda _: (random.random(), torch.rand(1).item()))
 
-    assert fetch(dataset, 17, seed=3, epoch=2) == FIXED
-
-
-FIXED = (0.8195428636000399, 0.01615375280380249)
+    assert fetch(dataset, 17, seed=3, epoch=2) == (0.8195428636000399, 0.01615375280380249)

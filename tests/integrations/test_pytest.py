@@ -1,11 +1,8 @@
 """The plugin for pytest, tried out by pytest itself: marker, seeds, expected bits, workers, and what others install."""
 
 import importlib
-import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +19,7 @@ for _name in ("agent.recorder", "agent.ops.mode", "agent.environment", "testing.
     importlib.import_module(f"samebits.{_name}")
 assert np.random.__name__
 
-PLUGIN = "samebits.integrations.pytest"
-# What every import of a part of samebits loads.
-OURS = {"samebits", "samebits.base", "samebits.base.lazy", "samebits.integrations"}
+
 # Hypothesis would be loaded anew in each of them.
 QUIET = ("-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:hypothesispytest")
 # A training as small as can be; noise is what an earlier call left in the process.
@@ -56,18 +51,8 @@ def outcomes(result: pytest.RunResult) -> dict[str, str]:
     return {name: outcome.lower() for name, outcome in found}
 
 
-def test_it_loads_nothing() -> None:
-    """Neither torch, nor NumPy, nor of another room more than what loads names when they are used."""
-    code = "import json, sys, pytest; before = set(sys.modules); import samebits.integrations.pytest"
-    end = "print(json.dumps(sorted(set(sys.modules) - before)))"
-    found = json.loads(subprocess.check_output([sys.executable, "-c", f"{code}; {end}"], text=True))
-
-    assert {name for name in found if not name.startswith(f"{PLUGIN}.")} == {*OURS, PLUGIN}
-    assert f"{PLUGIN}.repeating" not in found
-
-
 def test_it_does_nothing_unless_asked(pytester: pytest.Pytester) -> None:
-    """A run in which no test asks imports nothing, draws nothing, prints nothing and writes nothing."""
+    """Of a run in which no test asks the plugin knows no other room; it draws, prints and writes nothing."""
     pytester.makepyfile(
         """
         import random, sys
@@ -76,8 +61,8 @@ def test_it_does_nothing_unless_asked(pytester: pytest.Pytester) -> None:
             assert random.random() == random.Random(1).random()
         def test_modules():
             loaded = {name for name in sys.modules if name.partition(".")[0] in ("samebits", "torch", "numpy")}
-            plugin = {name for name in loaded if name.startswith("samebits.integrations.pytest")}
-            assert loaded - plugin <= {"samebits", "samebits.base", "samebits.base.lazy", "samebits.integrations"}
+            plugin = {"samebits.integrations.pytest", "samebits.integrations.pytest.asked"}
+            assert loaded == plugin | {"samebits", "samebits.base", "samebits.base.lazy", "samebits.integrations"}
         """
     )
     result = pytester.runpytest_subprocess(*QUIET)
@@ -429,50 +414,32 @@ def test_what_no_seed_holds_is_named(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.slow
-def test_what_no_seed_holds_is_named_in_a_process_of_its_own(pytester: pytest.Pytester) -> None:
-    """Ids of processes, too, which are other ones in each; nothing of samebits that pytest warns of stands there."""
+def test_a_process_of_its_own(pytester: pytest.Pytester) -> None:
+    """What a process keeps does not matter, and its id does; a failure is shown with what pytest printed there."""
     pytester.makepyfile(
         test_alone="""
         import os
         import pytest, torch
 
-        @pytest.mark.samebits(isolated=True)
+        isolated, COUNT = pytest.mark.samebits(isolated=True), [0]
+        @isolated
         def test_id(): torch.ones(2).mul(os.getpid())
-        @pytest.mark.samebits(isolated=True)
+        @isolated
         def test_fails(): assert 1 + 1 == 3
+        @isolated
+        def test_repeats():
+            COUNT[0] += 1
+            torch.ones(2).mul(COUNT[0])
         """
     )
-    result = pytester.runpytest_inprocess(*QUIET)
+    result = pytester.runpytest_inprocess("-v", *QUIET[1:])
 
     text = result.stdout.str()
-    assert "process-id: os.getpid was asked; do not let os.getpid at test_alone.py:5 into seeds" in text
-    assert "assert (1 + 1) == 3" in text
+    assert outcomes(result) == {"test_id": "failed", "test_fails": "failed", "test_repeats": "passed"}
+    assert "process-id: os.getpid was asked; do not let os.getpid at test_alone.py:6 into seeds" in text
+    result.stdout.fnmatch_lines(["*in a process of its own:*", "*assert (1 + 1) == 3*"])
     assert "PytestAssertRewriteWarning" not in text
     assert text.count("seeded from 0") == 2
-
-
-@pytest.mark.slow
-def test_what_a_process_keeps_does_not_matter_in_one_of_its_own(pytester: pytest.Pytester) -> None:
-    """A failure is shown with what pytest printed there; a skip is a skip."""
-    pytester.makepyfile(
-        TRAINING
-        + """
-@pytest.mark.samebits(isolated=True)
-def test_repeats(model):
-    COUNT[0] += 1
-    train(model, 0.1)
-
-@pytest.mark.samebits(isolated=True)
-def test_fails(): assert 1 + 1 == 3
-
-@pytest.mark.samebits(isolated=True)
-def test_skips(): pytest.skip("not today")
-"""
-    )
-    result = pytester.runpytest_inprocess("-v", "-rs", *QUIET[1:])
-
-    assert outcomes(result) == {"test_repeats": "passed", "test_fails": "failed", "test_skips": "skipped"}
-    result.stdout.fnmatch_lines(["*in a process of its own:*", "*assert (1 + 1) == 3*", "*not today*"])
 
 
 # ---- seeds -----------------------------------------------------------------------------------------------------------

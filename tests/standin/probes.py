@@ -375,7 +375,7 @@ def is_late(device: str) -> None:
             x.mul_(1)
         x.fill_(number)
 
-    for number in range(1, TIMES + 1):
+    for number in range(1, 6):
         side = own.Stream()
         fill(number)
         with own.stream(side):

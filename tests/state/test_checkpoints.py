@@ -2,10 +2,9 @@
 
 import contextlib
 import random
-import subprocess
-import sys
+import resource
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,7 @@ import torch
 from samebits.base.errors import StateError, StorageError, UsageError
 from samebits.state import Training
 from samebits.state.checkpoints import MANIFEST
-from tests.sharing import made_once
 from tests.state.trainings import Loop, digest_of
-
-ROOT = Path(__file__).parents[2]
 
 
 def training(value: float = 0.0) -> Training:
@@ -36,17 +32,6 @@ def folder(tmp_path: Path) -> Path:
     for step in (1, 2):
         training(step).save(tmp_path / "ckpt", step)
     return tmp_path / "ckpt"
-
-
-@pytest.fixture(scope="module")
-def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, for tests that damage a copy again and again."""
-
-    def make(home: Path) -> None:
-        for step in (1, 2):
-            training(step).save(home, step)
-
-    return made_once(tmp_path_factory, "two-checkpoints", make)
 
 
 def resumed(folder: Path) -> tuple[int | None, float, list[str]]:
@@ -112,10 +97,6 @@ def test_the_file_is_one_that_torch_reads(folder: Path) -> None:
     assert state["steps_done"] == 2
 
 
-def the_files(home: Path) -> list[Path]:
-    return sorted(home.iterdir())
-
-
 @contextlib.contextmanager
 def changed(path: Path, data: bytes) -> Iterator[None]:
     before = path.read_bytes()
@@ -133,38 +114,28 @@ def removed(path: Path) -> Iterator[None]:
         yield
 
 
-def cuts() -> list[tuple[int, float]]:
-    draw = random.Random(1)
-    return [(number % 2, draw.random()) for number in range(100)]
+def truncated(data: bytes, place: int) -> bytes:
+    return data[:place]
 
 
-def test_what_is_truncated_is_passed_over(damaged: Path) -> None:
+def flipped(data: bytes, place: int) -> bytes:
+    return data[:place] + bytes([data[place] ^ 1 << place % 8]) + data[place + 1 :]
+
+
+@pytest.mark.parametrize("damage", [truncated, flipped])
+def test_what_is_damaged_is_passed_over(folder: Path, damage: Callable[[bytes, int], bytes]) -> None:
     """At 100 places, of the state and of the manifest: never loaded, always said, and the one before is used."""
-    for which, where in cuts():
-        path = the_files(damaged / "step-2")[which]
+    draw = random.Random(1)
+    for number in range(100):
+        path = sorted((folder / "step-2").iterdir())[number % 2]
         data = path.read_bytes()
-        with changed(path, data[: int(where * len(data))]):
-            step, value, said = resumed(damaged)
-        assert (step, value) == (1, 1.0)
-        assert len(said) == 1
-        assert "step-2: " in said[0]
-        assert ("manifest.json is damaged" if path.name == MANIFEST else f"{path.name} is truncated") in said[0]
-    assert resumed(damaged) == (2, 2.0, [])
-
-
-def test_what_has_a_flipped_bit_is_passed_over(damaged: Path) -> None:
-    """One bit of the state or of the manifest, at 100 places."""
-    draw = random.Random(2)
-    for which, where in cuts():
-        path = the_files(damaged / "step-2")[which]
-        data = bytearray(path.read_bytes())
-        data[int(where * len(data))] ^= 1 << draw.randrange(8)
-        with changed(path, bytes(data)):
-            step, value, said = resumed(damaged)
-        assert (step, value) == (1, 1.0), (path.name, int(where * len(data)))
-        assert len(said) == 1
-        assert "is damaged" in said[0]
-    assert resumed(damaged) == (2, 2.0, [])
+        place = draw.randrange(len(data))
+        with changed(path, damage(data, place)):
+            step, value, said = resumed(folder)
+        assert (step, value, len(said)) == (1, 1.0, 1), (path.name, place)
+        kind = "truncated" if damage is truncated and path.name != MANIFEST else "damaged"
+        assert f"step-2: {path.name} is {kind}" in said[0]
+    assert resumed(folder) == (2, 2.0, [])
 
 
 def test_what_is_gone_is_passed_over(folder: Path) -> None:
@@ -206,29 +177,18 @@ def test_what_a_killed_save_left_is_said_and_cleared_away(folder: Path, tmp_path
     assert names(tmp_path / "first") == ["step-4"]
 
 
-FULL_DISK = """
-import resource, sys
-from tests.state.test_checkpoints import training
-folder = sys.argv[1]
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), int(sys.argv[2])))
-try:
-    training(3).save(folder, 3)
-except OSError as error:
-    print(type(error).__name__, error)
-"""
-
-
 @pytest.mark.parametrize("room", [0, 1500])
 def test_a_full_disk_leaves_the_former_checkpoint(folder: Path, room: int) -> None:
     """Wherever there is no more room: a clear error, nothing left behind, and the former checkpoint is used."""
-    done = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, str(folder), str(room)], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    try:
+        with pytest.raises(StorageError) as caught:
+            training(3).save(folder, 3)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
-    assert done.stdout.startswith(
-        f"StorageError the checkpoint {folder / 'step-3'} could not be written: File too large"
-    )
-    assert done.stderr == ""
+    assert caught.value.message == f"the checkpoint {folder / 'step-3'} could not be written: File too large"
     assert names(folder) == ["step-1", "step-2"]
     assert resumed(folder) == (2, 2.0, [])
 

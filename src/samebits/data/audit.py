@@ -102,8 +102,8 @@ def audit(dataset: Any, indices: Sequence[object] | None = None, *, seed: int = 
         index = next((index for index in chosen if fetched.again(index, 1) != fresh.again(index, 1)), None)
         if index is not None:
             # The first line that changes what the dataset holds; on one that has been used little.
-            changed = unused.traced(index).changed or ("the dataset", None)
-            found[None] = Dependence("carried", index, *changed)
+            _, changed = unused.traced(index)
+            found[None] = Dependence("carried", index, *(changed or ("the dataset", None)))
     return Audit(len(chosen), tuple(found.values()))
 
 
@@ -135,38 +135,28 @@ class _Fetched:
 
     def explained(self, index: object) -> Dependence:
         """The line of a sample that differs."""
-        traces = [self.traced(index), self.traced(index)]
-        carried = next((trace.changed for trace in traces if trace.changed), None)
-        if carried is not None:
-            return Dependence("carried", index, *carried)
-        for before, after in zip(traces[0].lines, traces[1].lines, strict=False):
-            if before == after:
-                continue
-            site, values = after
-            if site != before[0]:
+        (before, carried), (after, carried_then) = self.traced(index), self.traced(index)
+        if changed := carried or carried_then:
+            return Dependence("carried", index, *changed)
+        for (old_site, old), (site, new) in zip(before, after, strict=False):
+            if site != old_site:
                 return Dependence("unkeyed", index, "which line comes next", site)
-            name = next(name for name, value in values.items() if before[1].get(name) != value)
-            return Dependence("unkeyed", index, name, site)
+            name = next((name for name in (*new, *old) if old.get(name) != new.get(name)), None)
+            if name is not None:
+                return Dependence("unkeyed", index, name, site)
         return Dependence("unknown", index, "", None)
 
-    def traced(self, index: object) -> _LineValues:
-        """What its lines did in one more fetch."""
-        trace = _LineValues(self.dataset)
-        follow(partial(self.fetcher.alone, 0, index), trace.after_line)
-        return trace
+    def traced(self, index: object) -> tuple[list[tuple[Site, dict[str, object]]], tuple[str, Site] | None]:
+        """Fetched once more: local variables after each line, and the first change of the dataset, with its line."""
+        lines: list[tuple[Site, dict[str, object]]] = []
+        carried: list[tuple[str, Site]] = []
+        changed = changes(lambda: carried_by(self.dataset))
 
+        def after_line(site: Site, frame: FrameType, result: list[object]) -> None:
+            local = {name: value_of(value) for name, value in frame.f_locals.items() if name != "self"}
+            lines.append((site, {**local, "what it returns": value_of(result)}))
+            if (name := changed()) is not None:
+                carried.append((name, site))
 
-class _LineValues:
-    """The values of local variables after each line, and the first line that changes the dataset."""
-
-    def __init__(self, dataset: object) -> None:
-        self.lines: list[tuple[Site, dict[str, object]]] = []
-        self.changed: tuple[str, Site] | None = None
-        self._changed = changes(lambda: carried_by(dataset))
-
-    def after_line(self, site: Site, frame: FrameType, result: list[object]) -> None:
-        local = {name: value_of(value) for name, value in frame.f_locals.items() if name != "self"}
-        self.lines.append((site, {**local, "what it returns": value_of(result)}))
-        name = self._changed()
-        if self.changed is None and name is not None:
-            self.changed = name, site
+        follow(partial(self.fetcher.alone, 0, index), after_line)
+        return lines, next(iter(carried), None)

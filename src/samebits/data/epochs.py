@@ -51,17 +51,10 @@ class TorchLoader(torch.utils.data.DataLoader[object]):
 
 
 class Epochs:
-    """The epochs of one loader.
+    """The epochs of one loader: `progress` is what was handed over, `next` where the next iteration begins.
 
     The loader itself is given whenever it is needed: were it kept here, the two would keep each other, and workers
     would end whenever the garbage collector comes by, with torch waiting five seconds for each.
-
-    Attributes:
-        label: handed on to a tracer.
-        progress: what has been handed over.
-        next: where the next iteration begins.
-        skipped: what was left out of the current epoch.
-        has_taken_seed: the seed is that of a state that was loaded.
     """
 
     def __init__(
@@ -71,6 +64,7 @@ class Epochs:
         self.progress = self.next = Progress()
         self.skipped: list[Skipped] = []
         self._persistent: tuple[TorchLoader, RequestSampler] | None = None
+        # Whether the seed is that of a state that was loaded.
         self.has_taken_seed = False
         self._begun = 0
         self._here: Fetcher | None = None

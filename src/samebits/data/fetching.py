@@ -34,20 +34,15 @@ class FetchedBatch(NamedTuple):
 
 
 class Fetcher(Dataset[object]):
-    """A dataset of batches: `fetcher[ticket]` is the batch that the ticket asks for.
+    """A dataset of batches: `fetcher[request]` is the batch that is asked for.
 
     Args:
-        dataset: the user's.
-        collate_fn: makes a batch of samples, or a result of one.
-        seed: what all keys hang on.
         skips: leave out samples that raise, and hand over `FetchedBatch` instead of the batch.
         working: for each worker its process id, and one more than the position that it fetches; shared by all.
-
-    Attributes:
-        tracer: calls what fetches a sample, given the fetcher and that; set on the class by the data-workers factor.
         label: whatever the tracer wants to know about this loader.
     """
 
+    # Calls what fetches a sample, given the fetcher and that; set by the data-workers factor.
     tracer: ClassVar[Callable[[Fetcher, Fetch], object] | None] = None
 
     def __init__(
@@ -138,7 +133,7 @@ class Fetcher(Dataset[object]):
         generators.start(self._derivers["sample"].key(epoch, index_word(index), repeat))
 
     def samples(self, request: BatchRequest, generators: Generators, skipped: list[Skipped]) -> list[object]:
-        """The samples that a ticket asks for."""
+        """The samples that are asked for."""
         in_bulk = request.is_batch and _fetches_in_bulk(self.dataset)
         if in_bulk and not self._draws_in_bulk:
             samples = self._in_bulk(request, generators)

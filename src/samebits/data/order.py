@@ -43,20 +43,13 @@ class BatchRequest(NamedTuple):
 
 
 class Order:
-    """The batches of a loader's epochs.
+    """The batches of a loader's epochs, from a sampler of indices, or (`makes_batches`) of lists of them.
 
-    Args:
-        sampler: yields indices, or (`makes_batches`) lists of them.
-        size: of a global batch; None when samples are not collated, or when the sampler makes the batches.
+    `size` is that of a global batch; None when samples are not collated, or when the sampler makes the batches.
     """
 
     def __init__(
-        self,
-        sampler: Iterable[object],
-        makes_batches: bool,
-        size: int | None,
-        last_batch: LastBatch,
-        dataset: object = None,
+        self, sampler: Iterable[object], makes_batches: bool, size: int | None, last_batch: LastBatch, dataset: object
     ) -> None:
         self.sampler, self.makes_batches, self.size, self.last_batch = sampler, makes_batches, size, last_batch
         self.dataset = dataset

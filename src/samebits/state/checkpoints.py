@@ -73,10 +73,7 @@ class CheckpointFolder:
     def newest_states(self) -> list[Any]:
         """The state of this rank in the newest checkpoint that is intact; none if there is no checkpoint.
 
-        If it is of another number of ranks, the states of all of them.
-
-        Raises:
-            StateError: there are checkpoints, and none of them is intact.
+        Of another number of ranks, the states of all of them. StateError where there are some and none is intact.
         """
         found: list[Checkpoint] = self.ranks.done_by_first(self._found)
         newest, passed = None, list[str]()

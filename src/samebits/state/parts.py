@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
@@ -20,25 +21,16 @@ NAMED = 5
 
 
 class Restoring(NamedTuple):
-    """A part's state, checked, and waiting to be restored.
-
-    Attributes:
-        do: restore it.
-        undo: bring back what was there before; None where `do` has nothing left that can fail.
-    """
+    """What restores a checked state, and what takes that back; None where nothing is left that can fail."""
 
     do: Callable[[], object]
     undo: Callable[[], object] | None = None
 
 
 class Part:
-    """One object that a training consists of, and that has `state_dict()` and `load_state_dict()`.
+    """One object that a training consists of, under a name such as `optimizer[1]` or `averaged.slow`."""
 
-    Attributes:
-        name: `optimizer`, `optimizer[1]`, `averaged.slow`.
-        is_shared: all ranks have the same state, or each its share of one.
-    """
-
+    # Whether all ranks have the same state, or each its share of one.
     is_shared = False
 
     def __init__(self, name: str, one: Any) -> None:
@@ -62,7 +54,7 @@ class Part:
         before: Any = self.one.state_dict()
         if type(self.one).__module__.partition(".")[0] == "torch":
             # torch's schedulers and scalers take over whatever they are given.
-            self.check_names(set(ways_in(packed)), set(ways_in(self._packed(before))))
+            self.check_names(ways_in(packed), ways_in(self._packed(before)))
         kept = copy.deepcopy(before)
         return Restoring(self.loading(packed, before, copies), lambda: self.one.load_state_dict(kept))
 
@@ -92,14 +84,17 @@ class Part:
             "make it as it was made in the run that saved; what is different on purpose has to begin anew",
         )
 
-    def check_names(self, saved: set[str], live: set[str]) -> None:
-        if saved != live:
-            raise self.unfit("; ".join(differences(saved, live)))
-
-    def check_tensors(self, saved: Mapping[str, Any], live: Mapping[str, Any]) -> None:
-        wrong = [text for name in live if name in saved and (text := _misfit(name, saved[name], live[name]))]
+    def refuse_any(self, wrong: Sequence[str]) -> None:
+        """StateError where anything is wrong."""
         if wrong:
             raise self.unfit("; ".join(_some(wrong)))
+
+    def check_names(self, saved: Iterable[str], live: Iterable[str]) -> None:
+        self.refuse_any(differences(set(saved), set(live)))
+
+    def check_tensors(self, saved: Mapping[str, Any], live: Mapping[str, Any]) -> None:
+        both = [name for name in live if name in saved]
+        self.refuse_any([text for name in both if (text := _misfit(name, saved[name], live[name]))])
 
 
 class ModulePart(Part):
@@ -111,7 +106,7 @@ class ModulePart(Part):
         live = self.packed()
         if not isinstance(packed, Mapping):
             raise self.unfit(f"a state is a dict, got {type(packed).__name__}")
-        self.check_names(set(packed), set(live))
+        self.check_names(packed, live)
         self.check_tensors(packed, live)
         before = self.one.state_dict()
         # The versions of its modules, which say how an old state is read; this one has the names of here and now.
@@ -129,7 +124,7 @@ class OptimizerPart(Part):
 
     def restoring(self, packed: Any, copies: bool) -> Restoring:
         live = self.packed()
-        self.check_names(set(packed), set(live))
+        self.check_names(packed, live)
         if packed["class"] != live["class"]:
             raise self.unfit(f"it was saved as {packed['class']}, here is {live['class']}")
         self._check_parameters(packed["parameters"], live["parameters"])
@@ -141,10 +136,8 @@ class OptimizerPart(Part):
         before, after = [len(group) for group in saved], [len(group) for group in live]
         if before != after:
             raise self.unfit(f"its groups had {before} parameters, here they have {after}")
-        flat = zip([one for group in saved for one in group], [one for group in live for one in group], strict=True)
-        wrong = [f"parameter {number} was {old}, is {new}" for number, (old, new) in enumerate(flat) if old != new]
-        if wrong:
-            raise self.unfit("; ".join(_some(wrong)))
+        flat = enumerate(zip(chain(*saved), chain(*live), strict=True))
+        self.refuse_any([f"parameter {number} was {old}, is {new}" for number, (old, new) in flat if old != new])
 
 
 class TensorPart(Part):
@@ -205,7 +198,7 @@ def ways_in(state: object) -> list[str]:
 
 
 def form_of(tensor: torch.Tensor) -> str:
-    """What has to be the same where one tensor is copied over another."""
+    """What has to be the same where one tensor is copied over another, in words."""
     return f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"
 
 
@@ -258,24 +251,23 @@ def without(state: Mapping[str, Any], *parts: str) -> dict[str, Any]:
     Raises:
         UsageError: the state has nothing of such a name.
     """
-    own = state["ranks"].values()
-    everything = [*state["parts"], *(name for one in own for name in (*one["parts"], *one["generators"]["contents"]))]
+    everything = set(state["parts"])
+    for section in state["ranks"].values():
+        everything |= {*section["parts"], *section["generators"]["contents"]}
     for part in parts:
         if not any(_is_under(name, (part,)) for name in everything):
-            raise UsageError(f"the state has no part {part!r}", f"it has {', '.join(sorted(set(everything)))}")
+            raise UsageError(f"the state has no part {part!r}", f"it has {', '.join(sorted(everything))}")
 
     def kept(named: Mapping[str, Any]) -> dict[str, Any]:
         return {name: one for name, one in named.items() if not _is_under(name, parts)}
 
-    def of_rank(section: Mapping[str, Any]) -> dict[str, Any]:
-        sections = {
-            name: {"state": kept(one["state"]), "contents": [*kept(dict.fromkeys(one["contents"]))]}
-            for name, one in section.items()
-            if name != "parts"
-        }
-        return {"parts": kept(section["parts"]), **sections}
+    def of_section(section: Mapping[str, Any]) -> dict[str, Any]:
+        return sealed(kept(section["state"]), kept(dict.fromkeys(section["contents"])))
 
-    ranks = {rank: of_rank(section) for rank, section in state["ranks"].items()}
+    ranks = {
+        rank: {name: kept(one) if name == "parts" else of_section(one) for name, one in section.items()}
+        for rank, section in state["ranks"].items()
+    }
     return {**state, "parts": kept(state["parts"]), "ranks": ranks}
 
 
@@ -300,7 +292,7 @@ def _part(name: str, one: object) -> Part | None:
     )
 
 
-def _some(texts: list[str]) -> list[str]:
+def _some(texts: Sequence[str]) -> Sequence[str]:
     more = len(texts) - NAMED
     return texts if more <= 1 else [*texts[:NAMED], f"{more} more"]
 

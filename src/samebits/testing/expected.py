@@ -162,7 +162,7 @@ class ExpectedBits:
         if missing or gone:
             what = f"has {missing[0]!r}, which is not locked" if missing else f"lacks {gone[0]!r}, which is locked"
             raise DivergenceError(f"{name!r} of {self._test} {what}", self._accept)
-        differing = [path for path in digests if digests[path] != own[path]]
+        differing = [path for path, digest in digests.items() if digest != own[path]]
         if differing:
             first, many = differing[0], f"; {len(differing)} of {len(own)} tensors differ" if len(own) > 1 else ""
             found = f"has the digest {digests[first]}, locked is {own[first]}{many}"
@@ -180,7 +180,7 @@ class ExpectedBits:
         here = self._where()
         homes = [lockfile.environments[home] for home in lockfile.tests[self._test].on]
         nearest = min(homes, key=lambda one: len(one.differing(here)))
-        name = next(name for name in nearest.differing(here))
+        name = next(iter(nearest.differing(here)))
         return (
             f"{self._test} is unknown in this environment: it was locked with {name} {getattr(nearest, name)}, here "
             f"it is {getattr(here, name)}; to add it: pytest {self._again} --samebits-update-new-only"
@@ -226,11 +226,8 @@ def without_unused(
 ) -> tuple[Lockfile, list[str]]:
     """The same without what no test asks for any more, and what that is, in words.
 
-    Args:
-        lockfile: what is locked.
-        passed: what tests named that passed; the id alone of those that named nothing.
-        collected: file → ids of its tests, of files all of whose tests were collected.
-        root: where files are looked for.
+    `passed` is what tests named that passed, the id alone of those that named nothing; `collected` file → ids of its
+    tests, of files all of whose tests were collected.
     """
     kept, unused = lockfile, []
     for test in lockfile.tests:

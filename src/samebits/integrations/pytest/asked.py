@@ -19,12 +19,10 @@ MARK = "samebits"
 
 
 class Options(NamedTuple):
-    """What the options of a run say.
+    """What the options of a run say; `is_for_all` where every test is seeded.
 
     Attributes:
-        seed: from which tests are seeded; every test, where `is_for_all`.
-        lockfile: its path.
-        writes: what is taken into it as it is now: `nothing`, `new` names only, or `all`.
+        writes: what is taken into the lockfile as it is now: `nothing`, `new` names only, or `all`.
         changing: the option that lets the lockfile be changed; empty where it may not be.
         folder: where a process that samebits itself started finds its task.
     """
@@ -42,14 +40,9 @@ class Options(NamedTuple):
         get = config.getoption
         seed, lockfile, folder = (get(f"samebits_{name}") for name in ("seed", "lockfile", "call"))
         path = config.rootpath / "samebits.lock" if lockfile is None else Path(config.invocation_params.dir, lockfile)
-        writes = {
-            "--samebits-update": "all",
-            "--samebits-update-new-only": "new",
-            "--samebits-remove-unused": "nothing",
-        }
-        chosen = next(filter(get, writes), "")
-        changing = chosen if folder is None else ""
-        home = None if folder is None else Path(folder)
+        writes = {"--samebits-update": "all", "--samebits-update-new-only": "new"}
+        chosen = next(filter(get, (*writes, "--samebits-remove-unused")), "")
+        changing, home = (chosen, None) if folder is None else ("", Path(folder))
         return cls(seed or 0, seed is not None, path, writes.get(chosen, "nothing"), changing, home)
 
 
@@ -149,12 +142,9 @@ class KnownTest:
 
     Attributes:
         treatments: in force now, the last one first to be undone.
-        entering: watches what no seed holds.
-        fixture: its fixture, where it has one.
         is_set_up: the seed of its fixtures is in force.
         is_called: its function was called, or its runs were made.
-        named: what it named in a process of its own.
-        ended: what pytest made of it there.
+        named, ended: what it named in a process of its own, and what pytest made of it there.
     """
 
     treatments: list[Treatment | Entering] = field(default_factory=list)
@@ -182,8 +172,7 @@ class KnownSession:
     """What is known of the whole run, in the process that reports it.
 
     Attributes:
-        passed: what tests named that passed, or their ids alone.
-        collected: ids of all tests, as far as they are known.
+        passed: id → what a test named that passed.
         is_whole: no test was left out, and no process that ran some is missing.
         lines: what is said at the end.
         unknown: why tests could not be compared here.
