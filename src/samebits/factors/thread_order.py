@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import sys
 import threading
 import time
 from functools import partial, wraps
@@ -50,7 +51,8 @@ class ThreadOrder(CallFactor):
         @wraps(start)
         def started(self: threading.Thread) -> None:
             with without_own_frames:
-                if not _is_of_program(self) or context.ended:
+                is_direct = is_user_file(sys._getframe(1).f_code.co_filename)
+                if context.ended or not (is_direct or _is_of_program(self)):
                     return start(self)
                 mode = context.enter(context.called("threading.Thread.start"))
                 if turns is None:
@@ -68,7 +70,7 @@ class ThreadOrder(CallFactor):
 
 
 def _is_of_program(thread: threading.Thread) -> bool:
-    """Whether it runs code of the user's."""
+    """Whether it runs code of the user's, whoever starts it."""
     run: Any = type(thread).run
     if run is threading.Thread.run or not is_user_file(run.__code__.co_filename):
         run = getattr(thread, "_target", None)

@@ -21,7 +21,7 @@ IDLE_SECONDS, STUCK_SECONDS = 1.0, 30.0
 IDLE_SHARE = 0.05
 POLL_SECONDS = 0.01
 # How often a rank is drawn anew, where somebody could go first (Burckhardt et al., A Randomized Scheduler, 2010).
-RANK_CHANGES = 0.1
+RANK_CHANGES = 0.2
 
 
 class Turn:

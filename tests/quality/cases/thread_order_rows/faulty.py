@@ -14,7 +14,7 @@ def fetch(number):
 
 threads = [threading.Thread(target=fetch, args=(number,)) for number in range(8)]
 for thread in threads:
-    thread.start()
+    thread.start()  # <- thread-order
 for thread in threads:
     thread.join()
 values = torch.tensor(order, dtype=torch.float32)

@@ -1,0 +1,216 @@
+"""thread-order: one thread at a time when pinned, another order when varied, and nothing lost, stuck or changed."""
+
+import copy
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.pool import ThreadPool
+from pathlib import Path
+
+import pytest
+
+import samebits
+from tests.factors.contexts import treated, watched
+
+NAME, NUMBERS = "thread-order", list(range(8))
+
+
+def started(work: Callable[[int], None]) -> None:
+    threads = [threading.Thread(target=work, args=(number,)) for number in NUMBERS]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def appended() -> list[int]:
+    """By threads, in the order in which they run."""
+    found: list[int] = []
+    started(found.append)
+    return found
+
+
+def taken() -> list[int]:
+    """From a queue that three threads fill."""
+    jobs: queue.Queue[int | None] = queue.Queue()
+    done: queue.Queue[int] = queue.Queue()
+
+    def work() -> None:
+        while (number := jobs.get()) is not None:
+            done.put(number)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for number in [*NUMBERS, None, None, None]:
+        jobs.put(number)
+    found = [done.get() for _ in NUMBERS]
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def executed() -> list[int]:
+    """By an executor, each task with the next number of one counter."""
+    count = iter(range(100))
+    with ThreadPoolExecutor(4) as executor:
+        return list(executor.map(lambda _: next(count), NUMBERS))
+
+
+def found(mode: str, variant: int, made: Callable[[], list[int]]) -> list[int]:
+    with treated(NAME, mode, variant=variant):  # type: ignore[arg-type]
+        return made()
+
+
+@pytest.mark.parametrize("made", [appended, taken, executed])
+def test_one_order_when_pinned_and_others_when_varied(made: Callable[[], list[int]]) -> None:
+    """Each of them again and again the same; nobody is lost."""
+    pinned = found("pinned", 1, made)
+    varied = [found("varied", variant, made) for variant in range(1, 9)]
+
+    assert pinned == NUMBERS
+    assert all(sorted(one) == NUMBERS for one in varied)
+    assert any(one != NUMBERS for one in varied)
+    assert [found("pinned", 1, made) for _ in range(3)] == [pinned] * 3
+    assert [found("varied", variant, made) for variant in range(1, 9)] == varied
+
+
+def test_lines_that_start_threads_are_named_and_let_go_one_by_one() -> None:
+    """Those started elsewhere keep their order."""
+    with watched(NAME) as seen:
+        appended()
+        executed()
+    lines = [one.site for one in seen if one.site is not None]
+
+    assert [site.function for site in lines] == ["started", "executed"]
+    with treated(NAME, "pinned", released=(lines[0].key,), variant=3):
+        other, kept = appended(), executed()
+    assert (other != NUMBERS, kept) == (True, NUMBERS)
+
+
+def test_time_passes_in_the_order_of_those_who_sleep() -> None:
+    """Sleeping, waiting with a timeout, and a barrier; the clock on the wall goes on as well."""
+    order: list[str] = []
+
+    def slept(name: str, seconds: float) -> None:
+        time.sleep(seconds)
+        order.append(name)
+
+    with treated(NAME, "pinned"):
+        begun = time.monotonic()
+        threads = [threading.Thread(target=slept, args=one) for one in (("late", 0.1), ("soon", 0.05))]
+        for thread in threads:
+            thread.start()
+        is_set = threading.Event().wait(0.15)
+        took = time.monotonic() - begun
+        barrier = threading.Barrier(len(NUMBERS))
+        started(lambda number: order.append(str(barrier.wait() >= 0)))
+
+    assert (order[:2], is_set, len(order)) == (["soon", "late"], False, 10)
+    assert took >= 0.15
+
+
+def test_a_thread_that_waits_for_a_pipe_gives_up_its_turn() -> None:
+    """Another one writes to it: nobody waits for ever."""
+    reader, writer = os.pipe()
+    got: list[bytes] = []
+    with treated(NAME, "pinned"):
+        reading = threading.Thread(target=lambda: got.append(os.read(reader, 1)))
+        writing = threading.Thread(target=lambda: os.write(writer, b"x"))
+        reading.start()
+        writing.start()
+        reading.join()
+        writing.join()
+    os.close(reader)
+    os.close(writer)
+
+    assert got == [b"x"]
+
+
+def test_what_fails_in_a_thread_and_what_times_out_does_as_always(capfd: pytest.CaptureFixture[str]) -> None:
+    """Errors of a task arrive, a join has its timeout, and a lock that is held is not got."""
+    with treated(NAME, "pinned"):
+        lock, held = threading.Lock(), threading.Lock()
+        held.acquire()
+        waiting = threading.Thread(target=held.acquire)
+        waiting.start()
+        waiting.join(0.05)
+        is_waiting = waiting.is_alive()
+        held.release()
+        waiting.join()
+        with ThreadPoolExecutor(2) as executor:
+            error = executor.submit(lambda: 1 // 0).exception()
+        got = [lock.acquire(), lock.acquire(False), lock.acquire(timeout=0.01)]
+        with pytest.raises(ValueError, match="timeout"):
+            lock.acquire(True, -2)
+        with pytest.raises(TypeError, match="cannot pickle"):
+            copy.deepcopy(lock)
+
+    assert (is_waiting, type(error), got) == (True, ZeroDivisionError, [True, False, False])
+
+
+def test_locks_go_on_when_the_pin_has_ended() -> None:
+    """What a program made meanwhile works as a lock of Python's does, with threads that were not there."""
+    with samebits.pinned(factors=[NAME]):
+        lines: queue.Queue[int] = queue.Queue()
+        lock = threading.Lock()
+    thread = threading.Thread(target=lambda: lines.put(lines.get() + 1))
+    thread.start()
+    lines.put(1)
+    thread.join()
+    with lock:
+        is_held = lock.locked()
+
+    assert (lines.get(), is_held, lock.locked()) == (2, True, False)
+    assert type(threading.Lock()).__module__ in ("_thread", "builtins")
+
+
+SCRIPT = """
+import multiprocessing, threading, time
+
+def late(name):
+    time.sleep(0.05)
+    print(name, flush=True)
+
+def child():
+    threads = [threading.Thread(target=late, args=(f"child {n}",)) for n in range(2)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+
+if __name__ == "__main__":
+    process = multiprocessing.get_context("fork").Process(target=child)
+    process.start()
+    process.join()
+    threading.Thread(target=late, args=("after the main thread",)).start()
+    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+    print("main ends", process.exitcode, flush=True)
+"""
+
+
+def test_a_program_ends_as_it_does_by_itself(tmp_path: Path) -> None:
+    """Its threads outlive the main one, those that may be left behind are, and a process that forked has its own."""
+    (tmp_path / "script.py").write_text(SCRIPT)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "samebits", "run", "--pin", NAME, "script.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=50,
+    )
+
+    said = done.stdout.splitlines()
+    assert (said, done.returncode) == (["child 0", "child 1", "main ends 0", "after the main thread"], 0), done.stderr
+
+
+def test_a_pool_of_threads_goes_on() -> None:
+    """Its own threads, which hand out tasks and results, are left as they are."""
+    with treated(NAME, "pinned"), ThreadPool(3) as pool:
+        results = [sorted(pool.imap_unordered(abs, NUMBERS)), pool.map(abs, NUMBERS)]
+
+    assert results == [NUMBERS, NUMBERS]
