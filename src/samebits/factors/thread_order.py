@@ -7,6 +7,9 @@ import sys
 import threading
 import time
 from functools import partial, wraps
+
+# The clock may be treated as well: this is the real one.
+from time import monotonic
 from typing import Any
 
 from samebits.base.sites import is_user_file, without_own_frames
@@ -120,7 +123,10 @@ def _take_turns(context: FactorContext) -> Turns:
         if turn is None or not seconds >= 0:
             sleep(seconds)
         else:
+            end = monotonic() + seconds
             turns.wait(turn, float(seconds))
+            if turns.has_ended:
+                sleep(max(0.0, end - monotonic()))
 
     def shut() -> None:
         # The interpreter is about to wait for the other threads.

@@ -145,16 +145,23 @@ class Turns:
                 self._asleep.append(turn)
             self._give(turn)
         self._sleep(turn)
+        if turn.wakes is not None:
+            self._stay_awake(turn)
         return turn.is_woken
 
     def wake(self, turn: Turn) -> None:
         """What it waited for is there."""
         with self._guard:
-            turn.is_woken, turn.wakes = True, None
-            if turn in self._asleep:
-                self._asleep.remove(turn)
+            turn.is_woken = True
+            self._stay_awake(turn)
             self._ready.append(turn)
             self._go_on()
+
+    def _stay_awake(self, turn: Turn) -> None:
+        with self._guard:
+            turn.wakes = None
+            if turn in self._asleep:
+                self._asleep.remove(turn)
 
     def offer(self, turn: Turn) -> None:
         """Where somebody is loose, another one may go first."""
@@ -212,16 +219,16 @@ class Turns:
                 return False
             if min(self._asleep, key=lambda one: one.order) is not turn:
                 return False
-            self._now, turn.wakes, self._holder = turn.wakes[0], None, turn
-            self._asleep.remove(turn)
+            self._now, self._holder = turn.wakes[0], turn
+            self._stay_awake(turn)
             return True
 
     def _forget(self, turn: Turn) -> None:
         with self._guard:
-            turn.wakes = None
-            for own in (self._ready, self._asleep):
-                if turn in own:
-                    own.remove(turn)
+            self._stay_awake(turn)
+            turn.gate.acquire(False)
+            if turn in self._ready:
+                self._ready.remove(turn)
             self._give(turn)
 
     def _watch(self, guard: Any) -> None:
@@ -266,10 +273,12 @@ class TurnLock:
         turns = self._turns
         while not self._lock.acquire(False):
             self._waiting.append(turn)
-            # Who releases it looks at those who wait afterwards: one of the two sees the other.
-            is_woken = self._lock.locked() and turns.wait(turn, None if timeout < 0 else timeout)
-            if not is_woken and turn in self._waiting:
-                self._waiting.remove(turn)
+            try:
+                # Who releases it looks at those who wait afterwards: one of the two sees the other.
+                is_woken = self._lock.locked() and turns.wait(turn, None if timeout < 0 else timeout)
+            finally:
+                with suppress(ValueError):  # whoever woke it has taken it away
+                    self._waiting.remove(turn)
             if turns.has_ended:
                 return self._lock.acquire(True, timeout)
             if not is_woken and timeout >= 0 and self._lock.locked():

@@ -40,8 +40,8 @@ from samebits.runfolder.steps import COMPARED
 def command(command: tuple[str, ...], verbose: bool, out: Path | None, **given: Any) -> None:
     """Run COMMAND once with factors pinned; its output, input and exit status are its own.
 
-    Without --pin: every factor but os-entropy, clock, process-id, thread-order, files-left-behind, cpu-isa, inductor-autotune,
-    attention-backend, nccl-algorithms, float-precision and data-workers.
+    Without --pin: every factor but os-entropy, clock, process-id, thread-order, files-left-behind, cpu-isa,
+    inductor-autotune, attention-backend, nccl-algorithms, float-precision and data-workers.
 
     \b
     samebits run train.py --lr 3
