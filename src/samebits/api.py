@@ -19,7 +19,7 @@ from samebits.checking.experiments import check_in
 from samebits.checking.plan import check_request
 from samebits.checking.verdict import CheckVerdict
 from samebits.comparison.runs import RunComparison, compare_runs
-from samebits.launch.config import read_config
+from samebits.launch.config import Config, read_config
 from samebits.locking.lockfile import NAME as LOCKFILE
 from samebits.locking.making import LockRequest, need_to_write
 from samebits.locking.making import lock as make_lock
@@ -108,13 +108,8 @@ def check(
         timeout=timeout, level=level, all_origins=all_origins, quick=quick, isolation=isolation,
         share=_words("share", share), strict=strict,
     )  # fmt: skip
-    home = new_home(None if out is None else path_given("out", out), config.keep)
-    found = check_in(
-        home,
-        request,
-        _announcing(progress),
-        show_progress() if progress else None,
-    )
+    home = _home(out, config)
+    found = check_in(home, request, _announcing(progress), show_progress() if progress else None)
     write_answer(home, dumped(document_of("check", found)))
     return Verdict(**vars(found))
 
@@ -124,6 +119,10 @@ def _need_the_main_thread(name: str) -> None:
         raise UsageError(
             f"{name}() was called from a thread", "call it from the main one: a signal has to end every run"
         )
+
+
+def _home(out: str | os.PathLike[str] | None, config: Config) -> Path:
+    return new_home(None if out is None else path_given("out", out), config.keep)
 
 
 def _announcing(progress: bool) -> Callable[[str], None]:
@@ -229,7 +228,7 @@ def lock(
         replace=replace,
         **config.filling(options),
     )
-    home = new_home(None if out is None else path_given("out", out), config.keep)
+    home = _home(out, config)
     return Locking(**vars(make_lock(request, _around(home, progress))))
 
 
@@ -292,7 +291,7 @@ def verify(
     )
     if request.writes:
         need_to_write(os.environ, write_in_ci)
-    home = Path() if recording else new_home(None if out is None else path_given("out", out), config.keep)
+    home = Path() if recording else _home(out, config)
     return Verification(**vars(verify_entries(request, _around(home, progress))))
 
 

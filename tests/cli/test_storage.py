@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from samebits.runfolder.folder import RunFolder, mark_busy
+from tests.cli.typed import typed
 from tests.launch.conftest import PYTHON, TRAIN, only_run, plain, samebits, write
 
 FAILURE = {"run": 125, "check": 2}
@@ -41,7 +42,7 @@ def test_a_place_that_cannot_be_used_is_refused(command: str, out: str, message:
     """Before anything runs, and without touching what lies there."""
     write(tmp_path, {"it.py": "open('trace', 'w')", "file": "mine", "full/mine": "mine"})
 
-    done = samebits(command, "--out", out, "it.py", cwd=tmp_path)
+    done = typed(command, "--out", out, "it.py", cwd=tmp_path)
 
     assert (done.status, done.out) == (FAILURE[command], "")
     assert done.err.startswith(f"error: {message}\n\nhint: ")
@@ -54,7 +55,7 @@ def test_a_file_called_samebits_is_left_alone(command: str, tmp_path: Path) -> N
     """`.samebits` may be somebody's file."""
     write(tmp_path, {"it.py": "", ".samebits": "mine"})
 
-    done = samebits(command, "it.py", cwd=tmp_path)
+    done = typed(command, "it.py", cwd=tmp_path)
 
     assert done.status == FAILURE[command]
     assert (
@@ -67,7 +68,7 @@ def test_a_link_to_nowhere_is_told(tmp_path: Path) -> None:
     write(tmp_path, {"it.py": ""})
     (tmp_path / ".samebits").symlink_to("/nowhere")
 
-    done = samebits("check", "it.py", cwd=tmp_path)
+    done = typed("check", "it.py", cwd=tmp_path)
 
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith("error: .samebits is a link to /nowhere, which does not exist\n\nhint: make that folder")
@@ -79,7 +80,7 @@ def test_a_full_disk_is_an_error_before_anything_runs(command: str, small_disk: 
     write(small_disk, {"it.py": "open('/tmp/trace', 'w')"})
     _fill(small_disk)
 
-    done = samebits(command, "it.py", cwd=small_disk)
+    done = typed(command, "it.py", cwd=small_disk)
 
     assert done.status == FAILURE[command]
     assert "No space left on device\n\nhint: choose another place with --out" in done.err
@@ -169,45 +170,28 @@ def _samebits(*words: str) -> list[str]:
 
 
 def test_only_the_newest_folders_stay(tmp_path: Path) -> None:
-    """`keep` counts checks and runs; a busy one and what a user put there with --out are never dropped."""
-    write(tmp_path, {"it.py": "", "pyproject.toml": "[tool.samebits]\nkeep = 2\n"})
-    samebits("run", "--no-pin", "--out", ".samebits/mine", "it.py", cwd=tmp_path)
-    samebits("run", "--no-pin", "it.py", cwd=tmp_path)
-    home = tmp_path / ".samebits"
-    busy = next(path for path in home.iterdir() if path.name[0] == "2")
-    mark_busy(busy)
+    """`keep` counts checks and runs; busy ones, what has a name of its own, and git are left in peace.
 
-    for _ in range(4):
-        samebits("run", "--no-pin", "it.py", cwd=tmp_path)
-
-    left = {path.name for path in home.iterdir() if path.is_dir()}
-    assert {busy.name, "mine"} < left
-    assert len(left) == 3
-    assert (home / ".gitignore").read_text() == "*\n"
-
-
-def test_a_folder_that_another_host_is_busy_with_stays(tmp_path: Path) -> None:
-    """The same number may be another process there; one of a process that died here may go."""
-    write(tmp_path, {"it.py": "", "pyproject.toml": "[tool.samebits]\nkeep = 1\n"})
-    for name, busy in (("20200101-000000-1", "1 elsewhere"), ("20200101-000000-2", f"4194304 {os.uname().nodename}")):
-        write(tmp_path / ".samebits" / name, {".busy": busy})
-
-    samebits("run", "--no-pin", "it.py", cwd=tmp_path)
-
-    names = {path.name for path in (tmp_path / ".samebits").iterdir()}
-    assert "20200101-000000-1" in names
-    assert "20200101-000000-2" not in names
-
-
-def test_git_does_not_see_run_folders(tmp_path: Path) -> None:
-    """`.samebits` ignores itself."""
-    write(tmp_path, {"it.py": ""})
+    On another host the same number may be another process; what a process that died here was busy with may go.
+    """
+    write(tmp_path, {"it.py": "", "pyproject.toml": "[tool.samebits]\nkeep = 3\n"})
     subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
+    home, here = tmp_path / ".samebits", os.uname().nodename
+    busy = {1: "1 elsewhere", 2: f"4194304 {here}", 3: f"{os.getpid()} {here}"}
+    for number in range(1, 6):
+        folder = home / f"2020010{number}-000000-1"
+        write(folder, {".busy": busy[number]} if number in busy else {"1-a/file": ""})
+        os.utime(folder, (number * 86_400.0,) * 2)
+    write(home / "mine", {"file": ""})
 
     samebits("run", "--no-pin", "it.py", cwd=tmp_path)
-
     status = subprocess.run(["git", "status", "--short"], cwd=tmp_path, capture_output=True, text=True)
-    assert status.stdout == "?? it.py\n"
+
+    left = sorted(path.name for path in home.iterdir() if path.is_dir())
+    assert [name.partition("-")[0] for name in left[:2]] == ["20200101", "20200103"]
+    assert (len(left), left[-1]) == (4, "mine")
+    assert (home / ".gitignore").read_text() == "*\n"
+    assert status.stdout == "?? it.py\n?? pyproject.toml\n"
 
 
 def test_two_at_once_in_one_folder_do_not_meet(tmp_path: Path) -> None:
@@ -230,7 +214,7 @@ def test_newer_recordings_are_refused(tmp_path: Path) -> None:
     manifest = only_run(tmp_path) / "manifest.json"
     manifest.write_text(manifest.read_text().replace("samebits.run/1", "samebits.run/99"))
 
-    done = samebits("diff", str(only_run(tmp_path)), str(only_run(tmp_path)), cwd=tmp_path)
+    done = typed("diff", str(only_run(tmp_path)), str(only_run(tmp_path)), cwd=tmp_path)
 
     assert done.status == 2
     assert done.err.startswith(f"error: {only_run(tmp_path)} has schema 99, and this samebits reads schemas up to 1\n")
@@ -247,10 +231,10 @@ def test_clean_removes_the_oldest_and_says_how_much(tmp_path: Path) -> None:
     home = tmp_path / ".samebits"
     mark_busy(home / "20200105-000000-1")
 
-    dry = samebits("clean", "--keep", "2", "--dry-run", cwd=tmp_path)
+    dry = typed("clean", "--keep", "2", "--dry-run", cwd=tmp_path)
     before = len(list(home.iterdir()))
-    done = samebits("clean", "--keep", "2", cwd=tmp_path)
-    young = samebits("clean", "--older-than", "100000", cwd=tmp_path)
+    done = typed("clean", "--keep", "2", cwd=tmp_path)
+    young = typed("clean", "--older-than", "100000", cwd=tmp_path)
 
     assert dry.out.startswith("3 folders would be removed, 1.4 MiB would be freed\n.samebits/20200101-000000-1\n")
     assert before == 6
@@ -264,8 +248,7 @@ def test_clean_removes_the_oldest_and_says_how_much(tmp_path: Path) -> None:
 
 def test_clean_without_anything_to_clean_says_so(tmp_path: Path) -> None:
     """And a number below zero is refused."""
-    nothing = samebits("clean", cwd=tmp_path)
-    wrong = samebits("clean", "--keep", "-1", cwd=tmp_path)
+    nothing, wrong = typed("clean", cwd=tmp_path), typed("clean", "--keep", "-1", cwd=tmp_path)
 
     assert (nothing.status, wrong.status) == (2, 2)
     assert nothing.err.startswith("error: there is no .samebits/ here\n")

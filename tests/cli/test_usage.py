@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from samebits.cli.main import helps
+from tests.cli.typed import typed
 from tests.launch.conftest import PYTHON, SAMEBITS, TRAIN, Seen, only_run, plain, samebits, write
 
 FAILURE = {"run": 125, "check": 2}
@@ -60,7 +61,7 @@ def test_a_wrong_line_is_explained(name: str, tmp_path: Path) -> None:
     """Nothing is run, nothing is left behind; `run` keeps its own failures apart from the script's statuses."""
     words, message, hint = {**WRONG, **WRONG_RUN}[name]
 
-    done = samebits("run", *words, cwd=tmp_path)
+    done = typed("run", *words, cwd=tmp_path)
 
     assert (done.status, done.out) == (125, "")
     assert done.err.startswith(f"error: {message}")
@@ -73,7 +74,7 @@ def test_a_wrong_line_is_explained_in_json(name: str, tmp_path: Path) -> None:
     """Stdout is one document with the same error, stderr is empty."""
     words, message, hint = {**WRONG, **WRONG_CHECK}[name]
 
-    done = samebits("check", "--format", "json", *words, cwd=tmp_path)
+    done = typed("check", "--format", "json", *words, cwd=tmp_path)
 
     document = json.loads(done.out)
     assert (done.status, done.err) == (2, "")
@@ -97,7 +98,7 @@ def test_other_ways_to_name_a_training_are_understood(tmp_path: Path) -> None:
     write(tmp_path, {"pkg/train.py": "", "it.ipynb": "{}"})
 
     for words, hint in OTHER_WAYS.values():
-        done = samebits("check", *words, cwd=tmp_path)
+        done = typed("check", *words, cwd=tmp_path)
 
         assert done.status == 2
         assert f"\n\nhint: {hint}" in done.err
@@ -112,7 +113,7 @@ def test_a_closed_standard_output_is_said(tmp_path: Path) -> None:
 
 def test_the_format_of_the_script_is_not_ours(tmp_path: Path) -> None:
     """`--format json` behind the script's name is an option of the script."""
-    done = samebits("check", "trian.py", "--format", "json", cwd=tmp_path)
+    done = typed("check", "trian.py", "--format", "json", cwd=tmp_path)
 
     assert done.out == ""
     assert done.err.startswith("error: there is no script 'trian.py'\n")
@@ -134,21 +135,11 @@ def test_the_format_of_the_script_is_not_ours(tmp_path: Path) -> None:
 )
 def test_other_wrong_lines_are_explained(words: list[str], message: str, hint: str, tmp_path: Path) -> None:
     """Commands that do not exist, and those without a command behind them."""
-    done = samebits(*words, cwd=tmp_path)
+    done = typed(*words, cwd=tmp_path)
 
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith(f"error: {message}")
     assert f"\n\nhint: {hint}" in done.err
-
-
-def test_a_diff_that_cannot_be_made_answers_in_json(tmp_path: Path) -> None:
-    """In the shape of every other diff."""
-    done = samebits("diff", "--format", "json", "nowhere", "train.py", cwd=tmp_path)
-
-    document = json.loads(done.out)
-    assert (done.status, done.err) == (2, "")
-    assert (document["schema"], document["verdict"]) == ("samebits.diff/1", "undecided")
-    assert document["error"]["kind"] == "recording"
 
 
 def test_a_mistake_of_ours_is_not_mistaken_for_an_answer(tmp_path: Path) -> None:
@@ -199,7 +190,7 @@ def test_a_wrong_configuration_is_explained(line: str, tmp_path: Path) -> None:
     path = tmp_path / "pyproject.toml"
     write(tmp_path, {"pyproject.toml": f"[tool.samebits]\n{line}\n", "sub/train.py": ""})
 
-    done = samebits("check", "--format", "json", "train.py", cwd=tmp_path / "sub")
+    done = typed("check", "--format", "json", "train.py", cwd=tmp_path / "sub")
 
     error = json.loads(done.out)["error"]
     assert (done.status, error["kind"]) == (2, "config")
@@ -214,7 +205,7 @@ def test_only_our_own_table_matters(text: str, tmp_path: Path) -> None:
     """Another tool's table, or a file that says nothing about samebits, is not ours to judge."""
     write(tmp_path, {"pyproject.toml": text})
 
-    done = samebits("check", "--dry-run", "train.py", cwd=tmp_path)
+    done = typed("check", "--dry-run", "train.py", cwd=tmp_path)
 
     assert done.status == (2 if "samebits" in text else 0)
     assert "Traceback" not in done.err
@@ -225,8 +216,8 @@ def test_the_configuration_gives_defaults(tmp_path: Path) -> None:
     table = "[tool.samebits]\nruns = 4\nmax-runs = 9\ntimeout = 2.5\npin = ['clock', 'cpu-threads=2']\n"
     write(tmp_path, {"pyproject.toml": table})
 
-    configured = samebits("check", "--dry-run", "train.py", cwd=tmp_path).out
-    chosen = samebits("check", "--dry-run", "--runs", "2", "--pin", "file-order", "train.py", cwd=tmp_path).out
+    configured = typed("check", "--dry-run", "train.py", cwd=tmp_path).out
+    chosen = typed("check", "--dry-run", "--runs", "2", "--pin", "file-order", "train.py", cwd=tmp_path).out
 
     assert len(re.findall(r"^  run \d", configured, re.M)) == 4
     assert "pinned clock, cpu-threads" in configured
@@ -249,7 +240,7 @@ def test_a_deleted_folder_is_named(command: str, tmp_path: Path) -> None:
 
 def test_help_lists_the_commands(tmp_path: Path) -> None:
     """On stdout when asked for; without any word on stderr, as a mistake."""
-    asked, alone = samebits("--help", cwd=tmp_path), samebits(cwd=tmp_path)
+    asked, alone = typed("--help", cwd=tmp_path), typed(cwd=tmp_path)
 
     assert (asked.status, asked.err) == (0, "")
     for name, summary in helps().items():
@@ -260,7 +251,7 @@ def test_help_lists_the_commands(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", helps())
 def test_every_command_has_help_with_an_example(name: str, tmp_path: Path) -> None:
     """The example stands on a line of its own, and every option is explained."""
-    done = samebits(name, "--help", cwd=tmp_path)
+    done = typed(name, "--help", cwd=tmp_path)
 
     assert (done.status, done.err) == (0, "")
     assert re.search(rf"^  samebits {name}\b", done.out, re.M)
@@ -269,7 +260,7 @@ def test_every_command_has_help_with_an_example(name: str, tmp_path: Path) -> No
 
 def test_version(tmp_path: Path) -> None:
     """One line."""
-    assert re.fullmatch(r"samebits, version \d+\.\d+\.\d+\n", samebits("--version", cwd=tmp_path).out)
+    assert re.fullmatch(r"samebits, version \d+\.\d+\.\d+\n", typed("--version", cwd=tmp_path).out)
 
 
 FAILS = "import sys\nprint('before')\nprint('last words', file=sys.stderr)\nraise SystemExit(3)\n"

@@ -27,6 +27,7 @@ from samebits.report.page import answer_page
 from samebits.report.rows import Told
 from samebits.runfolder.folder import newest_in
 from samebits.runfolder.steps import Column, Writer
+from tests.cli.typed import typed
 from tests.pricing.test_prices import ALONE, CHEAPER, WHOLE, costs, price
 from tests.schemas import assert_valid
 
@@ -289,15 +290,23 @@ def test_an_answer_that_cannot_be_read(tmp_path: Path, content: str, told: str) 
 
 
 def test_without_a_name_the_page_is_about_the_newest(tmp_path: Path) -> None:
-    """A check that went wrong after another has a page, too; where nothing was checked, that is what is said."""
-    empty = samebits("report", cwd=tmp_path, status=2)
-    (tmp_path / "train.py").write_text("import sys; sys.exit(3)")
-    samebits("run", "train.py", cwd=tmp_path, status=3)
-    samebits("check", "train.py", cwd=tmp_path, status=2)
-    samebits("report", cwd=tmp_path, status=0)
+    """A check that went wrong has a page, too; where nothing can be shown, that is what is said."""
+    empty = typed("report", cwd=tmp_path)
+    (tmp_path / "unnamed").mkdir()
+    bare, nowhere = (typed("report", name, cwd=tmp_path) for name in ("unnamed", "nowhere"))
+    for number in (1, 2):
+        home = tmp_path / ".samebits" / f"2026010{number}-000000-1"
+        home.mkdir(parents=True)
+        broken = CheckVerdict("undecided", "train.py", home, error=UsageError(f"failure {number}"))
+        keep_answer(home, "check", broken)
+        os.utime(home, (number, number))
+    done = typed("report", cwd=tmp_path)
 
-    assert "nothing was checked here yet" in empty
-    assert "undecided" in (tmp_path / "samebits.html").read_text()
+    assert [one.status for one in (empty, bare, nowhere, done)] == [2, 2, 2, 0]
+    assert "nothing was checked here yet" in empty.err
+    assert "is not a run folder" in bare.err
+    assert "there is no run folder" in nowhere.err
+    assert "failure 2" in (tmp_path / "samebits.html").read_text()
 
 
 def test_the_newest_is_one_that_can_be_shown(tmp_path: Path) -> None:
@@ -322,8 +331,3 @@ def test_an_answer_that_cannot_be_kept_is_printed(tmp_path: Path, capsys: pytest
 
     assert "note: cannot write" in capsys.readouterr().err
     assert read_answer(tmp_path)[1].command == "it.py"
-
-
-def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
-    assert "is not a run folder" in samebits("report", str(tmp_path), cwd=tmp_path, status=2)
-    assert "there is no run folder" in samebits("report", "nowhere", cwd=tmp_path, status=2)

@@ -4,16 +4,14 @@
 """
 
 import itertools
-import os
-import pty
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from samebits.cli import options
 from samebits.comparison.locate import Divergence
 from samebits.comparison.runs import Diff, Incomplete, RunComparison
 from samebits.comparison.values import Distance
@@ -97,41 +95,20 @@ def test_a_label_is_coloured_whole(label: str) -> None:
     assert f"\x1b[36m{label}\x1b[0m" in shown
 
 
-def on_a_terminal(tmp_path: Path, **environ: str) -> str:
-    """What `samebits factors` prints on one."""
-    master, slave = pty.openpty()
-    command = [sys.executable, "-m", "samebits", "factors"]
-    process = subprocess.Popen(
-        command,
-        cwd=tmp_path,
-        stdout=slave,
-        stderr=slave,
-        env={**os.environ, "COLUMNS": "80", "TERM": "xterm", **environ},
-    )
-    os.close(slave)
-    found = b""
-    while True:
-        try:
-            part = os.read(master, 65536)
-        except OSError:
-            break
-        if not part:
-            break
-        found += part
-    os.close(master)
-    assert process.wait(30) == 0
-    return found.decode()
+def test_colours_are_for_terminals(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not for pipes, not for NO_COLOR, not for programs."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
 
+    def printed(is_data: bool = False) -> str:
+        options.answer("same bits: all of them", is_data)
+        return capsys.readouterr().out
 
-def test_colours_are_for_terminals(tmp_path: Path) -> None:
-    """Not for pipes, not for NO_COLOR."""
-    piped = subprocess.run(
-        [sys.executable, "-m", "samebits", "factors"], cwd=tmp_path, capture_output=True, text=True, check=True
-    ).stdout
-
-    assert "\x1b[" in on_a_terminal(tmp_path)
-    assert "\x1b[" not in on_a_terminal(tmp_path, NO_COLOR="1")
-    assert "\x1b[" not in piped
+    assert "\x1b[" not in printed()
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert "\x1b[" in printed()
+    assert "\x1b[" not in printed(is_data=True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[" not in printed()
 
 
 if __name__ == "__main__":

@@ -14,8 +14,6 @@ def printable(text: str, form: str = "") -> str:
     >>> printable("\x1b[2J")
     '\\x1b[2J'
 
-    Args:
-        text: what is printed.
-        form: how a number is written where that is laid down, such as `&#{};`; else as Python writes it.
+    `form` says how a number is written where that is laid down, such as `&#{};`; else it is as Python writes it.
     """
     return _STEERING.sub(lambda found: form.format(ord(found[0])) if form else ascii(found[0])[1:-1], text)

@@ -77,10 +77,11 @@ def at_home(path: str) -> str:
     return path if _home_of is None else _home_of(path)
 
 
-def shown_path(path: str) -> str:
+def shown_path(path: str | os.PathLike[str]) -> str:
     """Relative to the current folder when the file lies in it, else absolute; never shortened."""
-    relative = os.path.relpath(path, _folder or None) if os.path.isabs(path) else path
-    return path if relative.startswith("..") else relative
+    whole = os.fspath(path)
+    relative = os.path.relpath(whole, _folder or None) if os.path.isabs(whole) else whole
+    return whole if relative.startswith("..") else relative
 
 
 # The package's own folder is compared as a prefix of file names; the trailing separator keeps siblings out.

@@ -103,7 +103,8 @@ def main(args: Sequence[str] | None = None) -> None:
     except Exception as raised:
         error = _understood(raised, words)
         _print_error(error, words)
-        sys.exit(_exit_code(error, words))
+        is_own = words[:1] == ["run"] and not isinstance(error, InterruptError)
+        sys.exit(OWN_FAILURE if is_own else error.exit_code)
     sys.exit(status if isinstance(status, int) else 0)
 
 
@@ -135,12 +136,6 @@ def _understood(raised: Exception, words: list[str]) -> SamebitsError:
         return raised
     say("".join(traceback.format_exception(raised)).rstrip())
     return SamebitsError(f"samebits itself failed: {type(raised).__name__}: {raised}", "please report the lines above")
-
-
-def _exit_code(error: SamebitsError, words: list[str]) -> int:
-    if words[:1] == ["run"] and not isinstance(error, InterruptError):
-        return OWN_FAILURE
-    return error.exit_code
 
 
 def _print_error(error: SamebitsError, words: list[str]) -> None:

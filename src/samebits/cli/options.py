@@ -26,10 +26,8 @@ COMMAND_LINE: dict[str, object] = {"ignore_unknown_options": False, "allow_inter
 
 def jobs_given(word: str) -> int | str:
     """A number of runs, or `auto`."""
-    if word == "auto":
-        return word
     try:
-        return int(word)
+        return word if word == "auto" else int(word)
     except ValueError:
         raise click.BadParameter(f"{word!r} is neither a number of runs nor auto") from None
 
@@ -82,11 +80,9 @@ def form(kind: str) -> Callable[[F], F]:
 
 
 def answer(text: str, is_data: bool = False) -> None:
-    """Print the answer; a reader that has left (`| head`) changes nothing about the exit status.
+    """Print the answer, for people wrapped and coloured where stdout is a terminal (`NO_COLOR` is respected).
 
-    Args:
-        text: what to print. On a terminal it is wrapped and coloured (`NO_COLOR` is respected).
-        is_data: for programs: print it as it is, also on a terminal.
+    A reader that has left (`| head`) changes nothing about the exit status.
     """
     if sys.stdout is None:
         raise StorageError("cannot write the answer: standard output is closed")
@@ -109,17 +105,10 @@ def say(text: str) -> None:
 
 
 def end(form: Form, text: str, status: int, error: SamebitsError | None = None, is_partial: bool = False) -> NoReturn:
-    """Print an answer that may hold an error, and end. A form for people leaves the error to stderr.
+    """Print an answer, and end with a status.
 
-    Args:
-        form: of the answer.
-        text: the answer in that form.
-        status: to end with.
-        error: why nothing was decided, or not all.
-        is_partial: there is an answer all the same, as far as it goes.
-
-    Raises:
-        SamebitsError: the error itself, where there is nothing but that to say.
+    A form for people leaves the error to stderr; it is raised where there is nothing but that to say, that is, unless
+    the answer is partial.
     """
     if error is not None and not form.IS_DATA and not is_partial:
         raise error

@@ -16,25 +16,15 @@ NUMBERS, LISTS, LOOPS, WEAK, SILENT = 40, 30, 20, 10, 0
 
 @dataclass(frozen=True)
 class Finding:
-    """A line that may not repeat, as far as reading can tell.
-
-    Attributes:
-        path: as it was given.
-        line: counts from 1.
-        function: qualified name; `<module>` at the top level.
-        source: the stripped source line.
-        reason: what the line does, as a clause that could follow "it"; of a seed argument, what is the matter.
-        weight: larger is likelier.
-        depends_on: which of the factors `SEED` and `ADDRESS` may change it.
-    """
+    """A line that may not repeat, as far as reading can tell; lines count from 1."""
 
     path: str
     line: int
-    function: str
+    function: str  # its qualified name; `<module>` at the top level
     source: str
-    reason: str
-    weight: int = SILENT
-    depends_on: frozenset[str] = frozenset()
+    reason: str  # what the line does, as a clause that could follow "it"; of a seed argument, what is the matter
+    weight: int = SILENT  # larger is likelier
+    depends_on: frozenset[str] = frozenset()  # which of the factors `SEED` and `ADDRESS` may change it
 
     @classmethod
     def at(

@@ -34,8 +34,7 @@ _COMPREHENSIONS = {ast.SetComp: "set", ast.ListComp: "list", ast.GeneratorExp: "
 class Flow:
     """What expressions give. Functions and classes go by their names, in whatever file they stand.
 
-    Args:
-        sources: read together, again and again, until nothing new is learned.
+    The sources are read together, again and again, until nothing new is learned.
     """
 
     def __init__(self, sources: Sequence[Source]) -> None:

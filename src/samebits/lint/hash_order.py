@@ -22,17 +22,9 @@ from samebits.lint.source import Source, dotted, last_name, read_sources
 _BLIND_BUILTINS = {"sorted", "set", "frozenset", "len", "min", "max", "any", "all", "bool", "print"}
 _LOGGING = {"debug", "info", "warning", "warn", "error", "exception"}
 _SET_CHANGES = {"add", "discard", "remove", "update", "difference_update", "intersection_update"}
-_BLIND = _BLIND_BUILTINS | _LOGGING | {"union", "intersection", "difference", "symmetric_difference", "isdisjoint"}
-_BLIND |= {
-    "difference_update",
-    "intersection_update",
-    "fsum",
-    "isin",
-    "issubset",
-    "issuperset",
-    "nlargest",
-    "nsmallest",
-}
+_BLIND = _BLIND_BUILTINS | _LOGGING
+_BLIND |= {"union", "intersection", "difference", "symmetric_difference", "difference_update", "intersection_update"}
+_BLIND |= {"isdisjoint", "issubset", "issuperset", "fsum", "isin", "nlargest", "nsmallest"}
 _BLIND_IN_NUMPY = {"np.unique", "np.sort", "numpy.unique", "numpy.sort"}
 _CHOOSING = {"sorted", "min", "max", "nlargest", "nsmallest"}  # blind, unless a key lets members tie
 _TOTAL_KEYS = {"str", "repr", "int", "float", "ord", "fspath"}
@@ -47,17 +39,8 @@ _ORDERING = {
     **dict.fromkeys(["clip_grad_norm_", "clip_grad_value_", "get_total_norm", "parameters_to_vector"], NUMBERS),
     **dict.fromkeys(["str", "repr", "sum", *_CHOOSING], WEAK),
 }
-_RANKING = {
-    "enumerate",
-    "zip",
-    "zip_longest",
-    "accumulate",
-    "combinations",
-    "islice",
-    "permutations",
-    "cycle",
-    "reduce",
-}
+_RANKING = {"enumerate", "zip", "zip_longest", "islice"}
+_RANKING |= {"accumulate", "combinations", "permutations", "cycle", "reduce"}
 _COMPREHENSIONS = {ast.SetComp: SILENT, ast.ListComp: LISTS, ast.GeneratorExp: LOOPS, ast.DictComp: LOOPS}
 _ADDRESS = frozenset({ADDRESS})
 
@@ -68,9 +51,7 @@ _Use = tuple[ast.AST, str, int, frozenset[str]]
 def find_hash_order(paths: Iterable[str | Path]) -> list[Finding]:
     """Lines that depend on hashes or addresses, the likeliest first, then by path and line; one finding a line.
 
-    Args:
-        paths: Python source files; those that cannot be read or parsed are skipped. Files that import each other are
-            best given together.
+    What cannot be read or parsed is skipped. Files that import each other are best given together.
     """
     sources = read_sources(paths)
     flow = Flow(sources)
@@ -130,12 +111,8 @@ class _Uses:
         if name in ("hash", "__hash__") and not self.source.qualname(node).endswith("__hash__"):
             # A class may well ask for the hash of a string to say what its own is.
             hashed = [node.func.value] if isinstance(node.func, ast.Attribute) else node.args
-            yield (
-                node,
-                "depends on hash()",
-                NUMBERS,
-                frozenset[str]().union(*(of(one).hash_depends_on for one in hashed)),
-            )
+            depends_on = frozenset[str]().union(*(of(one).hash_depends_on for one in hashed))
+            yield node, "depends on hash()", NUMBERS, depends_on
         elif name in _ORDERING:
             reason = {"sum": "sums over a set"}.get(name, f"orders a set with {name}()")
             reason = f"leaves ties to the order of a set: {name}() with a key" if name in _CHOOSING else reason

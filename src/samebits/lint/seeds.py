@@ -40,9 +40,8 @@ class _Argument:
 def find_seed_arguments(paths: Iterable[str | Path]) -> list[Finding]:
     """Seed arguments that nothing reads or that are None by default, by path and line.
 
-    Args:
-        paths: Python source files; those that cannot be read or parsed are skipped. A program's files are best given
-            together: an argument may be read in another file than the one that declares it.
+    What cannot be read or parsed is skipped. A program's files are best given together: an argument may be read in
+    another file than the one that declares it.
     """
     sources = read_sources(paths)
     program = _Program(sources)

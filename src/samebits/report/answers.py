@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import types
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any, Literal, Union, cast, get_args, get_origin
+from typing import Any, Literal, NamedTuple, Union, cast, get_args, get_origin
 
 from samebits.against.verdict import Crossing
 from samebits.base.errors import NewerSchemaError, RecordingError, SamebitsError
@@ -35,14 +35,8 @@ from samebits.runfolder.folder import ANSWER
 from samebits.runfolder.reading import read_json
 
 
-@dataclass(frozen=True)
-class Answer:
-    """A kind of answer.
-
-    Attributes:
-        record: its type.
-        told: what people read of it.
-    """
+class Answer(NamedTuple):
+    """A kind of answer: the type of its record, and what people read of it."""
 
     record: Any
     told: Callable[[Any], Told]
@@ -100,10 +94,9 @@ def _nothing(hint: Any) -> object:
 
 
 def read_answer(home: Path) -> tuple[str, Any]:
-    """The kind and the record of the answer that was kept in a folder; an older samebits may have left keys out.
+    """The kind and the record of the answer that was kept in a folder, maybe by an older samebits.
 
-    Raises:
-        RecordingError: there is none, or it was made by a newer samebits.
+    Raises RecordingError where there is none, or a newer samebits made it.
     """
     path = home / ANSWER
     try:
@@ -125,11 +118,7 @@ def read_answer(home: Path) -> tuple[str, Any]:
 
 
 def read_verdict(home: Path) -> CheckVerdict:
-    """The verdict of a check, from the answer in its folder.
-
-    Raises:
-        RecordingError: the folder holds no answer of a check, or one that cannot be read.
-    """
+    """The verdict of a check, from the answer in its folder; RecordingError where there is none that can be read."""
     if not home.is_dir():
         raise RecordingError(f"there is no folder {home}", "name the folder of a check, such as .samebits/2026...")
     if not (home / ANSWER).exists():

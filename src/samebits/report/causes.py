@@ -8,9 +8,8 @@ from contextlib import suppress
 
 from samebits.base.sites import Site
 from samebits.checking.evidence import detectable_rate, runs_for_rate
-from samebits.checking.facts import Entry
 from samebits.checking.plan import CONTROL
-from samebits.checking.verdict import WITNESSED, Cause, CheckVerdict, LeftOut, Origin, Remedy, Reseeded, Unknown
+from samebits.checking.verdict import WITNESSED, Cause, CheckVerdict, LeftOut, Origin, Remedy, Unknown
 from samebits.factors.catalog import find
 from samebits.report.places import counted, where
 
@@ -155,16 +154,6 @@ def unknown_what(verdict: CheckVerdict) -> str:
     return "something outside the catalogue"
 
 
-def witnessed(entries: Sequence[tuple[str, Entry]]) -> list[str]:
-    """Factors that entered, each with its first line."""
-    return [f"{name}: {entry.what}, {entry.site.place}" for name, entry in entries]
-
-
-def reseeded(seeds: Sequence[Reseeded]) -> list[str]:
-    """Generators that were seeded with another value in each run."""
-    return [f"{one.what} with {one.a} in one run and {one.b} in the other, {one.site.place}" for one in seeds]
-
-
 def excluded(verdict: CheckVerdict) -> list[str]:
     """What an unknown cause is not, and what it may still be of what the catalogue holds."""
     assert verdict.unknown is not None
@@ -225,7 +214,8 @@ def rests_on(verdict: CheckVerdict) -> str:
 def took(verdict: CheckVerdict) -> str:
     """`23 runs, 48 s`: what a check has cost."""
     seconds = verdict.took_seconds
-    return f"{counted(len(verdict.runs), 'run')}, {f'{seconds:.0f} s' if seconds < 600 else f'{seconds / 60:.0f} min'}"
+    time = f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"
+    return f"{counted(len(verdict.runs), 'run')}, {time}"
 
 
 def roles_of(verdict: CheckVerdict, numbers: Sequence[int]) -> str:

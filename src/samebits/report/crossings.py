@@ -5,8 +5,9 @@ from __future__ import annotations
 from samebits.against.interpreters import Interpreter, Package
 from samebits.against.operations import OpMismatch
 from samebits.against.verdict import Across, Crossing
+from samebits.base.sites import shown_path
 from samebits.report.origins import called, place_rows
-from samebits.report.places import agreed, counted, distance_words, path_of, ran, where, which
+from samebits.report.places import agreed, counted, distance_words, ran, where, which
 from samebits.report.rows import Rows, Told, not_seen
 from samebits.runfolder.ops import OpRow
 
@@ -122,22 +123,13 @@ def _replay(across: Across) -> Rows:
         side = "here" if here.failure else "there"
         return [("replay", f"not possible {side}: {failure}")]
     calls = counted(sum(one.calls for one in there.conditions), "call")
-    rows: Rows = []
+    again = "called again on its inputs"
     if across.confirmed:
-        rows.append(
-            ("confirmed", f"called again on its inputs: here it gives the recorded result, there never, in {calls}")
-        )
-    elif there.gives_recorded:
-        rows.append(
-            ("replay", "not reproduced: called again on its inputs, both environments give the recorded result")
-        )
+        row = ("confirmed", f"{again}: here it gives the recorded result, there never, in {calls}")
     else:
-        rows.append(
-            ("replay", "not reproduced: called again on its inputs, neither environment gives the recorded result")
-        )
-    if here.script is not None:
-        rows.append(("script", path_of(str(here.script))))
-    return rows
+        who = "both environments give" if there.gives_recorded else "neither environment gives"
+        row = ("replay", f"not reproduced: {again}, {who} the recorded result")
+    return [row] if here.script is None else [row, ("script", shown_path(here.script))]
 
 
 def _packages(packages: tuple[Package, ...]) -> Rows:

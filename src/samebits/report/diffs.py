@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from samebits.base.sites import shown_path
 from samebits.comparison.runs import Diff, RunComparison
 from samebits.comparison.streams import TRAINED
 from samebits.report.origins import describe_op
-from samebits.report.places import agreed, compared_streams, counted, distance_words, path_of, where, which
+from samebits.report.places import agreed, compared_streams, counted, distance_words, where, which
 from samebits.report.rows import Told
 
 
@@ -27,7 +28,7 @@ def diff_told(diff: Diff) -> Told:
         rows.append(
             ("rng", f"already in another state at the end of step {place.step - 1}: {', '.join(place.generators)}")
         )
-    runs = f"{path_of(str(diff.a))} and {path_of(str(diff.b))}"
+    runs = f"{shown_path(diff.a)} and {shown_path(diff.b)}"
     rows += [("compared", compared_streams(found)), ("runs", runs), *remarks]
     if op is not None and (found.is_op_first or place is None):
         difference = f"the runs diverge at step {op.step}, op {op.index}"

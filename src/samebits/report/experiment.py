@@ -16,23 +16,18 @@ from samebits.report.places import counted
 from samebits.report.rows import WIDTH
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.reading import own
-from samebits.runfolder.steps import Column, Recording
+from samebits.runfolder.steps import Recording
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """Factors and runs.
-
-    Attributes:
-        factors: those that were treated in any run.
-        runs: as the answer has them.
-        bits: run → a letter that it shares with the runs whose bits are its own, as far as both went.
-        losses: run → step and loss of its first rank, of those that went to the end.
-    """
+    """The factors that were treated in any run, and the runs."""
 
     factors: Sequence[str] = ()
     runs: Sequence[RunRecord] = ()
+    # Run → a letter that it shares with the runs whose bits are its own, as far as both went.
     bits: Mapping[int, str] = field(default_factory=dict)
+    # Run → step and loss of its first rank, of those that went to the end.
     losses: Mapping[int, Sequence[tuple[int, float]]] = field(default_factory=dict)
 
     def modes(self, run: RunRecord) -> list[str]:
@@ -54,11 +49,8 @@ def experiment_in(home: Path, runs: Sequence[RunRecord]) -> Experiment:
     most = max((run.steps for run in runs), default=0)
     whole = [run.id for run in runs if run.steps == most and run.exit_code == 0 and not run.stopped]
     losses = {number: [*_losses(recorded[number][0])] for number in whole if recorded.get(number)}
-    return Experiment(_factors(runs), runs, _letters(runs, agreeing(recorded)), losses)
-
-
-def _factors(runs: Sequence[RunRecord]) -> list[str]:
-    return [*dict.fromkeys(name for run in runs for name in (*run.pinned, *run.varied))]
+    factors = [*dict.fromkeys(name for run in runs for name in (*run.pinned, *run.varied))]
+    return Experiment(factors, runs, _letters(runs, agreeing(recorded)), losses)
 
 
 def _letters(runs: Sequence[RunRecord], agree: Mapping[int, Sequence[int]]) -> dict[int, str]:
@@ -82,16 +74,10 @@ def _in_order(letters: Mapping[int, str], numbers: Sequence[int]) -> dict[int, s
 def _losses(recording: Recording) -> Iterator[tuple[int, float]]:
     # Of more steps than a picture has columns, every so-manieth.
     for step in range(0, len(recording), max(1, len(recording) // 400)):
-        loss = _first(recording.columns(step).get("number"))
-        if loss is not None:
-            yield step, loss
-
-
-def _first(column: Column | None) -> float | None:
-    if column is None or not column.names:
-        return None
-    (value,) = struct.unpack("<d", struct.pack("<Q", column.digests[0]))
-    return float(value)
+        column = recording.columns(step).get("number")
+        if column is not None and column.names:
+            (loss,) = struct.unpack("<d", struct.pack("<Q", column.digests[0]))
+            yield step, float(loss)
 
 
 def experiment_text(found: Experiment) -> str:
@@ -106,16 +92,10 @@ def experiment_text(found: Experiment) -> str:
     fit = max(1, (WIDTH - 4 - column) // wide)
     lines = ["experiment: p pinned, v varied; runs with the same letter have the same bits"]
     for start in range(0, len(cells), fit):
-        part = [*zip(*cells[start : start + fit], strict=True)]
-        lines += [
-            "",
-            *(
-                f"    {name:<{column}}{''.join(f'{cell:>{wide}}' for cell in row)}"
-                for name, row in zip(names, part, strict=True)
-            ),
-        ]
-    roles = (
-        f"    run {run.id:<3} {counted(run.steps, 'step'):>11} {run.wall_seconds:>8.1f} s  {run.role}"
-        for run in found.runs
-    )
-    return "\n".join([*lines, "", *roles])
+        lines.append("")
+        for name, row in zip(names, zip(*cells[start : start + fit], strict=True), strict=True):
+            lines.append(f"    {name:<{column}}{''.join(f'{cell:>{wide}}' for cell in row)}")
+    lines.append("")
+    for run in found.runs:
+        lines.append(f"    run {run.id:<3} {counted(run.steps, 'step'):>11} {run.wall_seconds:>8.1f} s  {run.role}")
+    return "\n".join(lines)

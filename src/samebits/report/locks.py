@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from samebits.base.sites import shown_path
 from samebits.checking.verdict import CheckVerdict
 from samebits.locking.code import CodeChange
 from samebits.locking.entries import Locked
 from samebits.locking.verdict import EntriesVerified, EntryLocked, EnvironmentDifference, LockDivergence, Verified
-from samebits.report.places import agreed, counted, path_of, stream_words
+from samebits.report.places import agreed, counted, stream_words
 from samebits.report.rows import Told, not_seen
 from samebits.report.text import check_told
 from samebits.runfolder.environment import Environment
@@ -38,7 +39,7 @@ def _all_in_one(found: EntriesVerified) -> str:
     count = len(found.entries)
     own = [one.name for one in found.entries if one.kind == found.kind]
     words = {
-        "same": f"same bits: all {count} entries agree with {path_of(str(found.lockfile))}",
+        "same": f"same bits: all {count} entries agree with {shown_path(found.lockfile)}",
         "different": f"different bits: {len(own)} of {count} entries diverge: {', '.join(own)}",
         "unknown": f"unknown here: {len(own)} of {count} entries were never locked for this environment",
         "undecided": f"undecided: {len(own)} of {count} entries could not be judged: {', '.join(own)}",
@@ -48,7 +49,7 @@ def _all_in_one(found: EntriesVerified) -> str:
 
 def headline_of(one: Verified, found: EntriesVerified) -> str:
     """One entry in one sentence."""
-    lockfile = path_of(str(found.lockfile))
+    lockfile = shown_path(found.lockfile)
     if one.written:
         what = "added to" if one.written == "added" else "written anew in"
         return f"same bits: {one.name} was {what} {lockfile} for this environment"
@@ -99,7 +100,7 @@ def _rows(one: Verified) -> list[tuple[str, str]]:
     if one.locked is not None:
         rows.append(("locked", _locked_line(one.locked)))
     if one.kind != "same" and one.folder is not None:
-        rows.append(("run", path_of(str(one.folder))))
+        rows.append(("run", shown_path(one.folder)))
     rows += [("next", command) for command in next_commands(one)]
     rows += [("note", note) for note in one.notes]
     return [*rows, *not_seen(one.not_observed)]
@@ -118,12 +119,9 @@ def _divergence_rows(one: Verified) -> list[tuple[str, str]]:
     if one.is_steady is not None and not one.written:
         rows.append(("again", _STEADY[one.is_steady]))
     if one.agrees_with:
-        rows.append(("bits", f"the same as those of {one.agrees_with}, in {counted(one.steps or _steps(one), 'step')}"))
+        steps = counted(one.steps or _steps(one.locked), "step")
+        rows.append(("bits", f"the same as those of {one.agrees_with}, in {steps}"))
     return rows
-
-
-def _steps(one: Verified) -> int:
-    return 0 if one.locked is None else one.locked.steps
 
 
 def _detail_rows(place: LockDivergence) -> list[tuple[str, str]]:
@@ -159,12 +157,8 @@ def _environment_rows(one: Verified) -> list[tuple[str, str]]:
 
 def environment_line(environment: Environment) -> str:
     """`cpu, torch 2.13.0+cpu, 2 threads, AVX512`."""
-    parts = [environment.device, f"torch {environment.torch}", _threads(environment.threads)]
+    parts = [environment.device, f"torch {environment.torch}", counted(environment.threads, "thread")]
     return f"{', '.join(filter(None, [*parts, environment.instructions]))} ({environment.name})"
-
-
-def _threads(count: str) -> str:
-    return f"{count} thread" if count == "1" else f"{count} threads"
 
 
 def difference_line(difference: EnvironmentDifference) -> str:
@@ -231,8 +225,8 @@ def _headline(found: EntryLocked) -> str:
         return f"not locked: {found.error.message.splitlines()[0]}"
     if found.kind == "different":
         return f"not locked: {found.command} does not repeat"
-    return f"locked: {found.name} in {path_of(str(found.lockfile))}, {counted(_locked_steps(found), 'step')}"
+    return f"locked: {found.name} in {shown_path(found.lockfile)}, {counted(_steps(found.locked), 'step')}"
 
 
-def _locked_steps(found: EntryLocked) -> int:
-    return 0 if found.locked is None else found.locked.steps
+def _steps(locked: Locked | None) -> int:
+    return 0 if locked is None else locked.steps

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from samebits.base.sites import Site
+from samebits.base.sites import Site, shown_path
 from samebits.checking.verdict import Origin, OriginOnRank
 from samebits.comparison.ops import OpDivergence
 from samebits.replay.runner import Replay
-from samebits.report.places import counted, path_of
+from samebits.report.places import counted
 from samebits.report.rows import Rows
 from samebits.runfolder.ops import OpKind
 
@@ -176,5 +176,5 @@ def replay_rows(replay: Replay) -> Rows:
         calls = sum(condition.calls for condition in replay.conditions)
         rows.append(("replay", f"not reproduced: {calls} calls on its captured inputs gave one result"))
     if replay.script is not None and not replay.failure:
-        rows.append(("script", path_of(str(replay.script))))
+        rows.append(("script", shown_path(replay.script)))
     return rows

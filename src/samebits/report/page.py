@@ -27,16 +27,7 @@ TITLES = {"check": "check", "cost": "what pins cost", "resume": "resume", "again
 def answer_page(
     kind: str, answer: Any, told: Told, manifest: Manifest, experiment: Experiment | None = None, sources: bool = True
 ) -> str:
-    """The page of an answer.
-
-    Args:
-        kind: of answer.
-        answer: its record.
-        told: what people read of it.
-        manifest: of one of the runs, for the environment.
-        experiment: of a check.
-        sources: show lines of the user's code.
-    """
+    """The page of an answer; the manifest is one run's, for the environment, and sources are lines of code."""
     found = experiment or Experiment()
     is_check, is_cost = isinstance(answer, CheckVerdict), isinstance(answer, Costs)
     return _rendered(
@@ -68,7 +59,7 @@ def run_page(folder: RunFolder, sources: bool = True) -> str:
     steps = max((one.steps for one in recordings), default=0)
     headline = f"one run of {steps} steps, {manifest.get('status', 'unfinished')}"
     answer = {"command": " ".join(manifest.get("typed", [])), "error": None}
-    return _rendered("run", answer, Told(headline, rows, table), manifest, sources, "undecided")
+    return _rendered("run", answer, Told(headline, rows, table), manifest, sources, state="undecided")
 
 
 def _rendered(
@@ -77,10 +68,7 @@ def _rendered(
     told: Told,
     manifest: Manifest,
     sources: bool,
-    state: str,
-    experiment: View | None = None,
-    chart: View | None = None,
-    bars: View | None = None,
+    **parts: View | str | None,
 ) -> str:
     import jinja2
 
@@ -89,15 +77,12 @@ def _rendered(
     return environment.get_template("page.html").render(
         kind=kind,
         title=f"samebits: {TITLES.get(kind, kind)}",
-        state=state,
         told=told,
         answer=answer,
         entries=_entries(told, sources),
-        experiment=experiment,
-        chart=chart,
-        bars=bars,
         environment=_environment(manifest),
         version=__version__,
+        **{"experiment": None, "chart": None, "bars": None, **parts},
     )
 
 
@@ -186,16 +171,10 @@ def _bars(prices: Sequence[Price]) -> View | None:
     def across(ratio: float) -> float:
         return float(round(BAR_LEFT + BAR_SPAN * min(ratio, top) / top, 1))
 
-    rows = [
-        {
-            "label": label,
-            "y": number * BAR_ROW,
-            "low": across(ratio.low),
-            "middle": across(ratio.middle),
-            "high": across(ratio.high),
-        }
-        for number, (label, ratio) in enumerate(priced)
-    ]
+    rows = []
+    for number, (label, ratio) in enumerate(priced):
+        ends = {"low": across(ratio.low), "middle": across(ratio.middle), "high": across(ratio.high)}
+        rows.append({"label": label, "y": number * BAR_ROW, **ends})
     words = "; ".join(f"{label} {ratio.middle:.3f}" for label, ratio in priced)
     size = {"left": BAR_LEFT, "width": BAR_LEFT + BAR_SPAN + 10, "height": len(rows) * BAR_ROW + 20}
     return {"rows": rows, "one": across(1.0), "words": words, **size}
@@ -203,11 +182,6 @@ def _bars(prices: Sequence[Price]) -> View | None:
 
 def _environment(manifest: Manifest) -> list[tuple[str, str]]:
     versions = manifest.get("versions", {})
-    named = [(name, str(value)) for name, value in versions.items() if value]
-    facts = {
-        "platform": manifest.get("platform"),
-        "cores": manifest.get("cores"),
-        "started": manifest.get("started"),
-        "folder": manifest.get("cwd"),
-    }
-    return [*named, *((name, str(value)) for name, value in facts.items() if value)]
+    keys = {"platform": "platform", "cores": "cores", "started": "started", "folder": "cwd"}
+    facts = {**versions, **{name: manifest.get(key) for name, key in keys.items()}}
+    return [(name, str(value)) for name, value in facts.items() if value]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from samebits.base.sites import shown_path
 from samebits.checking.verdict import RunRecord
 from samebits.comparison.locate import Divergence
 from samebits.comparison.runs import RunComparison
@@ -38,11 +37,6 @@ _ALL = {
     "end": "the final state",
     "op": "operations",
 }
-
-
-def path_of(path: str) -> str:
-    """Relative to the current folder when the file lies in it, else absolute; never shortened."""
-    return shown_path(path)
 
 
 def where(divergence: Divergence) -> str:
@@ -123,9 +117,9 @@ def compared_streams(found: RunComparison) -> str:
     return agreed([*found.streams, *(["op"] if found.compares_ops else [])])
 
 
-def counted(number: int, noun: str) -> str:
+def counted(number: int | str, noun: str) -> str:
     """`1 step`, `2 steps`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number} {noun}" if str(number) == "1" else f"{number} {noun}s"
 
 
 def ran(runs: Sequence[RunRecord]) -> Rows:

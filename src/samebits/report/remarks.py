@@ -1,10 +1,10 @@
-"""An answer as remarks on lines of code: what annotations, SARIF and JUnit have in common."""
+"""An answer as remarks on lines of code: what annotations and SARIF have in common."""
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -14,62 +14,25 @@ from samebits.checking.verdict import Cause, CheckVerdict
 from samebits.factors.catalog import find
 from samebits.locking.verdict import EntriesVerified, Verified
 from samebits.report.causes import cause_line, evidence
-from samebits.report.locks import change_line, divergence_line, entry_told, headline_of, next_commands
+from samebits.report.locks import change_line, divergence_line, headline_of, next_commands
 from samebits.report.origins import describe_finding, site_of
 from samebits.report.text import check_told
 
 Level = Literal["error", "warning", "note"]
-Outcome = Literal["passed", "failed", "skipped", "broken"]
-_OUTCOMES: dict[str, Outcome] = {
-    "same": "passed",
-    "different": "failed",
-    "unknown": "skipped",  # nothing was promised
-    "undecided": "broken",
-}
 
 
 @dataclass(frozen=True)
 class Remark:
-    """Something to say about a line.
+    """Something to say about a line: `path` is empty where there is none to name, and `line` counts from 1."""
 
-    Attributes:
-        rule: what sort of thing it is: a factor, or what diverged.
-        about: the rule in one sentence.
-        level: of confirmed causes and of diverging bits `error`, of suspicions and of what is not known `warning`.
-        message: what to say.
-        path: of the file, relative to the current folder where it lies there; empty where there is no line to name.
-        line: counted from 1.
-        others: further places of the same, as path and line.
-        source: the line itself; empty where it is not known.
-    """
-
-    rule: str
-    about: str
+    rule: str  # what sort of thing it is: a factor, or what diverged
+    about: str  # the rule in one sentence
     level: Level
     message: str
     path: str = ""
     line: int = 1
     others: tuple[tuple[str, int], ...] = ()
     source: str = ""
-
-
-@dataclass(frozen=True)
-class Case:
-    """Something that was tested, with its outcome.
-
-    Attributes:
-        name: of the entry, or the command.
-        outcome: `passed`, `failed`, `skipped` where nothing was promised, `broken` where nothing could be decided.
-        headline: in one sentence.
-        text: all that is to say.
-        seconds: it took.
-    """
-
-    name: str
-    outcome: Outcome
-    headline: str
-    text: str
-    seconds: float = 0.0
 
 
 def check_remarks(verdict: CheckVerdict) -> list[Remark]:
@@ -98,15 +61,6 @@ def _cause(cause: Cause) -> Remark:
     others = tuple(_place(site) for site in cause.others)
     source = cause.source or cause.site.source
     return Remark(cause.factor, own.summary, level, message, *_place(cause.site), others, source)
-
-
-def check_cases(verdict: CheckVerdict) -> list[Case]:
-    """The check as one case."""
-    told, error = check_told(verdict), verdict.error
-    headline = told.headline if error is None else error.message.splitlines()[0]
-    return [
-        Case(verdict.command, _OUTCOMES[verdict.kind], headline, _with_error(told.text, error), verdict.took_seconds)
-    ]
 
 
 def verify_remarks(found: EntriesVerified) -> list[Remark]:
@@ -139,34 +93,15 @@ def _script_of(one: Verified) -> str:
     return next((word for word in shlex.split(one.command) if word.endswith(".py") and os.path.isfile(word)), "")
 
 
-def verify_cases(found: EntriesVerified) -> list[Case]:
-    """A case for each entry, with what is said of it."""
-    return [
-        Case(one.name, _OUTCOMES[one.kind], told.headline, _with_error(told.text, one.error), one.wall_seconds)
-        for one in found.entries
-        for told in [entry_told(one, found)]
-    ]
-
-
 def failure_remark(error: SamebitsError) -> Remark:
     """Of an answer that could not even be begun."""
     message = f"{error.message}; {error.hint}" if error.hint else error.message
     return Remark(error.kind, "samebits could not begin", "error", message)
 
 
-def rules_of(remarks: Iterable[Remark]) -> dict[str, str]:
-    """Rule → what it is about, in the order in which they are first met."""
-    return {remark.rule: remark.about for remark in reversed(list(remarks))}
-
-
 def _place(site: Site) -> tuple[str, int]:
     return shown_path(site.path), site.line
 
 
-def _with_error(text: str, error: SamebitsError | None) -> str:
-    return text if error is None else f"{text}\n\n{error}"
-
-
 # Of each kind of answer that has lines of code.
 REMARKS: dict[str, Callable[[Any], list[Remark]]] = {"check": check_remarks, "verify": verify_remarks}
-CASES: dict[str, Callable[[Any], list[Case]]] = {"check": check_cases, "verify": verify_cases}

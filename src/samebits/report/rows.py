@@ -33,20 +33,15 @@ _FURTHER = {**dict.fromkeys(("remedy", *FIXES), _HELPFUL), "cause": _KNOWN, "op"
 class Told:
     """An answer for people.
 
-    Attributes:
-        headline: the answer in one sentence.
-        rows: label and text; one without a label goes on with what stands above it, and one whose text is indented is
-            a line of the user's code.
-        table: between the two, the first row being its head; it stands a little further left than what has labels.
-        parts: answers that this one consists of, after all that.
-        column: how wide labels are.
+    A row is a label and its text; one without a label goes on with what stands above it, and one whose text is indented
+    is a line of the user's code.
     """
 
     headline: str
     rows: Sequence[tuple[str, str]] = ()
-    table: Sequence[Sequence[str]] = ()
-    parts: Sequence[Told] = ()
-    column: int = LABEL
+    table: Sequence[Sequence[str]] = ()  # between the two, the first row being its head
+    parts: Sequence[Told] = ()  # answers that this one consists of, after all that
+    column: int = LABEL  # how wide labels are
 
     @property
     def text(self) -> str:

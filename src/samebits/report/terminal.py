@@ -6,6 +6,7 @@ Nothing is added and nothing is shortened: without colours and wide enough, it i
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator
 
 from samebits.report.rows import CODE, INDENT
@@ -27,13 +28,7 @@ _WORDS = (
 
 
 def drawn(text: str, width: int, colour: bool = True) -> str:
-    """The text of an answer for a terminal that is so many columns wide.
-
-    Args:
-        text: a first line with the answer, then lines with labels.
-        width: in columns. A word that is longer than a line stands out, and is not cut.
-        colour: with ANSI colours.
-    """
+    """The text of an answer for a terminal that is so many columns wide; a longer word stands out, and is not cut."""
     from rich.console import Console
     from rich.text import Text
 
@@ -50,25 +45,21 @@ def drawn(text: str, width: int, colour: bool = True) -> str:
 
 
 def _wrapped(text: str, width: int) -> Iterator[str]:
-    """The lines of an answer in pieces that fit, under their column; a word that is longer than a line stands out."""
+    """The lines of an answer in pieces that fit, under their column."""
     first, *rest = text.split("\n")
-    yield from _broken(first, width, "")
+    yield from _broken("", first, width)
     for line in rest:
-        own = len(line) - len(line.lstrip())
-        yield from _broken(line, width, " " * max(INDENT, own))
+        start = max(INDENT, len(line) - len(line.lstrip()))
+        yield from _broken(line[:start], line[start:], width)
 
 
-def _broken(line: str, width: int, indent: str) -> Iterator[str]:
-    """The line in pieces, broken between words; runs of spaces within it, as in tables, stay."""
-    while len(line) > width:
-        at = line.rfind(" ", len(indent) + 1, width + 1)
-        if at <= 0 or not line[:at].strip():
-            at = line.find(" ", width)
-        if at < 0:
-            break
-        yield line[:at].rstrip()
-        line = indent + line[at:].lstrip()
-    yield line
+def _broken(head: str, body: str, width: int) -> list[str]:
+    """What stands in the column of labels, and what is broken between words beside it; runs of spaces stay."""
+    pieces = textwrap.wrap(
+        body, max(1, width - len(head)), break_long_words=False, break_on_hyphens=False,
+        expand_tabs=False, replace_whitespace=False,
+    ) or [""]  # fmt: skip
+    return [(head if number == 0 else " " * len(head)) + piece for number, piece in enumerate(pieces)]
 
 
 def _style(shown: object, line: str) -> None:

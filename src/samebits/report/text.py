@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from samebits.base.sites import shown_path
 from samebits.checking.plan import LOOK_SECONDS, LOOK_STEPS, MAX_RUNS_EACH, CheckRequest
 from samebits.checking.pool import LEAST_LIMIT_SECONDS, LIMIT_RATIO
 from samebits.checking.verdict import Cause, CheckVerdict, Unknown
@@ -22,17 +23,15 @@ from samebits.report.causes import (
     fix_diff,
     left_out,
     remedy_state,
-    reseeded,
     rests_on,
     roles_of,
     since,
     took,
     unknown_line,
     unknown_what,
-    witnessed,
 )
 from samebits.report.origins import origin_place, origin_rows, other_origin
-from samebits.report.places import agreed, counted, distance_words, path_of, unshown, where, which
+from samebits.report.places import agreed, counted, distance_words, unshown, where, which
 from samebits.report.rows import FIX, TRY, Rows, Told, code, laid_out, not_seen
 from samebits.runfolder.folder import HOME
 from samebits.runfolder.spec import RunSpec
@@ -101,7 +100,7 @@ def _rows(verdict: CheckVerdict) -> Rows:
 
 def _report(verdict: CheckVerdict) -> str:
     is_newest = verdict.home.parent.name == HOME
-    return "samebits report" if is_newest else f"samebits report {shlex.quote(path_of(str(verdict.home)))}"
+    return "samebits report" if is_newest else f"samebits report {shlex.quote(shown_path(verdict.home))}"
 
 
 def _runs(verdict: CheckVerdict, *numbers: int) -> Rows:
@@ -193,8 +192,9 @@ def _unknown_rows(verdict: CheckVerdict, unknown: Unknown) -> Rows:
     rows.append(("", unknown_what(verdict)))
     if unknown.results > 1 and unknown.runs > 2:
         rows.append(("", f"{unknown.results} different results in {unknown.runs} runs treated alike"))
-    rows += [("seeded", line) for line in reseeded(unknown.seeds)]
-    rows += [("witnessed", line) for line in witnessed(unknown.witnessed)]
+    for one in unknown.seeds:
+        rows.append(("seeded", f"{one.what} with {one.a} in one run and {one.b} in the other, {one.site.place}"))
+    rows += [("witnessed", f"{name}: {entry.what}, {entry.site.place}") for name, entry in unknown.witnessed]
     rows += [("excluded", line) for line in excluded(verdict)]
     rows += [("differs", line) for line in unknown.apart]
     return rows + [("next", line) for line in advice(verdict)]
@@ -226,7 +226,7 @@ def replay_told(replay: Replay) -> Told:
     calls = sum(condition.calls for condition in replay.conditions)
     rows = [("", f"{c.name:<16} {counted(c.calls, 'call')}, {counted(c.results, 'result')}") for c in replay.conditions]
     if replay.script is not None:
-        rows.append(("script", path_of(str(replay.script))))
+        rows.append(("script", shown_path(replay.script)))
     if replay.other_python:
         rows.append(("note", f"called by another Python than the run's, which was {replay.other_python}"))
     if replay.is_confirmed:

@@ -15,15 +15,11 @@ FORMS = {DEFAULT: None, "github": _JUDGED, "json": None, "junit": _JUDGED, "sari
 
 
 class Form(Protocol):
-    """What a form's module holds.
-
-    Attributes:
-        __name__: of the module.
-        IS_DATA: for programs: printed as it is, and an answer that failed is a document, too. Otherwise for people: a
-            terminal may wrap and colour it, and errors go to stderr.
-    """
+    """What a form's module holds."""
 
     __name__: str
+    # For programs: printed as it is, and an answer that failed is a document, too. Otherwise for people: a terminal may
+    # wrap and colour it, and errors go to stderr.
     IS_DATA: bool
 
     def answer(self, kind: str, record: Any, /) -> str:
@@ -44,11 +40,7 @@ def name_of(form: Form) -> str:
 
 
 def find_form(name: str, kind: str) -> Form:
-    """The form of that name, for answers of a kind.
-
-    Raises:
-        UsageError: it has no answers of that kind.
-    """
+    """The form of that name; UsageError where it has no answers of that kind."""
     if name not in form_names(kind):
         raise UsageError(f"--format {name} has no form for the answer of `{kind}`", "take text or json")
     return cast("Form", importlib.import_module(f"{__name__}.{name}"))

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from samebits.base.errors import SamebitsError
 from samebits.base.version import __version__
 from samebits.report.answers import ANSWERS, dumped
-from samebits.report.remarks import REMARKS, Remark, failure_remark, rules_of
+from samebits.report.remarks import REMARKS, Remark, failure_remark
 
 IS_DATA = True
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -37,7 +37,7 @@ def failure(kind: str, error: SamebitsError) -> str:
 
 def _log(remarks: Sequence[Remark], exit_code: int, properties: Mapping[str, object]) -> str:
     placed = [remark for remark in remarks if remark.path]
-    rules = rules_of(placed)
+    rules = {remark.rule: remark.about for remark in reversed(placed)}
     driver = {
         "name": "samebits",
         "semanticVersion": __version__,
