@@ -386,10 +386,11 @@ SNIPPETS = {
     """,
     "floats_and_pairs": "result = list({0.5, 0.25}), list({(1, 2), (3, 4)}), list(frozenset((True, 2)))",
     "integers_added": """
-        seen = set()
+        seen, more = set(), set()
         for word in words:
             seen.add(len(word))
-        result = list(seen)
+            more |= {len(word)}
+        result = list(seen), list(more)
     """,
     "one_string_among_integers": "result = list({1, 'cat', 'dog', 'owl', 'cow'})  # <-",
     # ---- sums
