@@ -33,11 +33,6 @@ SNIPPETS = {
         result = list(set(words))  # <-
         result.sort(key=len)
     """,
-    "list_of_set_sorted_after_a_look": """
-        result = list(set(words))  # <-
-        first = result[0]
-        result = (first, sorted(result))
-    """,
     "list_of_set_sorted_after_counting": """
         names = list(set(words))
         print(len(names))
@@ -64,11 +59,6 @@ SNIPPETS = {
         result = len(names), first()
     """,
     "list_of_list": "result = list(words)",
-    "list_of_set_then_of_list": """
-        labels = set(words)
-        labels = sorted(labels)
-        result = list(labels)
-    """,
     "tuple_of_frozenset": "result = tuple(frozenset(words))  # <-",
     "iter_of_set": "result = next(iter(set(words)))  # <-",
     "enumerate": "result = {word: index for index, word in enumerate(set(words))}  # <-",
@@ -94,11 +84,6 @@ SNIPPETS = {
 
         result = [*itertools.chain.from_iterable(set(words))]  # <-
     """,
-    "chain_sorted": """
-        from itertools import chain
-
-        result = sorted(chain(set(words), words))
-    """,
     "reduce": """
         import functools
 
@@ -111,12 +96,6 @@ SNIPPETS = {
     "blind_comprehensions": """
         names = set(words)
         result = any(w == "cat" for w in names), max(len(w) for w in names), sum(len(w) for w in names)
-    """,
-    "shadowed_builtin": """
-        def list(names):
-            return sorted(names)
-
-        result = list(set(words))
     """,
     "printed": """
         print(", ".join(set(words)), list(set(words)), f"{', '.join(set(words))}")
@@ -141,26 +120,11 @@ SNIPPETS = {
     "sorted_by_self": "result = sorted(set(words), key=str)",
     "max_by_key": "result = max(set(words), key=len)  # <-",
     # ---- loops
-    "for": """
-        result = []
-        for word in set(words):  # <-
-            result.append(word)
-    """,
-    "for_sorted": """
-        result = []
-        for word in sorted(set(words)):
-            result.append(word)
-    """,
     "for_then_sorted": """
         result = []
         for word in set(words):
             result.append(word)
         result.sort()
-    """,
-    "for_numbering": """
-        result = {}
-        for word in set(words):  # <-
-            result[word] = len(result)
     """,
     "for_filling_a_set": """
         result = set()
@@ -174,18 +138,6 @@ SNIPPETS = {
             result += 1
             assert word
     """,
-    "for_over_a_copy": """
-        result = []
-        for word in list(set(words)):  # <-
-            result.append(word)
-    """,
-    "for_of_several_lines": """
-        result = []
-        for word in (  # <-
-            set(words)
-        ):
-            result.append(word)
-    """,
     "for_while_the_set_is_built": """
         names, result = None, []
         for word in words:
@@ -196,14 +148,6 @@ SNIPPETS = {
     # ---- comprehensions
     "list_comprehension": "result = [len(word) for word in set(words)]  # <-",
     "list_comprehension_sorted": "result = sorted([word.upper() for word in set(words)])",
-    "list_comprehension_of_several_lines": """
-        names = set(words)
-        result = [
-            (word, letter)
-            for word in names  # <-
-            for letter in word
-        ]
-    """,
     "nested_comprehension": "result = [letter for word in words for letter in {word[0], word[1], word[2]}]  # <-",
     "dict_comprehension": "result = {word: len(word) for word in set(words)}  # <-",
     "set_comprehension": "result = {len(word) for word in set(words)}",
@@ -218,12 +162,6 @@ SNIPPETS = {
     "star": "result = [*set(words)]  # <-",
     "star_sorted": "result = sorted([*set(words), 'x'])",
     "star_into_set": "result = {*set(words)}",
-    "star_argument": """
-        def first(*names):
-            return names[0]
-
-        result = first(*set(words))  # <-
-    """,
     "star_argument_of_max": "result = max(*set(words))",
     "tuple_unpacking": "a, b, c, *result = set(words)  # <-",
     "tuple_unpacking_of_the_only_member": "(result,) = {words[0]}",
@@ -250,12 +188,6 @@ SNIPPETS = {
         rest = list(set(words) - {"cat"})  # <-
         other = list(set(words) ^ {"cat"})  # <-
     """,
-    "augmented_operator": """
-        names = set()
-        for word in words:
-            names |= {word}
-        result = list(names)  # <-
-    """,
     "methods": """
         result = list(set(words).union(["x"]))  # <-
         more = list(set(words).difference(["cat"]).copy())  # <-
@@ -279,23 +211,6 @@ SNIPPETS = {
             names = set(words)
         result = list(names)  # <-
     """,
-    "sorted_in_a_branch": """
-        names = set(words)
-        if words:
-            names = sorted(names)
-        else:
-            names = []
-        result = list(names)
-    """,
-    "sorted_unless_returned": """
-        def order(names):
-            if not isinstance(names, set):
-                return list(names)
-            names = sorted(names)
-            return list(names)
-
-        result = order(words)
-    """,
     "try": """
         try:
             names = set(words)
@@ -305,21 +220,6 @@ SNIPPETS = {
             result = list(names)  # <-
     """,
     # ---- through functions, classes and containers
-    "function_returns_set": """
-        def labels():
-            found = set()
-            for word in words:
-                found.add(word)
-            return found
-
-        result = list(labels())  # <-
-    """,
-    "function_returns_sorted": """
-        def labels():
-            return sorted(set(words))
-
-        result = list(labels())
-    """,
     "function_annotated": """
         def labels() -> "frozenset[str]":
             return type(frozenset())(words)
@@ -341,25 +241,11 @@ SNIPPETS = {
         for group in groups():
             result = list(group)  # <-
     """,
-    "parameter_annotated": """
-        from typing import AbstractSet, Optional
-
-        def order(names: Optional[AbstractSet[str]] = None, more: "set[str] | None" = None):
-            return list(names), list(more)  # <-
-
-        result = order(globals()["words"] and set(words), set(words))
-    """,
     "parameter_given_a_set": """
         def order(names):
             return [name for name in names]  # <-
 
         result = order(set(words))
-    """,
-    "parameter_given_a_list": """
-        def order(names):
-            return [name for name in names]
-
-        result = order(sorted(set(words)))
     """,
     "parameter_given_by_keyword": """
         def order(count, *, names):
@@ -500,16 +386,11 @@ SNIPPETS = {
     """,
     "floats_and_pairs": "result = list({0.5, 0.25}), list({(1, 2), (3, 4)}), list(frozenset((True, 2)))",
     "integers_added": """
-        seen = set()
+        seen, more = set(), set()
         for word in words:
             seen.add(len(word))
-        result = list(seen)
-    """,
-    "integers_annotated": """
-        def order(numbers: set[int]):
-            return list(numbers)
-
-        result = order({1, 2})
+            more |= {len(word)}
+        result = list(seen), list(more)
     """,
     "one_string_among_integers": "result = list({1, 'cat', 'dog', 'owl', 'cow'})  # <-",
     # ---- sums
@@ -528,12 +409,6 @@ SNIPPETS = {
     "hash_of_numbers": "result = hash(3), hash(-7), hash(0.5), hash((1, 2)), hash(len(words))",
     "hash_as_a_function": "result = [*map(hash, words)]  # <-",
     "hash_method": "result = words[0].__hash__()  # <-",
-    "hash_own": """
-        def hash(word):
-            return len(word)
-
-        result = hash(words[0])
-    """,
     "hash_for_sets": """
         class Word:
             def __init__(self, text):
@@ -548,20 +423,10 @@ SNIPPETS = {
         result = len({Word(word) for word in words})
     """,
     # ---- arrays
-    "array": """
-        import numpy as np
-
-        result = np.array(list(set(words))).tolist()  # <-
-    """,
     "array_unique": """
         import numpy as np
 
         result = np.unique(list(set(words))).tolist(), np.isin(words, list(set(words))).tolist()
-    """,
-    "random_choice": """
-        import random
-
-        result = random.Random(0).choice(list(set(words)))  # <-
     """,
     "pool": """
         from concurrent.futures import ThreadPoolExecutor
