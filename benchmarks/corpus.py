@@ -70,10 +70,11 @@ def placed(script: Path, place: Path, *, cured: bool) -> None:
 
 
 def cause_text(cause: dict[str, object]) -> str:
-    sites = cause.get("sites") or []
-    assert isinstance(sites, list)
-    lines = ",".join(f"{Path(site['file']).name}:{site['line']}" for site in sites[:3]) or "-"
-    return f"{cause['factor']} {lines} {'confirmed' if cause['confirmed'] else 'suspected'}"
+    """`clock train.py:31 confirmed`."""
+    site = cause["location"]
+    assert site is None or isinstance(site, dict)
+    place = "-" if site is None else f"{Path(site['path']).name}:{site['line']}"
+    return f"{cause['factor']} {place} {'confirmed' if cause['confirmed'] else 'suspected'}"
 
 
 def plain(script: Path, *, cured: bool) -> str:

@@ -78,6 +78,11 @@ def _on_line(edit: Callable[[ast.AST, str], str | None]) -> Callable[..., None]:
     return follow
 
 
+def _as_the_twin(folder: Path, *_: str) -> None:
+    """What threads share is for a person to see: the twin does what the cure says."""
+    (folder / "faulty.py").write_text((folder / "clean.py").read_text(encoding="utf-8"), encoding="utf-8")
+
+
 def _called(node: ast.AST) -> str:
     if not isinstance(node, ast.Call):
         return ""
@@ -189,6 +194,7 @@ CURES: list[tuple[str, Callable[..., None]]] = [
         rf"take the results in the order of their tasks at {PLACE}: iterate over the tasks themselves",
         _in_order_of_tasks,
     ),
+    (rf"make what the threads of {PLACE} share independent of their order: results in the .* of its own", _as_the_twin),
     (rf"do not let (.+) at {PLACE} into seeds or data: derive it from a seed", _on_line(_constant)),
     (
         rf"do not let (.+) at {PLACE} into seeds or data: derive it from a seed and the rank or worker",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import queue
+import selectors
 import sys
 import threading
 import time
+from contextlib import nullcontext
 from functools import partial, wraps
 
 # The clock may be treated as well: this is the real one.
@@ -128,11 +130,23 @@ def _take_turns(context: FactorContext) -> Turns:
             if turns.has_ended:
                 sleep(max(0.0, end - monotonic()))
 
+    def selecting(select: Any) -> Any:
+        @wraps(select)
+        def selected(self: Any, timeout: float | None = None) -> Any:
+            turn = None if timeout is not None and timeout <= 0 else turns.mine
+            with without_own_frames, nullcontext() if turn is None else turns.outside(turn):
+                return select(self, timeout)
+
+        return selected
+
     def shut() -> None:
         # The interpreter is about to wait for the other threads.
         turns.leave()
         shutdown()
 
+    # What waits for pipes and sockets: asyncio, multiprocessing, subprocess.
+    for kind in {selectors.DefaultSelector, selectors.PollSelector}:
+        context.set(kind, "select", selecting(kind.select))
     context.set(threading.Thread, "_bootstrap_inner", bootstrap)
     context.set(threading.Thread, "join", joined)
     context.set(threading, "_shutdown", shut)

@@ -11,13 +11,14 @@ import _thread
 import os
 import random
 from collections import deque
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from time import monotonic, sleep
 from typing import Any, NoReturn
 
 # A thread that has its turn and waits for what is not told here (a pipe, code of C) gives it up: after so long, where
 # the process does nothing at all, or after so much longer.
-IDLE_SECONDS, STUCK_SECONDS = 1.0, 30.0
+IDLE_SECONDS, STUCK_SECONDS = 0.4, 30.0
 IDLE_SHARE = 0.05
 POLL_SECONDS = 0.01
 # How often a rank is drawn anew, where somebody could go first (Burckhardt et al., A Randomized Scheduler, 2010).
@@ -69,6 +70,7 @@ class Turns:
         """This thread alone: what a fork leaves, too."""
         self._guard = _thread.RLock()
         self._ready: deque[Turn] = deque()
+        self._back: deque[Turn] = deque()
         self._asleep: list[Turn] = []
         self._now, self._count, self._is_watched = 0.0, 0, False
         self._living = 1
@@ -141,7 +143,8 @@ class Turns:
         with self._guard:
             turn.is_woken = False
             if seconds is not None:
-                turn.wakes = self._now + seconds, monotonic() + seconds
+                about = seconds * self._random.uniform(0.5, 1.5) if turn.is_loose else seconds
+                turn.wakes = self._now + about, monotonic() + seconds
                 self._asleep.append(turn)
             self._give(turn)
         self._sleep(turn)
@@ -172,6 +175,19 @@ class Turns:
                 self._give(turn)
             self._sleep(turn)
 
+    @contextmanager
+    def outside(self, turn: Turn) -> Iterator[None]:
+        """While it waits for what is none of our locks; it comes back when nobody else can go on."""
+        with self._guard:
+            self._give(turn)
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._back.append(turn)
+                self._go_on()
+            self._sleep(turn)
+
     def _is_late(self, turn: Turn) -> bool:
         """Whether one that is ready goes before it; a rank changes now and then, so that all orders come about."""
         if self._random.random() < RANK_CHANGES:
@@ -185,8 +201,10 @@ class Turns:
 
     def _go_on(self) -> None:
         """Whoever is next, unless somebody has a turn."""
-        if self._holder is None and self._ready:
-            ready = self._ready
+        ready = self._ready
+        if self._holder is None and not ready and self._back:
+            ready.append(self._back.popleft())
+        if self._holder is None and ready:
             if any(one.is_loose for one in ready):
                 first = max(ready, key=lambda one: one.rank)
                 ready.remove(first)
@@ -227,8 +245,9 @@ class Turns:
         with self._guard:
             self._stay_awake(turn)
             turn.gate.acquire(False)
-            if turn in self._ready:
-                self._ready.remove(turn)
+            for own in (self._ready, self._back):
+                if turn in own:
+                    own.remove(turn)
             self._give(turn)
 
     def _watch(self, guard: Any) -> None:
