@@ -132,6 +132,25 @@ def test_a_thread_that_waits_for_a_pipe_gives_up_its_turn() -> None:
     assert got == [b"x"]
 
 
+def test_who_asks_again_and_again_lets_others_go_on() -> None:
+    """A loop that never waits for a lock, and takes one in each round; the other thread runs to its end meanwhile."""
+    with treated(NAME, "pinned"):
+        jobs: queue.Queue[int] = queue.Queue()
+        thread = threading.Thread(target=jobs.put, args=(1,))
+        thread.start()
+        other = threading.Thread(target=lambda: jobs.put(2))
+        other.start()
+        begun = time.monotonic()
+        while jobs.qsize() < 2:
+            pass
+        took = time.monotonic() - begun
+        thread.join()
+        other.join()
+
+    assert [jobs.get(), jobs.get()] == [1, 2]
+    assert took < 5
+
+
 def test_what_fails_in_a_thread_and_what_times_out_does_as_always(capfd: pytest.CaptureFixture[str]) -> None:
     """Errors of a task arrive, a join has its timeout, and a lock that is held is not got."""
     with treated(NAME, "pinned"):

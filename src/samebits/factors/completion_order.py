@@ -25,8 +25,8 @@ class CompletionOrder(CallFactor):
     Threads and processes finish in another order in every run, most often where all tasks are short. Harmless under a
     progress bar, fatal where the results become a list, a sum or the rows of a dataset. Pinned, results come in the
     order in which their tasks were submitted, each waited for; varied, in another order, as long as nothing waits
-    meanwhile. Left alone: `asyncio.as_completed` with a timeout. Not seen: what `wait()` finds completed, and queues
-    and lists that several threads fill.
+    meanwhile. Left alone: `asyncio.as_completed` with a timeout. What `wait()` finds completed, and queues
+    and lists that several threads fill, belong to `thread-order`.
     """
 
     name = "completion-order"

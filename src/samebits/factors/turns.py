@@ -18,9 +18,11 @@ from typing import Any, NoReturn
 
 # A thread that has its turn and waits for what is not told here (a pipe, code of C) gives it up: after so long, where
 # the process does nothing at all, or after so much longer.
-IDLE_SECONDS, STUCK_SECONDS = 0.4, 30.0
+IDLE_SECONDS, STUCK_SECONDS = 0.4, 10.0
 IDLE_SHARE = 0.05
 POLL_SECONDS = 0.01
+# `while queue.empty(): pass` takes a lock in each round, and never waits for it.
+MOST_ASKED = 1000
 # How often a rank is drawn anew, where somebody could go first (Burckhardt et al., A Randomized Scheduler, 2010).
 RANK_CHANGES = 0.2
 
@@ -72,7 +74,7 @@ class Turns:
         self._ready: deque[Turn] = deque()
         self._back: deque[Turn] = deque()
         self._asleep: list[Turn] = []
-        self._now, self._count, self._is_watched = 0.0, 0, False
+        self._now, self._count, self._asked, self._is_watched = 0.0, 0, 0, False
         self._living = 1
         self._holder: Turn | None = self.made(is_loose=False)
         self._own = {_thread.get_ident(): self._holder}
@@ -167,9 +169,13 @@ class Turns:
                 self._asleep.remove(turn)
 
     def offer(self, turn: Turn) -> None:
-        """Where somebody is loose, another one may go first."""
+        """Where somebody is loose, another one may go first; and whoever asks again and again lets others go on."""
         ready = self._ready
-        if ready and (turn.is_loose or any(one.is_loose for one in ready)) and self._is_late(turn):
+        if not ready:
+            return
+        self._asked += 1
+        is_loose = turn.is_loose or any(one.is_loose for one in ready)
+        if self._asked > MOST_ASKED or (is_loose and self._is_late(turn)):
             with self._guard:
                 ready.append(turn)
                 self._give(turn)
@@ -210,7 +216,7 @@ class Turns:
                 ready.remove(first)
                 ready.appendleft(first)
             self._holder = ready.popleft()
-            self._count += 1
+            self._count, self._asked = self._count + 1, 0
             self._holder.gate.release()
 
     def _sleep(self, turn: Turn) -> None:
