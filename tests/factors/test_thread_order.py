@@ -233,3 +233,33 @@ def test_a_pool_of_threads_goes_on() -> None:
         results = [sorted(pool.imap_unordered(abs, NUMBERS)), pool.map(abs, NUMBERS)]
 
     assert results == [NUMBERS, NUMBERS]
+
+
+FORKING = """
+import multiprocessing, sys, time
+from concurrent.futures import ThreadPoolExecutor
+from tests.factors.contexts import treated
+
+def child():
+    with ThreadPoolExecutor(2) as executor:
+        assert sum(executor.map(abs, range(-5, 5))) == 25
+
+for variant in range(1, 7):
+    with treated("thread-order", "varied", variant=variant):
+        executor = ThreadPoolExecutor(2)
+        executor.submit(int).result()
+        executor.submit(time.sleep, 0.1)
+        process = multiprocessing.get_context("fork").Process(target=child)
+        process.start()
+        process.join(20)
+        print(process.exitcode)
+        process.kill()
+        executor.shutdown()
+"""
+
+
+def test_a_process_that_forks_finds_no_lock_held_for_ever() -> None:
+    """Nobody gives up its turn while it holds a lock."""
+    done = subprocess.run([sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=150)
+
+    assert done.stdout.split() == ["0"] * 6, done.stderr

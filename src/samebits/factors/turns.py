@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from time import monotonic, sleep
 from typing import Any, NoReturn
+from weakref import WeakSet
 
 # A thread that has its turn and waits for what is not told here (a pipe, code of C) gives it up: after so long, where
 # the process does nothing at all, or after so much longer.
@@ -44,6 +45,8 @@ class Turn:
         self.ended = TurnLock(turns)
         self.ended.hold()
         self.is_woken = self.is_inside = False
+        # Weakly: a condition drops the lock by which it was woken.
+        self.held: WeakSet[TurnLock] = WeakSet()
         self.wakes: tuple[float, float] | None = (
             None  # when it wakes by itself: in the order of turns, and by the clock
         )
@@ -171,7 +174,8 @@ class Turns:
     def offer(self, turn: Turn) -> None:
         """Where somebody is loose, another one may go first; and whoever asks again and again lets others go on."""
         ready = self._ready
-        if not ready:
+        # Whoever forks meanwhile would leave to the new process a lock that nobody can release there.
+        if not ready or turn.held:
             return
         self._asked += 1
         is_loose = turn.is_loose or any(one.is_loose for one in ready)
@@ -274,10 +278,11 @@ class Turns:
 class TurnLock:
     """As of `threading.Lock()`; who waits for it lets others go on."""
 
-    __slots__ = ("__weakref__", "_lock", "_turns", "_waiting")
+    __slots__ = ("__weakref__", "_lock", "_owner", "_turns", "_waiting")
 
     def __init__(self, turns: Turns) -> None:
         self._lock, self._turns = _thread.allocate_lock(), turns
+        self._owner: Turn | None = None
         self._waiting: deque[Turn] = deque()
 
     def hold(self) -> None:
@@ -290,7 +295,11 @@ class TurnLock:
         if turn is None:
             return self._lock.acquire(blocking, timeout)
         self._turns.offer(turn)
-        return self._lock.acquire(False) or self._wait(turn, timeout)
+        is_mine = self._lock.acquire(False) or self._wait(turn, timeout)
+        if is_mine:
+            self._owner = turn
+            turn.held.add(self)
+        return is_mine
 
     def _wait(self, turn: Turn, timeout: float) -> bool:
         if timeout != -1 and timeout < 0:
@@ -312,6 +321,9 @@ class TurnLock:
 
     def release(self) -> None:
         """As of a lock."""
+        owner, self._owner = self._owner, None
+        if owner is not None:
+            owner.held.discard(self)
         self._lock.release()
         turns = self._turns
         with suppress(IndexError):  # nobody waits
@@ -324,7 +336,7 @@ class TurnLock:
         return self._lock.locked()
 
     def _at_fork_reinit(self) -> None:
-        self._lock = _thread.allocate_lock()
+        self._lock, self._owner = _thread.allocate_lock(), None
         self._waiting.clear()
 
     acquire_lock, release_lock, locked_lock, __enter__ = acquire, release, locked, acquire
