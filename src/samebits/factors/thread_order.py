@@ -31,7 +31,8 @@ class ThreadOrder(CallFactor):
     draw from one generator, or save a model that another thread trains. Pinned, one thread runs at a time, until it
     waits for a lock, for another thread or for time to pass, and the next one is always the same; nothing is computed
     in parallel then, so it is no part of `samebits run` unless it is asked for. Varied, they take turns in another
-    order. Threads of libraries go on as they like; so does a thread that waits for a pipe, a socket or code of C.
+    order; only where `--vary` asks for it, since a thread that never waits keeps its turn for seconds. Threads of
+    libraries go on as they like; so does a thread that waits for a pipe, a socket or code of C.
     """
 
     name = "thread-order"
@@ -43,7 +44,7 @@ class ThreadOrder(CallFactor):
     )
     fix_unplaced = "make what threads share independent of their order"
     pinned_by_default = False
-    varied_by_default = True
+    varied_by_default = False
     priced = ("pinned",)
     effects = ("as the machine has them", "in turns", "in turns, in another order")
 
