@@ -1,5 +1,6 @@
 """thread-order: one thread at a time when pinned, another order when varied, and nothing lost, stuck or changed."""
 
+import _thread
 import copy
 import os
 import queue
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.pool import ThreadPool
@@ -15,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import samebits
+from samebits.factors import turns
 from tests.factors.contexts import treated, watched
 
 NAME, NUMBERS = "thread-order", list(range(8))
@@ -151,6 +154,72 @@ def test_who_asks_again_and_again_lets_others_go_on() -> None:
     assert took < 5
 
 
+def busy(stop: threading.Event) -> None:
+    while not stop.is_set():
+        pass
+
+
+def locking(stop: threading.Event) -> None:
+    lock = threading.Lock()
+    while not stop.is_set():
+        with lock:
+            pass
+
+
+def yielding(stop: threading.Event) -> None:
+    while not stop.is_set():
+        time.sleep(0)
+
+
+def polling(stop: threading.Event) -> None:
+    while not stop.is_set():
+        time.sleep(0.0005)
+
+
+@pytest.mark.parametrize("mode", ["pinned", "varied"])
+@pytest.mark.parametrize("work", [busy, locking, yielding, polling])
+def test_who_sleeps_wakes_whatever_others_do(
+    work: Callable[[threading.Event], None], mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that never waits keeps its turn for seconds, not for ever; polling is no waiting for nothing."""
+    monkeypatch.setattr(turns, "STUCK_SECONDS", 0.3)
+    with treated(NAME, mode):  # type: ignore[arg-type]
+        stop, begun = threading.Event(), time.monotonic()
+        thread = threading.Thread(target=work, args=(stop,))
+        thread.start()
+        time.sleep(0.2)
+        stop.set()
+        thread.join()
+        took = time.monotonic() - begun
+
+    assert 0.2 <= took < 2
+
+
+def test_a_lock_that_is_released_just_before_one_waits_wakes_nobody_later() -> None:
+    """By a thread that takes no turns: the next sleep has its whole length."""
+    with treated(NAME, "pinned"):
+        lock, other = threading.Lock(), threading.Thread(target=time.sleep, args=(0.3,))
+        lock.acquire()
+        other.start()
+
+        class Waiting(deque[object]):
+            def append(self, turn: object) -> None:
+                super().append(turn)
+                done = _thread.allocate_lock()
+                done.acquire()
+                _thread.start_new_thread(lambda: (lock.release(), done.release()), ())
+                done.acquire()
+
+        lock._waiting = Waiting()  # type: ignore[attr-defined]
+        is_got, begun = lock.acquire(timeout=5), time.monotonic()
+        time.sleep(0.1)
+        took = time.monotonic() - begun
+        other.join()
+
+    assert is_got
+    assert took >= 0.1
+
+
 def test_what_fails_in_a_thread_and_what_times_out_does_as_always(capfd: pytest.CaptureFixture[str]) -> None:
     """Errors of a task arrive, a join has its timeout, and a lock that is held is not got."""
     with treated(NAME, "pinned"):
@@ -236,16 +305,22 @@ def test_a_pool_of_threads_goes_on() -> None:
 
 
 FORKING = """
-import multiprocessing, sys, time
+import multiprocessing, threading, time
 from concurrent.futures import ThreadPoolExecutor
 from tests.factors.contexts import treated
 
 def child():
+    own = threading.Thread(target=time.sleep, args=(0.01,))
+    own.start()
+    beside.join()
+    own.join()
     with ThreadPoolExecutor(2) as executor:
         assert sum(executor.map(abs, range(-5, 5))) == 25
 
 for variant in range(1, 7):
     with treated("thread-order", "varied", variant=variant):
+        beside = threading.Thread(target=time.sleep, args=(0.2,))
+        beside.start()
         executor = ThreadPoolExecutor(2)
         executor.submit(int).result()
         executor.submit(time.sleep, 0.1)
@@ -259,7 +334,7 @@ for variant in range(1, 7):
 
 
 def test_a_process_that_forks_finds_no_lock_held_for_ever() -> None:
-    """Nobody gives up its turn while it holds a lock."""
+    """Nobody gives up its turn while it holds a lock; a thread of the other process has ended there."""
     done = subprocess.run([sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=150)
 
     assert done.stdout.split() == ["0"] * 6, done.stderr

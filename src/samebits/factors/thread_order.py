@@ -7,12 +7,13 @@ import selectors
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial, wraps
 
 # The clock may be treated as well: this is the real one.
 from time import monotonic
-from typing import Any
+from typing import Any, cast
 
 from samebits.base.sites import is_user_file, without_own_frames
 from samebits.factors.base import CallFactor
@@ -91,66 +92,80 @@ def _is_of_program(thread: threading.Thread) -> bool:
 
 def _take_turns(context: FactorContext) -> Turns:
     """What threads wait for is replaced by what lets others go on meanwhile."""
-    turns = Turns(context.other("schedule"))
-    library: Any = threading
+    turns, library = Turns(context.other("schedule")), cast("Any", threading)
     context.set(threading, "Lock", turns.lock_type())
     context.set(threading, "_allocate_lock", threading.Lock)
     context.set(threading, "RLock", library._PyRLock)
-    context.set(queue, "SimpleQueue", queue._PySimpleQueue)  # type: ignore[attr-defined]
-    inner, join, shutdown, sleep = library.Thread._bootstrap_inner, threading.Thread.join, library._shutdown, time.sleep
+    context.set(queue, "SimpleQueue", cast("Any", queue)._PySimpleQueue)
+    # What waits for pipes and sockets: asyncio, multiprocessing, subprocess.
+    for kind in {selectors.DefaultSelector, selectors.PollSelector}:
+        context.set(kind, "select", _selecting(turns, kind.select))
+    context.set(threading.Thread, "_bootstrap_inner", _running(turns, library.Thread._bootstrap_inner))
+    context.set(threading.Thread, "join", _joining(turns, threading.Thread.join))
+    context.replace(time, "sleep", _sleeping(turns, time.sleep))
+    context.set(threading, "_shutdown", _shutting(turns, library._shutdown))
+    context.undo.callback(turns.end)
+    return turns
 
-    @wraps(inner)
-    def bootstrap(self: threading.Thread) -> None:
+
+def _running(turns: Turns, run: Callable[[threading.Thread], None]) -> Callable[[threading.Thread], None]:
+    @wraps(run)
+    def running(self: threading.Thread) -> None:
         turn = vars(self).get(_TURN)
         if turn is None or turns.has_ended:
-            inner(self)
+            run(self)
             return
         turns.enter(turn)
         try:
-            inner(self)
+            run(self)
         finally:
             turns.leave()
 
+    return running
+
+
+def _joining(turns: Turns, join: Callable[..., None]) -> Callable[..., None]:
     @wraps(join)
-    def joined(self: threading.Thread, timeout: float | None = None) -> None:
+    def joining(self: threading.Thread, timeout: float | None = None) -> None:
         turn = vars(self).get(_TURN)
         with without_own_frames:
-            if turn is not None and turns.mine not in (None, turn):
+            if turn is not None and self.is_alive() and turns.mine not in (None, turn):
                 if not turn.ended.acquire(True, -1 if timeout is None else max(0.0, timeout)):
                     return
                 turn.ended.release()
             join(self, timeout)
 
-    def slept(seconds: float) -> None:
+    return joining
+
+
+def _sleeping(turns: Turns, sleep: Callable[[float], None]) -> Callable[[float], None]:
+    def sleeping(seconds: float) -> None:
         turn = turns.mine
         if turn is None or not seconds >= 0:
             sleep(seconds)
-        else:
-            end = monotonic() + seconds
-            turns.wait(turn, float(seconds))
-            if turns.has_ended:
-                sleep(max(0.0, end - monotonic()))
+            return
+        end, turn.is_woken = monotonic() + seconds, False
+        turns.wait(turn, float(seconds))
+        if turns.has_ended:
+            sleep(max(0.0, end - monotonic()))
 
-    def selecting(select: Any) -> Any:
-        @wraps(select)
-        def selected(self: Any, timeout: float | None = None) -> Any:
-            turn = None if timeout is not None and timeout <= 0 else turns.mine
-            with without_own_frames, nullcontext() if turn is None else turns.outside(turn):
-                return select(self, timeout)
+    return sleeping
 
-        return selected
 
-    def shut() -> None:
+def _selecting(turns: Turns, select: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(select)
+    def selecting(self: object, timeout: float | None = None) -> Any:
+        turn = None if timeout is not None and timeout <= 0 else turns.mine
+        with without_own_frames, nullcontext() if turn is None else turns.outside(turn):
+            return select(self, timeout)
+
+    return selecting
+
+
+def _shutting(turns: Turns, shutdown: Callable[[], None]) -> Callable[[], None]:
+    def shutting() -> None:
         # The interpreter is about to wait for the other threads.
         turns.leave()
         shutdown()
 
-    # What waits for pipes and sockets: asyncio, multiprocessing, subprocess.
-    for kind in {selectors.DefaultSelector, selectors.PollSelector}:
-        context.set(kind, "select", selecting(kind.select))
-    context.set(threading.Thread, "_bootstrap_inner", bootstrap)
-    context.set(threading.Thread, "join", joined)
-    context.set(threading, "_shutdown", shut)
-    context.replace(time, "sleep", slept)
-    context.undo.callback(turns.end)
-    return turns
+    return shutting

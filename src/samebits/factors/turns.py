@@ -17,13 +17,16 @@ from time import monotonic, sleep
 from typing import Any, NoReturn
 from weakref import WeakSet
 
-# A thread that has its turn and waits for what is not told here (a pipe, code of C) gives it up: after so long, where
-# the process does nothing at all, or after so much longer.
-IDLE_SECONDS, STUCK_SECONDS = 0.4, 10.0
+# A thread that has its turn and waits for what is not told here (a pipe, code of C) loses it: after so long, where
+# the process does nothing at all; and one that computes without end, after so much longer.
+IDLE_SECONDS, STUCK_SECONDS = 0.4, 3.0
 IDLE_SHARE = 0.05
-POLL_SECONDS = 0.01
+# The shortest sleep: time has to go on where somebody sleeps for no time at all, again and again.
+TICK_SECONDS = 0.002
 # `while queue.empty(): pass` takes a lock in each round, and never waits for it.
 MOST_ASKED = 1000
+# After so many turns, those who slept long enough have one, too.
+MOST_TURNS = 100
 # How often a rank is drawn anew, where somebody could go first (Burckhardt et al., A Randomized Scheduler, 2010).
 RANK_CHANGES = 0.2
 
@@ -47,9 +50,8 @@ class Turn:
         self.is_woken = self.is_inside = False
         # Weakly: a condition drops the lock by which it was woken.
         self.held: WeakSet[TurnLock] = WeakSet()
-        self.wakes: tuple[float, float] | None = (
-            None  # when it wakes by itself: in the order of turns, and by the clock
-        )
+        # When it wakes by itself: in the time of those who sleep, and by the clock.
+        self.wakes: tuple[float, float] | None = None
 
     @property
     def order(self) -> tuple[float, int]:
@@ -69,7 +71,14 @@ class Turns:
         self._made = 0
         self.has_ended = self.is_loose = False
         self._begin()
-        os.register_at_fork(after_in_child=self._begin)
+        # In the new process `threading` takes a lock before it is our turn to look.
+        os.register_at_fork(before=self._stop, after_in_parent=self._resume, after_in_child=self._begin)
+
+    def _stop(self) -> None:
+        self._forking = _thread.get_ident()
+
+    def _resume(self) -> None:
+        self._forking = 0
 
     def _begin(self) -> None:
         """This thread alone: what a fork leaves, too."""
@@ -78,7 +87,7 @@ class Turns:
         self._back: deque[Turn] = deque()
         self._asleep: list[Turn] = []
         self._now, self._count, self._asked, self._is_watched = 0.0, 0, 0, False
-        self._living = 1
+        self._living, self._forking = 1, 0
         self._holder: Turn | None = self.made(is_loose=False)
         self._own = {_thread.get_ident(): self._holder}
 
@@ -132,29 +141,37 @@ class Turns:
     @property
     def mine(self) -> Turn | None:
         """This thread, where it takes turns and is not alone; what lost its turn waits for it."""
-        turn = self._own.get(_thread.get_ident())
-        # A finalizer may run in the middle of what is done here.
-        if turn is None or self._living < 2 or turn.is_inside or self._guard._is_owned():  # type: ignore[attr-defined]
+        ident = _thread.get_ident()
+        turn = self._own.get(ident)
+        if turn is None or self._living < 2 or turn.is_inside or self._forking == ident:
+            return None
+        if self._guard._is_owned():  # type: ignore[attr-defined]  # a finalizer, in the middle of what is done here
             return None
         if turn is not self._holder:
-            with self._guard:
-                self._ready.append(turn)
-                self._go_on()
-            self._sleep(turn)
+            self._queue(turn)
         return None if self.has_ended else turn
 
-    def wait(self, turn: Turn, seconds: float | None = None) -> bool:
-        """Whether it was woken; else so much time has passed."""
+    def _queue(self, turn: Turn) -> None:
+        """Give it up, and wait for the next one."""
         with self._guard:
-            turn.is_woken = False
-            if seconds is not None:
-                about = seconds * self._random.uniform(0.5, 1.5) if turn.is_loose else seconds
-                turn.wakes = self._now + about, monotonic() + seconds
-                self._asleep.append(turn)
-            self._give(turn)
+            self._give(turn, back_to=self._ready)
         self._sleep(turn)
-        if turn.wakes is not None:
-            self._stay_awake(turn)
+
+    def wait(self, turn: Turn, seconds: float | None = None) -> bool:
+        """Whether it was woken; else so much time has passed. Woken before, it need not wait."""
+        try:
+            with self._guard:
+                if turn.is_woken:
+                    return True
+                if seconds is not None:
+                    about = max(TICK_SECONDS, seconds) * (self._random.uniform(0.5, 1.5) if turn.is_loose else 1)
+                    turn.wakes = self._now + about, monotonic() + seconds
+                    self._asleep.append(turn)
+                self._give(turn)
+            self._sleep(turn)
+        except BaseException:  # Ctrl-C: it goes on without a turn, until it asks again
+            self._forget(turn)
+            raise
         return turn.is_woken
 
     def wake(self, turn: Turn) -> None:
@@ -162,7 +179,8 @@ class Turns:
         with self._guard:
             turn.is_woken = True
             self._stay_awake(turn)
-            self._ready.append(turn)
+            if turn is not self._holder and turn not in self._ready:
+                self._ready.append(turn)
             self._go_on()
 
     def _stay_awake(self, turn: Turn) -> None:
@@ -173,17 +191,33 @@ class Turns:
 
     def offer(self, turn: Turn) -> None:
         """Where somebody is loose, another one may go first; and whoever asks again and again lets others go on."""
-        ready = self._ready
         # Whoever forks meanwhile would leave to the new process a lock that nobody can release there.
-        if not ready or turn.held:
+        if turn.held:
             return
+        ready = self._ready
         self._asked += 1
-        is_loose = turn.is_loose or any(one.is_loose for one in ready)
-        if self._asked > MOST_ASKED or (is_loose and self._is_late(turn)):
-            with self._guard:
-                ready.append(turn)
-                self._give(turn)
-            self._sleep(turn)
+        if self._asked > MOST_ASKED:
+            self._asked = 0
+            self._call()
+            if ready:
+                self._queue(turn)
+        elif ready and (turn.is_loose or any(one.is_loose for one in ready)) and self._is_late(turn):
+            self._queue(turn)
+
+    def _call(self) -> None:
+        """Who slept long enough, and who is back, need not wait until nobody else can go on."""
+        with self._guard:
+            for turn in sorted(self._asleep, key=lambda one: one.order):
+                if self._is_overdue(turn):
+                    self._now = max(self._now, turn.order[0])
+                    self._stay_awake(turn)
+                    self._ready.append(turn)
+            self._ready.extend(self._back)
+            self._back.clear()
+
+    @staticmethod
+    def _is_overdue(turn: Turn) -> bool:
+        return turn.wakes is not None and turn.wakes[1] <= monotonic()
 
     @contextmanager
     def outside(self, turn: Turn) -> Iterator[None]:
@@ -194,8 +228,7 @@ class Turns:
             yield
         finally:
             with self._guard:
-                self._back.append(turn)
-                self._go_on()
+                self._give(turn, back_to=self._back)
             self._sleep(turn)
 
     def _is_late(self, turn: Turn) -> bool:
@@ -204,17 +237,24 @@ class Turns:
             turn.rank = self._random.random()
         return any(one.rank > turn.rank for one in self._ready)
 
-    def _give(self, turn: Turn) -> None:
+    def _give(self, turn: Turn, back_to: deque[Turn] | None = None) -> None:
+        turn.gate.acquire(False)
         if self._holder is turn:
             self._holder = None
-            self._go_on()
+        if back_to is not None and turn not in back_to:
+            back_to.append(turn)
+        self._go_on()
 
     def _go_on(self) -> None:
         """Whoever is next, unless somebody has a turn."""
         ready = self._ready
-        if self._holder is None and not ready and self._back:
+        if self._holder is not None:
+            return
+        if self._count % MOST_TURNS == MOST_TURNS - 1:
+            self._call()
+        if not ready and self._back:
             ready.append(self._back.popleft())
-        if self._holder is None and ready:
+        if ready:
             if any(one.is_loose for one in ready):
                 first = max(ready, key=lambda one: one.rank)
                 ready.remove(first)
@@ -230,7 +270,7 @@ class Turns:
             while not turn.gate.acquire(timeout=self._patience(turn)):
                 if self._has_woken(turn):
                     break
-        except BaseException:  # Ctrl-C: it goes on without a turn, until it asks again
+        except BaseException:
             self._forget(turn)
             raise
         finally:
@@ -238,23 +278,22 @@ class Turns:
 
     def _patience(self, turn: Turn) -> float:
         wakes = turn.wakes
-        return -1 if wakes is None else max(POLL_SECONDS, wakes[1] - monotonic())
+        return -1 if wakes is None else max(TICK_SECONDS, wakes[1] - monotonic())
 
     def _has_woken(self, turn: Turn) -> bool:
         """Whether its time has come: nobody else can go on, and nobody wakes before it."""
         with self._guard:
-            if turn.wakes is None or monotonic() < turn.wakes[1] or self._holder is not None or self._ready:
+            if not self._is_overdue(turn) or self._holder is not None or self._ready:
                 return False
             if min(self._asleep, key=lambda one: one.order) is not turn:
                 return False
-            self._now, self._holder = turn.wakes[0], turn
+            self._now, self._holder = turn.order[0], turn
             self._stay_awake(turn)
             return True
 
     def _forget(self, turn: Turn) -> None:
         with self._guard:
             self._stay_awake(turn)
-            turn.gate.acquire(False)
             for own in (self._ready, self._back):
                 if turn in own:
                     own.remove(turn)
@@ -265,12 +304,14 @@ class Turns:
         since, count, spent = monotonic(), -1, 0.0
         while self._guard is guard and not self.has_ended:
             sleep(IDLE_SECONDS / 4)
-            if self._count != count or not self._ready:
+            is_waited_for = self._ready or self._back or any(map(self._is_overdue, list(self._asleep)))
+            if self._count != count or not is_waited_for:
                 since, count, spent = monotonic(), self._count, sum(os.times()[:2])
                 continue
             seconds, worked = monotonic() - since, sum(os.times()[:2]) - spent
             if seconds > STUCK_SECONDS or (seconds > IDLE_SECONDS and worked < IDLE_SHARE * seconds):
                 with self._guard:
+                    self._call()
                     self._holder = None
                     self._go_on()
 
@@ -306,6 +347,7 @@ class TurnLock:
             return self._lock.acquire(True, timeout)  # raises
         turns = self._turns
         while not self._lock.acquire(False):
+            turn.is_woken = False
             self._waiting.append(turn)
             try:
                 # Who releases it looks at those who wait afterwards: one of the two sees the other.
