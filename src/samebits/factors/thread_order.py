@@ -144,10 +144,16 @@ def _sleeping(turns: Turns, sleep: Callable[[float], None]) -> Callable[[float],
         if turn is None or not seconds >= 0:
             sleep(seconds)
             return
-        end, turn.is_woken = monotonic() + seconds, False
-        turns.wait(turn, float(seconds))
-        if turns.has_ended:
-            sleep(max(0.0, end - monotonic()))
+        end, left = monotonic() + seconds, float(seconds)
+        while True:
+            turn.is_woken = False
+            turns.wait(turn, left)
+            left = max(0.0, end - monotonic())
+            if turns.has_ended:
+                sleep(left)
+            # Else it was woken late, for a lock that it has got meanwhile.
+            if turns.has_ended or not left:
+                return
 
     return sleeping
 
