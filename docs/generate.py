@@ -45,7 +45,8 @@ def table(linked: bool = False) -> str:
     rows = ["| factor | why it matters | `run` | `check` |", "|---|---|---|---|"]
     for factor in CATALOG:
         pinned = "pins" if factor.pinned_by_default else "on request"
-        varied = "varies" if factor.varied_by_default else "releases" if factor.varies_between_runs else "on request"
+        is_varied = factor.varied_by_default or factor.varied_where_seen
+        varied = "varies" if is_varied else "releases" if factor.varies_between_runs else "on request"
         varied = "tries" if factor.by_folder else varied
         name = f"[`{factor.name}`](#{factor.name})" if linked else f"`{factor.name}`"
         rows.append(f"| {name} | {factor.summary} | {pinned} | {varied} |")

@@ -102,8 +102,8 @@ CASES = [
     case("product_scripted", "numpy-rng", step=None),
     case("product_text", "python-rng", step=None),
     case("python_rng_accumulate", "python-rng"),
-    case("thread_order_queue", "thread-order", step=None, options=("--vary", "thread-order")),
-    case("thread_order_rows", "thread-order", step=None, options=("--vary", "thread-order"), is_sample=True),
+    case("thread_order_queue", "thread-order", step=None),
+    case("thread_order_rows", "thread-order", step=None, is_sample=True),
     # Whether additions race in the first step is a matter of luck.
     case("torch_algorithms_off", "torch-algorithms", step=None),
     case("torch_rng_gan", "torch-rng"),

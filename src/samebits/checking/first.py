@@ -13,7 +13,7 @@ from samebits.checking.plan import following, stopping_after
 from samebits.checking.unjudgeable import why_unjudgeable
 from samebits.checking.verdict import DivergentRuns, Run
 from samebits.comparison.locate import Divergence
-from samebits.factors.catalog import find
+from samebits.factors.catalog import CATALOG, find
 from samebits.runfolder.spec import RunSpec
 
 Answer: TypeAlias = "DivergentRuns | SamebitsError | None"
@@ -21,7 +21,7 @@ Compare: TypeAlias = "Callable[[Run, Run], Divergence | None]"
 
 LOOK_AGAIN_STEPS = 10
 # Besides the first three: three samples miss one choice of four, eight one of 128.
-LOOK_AGAIN_SETS, LOOK_AGAIN_DRAWS = 2, 5
+LOOK_AGAIN_OTHERS, LOOK_AGAIN_DRAWS = 2, 5
 WARM_RUNS = 2
 
 
@@ -174,17 +174,22 @@ def _blaming(inquiry: Inquiry, divergent: DivergentRuns | None) -> DivergentRuns
 def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns | None]:
     """Runs may be alike by luck: further ones show a choice between two in 99 of 100 checks.
 
-    A small set comes out in the same order: where the code orders one, others are tried. A choice without a seed falls
-    the same way: where the varied run was seen to draw so, more are left alone.
+    A small set comes out in the same order: where the code orders one, others are tried. Threads take turns in one
+    order and in its reverse. A choice without a seed falls the same way: where the varied run was seen to draw so, more
+    are left alone.
     """
     request, last = inquiry.request, None if inquiry.is_short else LOOK_AGAIN_STEPS
     facts = next((run for run in runs if run.plan.witness), runs[0]).facts
     read = [name for name in request.varied if find(name).found_statically and facts.read_lines.get(name)]
     chosen = [name for name in read if not inquiry.is_left_out(name, "varied")]
-    others = [name for name in request.varied if name not in chosen]
-    variants = range(request.runs, request.runs + (LOOK_AGAIN_SETS if chosen else 0))
+    seen = [factor.name for factor in CATALOG if factor.varied_where_seen and facts.entries.get(factor.name)]
+    seen = [name for name in seen if name not in request.pins and name not in request.varied]
+    again = [*[(chosen, request.runs)] * bool(chosen), *(([name], 1) for name in seen)]
+    inquiry.request = replace(request, vary=(*request.vary, *seen))
     wanted = [
-        replace(plans.varied_run(request, variant, leave=others), role=f"{chosen[0]} varied") for variant in variants
+        plans.varied_alone_run(inquiry.request, names, first + number)
+        for names, first in again
+        for number in range(LOOK_AGAIN_OTHERS)
     ]
     if any(lines and find(name).is_random and name not in request.pins for name, lines in facts.entries.items()):
         wanted += [request.base("control again")] * LOOK_AGAIN_DRAWS

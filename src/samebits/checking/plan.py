@@ -143,6 +143,12 @@ def varied_run(request: CheckRequest, variant: int = 1, leave: Iterable[str] = (
     return request.base(VARIED).with_settings({name: Setting("varied", variant=variant) for name in chosen})
 
 
+def varied_alone_run(request: CheckRequest, names: Sequence[str], variant: int) -> RunSpec:
+    """Only these are changed."""
+    others = [name for name in request.varied if name not in names]
+    return replace(varied_run(request, variant, leave=others), role=f"{names[0]} varied")
+
+
 def pinned_run(request: CheckRequest, names: Iterable[str], last: int | None) -> RunSpec:
     """These factors held still and watched, besides those that the user pinned; ended after the step `last`."""
     plan = replace(request.base("pinned"), settings={**_pinned(names), **request.pins}, witness=True)

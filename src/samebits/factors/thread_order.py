@@ -32,8 +32,9 @@ class ThreadOrder(CallFactor):
     draw from one generator, or save a model that another thread trains. Pinned, one thread runs at a time, until it
     waits for a lock, for another thread or for time to pass, and the next one is always the same; nothing is computed
     in parallel then, so it is no part of `samebits run` unless it is asked for. Varied, they take turns in another
-    order; only where `--vary` asks for it, since a thread that never waits keeps its turn for seconds. Threads of
-    libraries go on as they like; so does a thread that waits for a pipe, a socket or code of C.
+    order; a check does so in runs of their own, where threads were seen and all other runs agree, since a thread that
+    never waits keeps its turn for seconds. Threads of libraries go on as they like; so does a thread that waits for a
+    pipe, a socket or code of C.
     """
 
     name = "thread-order"
@@ -45,7 +46,7 @@ class ThreadOrder(CallFactor):
     )
     fix_unplaced = "make what threads share independent of their order"
     pinned_by_default = False
-    varied_by_default = False
+    varied_where_seen = True
     priced = ("pinned",)
     effects = ("as the machine has them", "in turns", "in turns, in another order")
 
@@ -92,7 +93,10 @@ def _is_of_program(thread: threading.Thread) -> bool:
 
 def _take_turns(context: FactorContext) -> Turns:
     """What threads wait for is replaced by what lets others go on meanwhile."""
-    turns, library = Turns(context.other("schedule")), cast("Any", threading)
+    # Of each two variants one is the other way round: two threads go first in turn.
+    pair, is_second = divmod(max(0, context.setting.variant - 1), 2)
+    turns = Turns(context.derive("schedule", pair), is_mirrored=bool(is_second))
+    library = cast("Any", threading)
     context.set(threading, "Lock", turns.lock_type())
     context.set(threading, "_allocate_lock", threading.Lock)
     context.set(threading, "RLock", library._PyRLock)

@@ -63,10 +63,11 @@ class Turns:
 
     Args:
         seed: of the schedule that loose threads follow.
+        is_mirrored: who would go first goes last.
     """
 
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
+    def __init__(self, seed: int, *, is_mirrored: bool = False) -> None:
+        self._random, self._is_mirrored = random.Random(seed), is_mirrored
         self._guard = _thread.RLock()
         self._made = 0
         self.has_ended = self.is_loose = False
@@ -99,7 +100,7 @@ class Turns:
         """Of a thread that is about to start."""
         self._made += 1
         self.is_loose |= is_loose
-        return Turn(self, self._made, self._random.random(), is_loose)
+        return Turn(self, self._made, self._drawn(), is_loose)
 
     def start(self, turn: Turn) -> None:
         """The thread is there, and ready."""
@@ -164,7 +165,7 @@ class Turns:
                 if turn.is_woken:
                     return True
                 if seconds is not None:
-                    about = max(TICK_SECONDS, seconds) * (self._random.uniform(0.5, 1.5) if turn.is_loose else 1)
+                    about = max(TICK_SECONDS, seconds) * (0.5 + self._drawn() if turn.is_loose else 1)
                     turn.wakes = self._now + about, monotonic() + seconds
                     self._asleep.append(turn)
                 self._give(turn)
@@ -231,10 +232,14 @@ class Turns:
                 self._give(turn, back_to=self._back)
             self._sleep(turn)
 
+    def _drawn(self) -> float:
+        drawn = self._random.random()
+        return 1 - drawn if self._is_mirrored else drawn
+
     def _is_late(self, turn: Turn) -> bool:
         """Whether one that is ready goes before it; a rank changes now and then, so that all orders come about."""
         if self._random.random() < RANK_CHANGES:
-            turn.rank = self._random.random()
+            turn.rank = self._drawn()
         return any(one.rank > turn.rank for one in self._ready)
 
     def _give(self, turn: Turn, back_to: deque[Turn] | None = None) -> None:
