@@ -19,9 +19,8 @@ from samebits.runfolder.spec import RunSpec
 Answer: TypeAlias = "DivergentRuns | SamebitsError | None"
 Compare: TypeAlias = "Callable[[Run, Run], Divergence | None]"
 
-LOOK_AGAIN_STEPS = 10
 # Besides the first three: three samples miss one choice of four, eight one of 128.
-LOOK_AGAIN_OTHERS, LOOK_AGAIN_DRAWS = 2, 5
+LOOK_AGAIN_STEPS, LOOK_AGAIN_DRAWS = 10, 5
 WARM_RUNS = 2
 
 
@@ -182,18 +181,14 @@ def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns |
     facts = next((run for run in runs if run.plan.witness), runs[0]).facts
     read = [name for name in request.varied if find(name).found_statically and facts.read_lines.get(name)]
     chosen = [name for name in read if not inquiry.is_left_out(name, "varied")]
-    seen = [factor.name for factor in CATALOG if factor.varied_where_seen and facts.entries.get(factor.name)]
-    seen = [name for name in seen if name not in request.pins and name not in request.varied]
-    again = [*[(chosen, request.runs)] * bool(chosen), *(([name], 1) for name in seen)]
+    seen = [one.name for one in CATALOG if one.varied_where_seen and facts.entries.get(one.name)]
+    seen = [name for name in seen if name not in (*request.pins, *request.varied)]
     inquiry.request = replace(request, vary=(*request.vary, *seen))
-    wanted = [
-        plans.varied_alone_run(inquiry.request, names, first + number)
-        for names, first in again
-        for number in range(LOOK_AGAIN_OTHERS)
-    ]
+    others = [plans.varied_alone_run(request, chosen, request.runs + number) for number in range(2 * bool(chosen))]
+    others += [plans.varied_alone_run(inquiry.request, seen, 1 + number) for number in range(2 * bool(seen))]
     if any(lines and find(name).is_random and name not in request.pins for name, lines in facts.entries.items()):
-        wanted += [request.base("control again")] * LOOK_AGAIN_DRAWS
-    for batch in inquiry.batches(wanted[: inquiry.left]):
+        others += [request.base("control again")] * LOOK_AGAIN_DRAWS
+    for batch in inquiry.batches(others[: inquiry.left]):
         made = yield from inquiry.runs_of([stopping_after(plan, last) for plan in batch])
         inquiry.first += made if last is None else []
         for run in made:

@@ -32,9 +32,9 @@ class OsEntropy(CallFactor):
     without an argument (also that of a `torch.Generator`) all ask the operating system, and so does code that opens
     `/dev/urandom` or `/dev/random` as a file. Pinned, every process gets derived streams of its own; that takes away
     the unpredictability that keys and tokens need, so it is pinned only when asked for. A temporary file or folder that
-    stays keeps its name, so the next run gives another one there; the names of all others repeat. A pinned device
-    ends after a megabyte. Not seen: C extensions that ask the kernel themselves, and programs such as `od` that read a
-    device. Witnessed although harmless: `np.random.RandomState(3)` asks first and throws the answer away.
+    stays keeps its name, so the next run gives another one there; the names of all others repeat. Not seen: C
+    extensions that ask the kernel themselves, and programs such as `od` that read a device. Witnessed although it is
+    harmless: `np.random.RandomState(3)` asks first and throws the answer away.
     """
 
     name = "os-entropy"
