@@ -160,7 +160,16 @@ CURES = [
         "called",
         f"call torch.manual_seed(0) once, at the start of train.py, before its first draw ({PLACE})",
     ),
-    ("clock", "", f"do not let the time read at {PLACE} into seeds, data, settings, choices or the number of steps"),
+    (
+        "clock",
+        "",
+        f"use a fixed value instead of the time read at {PLACE}, wherever a seed, data or a setting comes from it",
+    ),
+    (
+        "clock",
+        "time.perf_counter",
+        f"count steps, or choose beforehand, instead of deciding by the seconds read at {PLACE}",
+    ),
     ("hash-seed", "", f"sort before ordering: sorted(set(...), key=str) at {PLACE}, or use dict.fromkeys(...)"),
     ("file-order", "", f"sort the listing at {PLACE}: sorted(...)"),
     (
@@ -170,8 +179,8 @@ CURES = [
     ),
     ("completion-order", "Pool.imap_unordered", f"call imap instead of imap_unordered at {PLACE}"),
     ("cudnn-autotune", "", f"set torch.backends.cudnn.benchmark = False at {PLACE}"),
-    ("os-entropy", "os.urandom", f"do not let os.urandom at {PLACE} into seeds or data: derive it from a seed"),
-    ("os-entropy", "uuid.uuid4", f"do not let uuid.uuid4 at {PLACE} into seeds or data: derive it from a seed"),
+    ("os-entropy", "os.urandom", f"draw from random.Random(0) instead of os.urandom at {PLACE}"),
+    ("os-entropy", "uuid.uuid4", f"use a counter instead of uuid.uuid4 at {PLACE}"),
     ("os-entropy", "random.Random()", f"give random.Random() at {PLACE} a seed"),
     ("os-entropy", "NumPy's generator", f"give NumPy's generator at {PLACE} a seed"),
     ("os-entropy", "torch.Generator.seed()", f"call manual_seed(0) instead of torch.Generator.seed() at {PLACE}"),

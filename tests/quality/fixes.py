@@ -195,16 +195,10 @@ CURES: list[tuple[str, Callable[..., None]]] = [
         _in_order_of_tasks,
     ),
     (rf"make what the threads of {PLACE} share independent of their order: results in the .* of its own", _as_the_twin),
-    (rf"do not let (.+) at {PLACE} into seeds or data: derive it from a seed", _on_line(_constant)),
-    (
-        rf"do not let (.+) at {PLACE} into seeds or data: derive it from a seed and the rank or worker",
-        _on_line(_constant),
-    ),
-    (rf"do not let bytes of (\S+) at {PLACE} into seeds or data: derive them from a seed", _on_line(_other_bytes)),
-    (
-        rf"do not let the time read at {PLACE} into seeds, data, settings, choices or the number of steps",
-        _on_line(_constant),
-    ),
+    (rf"(?:draw from random.Random\(0\)|use .+) instead of (\S+) at {PLACE}", _on_line(_constant)),
+    (rf"draw bytes from random.Random\(0\) instead of (\S+) at {PLACE}", _on_line(_other_bytes)),
+    (rf"use a fixed value instead of the time read at {PLACE}, wherever .* comes from it", _on_line(_constant)),
+    (rf"count steps, or .*, instead of deciding by the seconds read at {PLACE}", _on_line(_constant)),
     (
         rf"write every element of the tensor made at {PLACE} before reading it, or use torch.zeros",
         _on_line(_zeros),

@@ -182,7 +182,7 @@ def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns |
     read = [name for name in request.varied if find(name).found_statically and facts.read_lines.get(name)]
     chosen = [name for name in read if not inquiry.is_left_out(name, "varied")]
     seen = [one.name for one in CATALOG if one.varied_where_seen and facts.entries.get(one.name)]
-    seen = [name for name in seen if name not in (*request.pins, *request.varied)]
+    seen = [name for name in seen if inquiry.left and name not in (*request.pins, *request.varied)]
     inquiry.request = replace(request, vary=(*request.vary, *seen))
     others = [plans.varied_alone_run(request, chosen, request.runs + number) for number in range(2 * bool(chosen))]
     others += [plans.varied_alone_run(inquiry.request, seen, 1 + number) for number in range(2 * bool(seen))]

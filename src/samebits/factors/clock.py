@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from samebits.base.sites import is_own_file, is_user_file
 from samebits.factors.base import CallFactor
@@ -44,8 +44,10 @@ class Clock(CallFactor):
     name = "clock"
     summary = "the time and durations differ in every run: harmless in a log, fatal in a seed or a choice of kernels"
     explanation = "{what} was read"
-    fix = "do not let the time read at {place} into seeds, data, settings, choices or the number of steps"
-    fix_unplaced = "do not let the time into seeds, data, settings, choices or the number of steps"
+    fix = "use a fixed value instead of the time read at {place}, wherever a seed, data or a setting comes from it"
+    fixes: ClassVar = dict.fromkeys(
+        DURATIONS, "count steps, or choose beforehand, instead of deciding by the seconds read at {place}"
+    )
     pinned_by_default = False
     varied_by_default = True
     effects = ("the time of day", "a logical clock", "shifted by days, at another pace")

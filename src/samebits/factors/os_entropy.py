@@ -21,8 +21,12 @@ from samebits.factors.random_devices import watch_devices
 
 NUMPYS = "NumPy's generator"
 
-# Modules of the standard library whose functions hand out what cannot be predicted: there is nothing to seed.
-UNPREDICTABLE = ("os", "random", "secrets", "tempfile", "uuid")
+# Modules of the standard library whose functions hand out what cannot be predicted, and what repeats in their place.
+REPEATABLE = {
+    **dict.fromkeys(("os", "random", "secrets"), "draw from random.Random(0)"),
+    "tempfile": "use a fixed name",
+    "uuid": "use a counter",
+}
 
 
 class OsEntropy(CallFactor):
@@ -40,8 +44,7 @@ class OsEntropy(CallFactor):
     name = "os-entropy"
     summary = "os.urandom, uuid4, secrets and generators made without a seed differ in every run by design"
     explanation = "{what} asked the operating system"
-    fix = "give generators seeds; do not let what the operating system hands out at {place} into seeds or data"
-    fix_unplaced = "seed every generator, and let nothing that the operating system hands out into seeds or data"
+    fix = "seed every generator, and let nothing that the operating system hands out into seeds or data"
     pinned_by_default = False
     varied_by_default = True
     is_random = True
@@ -65,10 +68,11 @@ class OsEntropy(CallFactor):
             by_number = what.replace(".seed", ".manual_seed").replace("()", "(0)").removeprefix("torch.Generator.")
             return f"call {by_number} instead of {what} at {site.place}"
         if what.startswith("/dev/"):
-            return f"do not let bytes of {what} at {site.place} into seeds or data: derive them from a seed"
-        if what.endswith(")") or what.partition(".")[0] not in UNPREDICTABLE:
+            return f"draw bytes from random.Random(0) instead of {what} at {site.place}"
+        instead = REPEATABLE.get(what.partition(".")[0])
+        if what.endswith(")") or instead is None:
             return f"give {what} at {site.place} a seed"
-        return f"do not let {what} at {site.place} into seeds or data: derive it from a seed"
+        return f"{instead} instead of {what} at {site.place}"
 
     def _install_seeding(self, context: FactorContext, entropy: _Entropy) -> None:
         plain = random.Random.seed

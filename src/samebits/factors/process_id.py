@@ -41,8 +41,8 @@ class ProcessId(CallFactor):
     name = "process-id"
     summary = "process and thread ids differ in every run: harmless in the name of a log, fatal in a seed"
     explanation = "{what} was asked"
-    fix = "do not let {what} at {place} into seeds or data: derive it from a seed and the rank or worker"
-    fix_unplaced = "do not let process ids into seeds or data: derive seeds from a seed and the rank or worker"
+    fix = "use a fixed seed, plus the number of the rank or worker, instead of {what} at {place}"
+    fix_unplaced = "use a fixed seed, plus the number of the rank or worker, instead of process ids"
     pinned_by_default = False
     is_random = True
     effects = ("the operating system's", "derived numbers", "other derived numbers")

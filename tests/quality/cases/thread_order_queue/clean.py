@@ -19,12 +19,12 @@ def prepare():
 
 for _ in range(3):
     threading.Thread(target=prepare, daemon=True).start()
-for number in range(40):
+for number in range(16):
     numbers.put(number)
 model = torch.nn.Linear(8, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
 held = {}
-for number in range(40):
+for number in range(16):
     while number not in held:
         held.update([ready.get()])
     inputs = held.pop(number)

@@ -19,11 +19,11 @@ def prepare():
 
 for _ in range(3):
     threading.Thread(target=prepare, daemon=True).start()  # <- thread-order
-for number in range(40):
+for number in range(16):
     numbers.put(number)
 model = torch.nn.Linear(8, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-for _ in range(40):
+for _ in range(16):
     _, inputs = ready.get()
     optimizer.zero_grad()
     (model(inputs) - inputs.sum(1, keepdim=True)).square().mean().backward()
