@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -43,11 +44,11 @@ def main() -> None:
 
 def checked(script: Path, *, cured: bool, answers: Path | None) -> str:
     """The row of one script."""
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as place, tempfile.TemporaryDirectory() as home:
         placed(script, Path(place), cured=cured)
         start = time.monotonic()
         command = [sys.executable, "-m", "samebits", "check", "--format", "json", script.name]
-        done = subprocess.run(command, cwd=place, capture_output=True, text=True)
+        done = subprocess.run(command, cwd=place, env={**os.environ, "HOME": home}, capture_output=True, text=True)
         seconds = time.monotonic() - start
     name = f"{script.stem}{'.cured' * cured}"
     if answers:
@@ -78,19 +79,20 @@ def cause_text(cause: dict[str, object]) -> str:
 
 
 def plain(script: Path, *, cured: bool) -> str:
-    """How many of five plain runs ended alike, by files and by what was printed."""
+    """How many of five plain runs, which share a home folder, ended alike, by files and by what was printed."""
     left: Counter[str] = Counter()
     printed: Counter[str] = Counter()
-    for _ in range(PLAIN_RUNS):
-        with tempfile.TemporaryDirectory() as place:
-            placed(script, Path(place), cured=cured)
-            command = [sys.executable, script.name]
-            done = subprocess.run(command, cwd=place, capture_output=True, stdin=subprocess.DEVNULL)
-            files = hashlib.sha256()
-            for path in sorted(path for path in Path(place).rglob("*") if path.is_file()):
-                files.update(str(path.relative_to(place)).encode() + path.read_bytes())
-        left[files.hexdigest()] += 1
-        printed[f"{done.returncode} {hashlib.sha256(done.stdout).hexdigest()}"] += 1
+    with tempfile.TemporaryDirectory() as home:
+        for _ in range(PLAIN_RUNS):
+            with tempfile.TemporaryDirectory() as place:
+                placed(script, Path(place), cured=cured)
+                command, environ = [sys.executable, script.name], {**os.environ, "HOME": home}
+                done = subprocess.run(command, cwd=place, env=environ, capture_output=True, stdin=subprocess.DEVNULL)
+                files = hashlib.sha256()
+                for path in sorted(path for path in Path(place).rglob("*") if path.is_file()):
+                    files.update(str(path.relative_to(place)).encode() + path.read_bytes())
+            left[files.hexdigest()] += 1
+            printed[f"{done.returncode} {hashlib.sha256(done.stdout).hexdigest()}"] += 1
     return f"files {max(left.values())}/{PLAIN_RUNS} printed {max(printed.values())}/{PLAIN_RUNS} alike"
 
 

@@ -24,7 +24,7 @@ BUDGET = {
     "cli": 1050,
     "comparison": 1510,
     "data": 1810,
-    "factors": 4560,
+    "factors": 4570,
     "integrations": 1310,
     "launch": 1180,
     "lint": 1190,

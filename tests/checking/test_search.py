@@ -157,7 +157,7 @@ def test_what_only_the_first_run_did_not_find_outside_the_folder_is_suspected() 
     other, _, _ = simulated(Script(effects=(Effect("torch-rng", 7, 0),), cached=70), random.Random(0))
 
     assert places(found.causes) == [(LEFT, 70)]
-    assert not found.causes[0].confirmed
+    assert (found.causes[0].confirmed, found.causes[0].called) == (False, "outside")
     assert len(simulation.runs) <= 5
     assert places(other.causes) == [("torch-rng", 7)]
 

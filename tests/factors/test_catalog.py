@@ -178,6 +178,7 @@ CURES = [
         f"take the results in the order of their tasks at {PLACE}: iterate over the tasks themselves",
     ),
     ("completion-order", "Pool.imap_unordered", f"call imap instead of imap_unordered at {PLACE}"),
+    ("files-left-behind", "outside", f"make what is found at {PLACE} in every training, or give it with the data"),
     ("cudnn-autotune", "", f"set torch.backends.cudnn.benchmark = False at {PLACE}"),
     ("os-entropy", "os.urandom", f"draw from random.Random(0) instead of os.urandom at {PLACE}"),
     ("os-entropy", "uuid.uuid4", f"use a counter instead of uuid.uuid4 at {PLACE}"),

@@ -387,7 +387,7 @@ def _outside(inquiry: Inquiry, found: Found) -> list[str]:
     """What runs carried from one to the next in other folders, where no experiment can tell whether it matters."""
     runs = [run for run in inquiry.pool.runs if run.begins != "left"]
     carried = {one.path: one for run in runs for one in outside(run, inquiry.folder) if one.wrote is not None}
-    if found.error is not None:
+    if found.error is not None or (found.left is not None and found.left.is_outside):
         return []
     return [
         f"whether it matters that the script {described(one)}, {one.asked.place}: it lies outside the working folder"

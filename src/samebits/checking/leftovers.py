@@ -69,7 +69,7 @@ class LeftBehind:
             varies_between_runs=True,
             what=described(first, len({one.path for one in own})),
             evidence=Evidence(*ids, len(self.after), self.chance, self.limit, last_words=words),
-            called=first.how,
+            called="outside" if self.is_outside else first.how,
             source=first.asked.source,
             others=tuple(dict.fromkeys(one.asked for one in own if one.asked.key != first.asked.key)),
             divergent=self.divergent,

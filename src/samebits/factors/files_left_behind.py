@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from samebits.base.sites import is_in_copy
 from samebits.factors.base import Factor, Observation
 from samebits.factors.context import FactorContext
@@ -23,6 +25,7 @@ class FilesLeftBehind(Factor):
     explanation = "{what}"
     too_late = "the start of the script"
     fix = "start every training in a folder of its own, or let it not pick up what an earlier one left"
+    fixes: ClassVar = {"outside": "make what is found at {place} in every training, or give it with the data"}
     pinned_by_default = False
     has_sites = True
     by_folder = True
