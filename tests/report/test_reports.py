@@ -26,7 +26,7 @@ from samebits.factors.pinning import status
 from samebits.launch.command import Command
 from samebits.launch.process import Outcome
 from samebits.report.answers import document_of
-from samebits.report.causes import fix_diff
+from samebits.report.causes import fix_diff, remedy_state
 from samebits.report.diffs import diff_told
 from samebits.report.text import check_told, factors_told, plan_text
 from samebits.runfolder.folder import RunFolder
@@ -296,3 +296,10 @@ def test_every_factor_is_listed_with_its_reason() -> None:
     for factor in found:
         assert factor.name in text
         assert factor.summary in text
+
+
+def test_a_remedy_that_the_script_does_not_survive_says_how_it_ended() -> None:
+    """A run that was ended by its time limit has not failed by itself."""
+    limited = Remedy(("clock",), False, failure="run 27 was ended by samebits after 300 s, its time limit")
+
+    assert remedy_state(limited) == f"not usable: with it {limited.failure}"

@@ -74,7 +74,7 @@ class WholePin:
         if not self.remedy:
             return None
         ids = tuple(run.id for run in self.remedy)
-        failure = next((f"run {run.id}" for run in self.remedy if not run.succeeded), "")
+        failure = next((f"run {run.id} {run.ending}" for run in self.remedy if not run.succeeded), "")
         return Remedy(
             tuple(settings_for(None)),
             divergent is None and not failure and self.cause.confirmed,

@@ -245,7 +245,8 @@ class Round:
         pinned = {*run.plan.named("pinned"), *self.inquiry.request.pins}
         if not run.succeeded or not pinned.issuperset(trial.pins):
             # At fault is a pin of the remedy itself, which was left out: it is no remedy.
-            trial.holds, trial.failure = False, f"run {run.id}"
+            how = run.ending if not run.succeeded else "could not be made without leaving one out"
+            trial.holds, trial.failure = False, f"run {run.id} {how}"
             return
         known = next(iter([*trial.whole, *trial.runs]), None)
         (trial.varied if is_varied else trial.alike).append(run)

@@ -115,7 +115,7 @@ def _sortable(tree: ast.AST, name: str) -> Iterator[tuple[int, int]]:
 def remedy_state(remedy: Remedy, is_complete: bool = True) -> str:
     """Whether the remedy works, and how that is known; `is_complete` where runs went to the script's own end."""
     if remedy.failure:
-        return f"not usable: with it {remedy.failure} failed"
+        return f"not usable: with it {remedy.failure}"
     if remedy.diverged is not None:
         return f"not enough: with it runs {remedy.diverged[0]} and {remedy.diverged[1]} diverge"
     if not remedy.verified:
