@@ -32,15 +32,17 @@ test-slow: .venv/installed-dev
 # `FRAMEWORK_TESTS="-m slow"` runs the planted faults: half an hour.
 FRAMEWORK_TESTS ?=
 test-frameworks: build/frameworks/newest/made build/frameworks/oldest/made
-	SAMEBITS_WHOLE_TORCH=1 build/frameworks/newest/bin/python -m pytest tests/integrations $(FRAMEWORK_TESTS)
-	SAMEBITS_WHOLE_TORCH=1 build/frameworks/oldest/bin/python -m pytest tests/integrations $(FRAMEWORK_TESTS)
+	for own in newest oldest; do \
+	    SAMEBITS_WHOLE_TORCH=1 build/frameworks/$$own/bin/python -m pytest -n auto --dist worksteal tests/integrations \
+	        $(FRAMEWORK_TESTS) || exit; \
+	done
 
 # What old frameworks need beside them is their own business: only what bits depend on is pinned.
 build/frameworks/%/made: tests/integrations/%.txt constraints.txt pyproject.toml | .venv/bin/python
 	rm -rf $(@D)
 	python -m venv $(@D)
 	grep -E '^(torch|numpy|pytest)==' constraints.txt > $(@D)/constraints.txt
-	$(@D)/bin/python -m pip install --quiet --editable ".[torch]" pytest --requirement $< --constraint $(@D)/constraints.txt
+	$(@D)/bin/python -m pip install --quiet --editable ".[torch]" pytest pytest-xdist --requirement $< --constraint $(@D)/constraints.txt
 	touch $@
 
 # The promised versions of Python and torch: noxfile.py says which. Some GB and half an hour.

@@ -94,6 +94,21 @@ def test_who_only_calls_models_may_do_so_more_often(more: Columns, trained: str 
     assert (None if place is None else f"{place.step} {place.stream}") == trained
 
 
+@pytest.mark.parametrize(("last", "trained"), [(4, None), (9, "1 param")])
+def test_who_of_several_threads_makes_a_step_is_no_difference(last: int, trained: str | None, tmp_path: Path) -> None:
+    """The last thread at a barrier steps for all: the same parameters in other hands; the twin ends elsewhere."""
+
+    def run(name: str, *shares: list[int]) -> list[Recording]:
+        threads = enumerate([plain(param=value) for value in own] for own in shares)
+        return [recorded(tmp_path / f"{name} {n}", steps, end={"end": Column(("w",), [5])}) for n, steps in threads]
+
+    runs = [run("a", [1, 2, 3], [2, 4]), run("b", [1, 3], [2, 3, last])]
+    place = first_divergence(*runs, streams=trained_in(runs))
+
+    assert first_divergence(*runs) is not None
+    assert (None if place is None else f"{place.step} {place.stream}") == trained
+
+
 def test_equal_recordings_have_no_divergence(tmp_path: Path) -> None:
     """The planted differences below are found against this twin."""
     a = recorded(tmp_path / "a", [plain()] * STEPS)

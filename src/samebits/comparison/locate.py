@@ -10,6 +10,7 @@ from typing import Literal
 from samebits.comparison.align import Pair, align, first_unequal, rows_until
 from samebits.runfolder.steps import COMPARED, Column, Recording, Stream
 
+MADE: tuple[Stream, ...] = ("param", "artifact", "end")
 Position = tuple[int, int]
 Which = Literal["first", "second"]
 DivergentStream = Literal[Stream, "product", "length", "outcome"]
@@ -71,7 +72,8 @@ def first_divergence(
         a: one run's recordings.
         b: the other's.
         until: look at steps up to this one only (runs that were stopped there on purpose have nothing after it).
-        streams: look at these only; processes that recorded none of them do not count.
+        streams: look at these only; processes that recorded none of them do not count, nor does it count which thread
+            makes which step of a training that several share.
         across: they ran under two versions of torch. What only one of them keeps of an optimizer is passed over: where
             that matters, it shows in the parameters.
     """
@@ -85,6 +87,11 @@ def first_divergence(
         for place in (_first_in(pair, until, streams, across), _alone(pair, pairs, until))
         if place is not None
     ]
+    if found and streams is not COMPARED and until is None:
+        shared = {
+            rank for rank in {pair.rank for pair in pairs} if _is_shared([own for own in pairs if own.rank == rank])
+        }
+        found = [one for one in found if one[0].rank not in shared]
     # Steps of two processes are no one time: a model that is only called may have been trained by another one.
     first, _ = min(found, key=lambda one: (not one[1], *one[0].position, one[0].rank), default=(None, False))
     if first is None or len({pair.rank for pair in pairs}) < 2:
@@ -111,6 +118,25 @@ def _holds_any(pair: Pair, streams: Sequence[Stream]) -> bool:
 
 def _trains(pair: Pair) -> bool:
     return _holds_any(pair, ("grad", "param"))
+
+
+def _is_shared(pairs: Sequence[Pair]) -> bool:
+    """Whether threads that train together differ in who makes which step: all of them hold the same, taken together."""
+    runs = [[pair.a for pair in pairs if pair.a is not None], [pair.b for pair in pairs if pair.b is not None]]
+    if not all(one.complete for run in runs for one in run):
+        return False
+    if any(sum(one.holds("param") for one in run) < 2 for run in runs):
+        return False
+    a, b = ({digest for one in run for digest in _made_in(one)} for run in runs)
+    return a == b
+
+
+def _made_in(recording: Recording) -> Iterator[tuple[Stream, int]]:
+    """What parameters were, the last states, and what was saved."""
+    for row in range(len(recording)):
+        for stream, column in recording.columns(row).items():
+            if stream in MADE:
+                yield from ((stream, digest) for digest in column.digests)
 
 
 def _alone(pair: Pair, pairs: Sequence[Pair], until: int | None) -> Divergence | None:
