@@ -22,7 +22,7 @@ BUDGET = {
     "bits": 920,
     "checking": 4210,
     "cli": 1050,
-    "comparison": 1510,
+    "comparison": 1550,
     "data": 1810,
     "factors": 4570,
     "integrations": 1310,
