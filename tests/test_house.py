@@ -24,7 +24,7 @@ BUDGET = {
     "cli": 1050,
     "comparison": 1550,
     "data": 1810,
-    "factors": 4570,
+    "factors": 4600,
     "integrations": 1310,
     "launch": 1180,
     "lint": 1190,

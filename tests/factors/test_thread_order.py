@@ -96,6 +96,37 @@ def test_lines_that_start_threads_are_named_and_let_go_one_by_one() -> None:
     assert (other != NUMBERS, kept) == (True, NUMBERS)
 
 
+def test_who_sleeps_is_back_after_the_same_turns_however_quick_the_machine_is() -> None:
+    """Sources that take a while, and a main thread that takes another while in each run."""
+
+    def mixed(busy: float) -> list[int]:
+        done: queue.Queue[int] = queue.Queue(maxsize=3)
+
+        def bring(number: int) -> None:
+            for turn in range(40):
+                time.sleep(0.0005 * (1 + (7 * turn + number) % 5))
+                done.put(number)
+
+        threads = [threading.Thread(target=bring, args=(number,), daemon=True) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        found = []
+        for _ in range(160):
+            found.append(done.get())
+            end = time.monotonic() + busy
+            while time.monotonic() < end:
+                pass
+        return found
+
+    runs = []
+    for busy in (0.0, 0.001, 0.003):
+        with treated(NAME, "pinned"):
+            runs.append(mixed(busy))
+
+    assert sorted(runs[0]) == sorted([*range(4)] * 40)
+    assert runs == [runs[0]] * 3
+
+
 def test_time_passes_in_the_order_of_those_who_sleep() -> None:
     """Sleeping, waiting with a timeout, and a barrier; the clock on the wall goes on as well."""
     order: list[str] = []

@@ -153,11 +153,9 @@ def _sleeping(turns: Turns, sleep: Callable[[float], None]) -> Callable[[float],
             turn.is_woken = False
             turns.wait(turn, left)
             left = max(0.0, end - monotonic())
-            if turns.has_ended:
-                sleep(left)
             # Else it was woken late, for a lock that it has got meanwhile.
             if turns.has_ended or not left:
-                return
+                return sleep(left)
 
     return sleeping
 

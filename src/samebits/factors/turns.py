@@ -2,7 +2,8 @@
 
 A thread keeps its turn until it waits: for a lock, for another thread, for time to pass. Queues, events, conditions,
 semaphores and executors wait for locks of `threading`, so nothing else has to be known of them. Time passes for those
-who sleep when nobody else can go on, in the order in which they would wake.
+who sleep with every turn, and when nobody else can go on, in the order in which they would wake: so it does not depend
+on the clock who goes first. A sleep lasts as long as it should all the same.
 """
 
 from __future__ import annotations
@@ -23,9 +24,12 @@ IDLE_SECONDS, STUCK_SECONDS = 0.4, 3.0
 IDLE_SHARE = 0.05
 # The shortest sleep: time has to go on where somebody sleeps for no time at all, again and again.
 TICK_SECONDS = 0.002
+# What a turn takes in the time of those who sleep. Where so little is missing, whoever is called sleeps on with its
+# turn; others go back to sleep.
+TURN_SECONDS, MISSING_SECONDS = 0.0001, 0.005
 # `while queue.empty(): pass` takes a lock in each round, and never waits for it.
 MOST_ASKED = 1000
-# After so many turns, those who slept long enough have one, too.
+# After so many turns of others, those who slept long enough by the clock have one, and those who are back from outside.
 MOST_TURNS = 100
 # How often a rank is drawn anew, where somebody could go first (Burckhardt et al., A Randomized Scheduler, 2010).
 RANK_CHANGES = 0.2
@@ -50,8 +54,8 @@ class Turn:
         self.is_woken = self.is_inside = False
         # Weakly: a condition drops the lock by which it was woken.
         self.held: WeakSet[TurnLock] = WeakSet()
-        # When it wakes by itself: in the time of those who sleep, and by the clock.
-        self.wakes: tuple[float, float] | None = None
+        # When it wakes by itself: in the time of those who sleep, by the clock, and after which turn by that alone.
+        self.wakes: tuple[float, float, int] | None = None
 
     @property
     def order(self) -> tuple[float, int]:
@@ -160,20 +164,32 @@ class Turns:
 
     def wait(self, turn: Turn, seconds: float | None = None) -> bool:
         """Whether it was woken; else so much time has passed. Woken before, it need not wait."""
+        end = None if seconds is None else monotonic() + seconds
         try:
             with self._guard:
                 if turn.is_woken:
                     return True
-                if seconds is not None:
-                    about = max(TICK_SECONDS, seconds) * (0.5 + self._drawn() if turn.is_loose else 1)
-                    turn.wakes = self._now + about, monotonic() + seconds
-                    self._asleep.append(turn)
-                self._give(turn)
+                self._lie_down(turn, seconds, end)
             self._sleep(turn)
+            while end is not None and not turn.is_woken and not self.has_ended and (left := end - monotonic()) > 0:
+                if left <= MISSING_SECONDS:
+                    sleep(left)
+                else:
+                    with self._guard:
+                        self._lie_down(turn, seconds, end)
+                    self._sleep(turn)
         except BaseException:  # Ctrl-C: it goes on without a turn, until it asks again
             self._forget(turn)
             raise
         return turn.is_woken
+
+    def _lie_down(self, turn: Turn, seconds: float | None, end: float | None) -> None:
+        """It gives up its turn, and wakes by itself after so many seconds, which the clock says are over at `end`."""
+        if seconds is not None and end is not None:
+            about = max(TICK_SECONDS, seconds) * (0.5 + self._drawn() if turn.is_loose else 1)
+            turn.wakes = self._now + about, end, self._count + MOST_TURNS
+            self._asleep.append(turn)
+        self._give(turn)
 
     def wake(self, turn: Turn) -> None:
         """What it waited for is there."""
@@ -199,22 +215,31 @@ class Turns:
         self._asked += 1
         if self._asked > MOST_ASKED:
             self._asked = 0
-            self._call()
+            with self._guard:
+                self._pass_time()
+                self._let_back()
             if ready:
                 self._queue(turn)
         elif ready and (turn.is_loose or any(one.is_loose for one in ready)) and self._is_late(turn):
             self._queue(turn)
 
-    def _call(self) -> None:
-        """Who slept long enough, and who is back, need not wait until nobody else can go on."""
-        with self._guard:
-            for turn in sorted(self._asleep, key=lambda one: one.order):
-                if self._is_overdue(turn):
-                    self._now = max(self._now, turn.order[0])
-                    self._stay_awake(turn)
-                    self._ready.append(turn)
-            self._ready.extend(self._back)
-            self._back.clear()
+    def _pass_time(self) -> None:
+        """Who slept long enough need not wait until nobody else can go on."""
+        self._now += TURN_SECONDS
+        self._call([turn for turn in self._asleep if turn.order[0] <= self._now or self._is_forgotten(turn)])
+
+    def _call(self, sleepers: list[Turn]) -> None:
+        for turn in sorted(sleepers, key=lambda one: one.order):
+            self._now = max(self._now, turn.order[0])
+            self._stay_awake(turn)
+            self._ready.append(turn)
+
+    def _let_back(self) -> None:
+        self._ready.extend(self._back)
+        self._back.clear()
+
+    def _is_forgotten(self, turn: Turn) -> bool:
+        return turn.wakes is not None and self._count >= turn.wakes[2] and self._is_overdue(turn)
 
     @staticmethod
     def _is_overdue(turn: Turn) -> bool:
@@ -255,8 +280,9 @@ class Turns:
         ready = self._ready
         if self._holder is not None:
             return
+        self._pass_time()
         if self._count % MOST_TURNS == MOST_TURNS - 1:
-            self._call()
+            self._let_back()
         if not ready and self._back:
             ready.append(self._back.popleft())
         if ready:
@@ -316,7 +342,8 @@ class Turns:
             seconds, worked = monotonic() - since, sum(os.times()[:2]) - spent
             if seconds > STUCK_SECONDS or (seconds > IDLE_SECONDS and worked < IDLE_SHARE * seconds):
                 with self._guard:
-                    self._call()
+                    self._call([turn for turn in self._asleep if self._is_overdue(turn)])
+                    self._let_back()
                     self._holder = None
                     self._go_on()
 
