@@ -15,6 +15,7 @@ from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
 import pytest
+import torch
 
 import samebits
 from samebits.factors import turns
@@ -125,6 +126,36 @@ def test_who_sleeps_is_back_after_the_same_turns_however_quick_the_machine_is() 
 
     assert sorted(runs[0]) == sorted([*range(4)] * 40)
     assert runs == [runs[0]] * 3
+
+
+def trained_together() -> float:
+    """By threads that share a model, and wait for nobody."""
+    torch.manual_seed(0)
+    model, data = torch.nn.Linear(6, 6), torch.randn(40, 6)
+
+    def train(number: int) -> None:
+        for _ in range(40):
+            loss = (model(data[number::8]) - 1).square().mean()
+            grads = torch.autograd.grad(loss, list(model.parameters()))
+            with torch.no_grad():
+                for parameter, grad in zip(model.parameters(), grads, strict=True):
+                    parameter.add_(grad, alpha=-0.1)
+
+    started(train)
+    return float(model.weight.double().sum())
+
+
+def test_threads_that_only_train_take_turns_after_each_backward() -> None:
+    """Hogwild: one result when pinned, another one in each schedule."""
+    with treated(NAME, "pinned"):
+        first, again = trained_together(), trained_together()
+    varied = []
+    for _ in range(2):
+        with treated(NAME, "varied", variant=1):
+            varied.append(trained_together())
+
+    assert first == again
+    assert varied[0] == varied[1] != first
 
 
 def test_time_passes_in_the_order_of_those_who_sleep() -> None:

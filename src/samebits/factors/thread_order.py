@@ -30,11 +30,11 @@ class ThreadOrder(CallFactor):
 
     Harmless where each works for itself; fatal where they take results from a queue as they come, append to a list,
     draw from one generator, or save a model that another thread trains. Pinned, one thread runs at a time, until it
-    waits for a lock, for another thread or for time to pass, and the next one is always the same; nothing is computed
-    in parallel then, so it is no part of `samebits run` unless it is asked for. Varied, they take turns in another
-    order; a check does so in runs of their own, where threads were seen and all other runs agree, since a thread that
-    never waits keeps its turn for seconds. Threads of libraries go on as they like; so does a thread that waits for a
-    pipe, a socket or code of C.
+    has computed gradients or waits for a lock, for another thread or for time to pass, and the next one is always the
+    same; nothing is computed in parallel then, so it is not part of `samebits run` unless it is asked for. Varied, they
+    take turns in another order; a check does so in runs of their own, where threads were seen and all other runs agree.
+    A thread that does neither for three seconds of computing loses its turn, so its runs may differ. Threads of
+    libraries go on as they like; so does a thread that waits for a pipe, a socket or code of C.
     """
 
     name = "thread-order"
@@ -107,9 +107,28 @@ def _take_turns(context: FactorContext) -> Turns:
     context.set(threading.Thread, "_bootstrap_inner", _running(turns, library.Thread._bootstrap_inner))
     context.set(threading.Thread, "join", _joining(turns, threading.Thread.join))
     context.replace(time, "sleep", _sleeping(turns, time.sleep))
+    context.when_loaded("torch.autograd", lambda autograd: _install_autograd(turns, autograd, context))
     context.set(threading, "_shutdown", _shutting(turns, library._shutdown))
     context.undo.callback(turns.end)
     return turns
+
+
+def _install_autograd(turns: Turns, autograd: Any, context: FactorContext) -> None:
+    """Threads that train and wait for nobody, as Hogwild's do, let others go on after each backward."""
+
+    def then_offering(compute: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(compute)
+        def computing(*args: Any, **named: Any) -> Any:
+            with without_own_frames:
+                result = compute(*args, **named)
+            if turn := turns.mine:
+                turns.offer(turn, has_worked=True)
+            return result
+
+        return computing
+
+    for name in ("backward", "grad"):
+        context.set(autograd, name, then_offering(getattr(autograd, name)))
 
 
 def _running(turns: Turns, run: Callable[[threading.Thread], None]) -> Callable[[threading.Thread], None]:

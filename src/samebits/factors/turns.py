@@ -1,9 +1,9 @@
 """Threads in turns: one runs at a time, and who is next depends on the program alone.
 
-A thread keeps its turn until it waits: for a lock, for another thread, for time to pass. Queues, events, conditions,
-semaphores and executors wait for locks of `threading`, so nothing else has to be known of them. Time passes for those
-who sleep with every turn, and when nobody else can go on, in the order in which they would wake: so it does not depend
-on the clock who goes first. A sleep lasts as long as it should all the same.
+A thread keeps its turn until it has computed gradients, or waits: for a lock, for another thread, for time to pass.
+Queues, events, conditions, semaphores and executors wait for locks of `threading`, so nothing else has to be known of
+them. Time passes for sleepers with every turn, and when nobody else can go on, in the order in which they would wake:
+so who goes first does not depend on the clock. A sleep still lasts as long as it should.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 from weakref import WeakSet
 
 # A thread that has its turn and waits for what is not told here (a pipe, code of C) loses it: after so long, where
-# the process does nothing at all; and one that computes without end, after so much longer.
+# the process does nothing at all; and one that computes without end, after so many seconds of the processor.
 IDLE_SECONDS, STUCK_SECONDS = 0.4, 3.0
 IDLE_SHARE = 0.05
 # The shortest sleep: time has to go on where somebody sleeps for no time at all, again and again.
@@ -206,21 +206,20 @@ class Turns:
             if turn in self._asleep:
                 self._asleep.remove(turn)
 
-    def offer(self, turn: Turn) -> None:
-        """Where somebody is loose, another one may go first; and whoever asks again and again lets others go on."""
+    def offer(self, turn: Turn, *, has_worked: bool = False) -> None:
+        """Let another thread go first: where one is loose, by rank, else after work or many requests."""
         # Whoever forks meanwhile would leave to the new process a lock that nobody can release there.
         if turn.held:
             return
         ready = self._ready
         self._asked += 1
-        if self._asked > MOST_ASKED:
-            self._asked = 0
+        if has_worked or self._asked > MOST_ASKED:
+            has_worked, self._asked = True, 0
             with self._guard:
                 self._pass_time()
                 self._let_back()
-            if ready:
-                self._queue(turn)
-        elif ready and (turn.is_loose or any(one.is_loose for one in ready)) and self._is_late(turn):
+        is_loose = turn.is_loose or any(one.is_loose for one in ready)
+        if ready and (self._is_late(turn) if is_loose else has_worked):
             self._queue(turn)
 
     def _pass_time(self) -> None:
@@ -340,7 +339,7 @@ class Turns:
                 since, count, spent = monotonic(), self._count, sum(os.times()[:2])
                 continue
             seconds, worked = monotonic() - since, sum(os.times()[:2]) - spent
-            if seconds > STUCK_SECONDS or (seconds > IDLE_SECONDS and worked < IDLE_SHARE * seconds):
+            if worked > STUCK_SECONDS or (seconds > IDLE_SECONDS and worked < IDLE_SHARE * seconds):
                 with self._guard:
                     self._call([turn for turn in self._asleep if self._is_overdue(turn)])
                     self._let_back()
