@@ -82,6 +82,7 @@ class Script:
         breaks: treatments (factor, mode) under which it fails.
         look: how many steps fit into a first look.
         cached: the line that reads a file outside the folder, which the first run has to write; 0 where there is none.
+        hangs: the share of runs with threads in turns that do not end by themselves.
         cut: runs that are ended after the look, and that of which they differed is made again.
         luck: bias of a leaf of what the run makes that has one of two values; None where there is none.
         has_lottery: untreated runs fail now and then, with this chance.
@@ -96,6 +97,7 @@ class Script:
     breaks: frozenset[tuple[str, str]] = frozenset()
     lottery: float = 0.0
     luck: float | None = None
+    hangs: float = 0.0
     look: int = 1000
     cut: tuple[int, ...] = ()
     cached: int = 0
@@ -217,7 +219,9 @@ class Simulation:
             seeds = [e for e in self.script.effects if e.makes == "seeds"]
             given = tuple(Seeded("seed", made[f"leaf {e.line}"], Site(SCRIPT, e.line)) for e in seeds)
             facts = replace(facts, seeds=given)
-        outcome = Outcome(folder, plan, int(fails), 1.0)
+        in_turns = plan.settings.get("thread-order", Setting()).mode != "natural"
+        limit = 60.0 if in_turns and luck.random() < self.script.hangs else None
+        outcome = Outcome(folder, plan, int(fails), 1.0, limit_seconds=limit)
         run = Run(number, outcome, steps, facts=facts, products=Products({"/made": made}) if made else Products())
         self.runs.append(run)
         return run

@@ -162,6 +162,19 @@ def test_what_only_the_first_run_did_not_find_outside_the_folder_is_suspected() 
     assert places(other.causes) == [("torch-rng", 7)]
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_run_that_hangs_in_turns_accuses_nobody(seed: int) -> None:
+    """Now and then; it is left out and said, whether the script agrees or is to be explained."""
+    threads = Effect("thread-order", 90, None)
+    clean, _, inquiry = simulated(Script(effects=(*HARMLESS, threads), hangs=0.5), random.Random(seed))
+    guilty = Script(effects=(*HARMLESS, threads, Effect("torch-rng", 70, 0)), hangs=0.5)
+    found, _, _ = simulated(guilty, random.Random(seed))
+
+    assert (clean.divergent, clean.causes, clean.error) == (None, [], None)
+    assert {one.factor for one in inquiry.left_out} <= {"thread-order"}
+    assert places(found.causes) == [("torch-rng", 70)]
+
+
 @pytest.mark.parametrize("mode", ["varied", "pinned"])
 def test_a_treatment_that_breaks_the_script_is_left_out(mode: str) -> None:
     """The clock breaks an import: said, and the search goes on without it."""

@@ -4,6 +4,7 @@ import _thread
 import copy
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -142,7 +143,7 @@ def trained_together() -> float:
                     parameter.add_(grad, alpha=-0.1)
 
     started(train)
-    return float(model.weight.double().sum())
+    return model.weight.double().sum().item()
 
 
 def test_threads_that_only_train_take_turns_after_each_backward() -> None:
@@ -156,6 +157,49 @@ def test_threads_that_only_train_take_turns_after_each_backward() -> None:
 
     assert first == again
     assert varied[0] == varied[1] != first
+
+
+def test_a_signal_handler_takes_what_its_own_thread_has() -> None:
+    """As it may with an RLock and a SimpleQueue of C's."""
+    count = 0
+
+    def handle(*_: object) -> None:
+        nonlocal count
+        with lock:
+            count += 1
+        done.put(count)
+
+    with treated(NAME, "pinned"):
+        lock, done = threading.RLock(), queue.SimpleQueue[int]()
+        ticks = threading.Thread(target=lambda: [time.sleep(0.001) for _ in range(200)])
+        before = signal.signal(signal.SIGALRM, handle)
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+        try:
+            ticks.start()
+            while ticks.is_alive():
+                with lock:
+                    done.put(0)
+                    done.get()
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+    assert count > 20
+
+
+def pooled() -> list[int]:
+    """By the workers of a pool of threads, in the order in which they take tasks."""
+    found: list[int] = []
+    with ThreadPool(4) as pool:
+        pool.map(found.append, range(16), chunksize=1)
+    return found
+
+
+def test_a_pool_of_threads_has_one_order_in_each_schedule() -> None:
+    """What it starts itself takes turns as well."""
+    assert [found("pinned", 1, pooled) for _ in range(3)] == [pinned := found("pinned", 1, pooled)] * 3
+    assert sorted(pinned) == [*range(16)]
+    for variant in (1, 2, 3):
+        assert found("varied", variant, pooled) == found("varied", variant, pooled)
 
 
 def test_time_passes_in_the_order_of_those_who_sleep() -> None:

@@ -174,8 +174,8 @@ def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns |
     """Runs may be alike by luck: further ones show a choice between two in 99 of 100 checks.
 
     A small set comes out in the same order: where the code orders one, others are tried. Threads take turns in one
-    order and in its reverse. A choice without a seed falls the same way: where the varied run was seen to draw so, more
-    are left alone.
+    order, to the end, and in its reverse. A choice without a seed falls the same way: where the varied run was seen to
+    draw so, more are left alone.
     """
     request, last = inquiry.request, None if inquiry.is_short else LOOK_AGAIN_STEPS
     facts = next((run for run in runs if run.plan.witness), runs[0]).facts
@@ -185,11 +185,14 @@ def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns |
     seen = [name for name in seen if inquiry.left and name not in (*request.pins, *request.varied)]
     inquiry.request = replace(request, vary=(*request.vary, *seen))
     others = [plans.varied_alone_run(request, chosen, request.runs + number) for number in range(2 * bool(chosen))]
-    others += [plans.varied_alone_run(inquiry.request, seen, 1 + number) for number in range(2 * bool(seen))]
+    others += [plans.varied_alone_run(inquiry.request, [name], 2) for name in seen]
     if any(lines and find(name).is_random and name not in request.pins for name, lines in facts.entries.items()):
         others += [request.base("control again")] * LOOK_AGAIN_DRAWS
+    others = [stopping_after(plan, last) for plan in others]
+    # Threads may start late.
+    others += [following(plans.varied_alone_run(inquiry.request, [name], 1), runs[0]) for name in seen]
     for batch in inquiry.batches(others[: inquiry.left]):
-        made = yield from inquiry.runs_of([stopping_after(plan, last) for plan in batch])
+        made = yield from inquiry.runs_of(batch)
         inquiry.first += made if last is None else []
         for run in made:
             place = inquiry.compare(runs[0], run)

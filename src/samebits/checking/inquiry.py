@@ -212,7 +212,9 @@ class Inquiry:
 
     def _culprits(self, run: Run) -> Asking[list[str]]:
         """The treatments that make this run fail; empty where it fails or not whatever we do."""
-        if (yield from self._is_erratic(run)):
+        # A program that was ended by its time limit has not failed by itself.
+        is_ours = run.outcome.timed_out
+        if not is_ours and (yield from self._is_erratic(run)):
             return []
         # Looking at who calls puts functions of ours in the places of others, with nothing treated, too.
         if run.plan.witness and not (yield from self._survives(run, [])):
@@ -223,7 +225,7 @@ class Inquiry:
             survives = yield from self._survives(run, suspects[:middle])
             suspects = suspects[middle:] if survives else suspects[:middle]
         # It may stop the script only together with others; or all of it was luck.
-        if (yield from self._survives(run, suspects)) and (yield from self._is_erratic(run)):
+        if not is_ours and (yield from self._survives(run, suspects)) and (yield from self._is_erratic(run)):
             return []
         return suspects
 

@@ -63,11 +63,16 @@ class Baseline:
         self.runs: list[Run] = []
 
     def _last_step(self, divergent: int) -> int | None:
-        """Some more than the divergent one, as far as was looked: what is drawn shows elsewhere with other values."""
+        """Some more than the divergent one: what is drawn shows elsewhere with other values.
+
+        Not beyond the first look, unless they diverge beyond it: then half as many steps again.
+        """
         looked = self.inquiry.first[0].facts.stopped_after if self.inquiry.first else divergent
         if self.inquiry.is_short or looked is None:
             return None
-        return max(divergent, min(2 * divergent + MORE_STEPS, looked))
+        if divergent >= looked:
+            return divergent + max(MORE_STEPS, divergent // 2)
+        return min(2 * divergent + MORE_STEPS, looked)
 
     def begin(self) -> Asking[str]:
         """The first one; what later ones do differently is doubt. Why nothing can be tried, as a sentence, or ""."""

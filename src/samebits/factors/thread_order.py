@@ -13,12 +13,13 @@ from functools import partial, wraps
 
 # The clock may be treated as well: this is the real one.
 from time import monotonic
+from types import FrameType
 from typing import Any, cast
 
 from samebits.base.sites import is_user_file, without_own_frames
 from samebits.factors.base import CallFactor
 from samebits.factors.context import FactorContext
-from samebits.factors.turns import Turns
+from samebits.factors.turns import TurnLock, TurnQueue, TurnRLock, Turns
 
 # What executors and pools of threads start does the work of the program's own lines.
 _WORKERS = {("concurrent.futures.thread", "_worker"), ("multiprocessing.pool", "worker")}
@@ -59,8 +60,7 @@ class ThreadOrder(CallFactor):
         @wraps(start)
         def started(self: threading.Thread) -> None:
             with without_own_frames:
-                is_direct = is_user_file(sys._getframe(1).f_code.co_filename)
-                if context.ended or not (is_direct or _is_of_program(self)):
+                if context.ended or not (_is_of_program(self) or _is_started_by_program(sys._getframe(1))):
                     return start(self)
                 mode = context.enter(context.called("threading.Thread.start"))
                 if turns is None:
@@ -75,6 +75,14 @@ class ThreadOrder(CallFactor):
                     raise
 
         context.set(threading.Thread, "start", started)
+
+
+def _is_started_by_program(frame: FrameType) -> bool:
+    """Whether a line of the user's starts it, or a pool of threads, all of whose threads wait for one another."""
+    pools = sys.modules.get("multiprocessing.pool")
+    return is_user_file(frame.f_code.co_filename) or (
+        pools is not None and isinstance(frame.f_locals.get("self"), pools.ThreadPool)
+    )
 
 
 def _is_of_program(thread: threading.Thread) -> bool:
@@ -97,10 +105,10 @@ def _take_turns(context: FactorContext) -> Turns:
     pair, is_second = divmod(max(0, context.setting.variant - 1), 2)
     turns = Turns(context.derive("schedule", pair), is_mirrored=bool(is_second))
     library = cast("Any", threading)
-    context.set(threading, "Lock", turns.lock_type())
+    context.set(threading, "Lock", turns.made_for(TurnLock, "lock"))
     context.set(threading, "_allocate_lock", threading.Lock)
-    context.set(threading, "RLock", library._PyRLock)
-    context.set(queue, "SimpleQueue", cast("Any", queue)._PySimpleQueue)
+    context.set(threading, "RLock", turns.made_for(TurnRLock, "RLock"))
+    context.set(queue, "SimpleQueue", turns.made_for(TurnQueue, "SimpleQueue"))
     # What waits for pipes and sockets: asyncio, multiprocessing, subprocess.
     for kind in {selectors.DefaultSelector, selectors.PollSelector}:
         context.set(kind, "select", _selecting(turns, kind.select))

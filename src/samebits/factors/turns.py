@@ -12,9 +12,11 @@ import _thread
 import os
 import random
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 from time import monotonic, sleep
+from types import GenericAlias
 from typing import Any, NoReturn
 from weakref import WeakSet
 
@@ -96,9 +98,9 @@ class Turns:
         self._holder: Turn | None = self.made(is_loose=False)
         self._own = {_thread.get_ident(): self._holder}
 
-    def lock_type(self) -> type[TurnLock]:
-        """What takes the place of `threading.Lock`: a class, since annotations name it."""
-        return type("lock", (TurnLock,), {"__slots__": (), "__init__": lambda lock: TurnLock.__init__(lock, self)})
+    def made_for(self, kind: type[Awaited], name: str) -> type[Awaited]:
+        """What takes the place of a class of the standard library, by its name: annotations name it, too."""
+        return type(name, (kind,), {"__slots__": (), "__init__": lambda made: kind.__init__(made, self)})
 
     def made(self, is_loose: bool) -> Turn:
         """Of a thread that is about to start."""
@@ -347,15 +349,50 @@ class Turns:
                     self._go_on()
 
 
-class TurnLock:
-    """As of `threading.Lock()`; who waits for it lets others go on."""
+class Awaited:
+    """What threads wait for; whoever waits lets others go on."""
 
-    __slots__ = ("__weakref__", "_lock", "_owner", "_turns", "_waiting")
+    __slots__ = ("_turns", "_waiting")
 
     def __init__(self, turns: Turns) -> None:
-        self._lock, self._turns = _thread.allocate_lock(), turns
-        self._owner: Turn | None = None
+        self._turns = turns
         self._waiting: deque[Turn] = deque()
+
+    def _await(self, turn: Turn, attempt: Callable[[], bool], seconds: float | None) -> bool:
+        """Whether an attempt succeeded before the time was over, or turns ended."""
+        turns = self._turns
+        while not attempt():
+            turn.is_woken = False
+            self._waiting.append(turn)
+            try:
+                # Whoever gives it back looks at those who wait afterwards: one of the two sees the other.
+                if attempt():
+                    return True
+                is_woken = turns.wait(turn, seconds)
+            finally:
+                with suppress(ValueError):  # whoever woke it has taken it away
+                    self._waiting.remove(turn)
+            if turns.has_ended or (not is_woken and seconds is not None):
+                return attempt()
+        return True
+
+    def _wake(self) -> None:
+        with suppress(IndexError):  # nobody waits
+            self._turns.wake(self._waiting.popleft())
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"cannot pickle '_thread.{type(self).__name__}' object")
+
+
+class TurnLock(Awaited):
+    """As of `threading.Lock()`."""
+
+    __slots__ = ("__weakref__", "_lock", "_owner")
+
+    def __init__(self, turns: Turns) -> None:
+        super().__init__(turns)
+        self._lock: Any = _thread.allocate_lock()
+        self._owner: Turn | None = None
 
     def hold(self) -> None:
         """At once; nobody else knows it yet."""
@@ -363,34 +400,17 @@ class TurnLock:
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         """As of a lock."""
-        turn = self._turns.mine if blocking else None
+        turn = self._turns.mine if blocking and (timeout == -1 or timeout >= 0) else None
         if turn is None:
-            return self._lock.acquire(blocking, timeout)
+            return bool(self._lock.acquire(blocking, timeout))
         self._turns.offer(turn)
-        is_mine = self._lock.acquire(False) or self._wait(turn, timeout)
+        is_mine = self._await(turn, lambda: self._lock.acquire(False), None if timeout == -1 else timeout)
+        if not is_mine and self._turns.has_ended:
+            is_mine = self._lock.acquire(True, timeout)
         if is_mine:
             self._owner = turn
             turn.held.add(self)
         return is_mine
-
-    def _wait(self, turn: Turn, timeout: float) -> bool:
-        if timeout != -1 and timeout < 0:
-            return self._lock.acquire(True, timeout)  # raises
-        turns = self._turns
-        while not self._lock.acquire(False):
-            turn.is_woken = False
-            self._waiting.append(turn)
-            try:
-                # Who releases it looks at those who wait afterwards: one of the two sees the other.
-                is_woken = self._lock.locked() and turns.wait(turn, None if timeout < 0 else timeout)
-            finally:
-                with suppress(ValueError):  # whoever woke it has taken it away
-                    self._waiting.remove(turn)
-            if turns.has_ended:
-                return self._lock.acquire(True, timeout)
-            if not is_woken and timeout >= 0 and self._lock.locked():
-                return False
-        return True
 
     def release(self) -> None:
         """As of a lock."""
@@ -398,18 +418,20 @@ class TurnLock:
         if owner is not None:
             owner.held.discard(self)
         self._lock.release()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        self._wake()
         turns = self._turns
-        with suppress(IndexError):  # nobody waits
-            turns.wake(self._waiting.popleft())
         if turns.is_loose and (turn := turns.mine):
             turns.offer(turn)
 
     def locked(self) -> bool:
         """As of a lock."""
-        return self._lock.locked()
+        return bool(self._lock.locked())
 
     def _at_fork_reinit(self) -> None:
-        self._lock, self._owner = _thread.allocate_lock(), None
+        self._lock, self._owner = type(self._lock)(), None
         self._waiting.clear()
 
     acquire_lock, release_lock, locked_lock, __enter__ = acquire, release, locked, acquire
@@ -417,8 +439,88 @@ class TurnLock:
     def __exit__(self, *_: object) -> None:
         self.release()
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("cannot pickle '_thread.lock' object")
-
     def __repr__(self) -> str:
         return repr(self._lock)
+
+
+class TurnRLock(TurnLock):
+    """As of `threading.RLock()`: the one beneath counts, so a signal handler may take it while its thread does."""
+
+    __slots__ = ()
+
+    def __init__(self, turns: Turns) -> None:
+        super().__init__(turns)
+        self._lock = _thread.RLock()
+
+    def release(self) -> None:
+        """As of a lock."""
+        self._lock.release()
+        if not self._lock._is_owned():
+            self._given_back()
+
+    def _given_back(self) -> None:
+        owner, self._owner = self._owner, None
+        if owner is not None:
+            owner.held.discard(self)
+        self._let_go()
+
+    # What a condition asks for.
+
+    def _is_owned(self) -> bool:
+        return bool(self._lock._is_owned())
+
+    def _release_save(self) -> object:
+        state = self._lock._release_save()
+        self._given_back()
+        return state
+
+    def _acquire_restore(self, state: object) -> None:
+        self.acquire()
+        self._lock._release_save()
+        self._lock._acquire_restore(state)
+
+
+class TurnQueue(Awaited):
+    """As of `queue.SimpleQueue()`."""
+
+    __slots__ = ("__weakref__", "_items")
+    __class_getitem__: Any = classmethod(GenericAlias)
+
+    def __init__(self, turns: Turns) -> None:
+        super().__init__(turns)
+        self._items: Any = SimpleQueue()
+
+    def put(self, item: object, block: bool = True, timeout: float | None = None) -> None:
+        """As of a queue without bounds: it never waits."""
+        self._items.put(item)
+        self._wake()
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+        """As of a queue."""
+        turn = self._turns.mine if block and (timeout is None or timeout >= 0) else None
+        found: list[object] = []
+
+        def attempt() -> bool:
+            with suppress(Empty):
+                found.append(self._items.get_nowait())
+            return bool(found)
+
+        if turn is not None and self._await(turn, attempt, timeout):
+            return found[0]
+        if turn is not None and not self._turns.has_ended:
+            raise Empty
+        return self._items.get(block, timeout)
+
+    put_nowait = put
+
+    def get_nowait(self) -> Any:
+        """As of a queue."""
+        return self._items.get_nowait()
+
+    def empty(self) -> bool:
+        """As of a queue."""
+        return bool(self._items.empty())
+
+    def qsize(self) -> int:
+        """As of a queue."""
+        return int(self._items.qsize())
