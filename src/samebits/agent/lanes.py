@@ -395,7 +395,8 @@ def _listed(tensors: object) -> list[object]:
 
 
 def _is_zero(rate: Any) -> bool:
-    return bool(rate == 0) if not torch.is_tensor(rate) or rate.device.type == "cpu" else False
+    is_on_device = torch.is_tensor(rate) and rate.device.type != "cpu"
+    return not is_on_device and bool(rate == 0)  # do not wait for a device
 
 
 def _digests_of(state: list[Named]) -> Part:

@@ -62,7 +62,7 @@ def start(plan_path: str) -> None:
     path = rank_path() if plan.per_rank else ()
 
     def witnessed(witness: Witness) -> None:
-        journal.note(Witnessed(witness.factor, witness.site, witness.what, witness.within, witness.fix))
+        journal.note(Witnessed(**vars(witness)))
 
     def seeded(call: SeedCall) -> None:
         journal.note(Seeded(call.what, call.value, call.site, ".".join(map(str, Lineage.of_process().path))))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from signal import SIGINT
-from typing import Any, TypeVar
+from typing import Any
 
 from samebits.base.errors import InterruptError
 from samebits.base.sites import Site
@@ -44,7 +45,6 @@ from samebits.runfolder.notes import Observed, Seeded, read_notes
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.trees import MOST_ENTRIES, shown_size, volume
 
-T = TypeVar("T")
 MAX_ORIGINS, MOST_NAMED = 8, 3
 # A suspect is named while a check goes on as soon as chance explains it that rarely.
 WORTH_SAYING = 0.1
@@ -103,14 +103,15 @@ def _running(
 ) -> Callable[[Sequence[RunSpec]], Sequence[Run]]:
     """What makes runs of specs; before, it says what is known if that is more than the last time."""
     pool = inquiry.pool
-    known: list[object] = [(None, [])]
+    said: tuple[object, object] = None, []
 
     def run_all(specs: Sequence[RunSpec]) -> Sequence[Run]:
+        nonlocal said
         pool.causes = len(found.accused)
         causes = tuple(cause for cause in found.causes if cause.confirmed or cause.evidence.chance < WORTH_SAYING)
         now = found.divergent, [(cause.factor, cause.site, cause.confirmed) for cause in causes]
-        if now != known[-1]:
-            known.append(now)
+        if now != said:
+            said = now
             so_far(_verdict(inquiry, "different", divergent=found.divergent, causes=causes))
         runs = pool.run_all(specs)
         trouble = next((run.trouble for run in runs if run.trouble is not None), None)
@@ -187,12 +188,12 @@ def _verdict(inquiry: Inquiry, kind: VerdictKind, **more: Any) -> CheckVerdict:
     if kept:
         more["notes"] = (*more.get("notes", ()), f"not varied, because the script sets it itself: {', '.join(kept)}")
     return CheckVerdict(
-        kind,
-        str(request.command),
-        pool.home,
-        tuple(run.record for run in pool.runs),
-        tuple(name for name in request.varied if not inquiry.is_left_out(name, "varied") and name not in kept),
-        tuple(in_order(request.pins)),
+        kind=kind,
+        command=str(request.command),
+        home=pool.home,
+        runs=tuple(run.record for run in pool.runs),
+        varied=tuple(name for name in request.varied if not inquiry.is_left_out(name, "varied") and name not in kept),
+        pinned=tuple(in_order(request.pins)),
         left_out=tuple(inquiry.left_out),
         streams=streams,
         not_observed=not_seen(
@@ -297,21 +298,13 @@ def reseeded(a: Sequence[Seeded], b: Sequence[Seeded]) -> tuple[Reseeded, ...]:
     found: dict[SiteKey, Reseeded] = {}
     for key in dict.fromkeys((call.process, call.site.key) for call in a):
         left, right = ([call for call in calls if (call.process, call.site.key) == key] for calls in (a, b))
-        only = _only([str(call.value) for call in left], [str(call.value) for call in right])
-        for x, y in zip(*only, strict=False):
+        # Counted, since processes come in any order.
+        mine, theirs = (Counter(str(call.value) for call in calls) for calls in (left, right))
+        x, y = next(iter(mine - theirs), None), next(iter(theirs - mine), None)
+        if x is not None and y is not None:
             call = next(call for call in left if str(call.value) == x)
             found.setdefault(call.site.key, Reseeded(call.what, call.site, x, y, call.site.source))
     return tuple(found.values())
-
-
-def _only(a: Sequence[T], b: Sequence[T]) -> tuple[list[T], list[T]]:
-    """What only one of two lists holds, as often as it holds it more: processes come in any order."""
-    left, right = list(a), list(b)
-    for one in a:
-        if one in right:
-            left.remove(one)
-            right.remove(one)
-    return left, right
 
 
 def _run(pool: RunPool, number: int) -> Run:

@@ -108,7 +108,7 @@ class Inquiry:
         place = self.pool.compare(a, b)
         if place is not None or not self.explained or not self.may_compare(a, b):
             return place
-        return product_divergence(a, b, [one for one in self.pool.unlike(a, b) if one.key in self.explained])
+        return product_divergence(a, [one for one in self.pool.unlike(a, b) if one.key in self.explained])
 
     def may_compare(self, a: Run, b: Run) -> bool:
         """Whether what they made is to be compared: both came to their end, or were ended after one step."""
@@ -248,8 +248,8 @@ def draws_of(lots: Sequence[Lot], results: Mapping[int, Hashable]) -> list[Draw]
     return [Draw(shares, drawn, results.get(run.id, UNCHANGED)) for shares, drawn, run in lots]
 
 
-def product_divergence(a: Run, b: Run, found: Sequence[Unlike]) -> Divergence | None:
-    """Where two runs have made something else, as a place; None where nothing was found."""
+def product_divergence(a: Run, found: Sequence[Unlike]) -> Divergence | None:
+    """The place of the first of what a run and another have made differently; None where nothing was found."""
     if not found:
         return None
     one = found[0]

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from samebits.checking import plan as plans
 from samebits.checking.evidence import HELD, chance_left_alone, limit_after
 from samebits.checking.inquiry import Asking, Lot, draws_of
-from samebits.checking.round import Round
+from samebits.checking.round import MOST_DRAWS, Round
 from samebits.checking.suspects import Baseline
 from samebits.checking.verdict import Cause, DivergentRuns, Evidence, Remedy, Run
 from samebits.factors.catalog import CATALOG, find
 from samebits.factors.pinning import settings_for
 
-FIRST_RUNS, ENOUGH_ALONE, MOST_DRAWS = 2, 3, 24
+FIRST_RUNS, ENOUGH_ALONE = 2, 3
 
 
 @dataclass

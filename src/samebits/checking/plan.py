@@ -17,7 +17,6 @@ from samebits.launch.machine import cores
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.workspace import Isolation
 
-DEFAULT_RUNS = 3
 # Besides the first ones; and for each factor that is found to make runs diverge.
 MAX_RUNS, MAX_RUNS_EACH = 33, 12
 # A first look: so long after the first step, and at least so many steps.
@@ -44,7 +43,7 @@ class CheckRequest:
     pins: dict[str, Setting] = field(default_factory=dict)
     vary: tuple[str, ...] = ()
     seed: int = 0
-    runs: int = DEFAULT_RUNS
+    runs: int = Config.runs
     max_runs: int | None = None
     jobs: int = 1
     max_steps: int | None = None

@@ -214,25 +214,26 @@ class RunPool:
         number, plan, at_end, command = job
         path = self.path_of(number, plan)
         self._announce(number, plan, None, path)
-        first_steps: list[float] = []
-        began, changed, products = time.time(), set[str](), list[Products]()
+        began, first_step, changed, products = time.time(), 0.0, set[str](), Products()
 
         def waiting() -> None:
+            nonlocal first_step
             self._announce(number, plan, None, path)
-            if not first_steps and RunFolder(path).is_recorded:
-                first_steps.append(time.time())
+            if not first_step and RunFolder(path).is_recorded:
+                first_step = time.time()
 
         def finish(outcome: Outcome, place: Place) -> None:
+            nonlocal products
             if at_end is not None:
                 at_end(outcome, place)
             carried = list(read_notes(path, Carried))
             # Written by a program that it started, or in C.
             if any(note.wrote is None for note in carried):
                 changed.update(self.workspace.changed(place))
-            if number == 1 and first_steps and plan.begins == "prepared":
-                self._prepare(path, place, began, first_steps[0])
+            if number == 1 and first_step and plan.begins == "prepared":
+                self._prepare(path, place, began, first_step)
             if self.reads_products:
-                products.append(self._products(outcome, place))
+                products = self._products(outcome, place)
             is_whole = outcome.succeeded and not outcome.stopped
             if plan.keeps and (plan.resume is not None or (is_whole and carried)) and place.copy:
                 self.workspace.keep(place, number)
@@ -249,7 +250,7 @@ class RunPool:
             read_facts(path, None if plan.begins == "left" else changed),
             unjudgeable.broken(path, steps),
             unjudgeable.silence(outcome, steps),
-            next(iter(products), Products()),
+            products,
         )
 
     def _limit(self, plan: RunSpec) -> float | None:

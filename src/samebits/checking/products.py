@@ -101,7 +101,7 @@ def _keys(found: Sequence[Apart]) -> frozenset[Key]:
 def _place(found: Sequence[Apart], keys: frozenset[Key]) -> DivergentRuns | None:
     """The first pair that differs in one of these leaves: of those left alone, if any does."""
     for a, b, apart in sorted(found, key=lambda one: bool(one[1].plan.named("varied"))):
-        place = product_divergence(a, b, [one for one in apart if one.key in keys])
+        place = product_divergence(a, [one for one in apart if one.key in keys])
         if place is not None:
             return DivergentRuns(a.id, b.id, place, varied=tuple(in_order(b.plan.named("varied"))))
     return None

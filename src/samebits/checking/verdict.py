@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from samebits.base.errors import SamebitsError
-from samebits.base.records import from_data, published, to_data
+from samebits.base.records import published
 from samebits.base.sites import Site
 from samebits.checking.evidence import CONFIDENCE, detectable_rate
 from samebits.checking.facts import Entry, Facts, Shown
@@ -27,7 +27,6 @@ Treated = Literal["pinned", "varied", "witnessed"]
 WATCHING: Final = "watching"
 WITNESSED: Final = "witnessed"
 AnyRun = TypeVar("AnyRun", "Run", "RunRecord")
-AnyVerdict = TypeVar("AnyVerdict", bound="CheckVerdict")
 
 
 @dataclass(frozen=True)
@@ -90,18 +89,18 @@ class Run:
         """What an answer says of it."""
         own = self.outcome
         return RunRecord(
-            self.id,
-            self.plan.role,
-            self.path,
-            self.steps,
-            own.wall_seconds,
-            tuple(self.plan.named("pinned")),
-            tuple(self.plan.named("varied")),
-            own.exit_code,
-            own.timed_out,
-            own.stopped,
-            self.ranks,
-            self.begins,
+            id=self.id,
+            role=self.plan.role,
+            folder=self.path,
+            steps=self.steps,
+            wall_seconds=own.wall_seconds,
+            pinned=tuple(self.plan.named("pinned")),
+            varied=tuple(self.plan.named("varied")),
+            exit_code=own.exit_code,
+            timed_out=own.timed_out,
+            stopped=own.stopped,
+            ranks=self.ranks,
+            begins=self.begins,
         )
 
 
@@ -462,7 +461,7 @@ class CheckVerdict:
     not_observed: tuple[str, ...] = ()
     streams: tuple[str, ...] = ()
     error: SamebitsError | None = None
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
     agreed: bool = False
     signal: int | None = None
     cut_short: tuple[tuple[int, str], ...] = ()
@@ -480,21 +479,6 @@ class CheckVerdict:
     def origin(self) -> Origin | None:
         """The first operation at which runs diverge."""
         return self.origins[0] if self.origins else None
-
-    def to_json(self) -> dict[str, object]:
-        """Plain data that `from_json` reads; lines of code are kept as they are now."""
-        data = to_data(self)
-        assert isinstance(data, dict)
-        return data
-
-    @classmethod
-    def from_json(cls: type[AnyVerdict], data: object) -> AnyVerdict:
-        """The verdict that `to_json` made plain data of.
-
-        Raises:
-            ValueError: it is something else.
-        """
-        return from_data(cls, data)
 
     @property
     @published()

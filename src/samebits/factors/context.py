@@ -46,15 +46,15 @@ class Witness:
 
     Attributes:
         factor: its name.
-        what: what was called.
         site: the user's line; None when a library acted on its own.
+        what: what was called.
         within: the site that this one explains: how the factor enters there. It cannot be released by itself.
         fix: what to change there, where pinning the factor does not help.
     """
 
     factor: str
-    what: str
     site: Site | None
+    what: str
     within: SiteKey | None = None
     fix: str = ""
 
@@ -138,7 +138,7 @@ class FactorContext:
         if self.report is None or key in self._seen:
             return
         self._seen.add(key)
-        self.report(Witness(self.factor, what, site))
+        self.report(Witness(self.factor, site, what))
 
     def hands_out(self, drawn: bytes) -> bytes:
         """Tell how what the operating system hands out to the user's code begins."""

@@ -106,7 +106,7 @@ class _Loaders:
             return
         what = "drawn for a sample" if changed is None else f"{changed} changed from sample to sample"
         fix = "" if changed is None else f"let no sample depend on {changed}"
-        self.context.report(Witness(self.context.factor, what, site, within=made_at, fix=fix))
+        self.context.report(Witness(self.context.factor, site, what, within=made_at, fix=fix))
 
 
 class _Pinned:

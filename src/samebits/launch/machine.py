@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
+from samebits.base.processes import PROC
+
+GROUPS = Path("/sys/fs/cgroup")
 # Of the memory that is free: the system and the page cache live on the rest.
 SHARE_OF_MEMORY = 0.5
 # A run that is a little above one core does not need two.

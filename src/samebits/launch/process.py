@@ -174,7 +174,7 @@ def environment_of(spec: RunSpec, folder: RunFolder, place: Place, environ: Mapp
     own = place.environment(environ)
     path, seen = own.get("PYTHONPATH", ""), Path(place.seen(str(folder.path.absolute())))
     inside = {VARIABLE: str(seen / PLAN), "PYTHONPATH": f"{INJECTED}{os.pathsep}{path}" if path else INJECTED}
-    return {**own, **spec.environment(environ, seen), **inside}
+    return {**own, **spec.environment(environ), **inside}
 
 
 def _made(path: Path, spec: RunSpec, command: Command, place: Place) -> RunFolder:

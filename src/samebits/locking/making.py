@@ -94,17 +94,18 @@ def lock(request: LockRequest, around: Around) -> EntryLocked:
     found = lock_entry(found, entry, request.runs_of(entry), request.repeats, around)
     if found.locked is None:
         return found
-    before: list[Lockfile] = []
+    before = Lockfile()
 
     def change(now: Lockfile) -> Lockfile:
+        nonlocal before
         # While runs were made, somebody else may have written.
         _need_the_same(now, name, entry, request.replace)
-        before.append(now)
+        before = now
         return changed(now, found, entry, request.replace)
 
     update(request.lockfile, change)
-    known = before[0].runs.get(name)
-    home = None if known is None else before[0].home_of(found.environment, known.on)
+    known = before.runs.get(name)
+    home = None if known is None else before.home_of(found.environment, known.on)
     if known is None or home is None or found.folder is None:
         return found
     held = held_if_comparable(known.on[home], RunFolder(found.folder).recordings(), True, known.max_steps)

@@ -131,7 +131,7 @@ class EntriesVerified:
     """
 
     lockfile: Path
-    entries: tuple[Verified, ...] = field(default=())
+    entries: tuple[Verified, ...] = ()
 
     @property
     @published("verdict")

@@ -91,18 +91,18 @@ class _Measuring:
     def so_far(self, number: int | None = None) -> Costs:
         """What is known: of a measurement that a signal ended, the prices of those that had all their turns."""
         return Costs(
-            str(self.request.command),
-            self.home,
-            self.baseline,
-            tuple(self.prices),
-            self.impossible,
-            self.request.warm_up,
-            self.block,
-            self.shapes,
-            time.monotonic() - self.began,
-            None if number is None else InterruptError.by(number, self.home),
-            number,
-            () if number is None else tuple(self.arms),
+            command=str(self.request.command),
+            home=self.home,
+            plain=self.baseline,
+            prices=tuple(self.prices),
+            impossible=self.impossible,
+            recorded_steps=self.request.warm_up,
+            block_steps=self.block,
+            shapes=self.shapes,
+            wall_seconds=time.monotonic() - self.began,
+            error=None if number is None else InterruptError.by(number, self.home),
+            signal=number,
+            ran=() if number is None else tuple(self.arms),
         )
 
     def _costs(self, threads: ThreadPoolExecutor) -> Costs:

@@ -20,11 +20,11 @@ FIXES = FIX, TRY = "fix", "try"
 # are not named here are details.
 _NEEDED, _HELPFUL, _LINE, _KNOWN, _DETAIL = range(5)
 _OWN = {
-    **dict.fromkeys(("cause", "confirmed", "suspected", "op", "remedy", *FIXES, "rests on", "besides", "trained"), 0),
-    "next": 0,
-    **dict.fromkeys(("replay", "seeded", "differs", "source", "script", "note", "untested", "not seen"), 1),
-    **dict.fromkeys(("made", "compare", "ran"), 1),
-    **dict.fromkeys(("first", "latent", "varied", "pinned", "module", "took", "coverage"), 3),
+    **dict.fromkeys(("cause", "confirmed", "suspected", "op", "remedy", *FIXES, "rests on", "besides"), _NEEDED),
+    **dict.fromkeys(("trained", "next"), _NEEDED),
+    **dict.fromkeys(("replay", "seeded", "differs", "source", "script", "note", "untested", "not seen"), _HELPFUL),
+    **dict.fromkeys(("made", "compare", "ran"), _HELPFUL),
+    **dict.fromkeys(("first", "latent", "varied", "pinned", "module", "took", "coverage"), _KNOWN),
 }
 _FURTHER = {**dict.fromkeys(("remedy", *FIXES), _HELPFUL), "cause": _KNOWN, "op": _KNOWN}
 

@@ -283,7 +283,7 @@ def _bounds(request: CheckRequest) -> str:
 
 def factors_told(status: Status) -> Told:
     """The answer of `samebits factors`: two lines for each factor."""
-    held = sum(1 for factor in status if factor.observation.held is True)
+    held = sum(factor.is_pinned for factor in status)
     rows: Rows = []
     for factor in status:
         seen = factor.observation

@@ -88,10 +88,6 @@ class RunFolder:
         return self.path / "plan.json"
 
     @property
-    def values(self) -> Path:
-        return self.path / "values"
-
-    @property
     def is_recorded(self) -> bool:
         """Whether a process has come to the end of its first step."""
         return any(self.path.glob("recording*.sqlite"))

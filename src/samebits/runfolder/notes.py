@@ -20,6 +20,7 @@ from typing import ClassVar, TypeVar
 from samebits.base.records import from_data, to_data
 from samebits.base.sites import Site
 from samebits.base.versions import without_version
+from samebits.factors.context import Witness
 from samebits.runfolder.environment import Environment, together
 from samebits.runfolder.reading import MOST_TEXT_BYTES, own_files, parsed, read_bytes
 
@@ -81,21 +82,8 @@ class Observed(Note, sort="observed"):
     script: str = ""
 
 
-@dataclass(frozen=True)
-class Witnessed(Note, sort="witness"):
-    """A factor entered: the first time at this line, by what was called there.
-
-    Attributes:
-        site: None where a library acted on its own.
-        within: path and line of the site that this one explains.
-        fix: what to change there, where pinning the factor does not help.
-    """
-
-    factor: str
-    site: Site | None
-    what: str
-    within: tuple[str, int] | None = None
-    fix: str = ""
+class Witnessed(Witness, Note, sort="witness"):
+    """A witness, as a note."""
 
 
 @dataclass(frozen=True)

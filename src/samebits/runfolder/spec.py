@@ -150,14 +150,11 @@ class RunSpec:
         """The same run with some factors treated otherwise."""
         return replace(self, settings={**self.settings, **settings})
 
-    def environment(self, environ: Mapping[str, str], folder: Path) -> dict[str, str]:
-        """Variables that must be set before the interpreter starts; `folder` is the run's own."""
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Variables that must be set before the interpreter starts."""
         found: dict[str, str] = {}
         for factor in CATALOG:
-            setting = self.settings.get(factor.name, Setting())
-            found |= factor.environment(setting, self.seed, environ)
-            if setting.mode != "natural":
-                found |= {name: str(folder / factor.name) for name in factor.fresh_folders}
+            found |= factor.environment(self.settings.get(factor.name, Setting()), self.seed, environ)
         return found
 
     @contextmanager

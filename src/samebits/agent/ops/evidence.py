@@ -17,11 +17,10 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from samebits.bits.digest import digest
 from samebits.bits.digest.parts import is_plain
-from samebits.bits.raw import memory, raw_digest
+from samebits.bits.raw import MASK_64, memory, raw_digest
 
 _is_plain: Any = is_plain
 _weak_reference: Any = StorageWeakRef
-_MASK = (1 << 64) - 1
 _SWEEP_EVERY = 1024
 
 
@@ -35,7 +34,7 @@ def evidence_of(tensor: torch.Tensor) -> int:
         return _of_bytes(tensor)
     if _is_dense(tensor):
         # Permuted: read as it lies, which is the same order in both runs if the strides are.
-        return hash((_of_bytes(tensor), tensor.stride())) & _MASK
+        return hash((_of_bytes(tensor), tensor.stride())) & MASK_64
     return _of_bytes(tensor.contiguous())
 
 

@@ -74,7 +74,7 @@ def command(
     Each run begins in a copy of the current folder; {run} in COMMAND is a folder of the run's own.
     Standard input is passed on when it is a file. Exit status: 0 same bits in what was trained, 1
     different bits, 2 undecided.
-    """  # noqa: D301 - click wants the character itself
+    """
     _warn_of_options_behind(command)
     config = read_config()
     request = check_request(command, config, **given)

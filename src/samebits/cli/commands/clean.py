@@ -28,7 +28,7 @@ def command(keep: int | None, older_than: float | None, dry_run: bool) -> None:
 
     What is being written stays, and so does what was put there with --out. Without this command the newest 20 folders
     stay; `keep` in [tool.samebits] says how many.
-    """  # noqa: D301 - click wants the character itself
+    """
     for name, value in (("--keep", keep), ("--older-than", older_than)):
         if value is not None and value < 0:
             raise UsageError(f"{name} must be at least 0, got {value:g}")

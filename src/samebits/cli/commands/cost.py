@@ -47,7 +47,7 @@ def command(form: Form, command: tuple[str, ...], factors: tuple[str, ...], out:
     Runs with and without a pin take turns, some steps each, so that a drifting machine slows both.
 
     Exit status: 0 measured, 2 not.
-    """  # noqa: D301 - click wants the character itself
+    """
     config = read_config()
     chosen = in_order([find(name).name for name in factors])
     unpriced = [name for name in chosen if not find(name).priced]

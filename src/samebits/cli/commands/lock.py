@@ -53,7 +53,7 @@ def command(
 
     A check comes first: what does not repeat is not locked. Commit the file. Exit status: 0 locked, 1 it does not
     repeat, 2 undecided.
-    """  # noqa: D301 - click wants the character itself
+    """
     need_to_write(os.environ, write_in_ci)
     config = read_config()
     request = LockRequest(command, lockfile, **config.filling(given))

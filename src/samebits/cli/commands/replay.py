@@ -30,7 +30,7 @@ def command(times: int, form: Form, run: Path) -> None:
     torch is written beside them, fit for a bug report.
 
     Exit status: 0 one result, 1 different results, 2 when nothing can be replayed.
-    """  # noqa: D301 - click wants the character itself
+    """
     if times < 1:
         raise UsageError(f"--times must be at least 1, got {times}")
     folder, operands = _found(run)

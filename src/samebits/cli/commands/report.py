@@ -31,7 +31,7 @@ def command(path: Path, out: Path, force: bool, no_source: bool) -> None:
     samebits report --no-source
 
     The page asks no network for anything. Exit status: 0 written, 2 not.
-    """  # noqa: D301 - click wants the character itself
+    """
     if out.exists() and not force:
         raise StorageError(f"{out} exists", "add --force to replace it, or name another file with -o")
     home = newest_in(path)

@@ -61,7 +61,7 @@ def command(
     It is run once uninterrupted, once more until it is killed some steps after a save, and started again in the same
     folder. Every factor that moves by itself is held still, and each of the two has a copy of the current folder;
     {run} in COMMAND is a folder of the run's own. Exit status: 0 same bits, 1 different bits, 2 undecided.
-    """  # noqa: D301 - click wants the character itself
+    """
     config = read_config()
     held = settings_from([*(pins or config.pin)])
     request = ResumeRequest(parse_command(command), held, again=_again(command, more), **config.filling(given))

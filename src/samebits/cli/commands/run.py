@@ -50,7 +50,7 @@ def command(command: tuple[str, ...], verbose: bool, out: Path | None, **given: 
     samebits run torchrun --nproc-per-node 2 train.py
 
     Exit status: the command's own; 125 when samebits itself failed.
-    """  # noqa: D301 - click wants the character itself
+    """
     config = read_config()
     plan, understood = _plan(config, **given), parse_command(command)
     home = new_home(out, config.keep)

@@ -50,7 +50,7 @@ def command(
 
     An environment that was never locked is unknown here, and no failure of the code. Exit status: 0 same bits, 1
     different bits, 2 unknown here, or undecided.
-    """  # noqa: D301 - click wants the character itself
+    """
     config = read_config()
     recording = None if against is None else open_run(against)
     request = VerifyRequest(lockfile, names, recording, **config.filling(given))
