@@ -147,7 +147,7 @@ class _Crossing:
         place = self.pool.compare(a, b)
         if place is not None:
             raise UndecidedError(
-                f"under {self._path(side)} the script does not repeat even by itself: runs {a.id} and {b.id} diverge "
+                f"under {self._path(side)} the script alone does not repeat: runs {a.id} and {b.id} diverge "
                 f"at step {place.step}, in {place.stream}, with everything held still",
                 "first: samebits check, with that interpreter, says why",
             )

@@ -261,11 +261,12 @@ def _mapped(plain: Any, put: Callable[[Any], Any]) -> Any:
 
 
 def _words(plain: Any) -> str:
-    """A value in few words; empty for what is no number and no text."""
+    """A value in few words; empty for what is long, or neither number nor text."""
     value, length = plain["value"], plain.get("length")
     if length is not None:
         return f"{length} items"
-    return "" if isinstance(value, dict) else repr(value)[:MOST_WORDS]
+    text = "" if isinstance(value, dict) else repr(value)
+    return text if len(text) <= MOST_WORDS else ""
 
 
 def write(path: Path, moments: Mapping[str, Plain], tensors: Mapping[str, torch.Tensor]) -> None:

@@ -60,7 +60,7 @@ class record(ContextDecorator):
             raise UsageError(f"the recording {self._path} was made before", "call samebits.record() again, elsewhere")
         self._here = threading.get_ident()
         if any(thread != self._here for thread in _busy):
-            hint = "put one `with samebits.record(...)` around both threads: it records each training by itself"
+            hint = "put one `with samebits.record(...)` around both threads: it records each training separately"
             raise UsageError("another thread of this process is being recorded", hint)
         from samebits.agent.recorder import Recorder
 

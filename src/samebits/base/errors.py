@@ -151,7 +151,7 @@ def error_from_data(data: Mapping[str, object]) -> SamebitsError:
     """The error that `SamebitsError.as_data` made plain data of; of an unknown kind, a plain SamebitsError."""
     message, code = data.get("message"), data.get("exit_code")
     if not isinstance(message, str) or not isinstance(code, int):
-        raise ValueError(f"{data!r} is no error")
+        raise ValueError(f"{data!r} is not an error")
     error = _KINDS.get(str(data.get("kind")), SamebitsError)(message, str(data.get("hint", "")))
     error.exit_code = code
     return error

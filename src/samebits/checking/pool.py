@@ -195,8 +195,8 @@ class RunPool:
                 remove(self.path_of(*job[:2]))
                 made[at] = self._one(job)
             met = next((one.what for run in made for one in run.facts.reached), "")
-            why = f"it shares {met} with the one beside it" if met else "memory was short"
-            self.remarks += [f"run {job.number} was made again by itself: {why}" for job in jobs]
+            why = f"it shares {met} with the run at the same time" if met else "memory was short"
+            self.remarks += [f"run {job.number} was repeated alone: {why}" for job in jobs]
         runs = [self._keep(run) for run in made]
         if trouble is not None:
             raise trouble

@@ -44,7 +44,7 @@ out = click.option(
     help="Keep the recording there instead of in .samebits/.",
 )
 seed = click.option("--seed", type=int, help="Root of all pinned streams (default 0).")
-timeout = click.option("--timeout", type=float, metavar="S", help="End a run after so many seconds.")
+timeout = click.option("--timeout", type=float, metavar="S", help="Kill a run after S seconds.")
 lockfile = click.option(
     "--lockfile",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -63,7 +63,7 @@ def pin(text: str) -> Callable[[F], F]:
 
 def workspace(function: F) -> F:
     """`--isolation` and `--share`."""
-    share = "Show this in the copies as it is: data (repeatable)."
+    share = "Show this path in the copies without copying it: data (repeatable)."
     isolation = "Begin every run in a copy of this folder, or let all share it (default copy)."
     function = click.option("--share", multiple=True, metavar="PATH", help=share)(function)
     return click.option("--isolation", type=click.Choice(["copy", "none"]), help=isolation)(function)

@@ -302,9 +302,9 @@ def _check_form(state: object) -> None:
         raise DataStateError(f"a state is a dict, got {type(state).__name__}", "give what state_dict() returned")
     for name in ("version", "seed", "length", "epoch", "samples", "skipped"):
         if name not in state:
-            raise DataStateError(f"this is no state of a samebits loader: {name!r} is missing")
+            raise DataStateError(f"this is not the state of a samebits loader: {name!r} is missing")
         if not isinstance(state[name], int) or (state[name] < 0 and name not in ("seed", "length")):
-            raise DataStateError(f"this is no state of a samebits loader: {name!r} is {state[name]!r}")
+            raise DataStateError(f"this is not the state of a samebits loader: {name!r} is {state[name]!r}")
 
 
 def _samples(length: int) -> str:

@@ -20,7 +20,7 @@ NUMBER = "_samebits_number"
 
 
 class CompletionOrder(CallFactor):
-    """`as_completed` of `concurrent.futures` and `asyncio`, and `Pool.imap_unordered`: whoever is ready comes first.
+    """`as_completed` of `concurrent.futures` and `asyncio`, and `Pool.imap_unordered`: whichever is ready comes first.
 
     Threads and processes finish in another order in every run, most often where all tasks are short. Harmless under a
     progress bar, fatal where the results become a list, a sum or the rows of a dataset. Pinned, results come in the

@@ -27,8 +27,8 @@ class MemoryAddresses(Factor):
     also starts the command without address space randomisation (`personality(2)`, ADDR_NO_RANDOMIZE; Linux, where
     containers allow it), so that `id()` and sets of other objects repeat as far as the program and its hash seed do.
     A check leaves addresses random, and varies only the hashes: any treatment moves addresses, so what rests on them
-    could be taken for another factor's doing. Only where runs diverge with all else pinned, and nobody can be accused,
-    it fixes addresses as well: where that cures, as with `sorted(key=id)`, sets of other objects, and classes with a
+    could be taken for another factor's doing. Only where runs diverge with all else pinned, and no factor can be named,
+    it fixes addresses as well: where that helps, as with `sorted(key=id)`, sets of other objects, and classes with a
     hash of their own, it names the lines that reading found.
     """
 

@@ -74,7 +74,7 @@ class Loader(torch.utils.data.DataLoader[object], DataLoaderStateMixin):  # type
         """Raises UsageError, as `skip_first_batches` asks for it, and would make a plain loader of this one."""
         raise UsageError(
             "skip_first_batches() would make a plain loader out of a samebits.integrations.accelerate.Loader",
-            "leave it out: after accelerator.load_state() the loader goes on with the very next batch",
+            "leave it out: after accelerator.load_state() the loader continues with the next batch",
         )
 
     batch_sampler = sampler
@@ -106,7 +106,7 @@ class Loader(torch.utils.data.DataLoader[object], DataLoaderStateMixin):  # type
         if self._was_left:
             warnings.warn(
                 "an epoch that was left early is saved as over: after load_state the next one begins, as it does here; "
-                "to go on within it, save before the break",
+                "to continue within it, save before the break",
                 StateWarning,
                 stacklevel=2,
             )

@@ -179,7 +179,7 @@ class Loader:
         if not any(self in _train_loaders(one) for one in list(_callbacks)):
             raise UsageError(
                 "a Trainer without a SamebitsCallback is saving a samebits.integrations.lightning.Loader, which would "
-                "not go on where it was",
+                "not continue where it was",
                 "write Trainer(callbacks=[SamebitsCallback(seed=0)]); without Lightning, use samebits.data.DataLoader",
             )
         return {"states": dict(self._states)} if self._loader.on_error == "skip" else {}
@@ -267,8 +267,8 @@ def _warn_of_other_loaders(trainer: object) -> None:
         if not isinstance(one, Loader):
             kind = type(one)
             warnings.warn(
-                f"the Trainer trains with a {kind.__module__}.{kind.__qualname__}: resumed within an epoch it goes on "
-                "with other batches; use samebits.integrations.lightning.Loader",
+                f"the Trainer trains with a {kind.__module__}.{kind.__qualname__}: resumed within an epoch it "
+                "continues with other batches; use samebits.integrations.lightning.Loader",
                 StateWarning,
                 stacklevel=2,
             )

@@ -31,7 +31,7 @@ class Row:
 
     def __post_init__(self) -> None:
         if self.at != END and not (self.at.isdecimal() and len(self.at) < 19):
-            raise ValueError(f"{self.at!r} is no step")
+            raise ValueError(f"{self.at!r} is not a step")
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ class Lockfile:
         try:
             return _read(raw.decode("utf-8"))
         except UnicodeDecodeError as error:
-            raise LockfileError(f"{path} is damaged: byte {error.start} is no UTF-8", restore) from error
+            raise LockfileError(f"{path} is damaged: byte {error.start} is not UTF-8", restore) from error
         except LockfileError as error:
             raise type(error)(f"{path} {error.message}", error.hint or restore) from error
 
@@ -178,7 +178,7 @@ def _read(text: str) -> Lockfile:
     content = _tables_in(text)
     schema, _, number_of = str(content.pop("schema", "")).partition("/")
     if schema != "samebits.lockfile" or not number_of.isdecimal():
-        raise LockfileError("is no lockfile of samebits: it does not name its schema")
+        raise LockfileError("is not a samebits lockfile: it does not name its schema")
     if int(number_of) > SCHEMA:
         raise NewerLockfileError(
             f"has schema {number_of}, and this samebits reads schemas up to {SCHEMA}",
@@ -233,7 +233,7 @@ def _alone(path: Path) -> Iterator[None]:
         while not _is_ours(handle := os.open(beside, os.O_RDWR | os.O_CREAT, 0o644), beside):
             os.close(handle)
             if time.monotonic() > until:
-                why = f"another process has been writing beside {beside} for {LONGEST_WAIT_SECONDS:g} s"
+                why = f"another process has been writing next to {beside} for {LONGEST_WAIT_SECONDS:g} s"
                 raise StorageError(why, "wait for it, or end it")
             time.sleep(0.01)
     except StorageError:

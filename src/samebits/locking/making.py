@@ -39,7 +39,7 @@ class LockRequest(RunOptions):
         data: paths that have to be as they are.
         artifacts: paths of files that the run makes.
         quick, no_check: whether it repeats is made sure by a quick check, or not at all.
-        replace: throw away what is locked under that name, whatever it was.
+        replace: discard what is locked under that name, whatever it was.
     """
 
     words: tuple[str, ...]
@@ -67,7 +67,7 @@ def need_to_write(environ: Mapping[str, str], told: bool) -> None:
     """Raise UsageError where `CI` is set and nobody told to write lockfiles all the same."""
     if in_ci(environ) and not told:
         raise UsageError(
-            f"CI={environ['CI']} is set, and a lockfile is not written there unasked: what CI writes nobody reviews",
+            f"CI={environ['CI']} is set: a lockfile is then written only on request, as nobody reviews what CI writes",
             "lock where you work and commit the file; or add --write-in-ci",
         )
 
@@ -123,7 +123,7 @@ def lock_entry(
         found = replace(found, check=check, not_observed=check.not_observed)
         if check.kind != "same":
             why = f"whether the command repeats cannot be decided: {'; '.join(check.not_observed)}"
-            undecided = LockfileError(why, "--no-check locks it all the same") if check.kind == "undecided" else None
+            undecided = LockfileError(why, "--no-check locks it anyway") if check.kind == "undecided" else None
             return replace(found, kind=check.kind, error=check.error or undecided)
         # In which nothing was treated but what is pinned, and that went as far as is locked.
         alone = [run for run in check.whole if run.role in _CONTROLS]
@@ -164,7 +164,7 @@ def _moving(ran: Ran, again: Ran) -> SamebitsError | None:
         return None
     return LockfileError(
         f"{odd[0]} is another file in every run, so it cannot be locked",
-        "does it hold a time, or a path of its own? Leave that --artifact away: what tensors it holds is locked anyhow",
+        "does it hold a time, or a path of its own? Drop that --artifact: the tensors in it are locked anyway",
     )
 
 
@@ -226,7 +226,7 @@ def _need_the_same(content: Lockfile, name: str, entry: RunEntry, is_replaced: b
         if before != now:
             raise LockfileError(
                 f"{name!r} is locked already, with another value of {what}: {before}, not {now}",
-                "choose another --name, or throw the old entry away with --replace",
+                "choose another --name, or replace the old entry with --replace",
             )
 
 

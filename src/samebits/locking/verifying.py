@@ -63,7 +63,7 @@ class VerifyRequest(RunOptions):
         if self.against is not None and self.writes:
             raise UsageError(
                 "--against takes a recording as it is, and only what was run here is locked",
-                "leave --against or --update away",
+                "drop --against or --update",
             )
 
     @property

@@ -172,7 +172,7 @@ class _Measuring:
         run = arm.end()
         why = why_never_ready(run)
         if not run.succeeded:
-            raise ScriptFailedError(f"with nothing pinned {why}", "run it by itself first")
+            raise ScriptFailedError(f"with nothing pinned {why}", "run it alone first")
         fewer = max(2, run.steps // 2)
         other = f", or a few more than {fewer} with --warm-up {fewer}" if fewer < warm_up else ""
         raise NothingTrainedError(f"with nothing pinned {why}", f"let it take more than {warm_up} steps{other}")

@@ -194,7 +194,7 @@ def advice(verdict: CheckVerdict) -> list[str]:
     if verdict.unknown.seeds:
         return [f"look at what the seed at {lines_of([one.site for one in verdict.unknown.seeds])} is computed from"]
     if verdict.unknown.divergent.divergence.stream == "length":
-        between = f"durations (time.perf_counter, time.monotonic: training for so many seconds), {between}"
+        between = f"durations (time.perf_counter, time.monotonic: training for a number of seconds), {between}"
     order = "the order in which threads or processes finish"
     return [f"look for what the catalogue does not hold: {order}, {between}"]
 

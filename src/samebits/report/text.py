@@ -53,7 +53,7 @@ def _headline(verdict: CheckVerdict) -> str:
         return f"different bits: {_difference(verdict)}"
     if verdict.agreed:
         place = None if verdict.divergent is None else verdict.divergent.divergence
-        why = "a process could not be entered; of the others" if place is None else f"{unshown(place)}; beside that"
+        why = "a process could not be entered; of the others" if place is None else f"{unshown(place)}; otherwise"
         return f"undecided: {why}, {_same_headline(verdict)}"
     if verdict.signal is None:
         return "undecided: no two runs could be compared"
@@ -182,7 +182,7 @@ def _rows_of(cause: Cause) -> Rows:
     rows.append(confirmed(cause))
     if cause.distance is not None and cause.distance.is_rounding:
         rows.append(("", distance_words(cause.distance)))
-    return rows if cause.varies_between_runs else [*rows, ("latent", "reproducible here only")]
+    return rows if cause.varies_between_runs else [*rows, ("latent", "repeats on this machine only")]
 
 
 def _unknown_rows(verdict: CheckVerdict, unknown: Unknown) -> Rows:
@@ -241,7 +241,7 @@ def plan_text(request: CheckRequest, first: Sequence[RunSpec]) -> str:
         treated = [f"{mode} {', '.join(plan.named(mode))}" for mode in ("pinned", "varied") if plan.named(mode)]
         rows.append((f"run {number}", f"{plan.role}: {'; '.join(treated) or 'nothing pinned, nothing varied'}"))
     look = f"ends {LOOK_SECONDS:g} s after its first step, but not before {LOOK_STEPS} steps"
-    rest = "the others end there, too" if request.quick else "the varied one goes on where it agrees with that"
+    rest = "the others end there, too" if request.quick else "the varied run continues where it agrees with that"
     rows.append(("look", f"a first run {look}; {rest}"))
     rows.append(("folder", _where_runs_happen(request)))
     pinnable = ", ".join(request.pinnable())

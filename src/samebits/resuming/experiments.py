@@ -24,7 +24,7 @@ from samebits.runfolder.spec import Restored
 MOST_TRIES = 16
 
 _ASIDE = (
-    "saved in another thread while the training went on: what the file holds was written to meanwhile, and is of a "
+    "saved in another thread while the training continued: its content was changed meanwhile, and belongs to a "
     "later step than it says"
 )
 NEVER_REPEATS = "the script does not repeat even when it is not interrupted"
@@ -86,7 +86,7 @@ def _need_saves(request: ResumeRequest, saves: Sequence[int], steps: int) -> Non
     if not saves:
         raise UsageError(
             f"the script never saved while it took {steps} steps, so there is nothing to resume from",
-            "let it save every few steps; where it writes in a way of its own, say when with --saved-at STEPS "
+            "let it save every few steps; if it saves in some other way, say when with --saved-at STEPS "
             "(seen are torch.save, safetensors, torch.distributed.checkpoint, pickle, joblib and NumPy)",
         )
     if saves[0] >= steps:
@@ -112,7 +112,7 @@ def need_repeat(whole: Uninterrupted, again: Run) -> None:
     if found:
         raise SamebitsError(
             f"{NEVER_REPEATS}: two runs with everything pinned diverge at step {min(found)}",
-            "samebits check says why; a resume can be judged when that is mended",
+            "samebits check says why: fix that first; then the resume can be judged",
         )
 
 

@@ -331,7 +331,7 @@ class Lacks(Note, sort="lacks"):
     Attributes:
         path: by which the program reaches it, such as `trainer.best`.
         state: of a training, which it belongs to.
-        then, now: in few words; empty for what is no number and no text.
+        then, now: in few words; empty for what is long, or neither number nor text.
         can_put: it can be given back.
         time: it was compared so often by then; the last time counts.
     """

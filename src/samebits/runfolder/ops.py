@@ -299,6 +299,6 @@ def place_in(path: Path) -> tuple[int, int, int]:
     """Rank, step and index, from such a name."""
     found = re.fullmatch(r"rank(\d+)\.step(\d+)\.op(\d+)\.\w+", path.name)
     if found is None:
-        raise ValueError(f"{path} is no file with operands")
+        raise ValueError(f"{path} is not a file with operands")
     rank, step, index = found.groups()
     return int(rank), int(step), int(index)

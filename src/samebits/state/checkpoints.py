@@ -86,7 +86,7 @@ class CheckpointFolder:
         if passed and newest is None:
             raise StateError(
                 f"none of the {len(passed)} checkpoints in {self.path} is intact: {'; '.join(passed)}",
-                "bring one back from elsewhere, or move them away to begin anew",
+                "bring one back from elsewhere, or move them elsewhere to start from scratch",
             )
         if self.ranks.world.rank == 0:
             why = "unfinished: its process ended before all of it was written"

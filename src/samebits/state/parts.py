@@ -225,7 +225,7 @@ def opened(name: str, section: object, names: Callable[[Any], Iterable[str]] = l
     """What was sealed; StateError where something was lost on the way, or it is no section."""
     if not isinstance(section, Mapping) or set(section) != {"state", "contents"}:
         kind = "missing" if section is None else f"a {type(section).__name__}"
-        raise StateError(f"this is no state of a training: {name} is {kind}", "give what state_dict() made")
+        raise StateError(f"this is not a training state: {name} is {kind}", "give what state_dict() made")
     listed, there = set(section["contents"]), set(names(section["state"]))
     if listed != there:
         lost = "; ".join(differences(listed, there)).replace("which is not here", "which was not loaded")

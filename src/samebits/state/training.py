@@ -314,7 +314,7 @@ def _check_head(state: object, ranks: OfRanks) -> None:
         raise StateError(f"a state is a dict, got {type(state).__name__}", "give what state_dict() returned")
     for name, kind in (("version", int), ("steps_done", int), ("world_size", int), ("parts", dict), ("ranks", dict)):
         if not isinstance(state.get(name), kind):
-            raise StateError(f"this is no state of a training: {name!r} is {state.get(name)!r}")
+            raise StateError(f"this is not a training state: {name!r} is {state.get(name)!r}")
     if state["version"] > VERSION:
         raise StateError(
             f"the state has version {state['version']}, this samebits reads up to {VERSION}", "update samebits"

@@ -83,7 +83,7 @@ class Workspace:
         """Keep the folder as it is now."""
         if os.path.dirname(self.folder) == self.folder:
             raise StorageError(
-                f"{self.folder} is no working folder to copy", "change into a project, or --isolation none"
+                f"{self.folder} is not a folder that can be copied", "change into a project, or --isolation none"
             )
         (self.home / TREES).mkdir(parents=True, exist_ok=True)
         left_out = frozenset([str(self.home)])

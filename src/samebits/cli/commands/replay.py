@@ -27,7 +27,7 @@ def command(times: int, form: Form, run: Path) -> None:
 
     RUN is a run folder whose operands were kept, or one file of its `operands/`; of a check's folder, and of .samebits,
     the newest ones are taken. A script that does the same with plain
-    torch is written beside them, fit for a bug report.
+    torch is written next to them, ready for a bug report.
 
     Exit status: 0 one result, 1 different results, 2 when nothing can be replayed.
     """

@@ -48,7 +48,7 @@ def command(
     samebits verify --update-new-only
     samebits verify train --against .samebits/20260131-120000-4711
 
-    An environment that was never locked is unknown here, and no failure of the code. Exit status: 0 same bits, 1
+    An environment that was never locked is unknown, not a failure of the code. Exit status: 0 same bits, 1
     different bits, 2 unknown here, or undecided.
     """
     config = read_config()
