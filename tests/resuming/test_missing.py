@@ -12,7 +12,7 @@ from samebits.resuming.beside import Beside
 from samebits.resuming.experiments import _Resumed
 from samebits.resuming.missing import in_one_object, likely, not_resumed, suspected, told
 from samebits.resuming.seen import Seen
-from samebits.resuming.tracks import Side, first_divergence, start_of
+from samebits.resuming.tracks import Side, earliest_difference, start_of
 from samebits.resuming.verdict import Missing, SavedCheckpoint
 from samebits.runfolder.notes import BatchFetched, Lacks
 from tests.resuming.by_hand import SAVED, STEPS, Change, Row, begun_after, digest, fetched, row_of, rows, side, track
@@ -21,7 +21,7 @@ from tests.resuming.by_hand import SAVED, STEPS, Change, Row, begun_after, diges
 def found(one: Side, *others: Side) -> list[Missing]:
     """What is missing, by the earliest place at which ranks differ."""
     sides = {own.a.rank: own for own in (one, *others)}
-    first = first_divergence([*sides.values()])
+    first = earliest_difference([*sides.values()])
     return [] if first is None else suspected(*first, sides)
 
 

@@ -27,7 +27,7 @@ from samebits.agent.log import Log
 from samebits.agent.taps import autograd, loaders, optimizers
 from samebits.agent.taps.graphs import Graphs, is_tracing
 from samebits.agent.taps.listening import listen
-from samebits.agent.taps.modules import Inside, ModuleTap
+from samebits.agent.taps.modules import CallDepth, ModuleTap
 from samebits.agent.taps.saving import SavingTap
 from samebits.agent.used import end_process
 from samebits.bits.digest.unseen import MISSING
@@ -40,7 +40,7 @@ from samebits.runfolder.spec import OpWindow, RunSpec
 SECONDS_TO_FINISH = 30.0
 
 
-class _Thread(Inside):
+class ThreadState(CallDepth):
     """Where a thread is, and what it is recorded in, unless that is the main lane."""
 
     lane: Lane | None = None
@@ -73,7 +73,7 @@ class Recorder:
         self._inside_hooks = 0
         self._dead.clear()
         self._noted: set[str] = set()
-        self._here = _Thread()
+        self._here = ThreadState()
         # Of the thread it was made for; and of others, as they came.
         self.main = self._new_lane()
         self.lanes: list[Lane] = []

@@ -14,12 +14,12 @@ from samebits.base.errors import InterruptError
 from samebits.base.sites import Site
 from samebits.checking.facts import apart
 from samebits.checking.first import earliest
-from samebits.checking.inquiry import Inquiry, answered
+from samebits.checking.inquiry import Inquiry, drive
 from samebits.checking.leftovers import described, outside
 from samebits.checking.origin import MAX_PAIRS, RecordingEndedError, find_origins
 from samebits.checking.plan import VARIED, CheckRequest
 from samebits.checking.pool import BudgetSpentError, RunPool, Watch, patient
-from samebits.checking.search import Found, look
+from samebits.checking.search import Found, search
 from samebits.checking.verdict import (
     Cause,
     CheckVerdict,
@@ -89,7 +89,7 @@ def check_in(
         pool.reads_products = True
         inquiry, found = Inquiry(request, pool), Found()
         try:
-            answered(look(inquiry, found), _running(inquiry, found, so_far))
+            drive(search(inquiry, found), _running(inquiry, found, so_far))
             if found.signal is not None and found.divergent is None:
                 # Of runs side by side some were complete already, and were not looked at yet.
                 found.divergent = earliest([run for run in pool.runs if run.succeeded], pool.compare)

@@ -165,8 +165,8 @@ def apart(a: Facts, b: Facts) -> list[str]:
     return [f"only one run {one}" for one in sorted(said[0] ^ said[1])]
 
 
-def _of(sort: type[AnyNote], notes: Iterable[Note]) -> Iterator[AnyNote]:
-    return (note for note in notes if isinstance(note, sort))
+def _of(kind: type[AnyNote], notes: Iterable[Note]) -> Iterator[AnyNote]:
+    return (note for note in notes if isinstance(note, kind))
 
 
 def _races(processes: Iterable[Iterable[Note]]) -> tuple[Site, ...]:

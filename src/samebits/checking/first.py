@@ -24,7 +24,7 @@ LOOK_AGAIN_STEPS, LOOK_AGAIN_DRAWS = 10, 5
 WARM_RUNS = 2
 
 
-def first_divergence(inquiry: Inquiry) -> Asking[Answer]:
+def ask_first_question(inquiry: Inquiry) -> Asking[Answer]:
     """Where the first runs diverge; None when they agree; an error when they cannot be judged.
 
     The first run ends early, as soon as it shows how many steps a look has. A varied one goes on where it agrees with

@@ -32,8 +32,8 @@ Lot: TypeAlias = tuple[Mapping[Treatment, float], Treatment, Run]
 LONG_RATIO = 10
 
 
-def answered(asking: Asking[T], run_all: Callable[[Sequence[RunSpec]], Sequence[Run]]) -> T:
-    """What `asking` returns when every question is answered by `run_all`."""
+def drive(asking: Asking[T], run_all: Callable[[Sequence[RunSpec]], Sequence[Run]]) -> T:
+    """Answer every question of a search with runs; returns what the search returns."""
     try:
         specs = next(asking)
         while True:
@@ -89,7 +89,7 @@ class Inquiry:
     @property
     def room(self) -> int:
         """How many runs may be made at once: the last one that is left is not kept waiting for two."""
-        return max(1, min(self.pool.room(), self.left))
+        return max(1, min(self.pool.room, self.left))
 
     @property
     def folder(self) -> str:

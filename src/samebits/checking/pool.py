@@ -93,6 +93,7 @@ class RunPool:
     def left(self) -> int:
         return self.request.most_runs(self.causes) - self._started
 
+    @property
     def room(self) -> int:
         """How many runs may go on side by side."""
         return self._fitting.room
@@ -124,7 +125,7 @@ class RunPool:
         made: list[Run] = []
         try:
             while len(made) < len(jobs):
-                batch = jobs[len(made) : len(made) + self.room()]
+                batch = jobs[len(made) : len(made) + self.room]
                 made += [self._keep(self._one(*batch))] if len(batch) == 1 else self._at_once(batch)
         except KeyboardInterrupt as interrupt:
             complete, begun = {run.id for run in self.runs}, (job[:2] for job in jobs)

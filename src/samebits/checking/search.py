@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from samebits.base.errors import SamebitsError
 from samebits.checking.facts import Entry
-from samebits.checking.first import earliest, first_divergence, trained_alike
+from samebits.checking.first import ask_first_question, earliest, trained_alike
 from samebits.checking.inquiry import Asking, Inquiry
 from samebits.checking.leftovers import LeftBehind, first_run_effect, left_behind
 from samebits.checking.lines import GuiltyLine, guilty_lines, unsearched_line
@@ -153,10 +153,10 @@ class Found:
         return in_order(self.rounds[-1].lineup.waiting) if self.rounds else []
 
 
-def look(inquiry: Inquiry, found: Found) -> Asking[None]:
-    """All of it; what was found is in `found`, however far the runs last."""
+def search(inquiry: Inquiry, found: Found) -> Asking[None]:
+    """The whole search, as questions to `drive`; what was found is in `found`, also when the runs are used up."""
     try:
-        first = yield from first_divergence(inquiry)
+        first = yield from ask_first_question(inquiry)
         if isinstance(first, SamebitsError):
             found.error = first
         elif first is None:

@@ -8,7 +8,7 @@ from samebits.locking.code import CodeChange
 from samebits.locking.entries import Locked
 from samebits.locking.verdict import EntriesVerified, EntryLocked, EnvironmentDifference, LockDivergence, Verified
 from samebits.report.places import agreed, counted, stream_words
-from samebits.report.rows import Told, not_seen
+from samebits.report.rows import Told, unseen_rows
 from samebits.report.text import check_told
 from samebits.runfolder.environment import Environment
 
@@ -103,7 +103,7 @@ def _rows(one: Verified) -> list[tuple[str, str]]:
         rows.append(("run", shown_path(one.folder)))
     rows += [("next", command) for command in next_commands(one)]
     rows += [("note", note) for note in one.notes]
-    return [*rows, *not_seen(one.not_observed)]
+    return [*rows, *unseen_rows(one.not_observed)]
 
 
 def _divergence_rows(one: Verified) -> list[tuple[str, str]]:
@@ -207,7 +207,7 @@ def lock_told(found: EntryLocked) -> Told:
     if found.changed is not None:
         rows.append(("before", f"it was otherwise: this run diverges from that {divergence_line(found.changed)}"))
     rows += [("note", note) for note in found.notes]
-    rows += not_seen(found.not_observed)
+    rows += unseen_rows(found.not_observed)
     return Told(_headline(found), rows)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from samebits.report.places import counted, ran, where, which
-from samebits.report.rows import Told, code, not_seen
+from samebits.report.rows import Told, code, unseen_rows
 from samebits.resuming.missing import MOST_TOLD, told
 from samebits.resuming.verdict import Missing, Resumption, State, Trial
 
@@ -60,7 +60,7 @@ def remedy(state: State) -> str:
 
 def resume_told(found: Resumption) -> Told:
     """Where each resumed training diverges, and which state it lacks."""
-    first, end = found.first, [*ran(found.runs), *not_seen(found.not_observed)]
+    first, end = found.first, [*ran(found.runs), *unseen_rows(found.not_observed)]
     if first is None or (found.kind == "undecided" and not any(trial.compared for trial in found.trials)):
         return Told(_headline(found), end)
     rows: list[tuple[str, str]] = []

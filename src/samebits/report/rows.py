@@ -88,7 +88,7 @@ def laid_out(headline: str, rows: Iterable[tuple[str, str]], column: int = LABEL
     return "\n".join([headline, *(line.rstrip() for line in body)])
 
 
-def not_seen(what: Sequence[str]) -> Rows:
+def unseen_rows(what: Sequence[str]) -> Rows:
     """What the recordings cannot see in this command."""
     return [("not seen", text) for text in what] or [("coverage", "nothing that these runs did went unrecorded")]
 

@@ -32,7 +32,7 @@ from samebits.report.causes import (
 )
 from samebits.report.origins import origin_place, origin_rows, other_origin
 from samebits.report.places import agreed, counted, distance_words, unshown, where, which
-from samebits.report.rows import FIX, TRY, Rows, Told, code, laid_out, not_seen
+from samebits.report.rows import FIX, TRY, Rows, Told, code, laid_out, unseen_rows
 from samebits.runfolder.folder import HOME
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.trees import MOST_BYTES, MOST_FILES, volume
@@ -158,7 +158,7 @@ def _left_out(verdict: CheckVerdict) -> Rows:
     rows += [("untested", text) for text in verdict.untested]
     rows += [("note", text) for text in verdict.notes]
     # Where runs differ, all that was seen of them need not be said.
-    return rows + (not_seen(verdict.not_observed) if verdict.not_observed or verdict.kind != "different" else [])
+    return rows + (unseen_rows(verdict.not_observed) if verdict.not_observed or verdict.kind != "different" else [])
 
 
 def _cause_rows(verdict: CheckVerdict) -> Rows:

@@ -11,7 +11,7 @@ from samebits.comparison.locate import Divergence, Position
 from samebits.comparison.runs import saved_beside
 from samebits.resuming.missing import wrong_generators
 from samebits.resuming.seen import Seen, read_seen, what_it_lacks, what_was_loaded
-from samebits.resuming.tracks import First, Side, Start, Track, first_divergence, position, start_of, tracks_of
+from samebits.resuming.tracks import First, Side, Start, Track, earliest_difference, position, start_of, tracks_of
 from samebits.resuming.verdict import Missing, SavedCheckpoint
 from samebits.runfolder.notes import Lacks, Loaded, Saved
 from samebits.runfolder.spec import Moment, Restored
@@ -64,7 +64,7 @@ class Beside:
 
     def first(self) -> First | None:
         """The first place at which it differs."""
-        return first_divergence(self.sides)
+        return earliest_difference(self.sides)
 
     def divergence(self, first: First) -> Divergence:
         """The same with the ranks that differ there."""

@@ -255,7 +255,7 @@ class Side:
 First = tuple[Side, int, Divergence]
 
 
-def first_divergence(sides: Sequence[Side]) -> First | None:
+def earliest_difference(sides: Sequence[Side]) -> First | None:
     """The earliest place at which a resumed run differs, over all ranks."""
     found = [(side, *first) for side in sides if (first := side.first()) is not None]
     return min(found, key=lambda one: (*position(one), one[2].rank), default=None)

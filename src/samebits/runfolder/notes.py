@@ -1,7 +1,7 @@
 """What each process of a run noted besides its recording: one JSON line per note, appended at once.
 
 A journal needs no closing and no lock: each process has its own file, and a half-written last line is left out by the
-reader. A line holds the `sort` of the record as `note`, and every field that is not what it is when left out.
+reader. A line holds the kind of the record as `note`, and every field that is not what it is when left out.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from samebits.runfolder.environment import Environment, together
 from samebits.runfolder.reading import MOST_TEXT_BYTES, own_files, parsed, read_bytes
 
 MOST_NAMED = 8
-_SORTS: dict[str, type[Note]] = {}
+_NOTES: dict[str, type[Note]] = {}
 
 
 @dataclass(frozen=True)
 class Note:
     """Something that a process noted."""
 
-    sort: ClassVar[str]
+    note: ClassVar[str]
 
-    def __init_subclass__(cls, sort: str) -> None:
-        cls.sort = sort
-        _SORTS[sort] = cls
+    def __init_subclass__(cls, note: str) -> None:
+        cls.note = note
+        _NOTES[note] = cls
 
     def to_json(self) -> dict[str, object]:
         """A line of a journal as plain data."""
         known = ((one, getattr(self, one.name)) for one in fields(self))
-        return {"note": self.sort, **{one.name: to_data(value) for one, value in known if value != one.default}}
+        return {"note": self.note, **{one.name: to_data(value) for one, value in known if value != one.default}}
 
 
 @dataclass(frozen=True)
-class Started(Note, sort="start"):
+class Started(Note, note="start"):
     """samebits started in a process.
 
     Attributes:
@@ -68,7 +68,7 @@ class InEffect:
 
 
 @dataclass(frozen=True)
-class Observed(Note, sort="observed"):
+class Observed(Note, note="observed"):
     """What was in effect when torch was imported.
 
     Attributes:
@@ -82,19 +82,19 @@ class Observed(Note, sort="observed"):
     script: str = ""
 
 
-class Witnessed(Witness, Note, sort="witness"):
+class Witnessed(Witness, Note, note="witness"):
     """A witness, as a note."""
 
 
 @dataclass(frozen=True)
-class HandedOut(Note, sort="handed-out"):
+class HandedOut(Note, note="handed-out"):
     """The operating system handed out bytes to the user's code; `begins`: the first three, in hexadecimal."""
 
     begins: str
 
 
 @dataclass(frozen=True)
-class Seeded(Note, sort="seed"):
+class Seeded(Note, note="seed"):
     """A generator was seeded: what was called, with which value, at which line, in which process of the program."""
 
     what: str
@@ -104,7 +104,7 @@ class Seeded(Note, sort="seed"):
 
 
 @dataclass(frozen=True)
-class Carried(Note, sort="carried"):
+class Carried(Note, note="carried"):
     """Something was asked for that this run wrote later, or that was not there: the next run may find it.
 
     Attributes:
@@ -124,7 +124,7 @@ class Carried(Note, sort="carried"):
 
 
 @dataclass(frozen=True)
-class Wrote(Note, sort="wrote"):
+class Wrote(Note, note="wrote"):
     """A file was written, or begun: as the user calls it, the line that did it first, and the steps done by then."""
 
     path: str
@@ -133,7 +133,7 @@ class Wrote(Note, sort="wrote"):
 
 
 @dataclass(frozen=True)
-class Reached(Note, sort="reached"):
+class Reached(Note, note="reached"):
     """Something outside the copy of the working folder: other runs meet it, too.
 
     Attributes:
@@ -147,7 +147,7 @@ class Reached(Note, sort="reached"):
 
 
 @dataclass(frozen=True)
-class Unseen(Note, sort="unseen"):
+class Unseen(Note, note="unseen"):
     """Something that the recording does not hold, in words.
 
     Attributes:
@@ -176,7 +176,7 @@ class Unseen(Note, sort="unseen"):
 
 
 @dataclass(frozen=True)
-class Files(Note, sort="files"):
+class Files(Note, note="files"):
     """The user's source files that were imported, and the script that ran them.
 
     Attributes:
@@ -189,7 +189,7 @@ class Files(Note, sort="files"):
 
 
 @dataclass(frozen=True)
-class Variable(Note, sort="variable"):
+class Variable(Note, note="variable"):
     """An environment variable that a line of the user's asked for.
 
     Attributes:
@@ -208,7 +208,7 @@ class Variable(Note, sort="variable"):
 
 
 @dataclass(frozen=True)
-class Overridden(Note, sort="overridden"):
+class Overridden(Note, note="overridden"):
     """A factor was pinned, and the program undid that: why, as a clause."""
 
     factor: str
@@ -216,14 +216,14 @@ class Overridden(Note, sort="overridden"):
 
 
 @dataclass(frozen=True)
-class Used(Note, sort="used"):
+class Used(Note, note="used"):
     """Which of the things that some factors need the program used."""
 
     what: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Refused(Note, sort="refused"):
+class Refused(Note, note="refused"):
     """A pin stopped the program: its error, and the line that called what the pin forbids."""
 
     message: str
@@ -231,7 +231,7 @@ class Refused(Note, sort="refused"):
 
 
 @dataclass(frozen=True)
-class Failed(Note, sort="error"):
+class Failed(Note, note="error"):
     """Something went wrong on our side; of the kinds in JSON answers, or `internal` for a mistake of ours."""
 
     kind: str
@@ -240,7 +240,7 @@ class Failed(Note, sort="error"):
 
 
 @dataclass(frozen=True)
-class Ended(Note, sort="end"):
+class Ended(Note, note="end"):
     """The process came to its end; `stopped_after` is the step after which samebits ended it on purpose."""
 
     rank: int | None = None
@@ -248,7 +248,7 @@ class Ended(Note, sort="end"):
 
 
 @dataclass(frozen=True)
-class Stopped(Note, sort="stopped"):
+class Stopped(Note, note="stopped"):
     """One training of several was recorded as far as was asked for; the process went on."""
 
     step: int
@@ -256,7 +256,7 @@ class Stopped(Note, sort="stopped"):
 
 
 @dataclass(frozen=True)
-class Cut(Note, sort="cut"):
+class Cut(Note, note="cut"):
     """What steps are cut at: `optimizer`, `backward` or `forward`."""
 
     cut: str
@@ -264,7 +264,7 @@ class Cut(Note, sort="cut"):
 
 
 @dataclass(frozen=True)
-class ComputedIn(Note, sort="environment"):
+class ComputedIn(Note, note="environment"):
     """What the process computed with, as it was when the first step was done."""
 
     environment: Environment = field(default_factory=Environment)
@@ -272,7 +272,7 @@ class ComputedIn(Note, sort="environment"):
 
 
 @dataclass(frozen=True)
-class SteppedShared(Note, sort="stepped_shared"):
+class SteppedShared(Note, note="stepped_shared"):
     """An optimizer made its first step on parameters in shared memory: which memory, and the line that steps."""
 
     memory: tuple[str, ...]
@@ -280,7 +280,7 @@ class SteppedShared(Note, sort="stepped_shared"):
 
 
 @dataclass(frozen=True)
-class OpDiverged(Note, sort="op_diverged"):
+class OpDiverged(Note, note="op_diverged"):
     """The operation at which this run diverges from the one that it follows."""
 
     rank: int
@@ -307,7 +307,7 @@ class _OfCheckpoint:
 
 
 @dataclass(frozen=True)
-class Saved(_OfCheckpoint, Note, sort="saved"):
+class Saved(_OfCheckpoint, Note, note="saved"):
     """Something was saved to a file.
 
     Attributes:
@@ -320,12 +320,12 @@ class Saved(_OfCheckpoint, Note, sort="saved"):
 
 
 @dataclass(frozen=True)
-class Loaded(_OfCheckpoint, Note, sort="loaded"):
+class Loaded(_OfCheckpoint, Note, note="loaded"):
     """Something that was saved was loaded."""
 
 
 @dataclass(frozen=True)
-class Lacks(Note, sort="lacks"):
+class Lacks(Note, note="lacks"):
     """What a resumed run holds otherwise than the killed one held it when it had saved.
 
     Attributes:
@@ -346,7 +346,7 @@ class Lacks(Note, sort="lacks"):
 
 
 @dataclass(frozen=True)
-class BatchFetched(Note, sort="fetched"):
+class BatchFetched(Note, note="fetched"):
     """A loader handed a batch over, in a run whose checkpoints are watched.
 
     Attributes:
@@ -372,7 +372,7 @@ class BatchFetched(Note, sort="fetched"):
 
 
 @dataclass(frozen=True)
-class Interrupted(Note, sort="interrupted"):
+class Interrupted(Note, note="interrupted"):
     """samebits stopped the process on purpose, as a killed training is stopped.
 
     Attributes:
@@ -427,10 +427,10 @@ class Journal:
                 yield self._waiting.popleft()
 
 
-def read_notes(folder: Path, sort: type[AnyNote]) -> Iterator[AnyNote]:
-    """The notes of one sort of all processes of a run, process by process; `Note` stands for every sort."""
+def read_notes(folder: Path, kind: type[AnyNote]) -> Iterator[AnyNote]:
+    """The notes of one kind of all processes of a run, process by process; `Note` stands for every kind."""
     for notes in read_processes(folder):
-        yield from (note for note in notes if isinstance(note, sort))
+        yield from (note for note in notes if isinstance(note, kind))
 
 
 def noted_environment(folder: Path) -> Environment:
@@ -453,9 +453,9 @@ def _noted(line: bytes) -> Note | None:
     content = None
     with suppress(ValueError):
         content = parsed(line)
-    sort = content.get("note") if isinstance(content, dict) else None
-    kind = _SORTS.get(str(sort))
+    name = content.get("note") if isinstance(content, dict) else None
+    kind = _NOTES.get(str(name))
     try:
         return None if kind is None else from_data(kind, content)
     except ValueError as error:
-        return Unseen(f"what a process noted as {sort!r}, which cannot be read: {error}")
+        return Unseen(f"what a process noted as {name!r}, which cannot be read: {error}")

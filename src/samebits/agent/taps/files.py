@@ -43,7 +43,7 @@ looked_into: set[str] = set()
 _watching: list[FilesWatched] = []
 
 
-class _Here(threading.local):
+class _ThreadActivity(threading.local):
     """What a thread is doing."""
 
     is_busy = False  # it notes what it saw, and opens files of samebits' own
@@ -58,7 +58,7 @@ class _Here(threading.local):
         return any(is_saving for is_saving, _ in self.calls)
 
 
-here = _Here()
+activity = _ThreadActivity()
 
 
 def look_into(path: str, is_opened: bool) -> bool:
@@ -163,9 +163,9 @@ class FilesWatched:
             self._quietly(act, *arguments)
 
     def _quietly(self, act: Callable[..., None], *arguments: object) -> None:
-        if here.is_busy:
+        if activity.is_busy:
             return
-        here.is_busy = True
+        activity.is_busy = True
         try:
             act(*arguments)
         except _NoRoomError as error:
@@ -173,7 +173,7 @@ class FilesWatched:
         except Exception:  # what we cannot make sense of is the program's business, and goes on
             return
         finally:
-            here.is_busy = False
+            activity.is_busy = False
 
     # ---- what happens to files
 
@@ -195,7 +195,7 @@ class FilesWatched:
 
     def _opens_to_write(self, path: object, mode: object = None, flags: Any = 0, *_: object) -> None:
         known = self._opened_to_write
-        if known is None or not flags & _WRITING or not isinstance(path, str | os.PathLike) or here.is_saving:
+        if known is None or not flags & _WRITING or not isinstance(path, str | os.PathLike) or activity.is_saving:
             return
         name = os.path.abspath(os.fsdecode(path))
         if not name.startswith(self._unnamed) and name not in known and user_site() is not None:
