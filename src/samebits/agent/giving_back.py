@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -45,7 +46,7 @@ def kept_at(folder: Path, rank: int) -> Path:
     return folder / f"kept.rank{rank}.json"
 
 
-class _Moments:
+class _Moments(ABC):
     """Says when the program comes to a line of the user's, or calls a model: where states can be laid side by side.
 
     Lines are followed in the main thread alone, and only between a save or a load and the call of a model.
@@ -56,18 +57,18 @@ class _Moments:
         self.is_open = False
         recorder.on(Event.CALLED, lambda *_: self.called("call"), first=True)
 
+    @abstractmethod
     def came(self, moment: str, frame: FrameType | None) -> None:
-        """The program is there."""
-        raise NotImplementedError
+        """Called when the program reaches `moment`."""
 
     def open(self) -> None:
-        """From here on."""
+        """Start following lines."""
         if threading.get_ident() == self.recorder.thread:
             self.is_open, self._pid = True, os.getpid()
             self._follow_lines()
 
     def close(self) -> None:
-        """No further."""
+        """Stop following lines."""
         if self.is_open:
             self.is_open = False
             sys.settrace(None)

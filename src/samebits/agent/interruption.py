@@ -30,7 +30,7 @@ WAIT_SECONDS = 5.0
 
 
 class Interruption:
-    """What becomes of a run that is stopped, and of one that goes on after it."""
+    """What happens in a run that is stopped, and in the one that resumes it."""
 
     def __init__(self, recorder: Recorder, spec: ResumeSpec) -> None:
         self.recorder, self.spec = recorder, spec
@@ -65,7 +65,7 @@ class Interruption:
             self._kill(log, torn=note.path)
 
     def _keep(self, steps: int) -> None:
-        """Of every rank, whichever of them saves."""
+        """Keep the state on every rank, whichever of them saves."""
         if self.keeping is not None and steps == self.spec.keep_at:
             self.keeping.open()
 

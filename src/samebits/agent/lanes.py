@@ -223,7 +223,7 @@ class Lane:
         self._leaves = list(known.items())
 
     def _last_leaves(self) -> list[Named]:
-        """Those that still live."""
+        """The last leaves that are still alive."""
         alive = [(name, known.thing) for name, known in self._leaves]
         self._has_lost_leaves |= any(leaf is None for _, leaf in alive)
         return [(name, leaf) for name, leaf in alive if leaf is not None]

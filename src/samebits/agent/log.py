@@ -198,7 +198,7 @@ class Log:
                         self.leash.wrote(writer.path, root)
 
     def commit(self) -> None:
-        """What was written survives a kill."""
+        """Commit the rows so far, so that they survive a kill."""
         self.flush()
         with self._storing():
             if self.writer is not None:

@@ -125,7 +125,7 @@ class Recorder:
         listen(os, "_exit", before=lambda *status, **named: self._finish_before(leave, *status, **named))
 
     def _finish_before(self, leave: Callable[[int], object], *given: Any, **named: Any) -> None:
-        """Write what there is, in bounded time: who leaves so may leave because a thread or a device hangs."""
+        """Write what there is, in bounded time: a thread or a device may hang."""
         if self.pid != os.getpid() or get_worker_info() is not None:
             return
         done = _thread.allocate_lock()
@@ -161,7 +161,7 @@ class Recorder:
     # ---- what is told
 
     def on(self, event: Event, heard: Callable[..., None], first: bool = False) -> None:
-        """Have somebody else told of an event, too: before a row takes it up, or after it."""
+        """Call another listener at an event, too: before a row takes it up, or after it."""
         (self._first if first else self._then)[event].append(heard)
 
     def tell(self, event: Event, *facts: Any) -> None:
@@ -216,7 +216,7 @@ class Recorder:
 
     @property
     def lane(self) -> Lane:
-        """What the calling thread is recorded in."""
+        """The lane that the calling thread is recorded in."""
         if threading.get_ident() == self.thread:
             return self.main
         lane = self._here.lane

@@ -87,7 +87,7 @@ class record(ContextDecorator):
 
 
 def path_given(name: str, value: object) -> Path:
-    """The path that somebody gave for the argument of this name; UsageError where it is none."""
+    """The path given for the argument of this name; UsageError where it is not a path."""
     if not isinstance(value, str | os.PathLike):
         raise UsageError(f"{name} takes the path of a run folder, got {value!r}", "for example 'runs/one'")
     return Path(value)

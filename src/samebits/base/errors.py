@@ -166,4 +166,4 @@ class UnseenWarning(UserWarning):
 
 
 class StateWarning(UserWarning):
-    """A checkpoint was passed over, or something goes on otherwise than where it was saved."""
+    """A checkpoint was passed over, or something resumes from another state than was saved."""

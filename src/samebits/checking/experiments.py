@@ -389,7 +389,7 @@ def _outside(inquiry: Inquiry, found: Found) -> list[str]:
 
 
 def _stopped(inquiry: Inquiry, found: Found) -> list[str]:
-    """What was not done any more."""
+    """What was left undone when the runs were used up."""
     if found.signal is None:
         return [_at_the_bound(inquiry)] if found.stopped else []
     waiting = [f"not released any more: {', '.join(found.waiting)}"] if found.waiting else []

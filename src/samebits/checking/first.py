@@ -54,7 +54,7 @@ def ask_first_question(inquiry: Inquiry) -> Asking[Answer]:
 
 
 def _others(inquiry: Inquiry, look: Run) -> Asking[Answer]:
-    """What further runs say."""
+    """Make the remaining first runs and judge them."""
     wanted, alone = plans.first_runs(inquiry.request), inquiry.request.controls
     if inquiry.is_short:
         runs = [look]

@@ -121,7 +121,7 @@ class Inquiry:
             self.unsteady = divergent
 
     def learn_length(self, whole: Run | None, at: Divergence) -> None:
-        """Whether the script goes on long after a place; as long as no run has shown how long it is, it does."""
+        """Note whether the script runs long after a place; until a run shows how long it is, it is taken to."""
         self.is_long = whole is None or whole.steps > LONG_RATIO * (at.step + 1)
 
     # ---- runs without what the script does not survive
@@ -134,7 +134,7 @@ class Inquiry:
     def by_lot(
         self, treatments: Mapping[Treatment, RunSpec], count: int, beside: Sequence[RunSpec] = ()
     ) -> Asking[tuple[list[Run], list[Lot]]]:
-        """So many runs with treatments drawn by lot, and others made beside them, which come first."""
+        """`count` runs with treatments drawn by lot, and others made at the same time, which come first."""
         shares: Mapping[Treatment, float] = dict.fromkeys(treatments, 1 / len(treatments))
         drawn = [self.luck.choice(list(treatments)) for _ in range(count)]
         runs = yield from self.runs_of([*beside, *(treatments[one] for one in drawn)])

@@ -56,7 +56,7 @@ class LeftBehind:
 
     @property
     def causes(self) -> list[Cause]:
-        """Each line that asks is one thing to mend."""
+        """Each line that asks needs one fix."""
         return [self._cause(own) for own in self.guilty if self.divergent is not None]
 
     def _cause(self, own: Sequence[Carried]) -> Cause:

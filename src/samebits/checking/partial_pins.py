@@ -70,7 +70,7 @@ class WholePin:
         )
 
     def cure(self, divergent: DivergentRuns | None) -> Remedy | None:
-        """`samebits run`; `divergent` is where its runs diverge all the same."""
+        """The remedy `samebits run`; `divergent` is where its runs still diverge."""
         if not self.remedy:
             return None
         ids = tuple(run.id for run in self.remedy)

@@ -75,7 +75,7 @@ class CheckRequest:
                 raise UsageError(f"{name} cannot be both pinned and varied", f"leave out --pin {name} or --vary {name}")
 
     def most_runs(self, causes: int = 0) -> int:
-        """How many runs may be made altogether, where so many causes were found."""
+        """How many runs may be made in total, given the number of causes found."""
         return self.runs + MAX_RUNS + MAX_RUNS_EACH * causes if self.max_runs is None else self.max_runs
 
     @property
@@ -143,7 +143,7 @@ def varied_run(request: CheckRequest, variant: int = 1, leave: Iterable[str] = (
 
 
 def varied_alone_run(request: CheckRequest, names: Sequence[str], variant: int) -> RunSpec:
-    """Only these are changed."""
+    """Vary only these factors."""
     others = [name for name in request.varied if name not in names]
     return replace(varied_run(request, variant, leave=others), role=f"{names[0]} varied")
 
@@ -179,7 +179,7 @@ def sites_released_run(pinned: RunSpec, factor: str, sites: Iterable[SiteKey], v
 
 
 def remedy_run(request: CheckRequest, pins: Iterable[str], last: int | None = None) -> RunSpec:
-    """These pins and nothing else."""
+    """Pin these factors, leave the rest alone."""
     plan = replace(request.base("remedy").with_settings(_pinned(pins)), keeps=last is None)
     return stopping_after(plan, last)
 

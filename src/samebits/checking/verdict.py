@@ -194,11 +194,11 @@ class Origin:
         ranks: for each rank that parts, where.
         distance: how far the results lie apart; None where that could not be measured.
         unobserved_write: inputs that something changed past the dispatcher; then that is the origin, not the operation.
+        replay: what calling the operation again showed.
+        operands: the file that holds the call.
         changed_meanwhile: inputs that another process or thread changed while the operation ran.
         shared: operands in memory that other processes may write to.
         unmeasured: why the run that was to keep the operands did not, which is our failure; else empty.
-        replay: what calling the operation again showed.
-        operands: the file that holds the call.
     """
 
     a: int
@@ -273,7 +273,7 @@ class Cause:
         source: the line, as it was when it ran; empty where it is to be read from the file.
         likely: the site was found by reading the code, not by watching it.
         others: further lines at which it enters, fixed together with the first one, or not distinguished from it.
-        fixed_together: one seed before the first line cures the others, too.
+        fixed_together: one seed before the first line fixes the others, too.
         shown_by: lines that show how it enters there.
         seeded_late: where a generator is seeded after it was drawn from; None where it is not, or nothing is drawn.
         distance: how far the first differing tensor lies from the pinned run's.
@@ -374,8 +374,8 @@ class Unknown:
         runs: how many.
         seeds: calls that seeded a generator with another value in each of the two runs.
         witnessed: factors that entered up to there, with their first lines; none of them could be singled out.
-        acquitted: factors that were let go, singly or together, and changed nothing, where all held runs agree.
-        untried: factors that were not let go any more.
+        acquitted: factors that were released, alone or together, and changed nothing, where all held runs agree.
+        untried: factors that were not released any more.
         apart: what the two runs noted differently besides: commands that they started, files that they met.
         races: lines at which several processes step on parameters that they share.
     """
@@ -424,25 +424,26 @@ class CheckVerdict:
         command: as it was typed.
         home: the folder of its runs.
         runs: all that were made.
+        varied: the factors that were changed on purpose without changing the bits, or in search of what does.
         pinned: those that were held still in every run because it was asked for.
         divergent: the first two runs that differ, in what was trained or in what else happened.
         causes: factors that make runs diverge, confirmed or suspected.
-        trained: where runs differ first in what was trained; None where none that were compared do.
-        alike: runs to the end that agree in what was trained, though others differ in what else happened.
-        varied: the factors that were changed on purpose without changing the bits, or in search of what does.
         unknown: runs differ even with everything pinned; then this is where, and what is known.
         origins: the operations at which they diverge, where that was looked for, the first one first.
         remedy: the smallest set of pins under which they agree; None where none was looked for.
         untested: what was left out, and why.
         left_out: treatments under which the script fails.
-        streams: what the runs that went to the end have recorded, in the order in which it is compared.
         not_observed: what the recordings cannot see in this command.
-        signal: that ended the check before it was done; None where it went to its end.
+        streams: what the runs that went to the end have recorded, in the order in which it is compared.
+        error: why nothing could be decided; null where something was.
         notes: what else to know.
-        cut_short: the runs under way then, as number and role.
         agreed: undecided although all that was recorded agrees: a process could not be entered, or two runs have made
             something else (`divergent`), and it is not known what that follows.
-        wall_seconds: it took, runs that went on side by side counted once; 0 where an earlier version did not note it.
+        signal: that ended the check before it was done; None where it went to its end.
+        cut_short: number and role of the runs that the signal ended.
+        wall_seconds: it took, runs made side by side counted once; 0 where an earlier version did not note it.
+        trained: where runs differ first in what was trained; None where none that were compared do.
+        alike: runs to the end that agree in what was trained, though others differ in what else happened.
     """
 
     kind: VerdictKind = field(metadata={"key": "verdict"})

@@ -97,7 +97,7 @@ class Epochs:
         self.progress = replace(self.next, skipped=self.progress.skipped)
 
     def set_position(self, loader: Any, epoch: int, batches: int, ranks: World) -> None:
-        """Let the next iteration be the rest of this epoch, after so many batches of it."""
+        """Let the next iteration be the rest of this epoch, after its first `batches`."""
         if isinstance(self.dataset, IterableDataset):
             samples = batches * (loader.batch_size or ranks.size)
         else:
@@ -111,7 +111,7 @@ class Epochs:
             self.skipped += skipped
 
     def state(self) -> dict[str, object]:
-        """Some whole numbers."""
+        """The position, as plain ints."""
         return {"version": VERSION, "seed": self.seed, "length": self.length, **asdict(self.progress)}
 
     def load(self, state: dict[str, Any], may_take_seed: bool) -> None:
@@ -137,7 +137,7 @@ class Epochs:
 
     @property
     def length(self) -> int:
-        """Of the dataset; -1 where it has none."""
+        """The dataset's length, or -1."""
         try:
             return len(self.dataset)
         except TypeError:

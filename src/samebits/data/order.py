@@ -143,7 +143,7 @@ class _Private:
         self.states: States = []
 
     def take(self, count: int) -> list[Any]:
-        """So many items, fewer at the end."""
+        """The next items, at most `count`; fewer at the end."""
         with self.generators.put_aside():
             if self.iterator is None:
                 self.generators.start(self.key)
@@ -156,7 +156,7 @@ class _Private:
 
 
 def own_part(world: World, count: int) -> slice:
-    """This rank's part of `count` samples: contiguous, and as large as everybody's, give or take one."""
+    """This rank's part of `count` samples: contiguous, and equal on all ranks, give or take one."""
     return slice(world.rank * count // world.size, (world.rank + 1) * count // world.size)
 
 

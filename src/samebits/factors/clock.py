@@ -208,7 +208,7 @@ def _is_read_by_library() -> bool:
 
 
 def _reader() -> str:
-    """The file whose code asks."""
+    """The file whose code asks for the time."""
     frame = sys._getframe(1)
     while is_own_file(frame.f_code.co_filename) and frame.f_back is not None:
         frame = frame.f_back

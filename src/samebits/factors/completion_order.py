@@ -154,7 +154,7 @@ def _pool(module: Any, context: FactorContext) -> None:
 
 
 class _Swapped:
-    """Results of a pool in pairs, the second of each first; where that takes long, the first all the same."""
+    """Results of a pool in pairs, the second of each first; where that takes long, the first one first."""
 
     def __init__(self, results: Any, late: type[Exception]) -> None:
         self._results, self._ends = results, (StopIteration, late)

@@ -199,7 +199,7 @@ class Loader:
         callback.arrive(epoch, done + 1)
 
     def _stand(self, epoch: int, done: int) -> None:
-        """Let the next iteration begin after so many batches of the Trainer's epoch."""
+        """Let the next iteration begin after the batches of the Trainer's epoch that are done."""
         length = _length(self._loader)
         times, batches = divmod(done, length) if length else (0, done)
         own = epoch + times * _AGAIN
@@ -234,7 +234,7 @@ def _train_loaders(trainer: Any) -> list[Any]:
 
 
 def _length(loader: DataLoader) -> int:
-    """In batches; 0 where it is not known."""
+    """Batches per epoch; 0 if unknown."""
     try:
         return len(loader)
     except TypeError:

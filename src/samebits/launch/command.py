@@ -54,7 +54,7 @@ _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 
 
 def _refuse_unsupported(words: Sequence[str]) -> None:
-    """What people type who mean a command that could be run: said with the words that would run it."""
+    """Raise where a command that cannot be run is a near miss, with the words that would run it."""
     name, rest = words[0], shlex.join(words[1:])
     if sys.platform == "win32":
         raise UsageError("samebits makes its runs on Linux, and this is Windows", "start it in WSL, or in a container")

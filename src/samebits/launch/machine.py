@@ -51,7 +51,7 @@ class Fitting:
         return 1 if self._reached or self._is_alone else self._fits
 
     def learn(self, used: frozenset[str] | None, seconds: float, *, reached: bool) -> None:
-        """What a run has shown that ended after so many seconds; what it used is None where that is not known."""
+        """Take up what a run of `seconds` has shown; what it used is None where that is not known."""
         self._reached = reached
         if not self._is_known:
             self._is_known = True

@@ -66,7 +66,7 @@ class UnenteredProcesses:
         self._next = 0.0
 
     def look(self) -> None:
-        """Note who is there and should not be; does nothing when called too soon after the last time."""
+        """Note processes that were not entered; does nothing when called too soon after the last time."""
         now = time.monotonic()
         if now < self._next:
             return

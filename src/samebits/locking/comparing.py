@@ -107,7 +107,7 @@ def _with_streams(place: LockDivergence, own: Digested, row: Row | None, here: R
 def differing_files(
     locked: Mapping[str, str], here: Mapping[str, str | None], what: Literal["artifact", "data"]
 ) -> tuple[LockDivergence, ...]:
-    """Of files whose digests are locked, those that have another one here, or none; the others were not looked at."""
+    """The files with locked digests that have another one here, or none; the others were not read."""
     gone = "the run did not write it" if what == "artifact" else "it is not there"
     odd = ((path, now) for path, now in here.items() if locked.get(path) != now)
     return tuple(LockDivergence(what, path=path, why=gone if now is None else "") for path, now in odd)

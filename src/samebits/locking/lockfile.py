@@ -107,18 +107,17 @@ class Lockfile:
         return replace(self, tests={**self.tests, test: own}, environments=self._known(environment))
 
     def without_test(self, test: str) -> Lockfile:
-        """Without that test, in every environment."""
+        """The lockfile without that test, in every environment."""
         return replace(self, tests={name: one for name, one in self.tests.items() if name != test})
 
     def text(self) -> str:
-        """As it stands in the file."""
+        """The file's content."""
         data = self.data()
         last = {"environment": data.pop("environment")}
         schema = {"schema": f"samebits.lockfile/{SCHEMA}"}
         return _COMMENT + "\n".join(filter(None, map(toml_text, (schema, data, last))))
 
     def data(self) -> dict[str, Any]:
-        """As plain data."""
         found = cast("dict[str, Any]", to_data(self))
         # Its name is that of its table.
         return found | {"environment": {name: dict(vars(one)) for name, one in self.environments.items()}}
@@ -250,7 +249,7 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def _is_ours(handle: int, beside: Path) -> bool:
-    """Whether nobody else holds the file, and it is still the one that others will open."""
+    """Whether no other process holds the file, and it is still the one that others will open."""
     try:
         if fcntl is not None:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

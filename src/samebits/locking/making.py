@@ -64,7 +64,7 @@ class LockRequest(RunOptions):
 
 
 def need_to_write(environ: Mapping[str, str], told: bool) -> None:
-    """Raise UsageError where `CI` is set and nobody told to write lockfiles all the same."""
+    """Raise UsageError where `CI` is set and writing lockfiles was not asked for."""
     if in_ci(environ) and not told:
         raise UsageError(
             f"CI={environ['CI']} is set: a lockfile is then written only on request, as nobody reviews what CI writes",

@@ -250,7 +250,7 @@ def _entry_for(content: Lockfile, names: Sequence[str], folder: RunFolder) -> st
 
 
 def _need_the_same_run(name: str, entry: RunEntry, manifest: Manifest, path: Path) -> None:
-    """Raise where a run differs from what is locked already in how it was started: then other bits accuse nobody."""
+    """Raise where a run was started in another way than what is locked: then other bits are no failure."""
     typed = manifest.get("typed", manifest.get("command", []))
     if typed and tuple(typed) != entry.command:
         raise RecordingError(

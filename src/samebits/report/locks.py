@@ -30,7 +30,7 @@ def verify_told(found: EntriesVerified) -> Told:
 
 
 def entry_told(one: Verified, found: EntriesVerified) -> Told:
-    """What is said of one entry."""
+    """One entry's answer, as text."""
     return Told(headline_of(one, found), _rows(one))
 
 
@@ -212,7 +212,7 @@ def lock_told(found: EntryLocked) -> Told:
 
 
 def _once_pinned(found: EntryLocked, check: CheckVerdict) -> list[Told]:
-    """How to lock all the same what repeats with pins."""
+    """How to lock what repeats only with pins."""
     if check.remedy is None or not check.remedy.verified:
         return []
     pins = " ".join(f"--pin {name}" for name in check.remedy.pins)

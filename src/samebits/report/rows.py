@@ -45,7 +45,7 @@ class Told:
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """The whole answer as text."""
         own = laid_out("\n".join([self.headline, *table(self.table)]), self.rows, self.column)
         return "\n\n".join([own, *(part.text for part in self.parts)])
 
@@ -83,7 +83,7 @@ def _groups(rows: Iterable[tuple[str, str]]) -> Iterator[tuple[int, Rows]]:
 
 
 def laid_out(headline: str, rows: Iterable[tuple[str, str]], column: int = LABEL) -> str:
-    """The whole answer; a row without a label goes on with what stands above it."""
+    """The whole answer; a row without a label continues the one above it."""
     body = [f"  {label:<{column}}{text}" for label, text in rows]
     return "\n".join([headline, *(line.rstrip() for line in body)])
 

@@ -140,7 +140,7 @@ def _agreement(verdict: CheckVerdict) -> str:
 
 
 def so_far_text(verdict: CheckVerdict) -> str:
-    """What is known while a check goes on, in one line."""
+    """What is known while a check runs, in one line."""
     assert verdict.divergent is not None
     divergent = verdict.divergent
     found = [f"runs {divergent.a} and {divergent.b} diverge {where(divergent.divergence)}"]

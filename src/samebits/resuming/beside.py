@@ -1,4 +1,4 @@
-"""A resumed run beside the one that was not interrupted, rank by rank: where they part, and what could cure it."""
+"""A resumed run beside the one that was not interrupted, rank by rank: where they diverge, and what could fix it."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Uninterrupted:
 
     @property
     def steps(self) -> int:
-        """That every rank took."""
+        """Steps taken by every rank."""
         return min(track.steps for track in self.tracks.values())
 
     @property
     def is_whole(self) -> bool:
-        """It came to its own end."""
+        """Whether it ran to its end."""
         return self.run.facts.stopped_after is None
 
 
@@ -54,7 +54,7 @@ class Beside:
 
     @property
     def place(self) -> Position | None:
-        """Where it differs first."""
+        """(row, stream) of the first difference."""
         first = self.first()
         return None if first is None else position(first)
 
@@ -63,7 +63,7 @@ class Beside:
         return self.checkpoint.saved_at or self.checkpoint.loaded_at
 
     def first(self) -> First | None:
-        """The first place at which it differs."""
+        """The first difference."""
         return earliest_difference(self.sides)
 
     def divergence(self, first: First) -> Divergence:

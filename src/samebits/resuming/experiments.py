@@ -198,7 +198,7 @@ class _Resumed:
         )
 
     def _not_resumed(self) -> Missing:
-        """It starts from the beginning."""
+        """What is missing where the resumed run starts from the beginning."""
         looked = self.looked
         path = Path(looked.checkpoint.path).name if looked.is_loaded else ""
         told = None if looked.is_loaded else min(self.request.saved_at, default=None)

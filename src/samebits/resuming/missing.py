@@ -126,7 +126,7 @@ def _parameters(side: Side) -> Shown:
 
 
 def _of_another_rank(side: Side, row: int, sides: Mapping[int, Side]) -> Iterator[Shown]:
-    """A rank that goes on as another one did: it was given the state of that one."""
+    """What is missing where a rank continues as another one did: it was given that one's state."""
     rank, step = side.a.rank, side.step(row)
     for stream, what in (("batch", "gets the data"), ("rng", "draws the random numbers")):
         own, now = _compared(side, row, stream)

@@ -91,7 +91,7 @@ def killed_run(request: ResumeRequest, kill: Kill, follow: str) -> RunSpec:
 
 
 def resumed_run(request: ResumeRequest, last_row: int | None, restored: Restored, given: str = "") -> RunSpec:
-    """The run that goes on up to a row, or to its end, with something given back to it where that is asked."""
+    """The run that resumes, up to a row or to its end, with something given back to it where that is asked."""
     role, spec = f"resumed, {given} given back" if given else "resumed", ResumeSpec(restored=restored)
     return replace(request.pinned, role=role, stop_after=last_row, resume=spec, begins="left")
 
@@ -114,7 +114,7 @@ class Kill:
 
 
 def kills(request: ResumeRequest, saves: Mapping[int, SavedIn], steps: int) -> list[Kill]:
-    """Where to kill an uninterrupted run of so many steps, from how many were done at each save, and where that was."""
+    """Where to kill an uninterrupted run of `steps`, from how many were done at each save, and where that was."""
     known = sorted(saves)
     if request.during_save:
         # The first save is whole, so that there is one to go back to.

@@ -68,7 +68,7 @@ class Seen:
         return next((stop.torn for stop in self.stops if stop.torn), "")
 
     def counts_at(self, step: int) -> Mapping[str, int]:
-        """How much of the next step had come when so many were done and it was saved."""
+        """How much of the next step had come when `step` steps were done and it was saved."""
         saves = [one for one in self.saves if one.steps == step and one.rank == 0]
         return saves[-1].counts if saves else {}
 

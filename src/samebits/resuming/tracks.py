@@ -168,7 +168,7 @@ class Side:
         return max(0, min(self.b.steps, self.a.steps - self.start.step))
 
     def step(self, row: int) -> int:
-        """Of the uninterrupted run."""
+        """The step of the uninterrupted run that a row is compared with."""
         return self.start.step + row
 
     def pair(self, row: int) -> tuple[dict[str, Digests], dict[str, Digests]]:

@@ -390,7 +390,7 @@ AnyNote = TypeVar("AnyNote", bound=Note)
 
 
 class Journal:
-    """Appends notes of this process to a file of its own; a forked child goes on in another file."""
+    """Appends notes of this process to a file of its own; a forked child has another file."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -106,15 +106,20 @@ class RunSpec:
     Attributes:
         role: what it is for, in words: `control`, `varied`, `pinned` …
         settings: how to treat which factor; those not named are natural.
+        seed: root of all pinned streams.
         witness: note the call sites at which factors enter.
+        record: record the steps.
         per_rank: give every rank streams of its own.
         stop_after: end the process once this step has been written; None lets it run to its end.
         keep_step, keep_streams, keep_names: keep whole tensors of one step; no names are all names.
+        ops: record these steps operation by operation; None does not.
         look_seconds, look_steps: end the process so long after its first step, once it has taken so many steps; None
             does not.
         follow: folder of another run: end the process soon after it diverged from that one.
         along: folders of runs that are being made: the same with each of them. Whoever makes them fills in the folders.
         paced_from: record so many steps, then take further ones only when asked to (`agent.pacer`).
+        resume: watch checkpoints, and stop the run as this says; None does not.
+        begins: what its folder holds at the start.
         brought: of what a run has left only these paths, as in the user's own folder; empty for all of it.
         keeps: what this run leaves is kept for later ones.
         as_run: what `samebits run` holds around the start of its command is held here, too.

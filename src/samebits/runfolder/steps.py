@@ -129,7 +129,7 @@ class Writer:
             self.insert("INSERT OR REPLACE INTO meta VALUES('streams', ?)", present)
 
     def insert(self, statement: str, *values: object) -> None:
-        """Append one row to a table that somebody else knows the meaning of."""
+        """Append one row to a table whose meaning the caller knows."""
         self._waiting.append((statement, values))
         if self.is_due or len(self._waiting) >= _MOST_WAITING:
             self.commit()
@@ -279,7 +279,7 @@ class Recording:
                 yield from (stream.encode(), _digest_of(column.names), array("Q", column.digests).tobytes())
 
     def query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """Rows of a table that somebody else knows the meaning of."""
+        """Rows of a table whose meaning the caller knows."""
         with self.damage_described():
             return self._db.execute(statement, values).fetchall()
 

@@ -193,7 +193,7 @@ def has_only_generators(one: object) -> bool:
 
 
 def ways_in(state: object) -> list[str]:
-    """Where everything in a packed state lies."""
+    """The path to everything in a packed state."""
     return [way for way, _ in leaves(state)]
 
 

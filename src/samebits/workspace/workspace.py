@@ -268,13 +268,13 @@ def _newer(copy: str, began: float, folder: str) -> Iterator[str]:
 
 
 def clear(home: Path) -> None:
-    """Take away what only runs that are under way need: of a folder whose command has ended, however it did."""
+    """Remove what only running runs need, from a folder whose command has ended, however it did."""
     for path in (*home.glob("work-*"), home / TREES, *temporary_of(home)):
         remove(path)
 
 
 def clear_others(homes: Path) -> None:
-    """The same in every folder of ours whose command was killed."""
+    """`clear` every folder of ours whose command was killed."""
     for home in homes.iterdir():
         if OWN_NAME.fullmatch(home.name) and not home.is_symlink() and not is_busy(home):
             clear(home)

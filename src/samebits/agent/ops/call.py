@@ -40,7 +40,7 @@ class CallForm:
 
 
 class Call:
-    """One call, looked through."""
+    """One call of an operation, with its tensors."""
 
     __slots__ = (
         *("args", "evidence", "floats", "form", "func", "generator", "is_late", "kwargs", "place", "read", "signature"),

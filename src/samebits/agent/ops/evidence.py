@@ -39,7 +39,7 @@ def evidence_of(tensor: torch.Tensor) -> int:
 
 
 def value_of(tensor: torch.Tensor) -> int:
-    """The same for whatever strides."""
+    """Like `evidence_of`, independent of strides."""
     return evidence_of(tensor if tensor.is_contiguous() else tensor.contiguous())
 
 
@@ -82,7 +82,7 @@ class Producers:
         self._known[storage._cdata] = alive, storage.data_ptr(), producer, is_uninitialized
 
     def of(self, tensor: torch.Tensor) -> tuple[object, bool]:
-        """Who wrote there last (None if nothing in this window), and whether it was never written."""
+        """The operation that wrote there last (None if none in this window), and whether it was never written."""
         if tensor.layout is torch.strided:
             storage = tensor.untyped_storage()
             _, base, producer, is_uninitialized = self._known.get(storage._cdata, (None, 0, None, False))

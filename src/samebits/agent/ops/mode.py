@@ -74,12 +74,12 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
-        """torch.compile goes on as if this mode were not there; what it made is one invisible step to us."""
+        """torch.compile works as if this mode were not there; what it made is one invisible step to us."""
         return True
 
     @classmethod
     def is_infra_mode(cls) -> bool:
-        """The same, as older versions ask it."""
+        """What older versions of torch ask instead of `ignore_compile_internals`."""
         return True
 
     # ---- the window
@@ -380,7 +380,7 @@ def _may_return_early(position: int, args: Any, kwargs: Any) -> bool:
 
 
 def _comes_to_the_host(given: list[Any], made: list[Any]) -> bool:
-    """Whether something is copied from an accelerator: its bits are there when somebody has waited for them."""
+    """Whether something is copied from an accelerator: its bits are there once the copy was waited for."""
     return any(tensor.is_cpu for tensor in made) and not all(tensor.is_cpu for tensor in given)
 
 

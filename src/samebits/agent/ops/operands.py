@@ -215,7 +215,7 @@ def _memory_of(tensor: torch.Tensor) -> int:
 
 
 def _producers(call: Call, known: Producers) -> dict[str, object]:
-    """For each input, who wrote its memory last, as plain data."""
+    """For each input, the operation that wrote its memory last, as plain data."""
     producers = {name: known.of(tensor) for name, tensor in call.named}
     return {name: _producer_entry(who, is_new) for name, (who, is_new) in producers.items() if who is not None}
 

@@ -143,7 +143,7 @@ class FilesWatched:
             self._watch_questions(name)
 
     def begin_recording(self, steps: Callable[[], int]) -> None:
-        """From now on steps are counted, and files count that nobody looks into."""
+        """Start counting steps, and files whose content is not looked into."""
         self.steps, self._opened_to_write = steps, {}
 
     def unseen(self) -> list[str]:
@@ -346,7 +346,7 @@ class FilesWatched:
             raise _NoRoomError(error) from error
 
     def _is_ours(self, path: str) -> bool:
-        """Whether a link that leads there stands for the user's own file, which nobody has shared."""
+        """Whether a link that leads there stands for the user's own file, which is not shared."""
         place = self._place
         is_original = any(is_in(path, one) for one in place.links) and not is_in(path, place.root)
         return is_original and not any(is_in(place.home_of(path), one) for one in place.shared)

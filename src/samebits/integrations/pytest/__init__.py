@@ -290,7 +290,7 @@ class Reporter:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """The lockfile is written once, and what it holds for nobody is found."""
+        """Write the lockfile once, and find its entries that no test has."""
         known, path = self.known, self.asked.lockfile
         if not known.passed and not known.unknown and not path.exists():
             return
