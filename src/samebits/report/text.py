@@ -10,7 +10,6 @@ from samebits.checking.plan import LOOK_SECONDS, LOOK_STEPS, MAX_RUNS_EACH, Chec
 from samebits.checking.pool import LEAST_LIMIT_SECONDS, LIMIT_RATIO
 from samebits.checking.verdict import Cause, CheckVerdict, Unknown
 from samebits.comparison.locate import Divergence
-from samebits.comparison.streams import TRAINED
 from samebits.factors.catalog import find, in_order
 from samebits.factors.pinning import Status, settings_for
 from samebits.replay.runner import Replay
@@ -35,6 +34,7 @@ from samebits.report.places import agreed, counted, distance_words, unshown, whe
 from samebits.report.rows import FIX, TRY, Rows, Told, code, laid_out, unseen_rows
 from samebits.runfolder.folder import HOME
 from samebits.runfolder.spec import RunSpec
+from samebits.runfolder.steps import TRAINED
 from samebits.workspace.trees import MOST_BYTES, MOST_FILES, volume
 
 
