@@ -167,3 +167,8 @@ class UnseenWarning(UserWarning):
 
 class StateWarning(UserWarning):
     """A checkpoint was passed over, or something resumes from another state than was saved."""
+
+
+def exit_code_of(kind: str, error: SamebitsError | None) -> int:
+    """The exit status of an answer: its error's, else 0 for what agrees, 1 for what differs and 2 for all else."""
+    return {"same": 0, "locked": 0, "different": 1}.get(kind, 2) if error is None else error.exit_code

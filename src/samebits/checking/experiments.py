@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from signal import SIGINT
-from typing import Any
 
 from samebits.base.errors import InterruptError
+from samebits.base.printable import listed
 from samebits.base.sites import Site
 from samebits.checking.facts import apart
 from samebits.checking.first import earliest
@@ -112,7 +112,7 @@ def _running(
         now = found.divergent, [(cause.factor, cause.site, cause.confirmed) for cause in causes]
         if now != said:
             said = now
-            so_far(_verdict(inquiry, "different", divergent=found.divergent, causes=causes))
+            so_far(replace(_verdict(inquiry, "different"), divergent=found.divergent, causes=causes))
         runs = pool.run_all(specs)
         trouble = next((run.trouble for run in runs if run.trouble is not None), None)
         if trouble is not None:
@@ -130,10 +130,10 @@ def _concluded(inquiry: Inquiry, found: Found) -> CheckVerdict:
     pool = inquiry.pool
     untested = [*found.untested, *_outside(inquiry, found), *_stopped(inquiry, found)]
     if found.error is not None:
-        return _verdict(inquiry, "undecided", error=found.error, untested=tuple(untested))
+        return replace(_verdict(inquiry, "undecided"), error=found.error, untested=tuple(untested))
     signal = found.signal
     if found.divergent is None or (found.divergent is found.made.at and not any(one.confirmed for one in found.causes)):
-        return _agreeing(inquiry, found, untested=tuple(untested), **_interrupted(pool, signal))
+        return _interrupted(replace(_agreeing(inquiry, found), untested=tuple(untested)), pool, signal)
     origins, notes = list[Origin](), list[str]()
     try:
         _locate(inquiry, found, origins, notes)
@@ -147,46 +147,46 @@ def _concluded(inquiry: Inquiry, found: Found) -> CheckVerdict:
     alike, trained = _training(pool, found)
     script = next((run.facts.script for run in pool.runs if run.facts.script), "")
     notes += _about_the_same(inquiry, found, [*_about_the_remedy(inquiry, found, remedy), *_seed_notes(pool, found)])
-    return _verdict(
-        inquiry,
-        "same" if alike and not inquiry.request.strict else "different",
-        alike=alike,
+    kind: VerdictKind = "same" if alike and not inquiry.request.strict else "different"
+    verdict = replace(
+        _verdict(inquiry, kind, notes, alike),
         trained=trained,
         divergent=_measured(pool, found.divergent),
         causes=tuple(replace(cause, distance=_distance(pool, cause.divergent)) for cause in causes),
         unknown=None if fixes else _unknown(pool, found),
         origins=tuple(origins),
         remedy=None if remedy is None else replace(remedy, code=(*fixes, *_code(causes, script))),
-        notes=tuple(notes),
         untested=tuple(untested),
-        **_interrupted(pool, signal),
     )
+    return _interrupted(verdict, pool, signal)
 
 
-def _agreeing(inquiry: Inquiry, found: Found, **more: Any) -> CheckVerdict:
+def _agreeing(inquiry: Inquiry, found: Found) -> CheckVerdict:
     """The verdict where all that was recorded agrees, as far as it was looked at."""
     # A process that was not recorded may have done anything.
     agreed = not found.stopped and any(unentered(run.outcome.folder) for run in inquiry.pool.runs)
     notes = _about_the_same(inquiry, found)
+    divergent = None
     if found.divergent is not None:
-        more["divergent"], agreed = _measured(inquiry.pool, found.divergent), True
+        divergent, agreed = _measured(inquiry.pool, found.divergent), True
         notes += [f"not confirmed: {one.factor}" for one in found.causes]
     elif found.stopped:
         # Also runs that a signal ended have been compared.
         steps = inquiry.pool.steps_in_common()
         notes = [f"no two runs differ in the first {steps} steps, as far as they got"] if steps > 1 else []
     kind: VerdictKind = "undecided" if found.stopped or agreed else "same"
-    return _verdict(inquiry, kind, notes=tuple(notes), agreed=agreed, **more)
+    return replace(_verdict(inquiry, kind, notes), divergent=divergent, agreed=agreed)
 
 
-def _verdict(inquiry: Inquiry, kind: VerdictKind, **more: Any) -> CheckVerdict:
+def _verdict(
+    inquiry: Inquiry, kind: VerdictKind, notes: Sequence[str] = (), alike: tuple[int, ...] = ()
+) -> CheckVerdict:
+    """What every verdict says of its runs, and nothing of what they showed."""
     request, pool = inquiry.request, inquiry.pool
-    alike = more.get("alike", ())
     whole = [run for run in pool.runs if run.id in alike] or whole_runs(pool.runs)
     streams = streams_of(run.outcome.folder.recordings() for run in whole)
     kept = _kept_by_program(pool.runs)
-    if kept:
-        more["notes"] = (*more.get("notes", ()), f"not varied, because the script sets it itself: {', '.join(kept)}")
+    unvaried = [f"not varied, because the script sets it itself: {', '.join(kept)}"] if kept else []
     return CheckVerdict(
         kind=kind,
         command=str(request.command),
@@ -202,8 +202,9 @@ def _verdict(inquiry: Inquiry, kind: VerdictKind, **more: Any) -> CheckVerdict:
             max((run.steps for run in whole), default=0),
             lambda note: None if note.files else note,  # what they made is compared
         ),
+        notes=(*notes, *unvaried),
         wall_seconds=round(pool.seconds, 3),
-        **more,
+        alike=alike,
     )
 
 
@@ -338,8 +339,7 @@ def _about_the_same(inquiry: Inquiry, found: Found, more: Sequence[str] = ()) ->
     reached = dict.fromkeys(one.what for run in pool.runs for one in run.facts.reached)
     written = [what.removeprefix("file ") for what in reached if what.startswith("file ")]
     if written and space.isolation == "copy":
-        extra = f" and {len(written) - MOST_NAMED} more" if len(written) > MOST_NAMED else ""
-        notes.append(f"the script wrote {', '.join(written[:MOST_NAMED])}{extra}, which no copy keeps apart")
+        notes.append(f"the script wrote {listed(written, MOST_NAMED)}, which no copy keeps apart")
     if space.isolation == "none":
         notes.append("the runs shared the working folder: what one of them leaves, the next one finds")
     notes += more
@@ -401,11 +401,12 @@ def _cut_short(pool: RunPool) -> str:
     return f"interrupted in {runs}, and nothing was run after that" if runs else "interrupted between two runs"
 
 
-def _interrupted(pool: RunPool, signal: int | None) -> dict[str, Any]:
+def _interrupted(verdict: CheckVerdict, pool: RunPool, signal: int | None) -> CheckVerdict:
+    """The verdict with the signal that ended the check; as it is where none did."""
     if signal is None:
-        return {}
+        return verdict
     roles = tuple((number, plan.role) for number, plan in pool.cut_short)
-    return {"signal": signal, "cut_short": roles, "error": InterruptError.by(signal, pool.home)}
+    return replace(verdict, signal=signal, cut_short=roles, error=InterruptError.by(signal, pool.home))
 
 
 def _at_the_bound(inquiry: Inquiry) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+from samebits.base.printable import listed
 from samebits.base.sites import shown_path
 from samebits.checking import plan as plans
 from samebits.checking.inquiry import Asking, Inquiry, product_divergence
@@ -51,10 +52,9 @@ class ProductComparison:
         if not self.follows:
             return ""
         files = dict.fromkeys(shown_path(file) if file != PRINTED else file for file, _ in self.follows)
-        more = f" and {len(files) - MOST_NAMED} more files" if len(files) > MOST_NAMED else ""
         runs = " and ".join(map(str, self.held))
         leaf = "one leaf follows" if len(self.follows) == 1 else f"{len(self.follows)} leaves follow"
-        where = f"{', '.join([*files][:MOST_NAMED])}{more}"
+        where = listed([*files], MOST_NAMED, "file")
         return f"left out of {where}: {leaf} the clock or the process, held still in runs {runs}, which agree"
 
 

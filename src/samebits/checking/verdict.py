@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
-from samebits.base.errors import SamebitsError
+from samebits.base.errors import SamebitsError, exit_code_of
 from samebits.base.records import published
 from samebits.base.sites import Site
 from samebits.checking.evidence import CONFIDENCE, detectable_rate
@@ -515,6 +515,4 @@ class CheckVerdict:
 
     @property
     def exit_code(self) -> int:
-        if self.error is not None:
-            return self.error.exit_code
-        return {"same": 0, "different": 1, "undecided": 2}[self.kind]
+        return exit_code_of(self.kind, self.error)

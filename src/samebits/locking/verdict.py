@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from samebits.base.errors import SamebitsError
+from samebits.base.errors import SamebitsError, exit_code_of
 from samebits.base.records import published
 from samebits.checking.verdict import CheckVerdict as CheckVerdict
 from samebits.locking.code import CodeChange
@@ -142,9 +142,8 @@ class EntriesVerified:
 
     @property
     def exit_code(self) -> int:
-        own = {"same": 0, "different": 1, "unknown": 2, "undecided": 2}[self.kind]
-        signalled = [one.error.exit_code for one in self.entries if one.error is not None and one.error.exit_code > 2]
-        return signalled[0] if signalled else own
+        signalled = (one.error for one in self.entries if one.error is not None and one.error.exit_code > 2)
+        return exit_code_of(self.kind, next(signalled, None))
 
 
 @dataclass(frozen=True)
@@ -183,6 +182,4 @@ class EntryLocked:
 
     @property
     def exit_code(self) -> int:
-        if self.error is not None:
-            return self.error.exit_code
-        return {"locked": 0, "different": 1, "undecided": 2}[self.kind]
+        return exit_code_of(self.kind, self.error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from samebits.against.interpreters import Interpreter, Package
 from samebits.against.operations import OpMismatch
 from samebits.against.verdict import Across, Crossing
+from samebits.base.printable import listed
 from samebits.base.sites import shown_path
 from samebits.report.origins import called, place_rows
 from samebits.report.places import agreed, counted, distance_words, ran, where, which
@@ -86,8 +87,7 @@ def _operation(across: Across) -> Rows:
 def _instead(side: str, rows: tuple[OpRow, ...]) -> Rows:
     if not rows:
         return []
-    more = f" and {len(rows) - MOST_INSTEAD} more" if len(rows) > MOST_INSTEAD else ""
-    return [("", f"{side}: {', '.join(row.kind.op for row in rows[:MOST_INSTEAD])}{more}")]
+    return [("", f"{side}: {listed([row.kind.op for row in rows], MOST_INSTEAD)}")]
 
 
 def describe(across: Across) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
+from samebits.base.printable import listed
 from samebits.comparison.locate import Divergence
 from samebits.resuming.tracks import Digests, Side, count_of
 from samebits.resuming.verdict import Missing, State
@@ -64,8 +65,7 @@ def told(lacks: Sequence[Lacks]) -> str:
     own = [one for one in lacks if one.rank == lacks[0].rank]
     valued = [one for one in own if one.then or one.now][:MOST_TOLD]
     if not valued:
-        more = f" and {len(own) - 1} more" if len(own) > 1 else ""
-        return f"{own[0].path}{more} {'are' if more else 'is'} not as at the save"
+        return f"{listed([one.path for one in own])} {'are' if len(own) > 1 else 'is'} not as at the save"
     return "; ".join(
         f"{one.path} is {one.now or 'another'} in the first resumed step, and was {one.then or 'another'} there"
         for one in valued
@@ -217,5 +217,4 @@ def _generators_as(side: Side, row: int, step: int) -> bool:
 
 def _some(names: Sequence[str], verb: str = "differ") -> str:
     """`fc.weight and 3 more differ`."""
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return f"{names[0]}{more} {verb if more or not verb else f'{verb}s'}".rstrip()
+    return f"{listed(names)} {verb if len(names) > 1 or not verb else f'{verb}s'}".rstrip()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from samebits.base.errors import SamebitsError, ScriptFailedError
+from samebits.base.errors import SamebitsError, ScriptFailedError, exit_code_of
 from samebits.base.records import published
 from samebits.base.sites import Site
 from samebits.checking.verdict import RunRecord, VerdictKind
@@ -171,6 +171,4 @@ class Resumption:
 
     @property
     def exit_code(self) -> int:
-        if self.kind == "undecided" and self.trouble is not None:
-            return self.trouble.exit_code
-        return {"same": 0, "different": 1, "undecided": 2}[self.kind]
+        return exit_code_of(self.kind, self.trouble if self.kind == "undecided" else None)

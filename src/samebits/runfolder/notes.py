@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
+from samebits.base.printable import listed
 from samebits.base.records import from_data, to_data
 from samebits.base.sites import Site
 from samebits.base.versions import without_version
@@ -163,9 +164,9 @@ class Unseen(Note, note="unseen"):
     def written(cls, files: Sequence[str]) -> Unseen:
         """What was written to some files, the same words in every run."""
         distinct = list(dict.fromkeys(map(without_version, files)))
-        shown, more = distinct[:MOST_NAMED], len(distinct) - MOST_NAMED
-        rest = f" and {more} more files" if more > 0 else ""
-        return cls(f"what was written to {', '.join(shown)}{rest}: compare it yourself", files=tuple(files))
+        return cls(
+            f"what was written to {listed(distinct, MOST_NAMED, 'file')}: compare it yourself", files=tuple(files)
+        )
 
     def beside(self, compared: Collection[str], start: str) -> Unseen | None:
         """The same without files that were compared in another way, as absolute paths; None where none is left."""
