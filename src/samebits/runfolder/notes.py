@@ -163,10 +163,8 @@ class Unseen(Note, note="unseen"):
     @classmethod
     def written(cls, files: Sequence[str]) -> Unseen:
         """What was written to some files, the same words in every run."""
-        distinct = list(dict.fromkeys(map(without_version, files)))
-        return cls(
-            f"what was written to {listed(distinct, MOST_NAMED, 'file')}: compare it yourself", files=tuple(files)
-        )
+        shown = listed(list(dict.fromkeys(map(without_version, files))), MOST_NAMED, "file")
+        return cls(f"what was written to {shown}: compare it yourself", files=tuple(files))
 
     def beside(self, compared: Collection[str], start: str) -> Unseen | None:
         """The same without files that were compared in another way, as absolute paths; None where none is left."""
